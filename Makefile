@@ -1,0 +1,32 @@
+# What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
+.PHONY: help demo demo-stop setup build install test bench lint clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+demo: ## everything installed and built, a private cluster in ./.demo, recall shown on a conversation
+	scripts/demo
+
+demo-stop: ## stop the demo's cluster; `make clean` removes it
+	scripts/cluster stop .demo
+
+setup: ## install what is missing on this machine
+	scripts/setup
+
+build: ## build the extension and the model server, without installing them
+	scripts/build
+
+install: ## build, and install into the PostgreSQL that PG_CONFIG names (default: Debian's 15)
+	scripts/install
+
+test: ## all tests
+	scripts/test $(ARGS)
+
+bench: ## recall quality and latency
+	scripts/bench $(ARGS)
+
+lint: ## format, clippy, SQL, scripts, models
+	scripts/lint
+
+clean: ## remove what was built, and the demo's cluster
+	scripts/clean

@@ -1,0 +1,92 @@
+//! Markers: what makes a turn worth remembering (a decision, a constraint, a
+//! failure, a goal, or the user's own `custom:` kinds).
+//!
+//! Detection reads English cue phrases, all of them in `markers_en.txt`; the
+//! format of that file is described in `phrases.rs`. It prefers precision: a
+//! wrong marker lifts a row in every later recall, a missed one only leaves it
+//! where relevance puts it.
+
+use std::sync::LazyLock;
+
+use crate::phrases::PhraseList;
+
+/// The built-in markers, in the order in which they are reported.
+pub const BUILT_IN: [&str; 4] = ["decision", "constraint", "failure", "goal"];
+
+/// Prefix of the markers that users name themselves.
+pub const CUSTOM_PREFIX: &str = "custom:";
+
+/// Longest name of a custom marker, in characters, without the prefix.
+pub const MAX_CUSTOM_LENGTH: usize = 64;
+
+/// A marker that cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MarkerError {
+    #[error("unknown marker {0:?}: expected decision, constraint, failure, goal, or custom:name")]
+    Unknown(String),
+    #[error(
+        "invalid custom marker {0:?}: expected custom: and 1 to {MAX_CUSTOM_LENGTH} characters \
+         out of letters A-Z a-z, digits, underscore, dot and hyphen"
+    )]
+    CustomName(String),
+}
+
+// A unit test proves that the built-in list can be read.
+static CUES: LazyLock<PhraseList> =
+    LazyLock::new(|| PhraseList::parse(include_str!("markers_en.txt")).unwrap_or_default());
+
+/// The built-in markers that the text gives cause for, each once, in the order
+/// of [`BUILT_IN`].
+pub fn detect(text: &str) -> Vec<&'static str> {
+    let found: Vec<&str> = CUES.find(text).collect();
+    BUILT_IN
+        .into_iter()
+        .filter(|marker| found.contains(marker))
+        .collect()
+}
+
+/// Checks the spelling of one marker.
+pub fn validate(marker: &str) -> Result<(), MarkerError> {
+    let Some(name) = marker.strip_prefix(CUSTOM_PREFIX) else {
+        return if BUILT_IN.contains(&marker) {
+            Ok(())
+        } else {
+            Err(MarkerError::Unknown(shortened(marker)))
+        };
+    };
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    if (1..=MAX_CUSTOM_LENGTH).contains(&name.len()) && name.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err(MarkerError::CustomName(shortened(marker)))
+    }
+}
+
+/// The markers to store: exactly the `explicit` ones if there are any given,
+/// even an empty list, else the `detected` ones. Each once, first place kept.
+pub fn merge(explicit: Option<&[String]>, detected: &[&str]) -> Vec<String> {
+    let mut merged: Vec<String> = Vec::new();
+    let mut push = |marker: &str| {
+        if !merged.iter().any(|known| known == marker) {
+            merged.push(marker.to_owned());
+        }
+    };
+    match explicit {
+        Some(explicit) => explicit.iter().for_each(|marker| push(marker)),
+        None => detected.iter().for_each(|marker| push(marker)),
+    }
+    merged
+}
+
+/// An error message must not repeat a megabyte of input.
+fn shortened(marker: &str) -> String {
+    const SHOWN: usize = MAX_CUSTOM_LENGTH + CUSTOM_PREFIX.len() + 8;
+    match marker.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &marker[..end]),
+        None => marker.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "markers_tests.rs"]
+mod tests;

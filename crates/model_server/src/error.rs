@@ -1,0 +1,44 @@
+//! What can go wrong while a model is loaded or run. Messages say which file or limit is meant
+//! and never contain the text that was processed.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::protocol::{ErrorCode, ModelKind};
+
+/// Failure of an inference call.
+#[derive(Debug, Clone, Error)]
+pub enum InferenceError {
+    #[error("cannot load ONNX Runtime from \"{}\": {reason}", path.display())]
+    RuntimeMissing { path: PathBuf, reason: String },
+    #[error("model \"{model}\": cannot read \"{}\": {reason}", path.display())]
+    ModelMissing { model: String, path: PathBuf, reason: String },
+    #[error("model \"{model}\": {reason}")]
+    ModelInvalid { model: String, reason: String },
+    #[error("model \"{model}\" is a {actual}, not a {wanted}")]
+    WrongKind { model: String, actual: ModelKind, wanted: ModelKind },
+    #[error("model \"{model}\" returned a value that is not a finite number")]
+    NotFinite { model: String },
+    #[error("model \"{model}\" failed: {reason}")]
+    RunFailed { model: String, reason: String },
+    #[error("inference was cancelled")]
+    Cancelled,
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl InferenceError {
+    /// The code under which the error travels to a client.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::RuntimeMissing { .. } => ErrorCode::RuntimeMissing,
+            Self::ModelMissing { .. } => ErrorCode::ModelMissing,
+            Self::ModelInvalid { .. } | Self::WrongKind { .. } | Self::NotFinite { .. } => {
+                ErrorCode::ModelInvalid
+            }
+            Self::RunFailed { .. } | Self::Cancelled | Self::Internal(_) => ErrorCode::Internal,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Runs the ONNX models of memory_agent: as a server for all processes of a PostgreSQL cluster
+//! (the binary of this package), or inside one process through [`Engine`].
+//!
+//! A request travels `connection` -> `service` -> `plan` (tokenise, look into the caches) ->
+//! `queue` -> `worker` -> `model` -> `onnx`, and its answer back.
+
+pub mod cl100k;
+pub mod client;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod frame;
+pub mod model;
+pub mod onnx;
+pub mod protocol;
+pub mod server;
+pub mod service;
+pub mod tokenizer;
+
+mod batch;
+mod budget;
+mod cache;
+mod connection;
+mod listener;
+mod log;
+mod plan;
+mod pooling;
+mod process;
+mod queue;
+mod signals;
+mod worker;
+
+pub use client::BlockingClient;
+pub use engine::{Engine, EngineOptions};
+pub use error::InferenceError;
+pub use frame::FrameReader;

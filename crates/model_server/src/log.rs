@@ -1,0 +1,10 @@
+//! The server's log: one line per event on standard error, which the supervisor forwards to
+//! PostgreSQL's log. Lines never contain a text that was sent for inference.
+
+use std::fmt::Arguments;
+use std::io::{self, Write};
+
+/// Writes one line. A closed standard error is no reason to stop serving.
+pub fn line(message: Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "memory_agent_model_server: {message}");
+}

@@ -1,0 +1,195 @@
+//! ONNX Runtime: loading the library, loading a graph, running a batch of sequences through it.
+//! Nothing here knows what the numbers mean; see `model.rs` for that.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+use ort::session::builder::GraphOptimizationLevel;
+use ort::session::{Session, SessionInputValue};
+use ort::value::{TensorElementType, TensorRef, ValueType};
+
+use crate::error::InferenceError;
+use crate::signals::SignalsBlocked;
+use crate::tokenizer::TokenSequence;
+
+/// The library can be initialised once per process and must stay until the process ends.
+static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+
+/// The loaded ONNX Runtime library.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    environment: Environment,
+}
+
+impl Runtime {
+    /// Loads libonnxruntime (1.22 or newer) from `path`. Once loaded it serves the process to
+    /// its end: a later call returns the same library, whatever its path says.
+    ///
+    /// # Errors
+    /// [`InferenceError::RuntimeMissing`] if the file is missing, no library, too old, or fails
+    /// to initialise. A later call may succeed.
+    pub fn load(path: &Path) -> Result<Self, InferenceError> {
+        let missing = |reason: String| InferenceError::RuntimeMissing {
+            path: path.to_owned(),
+            reason,
+        };
+        let mut slot = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(environment) = &*slot {
+            return Ok(Self { environment: environment.clone() });
+        }
+        // Without this, ort looks for a relative path beside the executable.
+        let absolute = std::path::absolute(path).map_err(|error| missing(error.to_string()))?;
+        let _signals = SignalsBlocked::new().map_err(|error| missing(error.to_string()))?;
+        // ort panics when the library does not offer the API version it was built for.
+        let environment = catch_unwind(AssertUnwindSafe(|| {
+            let builder = ort::init_from(&absolute).map_err(|error| error.to_string())?;
+            let environment = builder
+                .with_name("memory_agent")
+                .with_telemetry(false)
+                .build()
+                .map_err(|error| error.to_string())?;
+            environment.set_log_level(LogLevel::Error);
+            Ok(environment)
+        }))
+        .unwrap_or_else(|panic| Err(panic_message(&*panic)))
+        .map_err(missing)?;
+        *slot = Some(environment.clone());
+        Ok(Self { environment })
+    }
+}
+
+/// How a graph is loaded.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    pub path: PathBuf,
+    /// Threads that share the work of one run.
+    pub intra_threads: usize,
+}
+
+/// What an input of the graph is fed with.
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    Ids,
+    AttentionMask,
+    Segments,
+}
+
+/// The numbers a graph returned for a batch: `data` in row-major order of `shape`, whose first
+/// dimension counts the sequences.
+#[derive(Debug)]
+pub struct Output<'a> {
+    pub shape: &'a [i64],
+    pub data: &'a [f32],
+}
+
+/// A graph ready to run, one batch at a time.
+#[derive(Debug)]
+pub struct OnnxSession {
+    session: Session,
+    inputs: Vec<(String, Input)>,
+}
+
+impl OnnxSession {
+    /// Loads and optimises a graph. All threads it starts block every signal.
+    ///
+    /// # Errors
+    /// The reason as text if the file is no graph that takes BERT-like input: tensors of 64-bit
+    /// integers named `input_ids`, `attention_mask` and optionally `token_type_ids`.
+    pub fn load(runtime: &Runtime, options: &SessionOptions) -> Result<Self, String> {
+        let _signals = SignalsBlocked::new().map_err(|error| error.to_string())?;
+        let session = build_session(runtime, options).map_err(|error| error.to_string())?;
+        let inputs = session
+            .inputs()
+            .iter()
+            .map(|outlet| {
+                let input = match outlet.name() {
+                    "input_ids" => Input::Ids,
+                    "attention_mask" => Input::AttentionMask,
+                    "token_type_ids" => Input::Segments,
+                    other => return Err(format!("the graph wants an unknown input \"{other}\"")),
+                };
+                match outlet.dtype() {
+                    ValueType::Tensor { ty: TensorElementType::Int64, .. } => {
+                        Ok((outlet.name().to_owned(), input))
+                    }
+                    other => Err(format!("input \"{}\" is {other}, not int64", outlet.name())),
+                }
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if session.outputs().is_empty() {
+            return Err("the graph has no output".to_owned());
+        }
+        Ok(Self { session, inputs })
+    }
+
+    /// Runs sequences as one batch, the shorter ones padded to the longest, and hands the
+    /// graph's first output to `read`.
+    ///
+    /// # Errors
+    /// The reason as text if the run failed or the output is not 32-bit floating point.
+    pub fn run<T>(
+        &mut self,
+        batch: &[&TokenSequence],
+        read: impl FnOnce(Output<'_>) -> T,
+    ) -> Result<T, String> {
+        let rows = batch.len();
+        let columns = batch.iter().map(|sequence| sequence.len()).max().unwrap_or(0);
+        let tensors: Vec<Vec<i64>> =
+            self.inputs.iter().map(|(_, input)| fill(*input, batch, columns)).collect();
+        let mut values: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(tensors.len());
+        for ((name, _), tensor) in self.inputs.iter().zip(&tensors) {
+            let value = TensorRef::from_array_view(([rows, columns], tensor.as_slice()))
+                .map_err(|error| error.to_string())?;
+            values.push((name, value.into()));
+        }
+        let outputs = self.session.run(values).map_err(|error| error.to_string())?;
+        let (shape, data) =
+            outputs[0].try_extract_tensor::<f32>().map_err(|error| error.to_string())?;
+        Ok(read(Output { shape, data }))
+    }
+}
+
+fn build_session(runtime: &Runtime, options: &SessionOptions) -> ort::Result<Session> {
+    Session::builder(&runtime.environment)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_intra_threads(options.intra_threads)?
+        .with_inter_threads(1)?
+        // A thread that spins after its share of a run burns a core of a database server.
+        .with_intra_op_spinning(false)?
+        // Every run has another shape; patterns would be kept for each.
+        .with_memory_pattern(false)?
+        .with_log_level(LogLevel::Error)?
+        .commit_from_file(&options.path)
+}
+
+/// One input tensor of a batch, row by row; the places after a sequence's end are 0.
+fn fill(input: Input, batch: &[&TokenSequence], columns: usize) -> Vec<i64> {
+    let mut tensor = vec![0; batch.len() * columns];
+    for (row, sequence) in tensor.chunks_exact_mut(columns.max(1)).zip(batch) {
+        match input {
+            Input::Ids => copy(row, &sequence.ids),
+            Input::Segments => copy(row, &sequence.segments),
+            Input::AttentionMask => row[..sequence.len()].fill(1),
+        }
+    }
+    tensor
+}
+
+fn copy<T: Copy + Into<i64>>(row: &mut [i64], values: &[T]) {
+    for (place, value) in row.iter_mut().zip(values) {
+        *place = (*value).into();
+    }
+}
+
+/// The text of a caught panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|message| (*message).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic without a message".to_owned())
+}

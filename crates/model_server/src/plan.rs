@@ -1,0 +1,202 @@
+//! From a request to the sequences that have to be run, and from their rows back to the answer.
+//! What a cache knows is not run again. Everything here is computation in the calling thread.
+
+use std::sync::Arc;
+
+use crate::cache::{Caches, Generation, Key, key};
+use crate::cl100k;
+use crate::engine::Engine;
+use crate::error::InferenceError;
+use crate::model::Model;
+use crate::protocol::{ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose, Response};
+use crate::tokenizer::TokenSequence;
+
+/// Why a request is answered with an error.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<InferenceError> for Failure {
+    fn from(error: InferenceError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<ProtocolError> for Failure {
+    fn from(error: ProtocolError) -> Self {
+        Self::new(ErrorCode::InvalidRequest, error.to_string())
+    }
+}
+
+impl From<Failure> for Response {
+    fn from(failure: Failure) -> Self {
+        Self::Error { code: failure.code, message: failure.message }
+    }
+}
+
+/// What has to be done for a request.
+#[derive(Debug)]
+pub enum Plan {
+    /// Nothing: this is the answer.
+    Answered(Response),
+    /// Run `sequences`, then make the answer of the rows.
+    Run { model: Arc<Model>, sequences: Vec<TokenSequence>, finish: Finish },
+}
+
+/// How the rows of a plan become the answer.
+#[derive(Debug)]
+pub enum Finish {
+    Embeddings { texts: Vec<TextPlan>, generation: Generation, token_counts: Vec<u32> },
+    Logits { pairs: Vec<PairPlan>, generation: Generation },
+}
+
+/// Where the embedding of one text comes from.
+#[derive(Debug)]
+pub enum TextPlan {
+    Cached(Vec<f32>),
+    /// From that many of the plan's sequences; a question's vector goes to the cache.
+    Windows { count: usize, remember: Option<Key> },
+}
+
+/// Where the score of one pair comes from.
+#[derive(Debug)]
+pub enum PairPlan {
+    Cached(f32),
+    Run { remember: Key },
+}
+
+/// Plans [`Request::Prepare`](crate::protocol::Request::Prepare).
+pub fn prepare(
+    engine: Result<Arc<Engine>, InferenceError>,
+    caches: &Caches,
+    model: Option<&ModelRef>,
+    purpose: Purpose,
+    texts: &[String],
+    token_texts: &[String],
+) -> Result<Plan, Failure> {
+    // Counting needs no model, so it works without ONNX Runtime too.
+    let token_counts = token_texts.iter().map(|text| cl100k::count(text)).collect();
+    if texts.is_empty() {
+        return Ok(Plan::Answered(Response::Prepared { embeddings: Vec::new(), token_counts }));
+    }
+    let reference = model.ok_or_else(|| {
+        Failure::new(ErrorCode::InvalidRequest, "texts to embed were sent without a model")
+    })?;
+    let model = engine?.model(reference)?;
+    model.expect_kind(ModelKind::Embedder)?;
+
+    // Documents are embedded once and stored; only questions come again.
+    let keys: Vec<Key> = match purpose {
+        Purpose::Query => {
+            texts.iter().map(|text| key(&reference.directory, &[text.as_str()])).collect()
+        }
+        Purpose::Document => Vec::new(),
+    };
+    let (cached, generation) = caches.queries.get_all(&keys);
+    let mut cached = cached.into_iter();
+    let mut keys = keys.into_iter();
+    let mut sequences = Vec::new();
+    let mut plans = Vec::with_capacity(texts.len());
+    for text in texts {
+        let remember = keys.next();
+        plans.push(match cached.next().flatten() {
+            Some(embedding) => TextPlan::Cached(embedding),
+            None => {
+                let windows = model.windows(text, purpose)?;
+                let count = windows.len();
+                sequences.extend(windows);
+                TextPlan::Windows { count, remember }
+            }
+        });
+    }
+    let finish = Finish::Embeddings { texts: plans, generation, token_counts };
+    Ok(Plan::Run { model, sequences, finish })
+}
+
+/// Plans [`Request::Rerank`](crate::protocol::Request::Rerank).
+pub fn rerank(
+    engine: Result<Arc<Engine>, InferenceError>,
+    caches: &Caches,
+    reference: &ModelRef,
+    query: &str,
+    documents: &[String],
+) -> Result<Plan, Failure> {
+    if documents.is_empty() {
+        return Ok(Plan::Answered(Response::Logits(Vec::new())));
+    }
+    let model = engine?.model(reference)?;
+    model.expect_kind(ModelKind::Reranker)?;
+    let keys: Vec<Key> = documents
+        .iter()
+        .map(|document| key(&reference.directory, &[query, document.as_str()]))
+        .collect();
+    let (cached, generation) = caches.pairs.get_all(&keys);
+    let missing: Vec<&str> = documents
+        .iter()
+        .zip(&cached)
+        .filter(|(_, score)| score.is_none())
+        .map(|(document, _)| document.as_str())
+        .collect();
+    let sequences = model.pairs(query, &missing)?;
+    let pairs = cached
+        .into_iter()
+        .zip(keys)
+        .map(|(score, remember)| match score {
+            Some(score) => PairPlan::Cached(score),
+            None => PairPlan::Run { remember },
+        })
+        .collect();
+    Ok(Plan::Run { model, sequences, finish: Finish::Logits { pairs, generation } })
+}
+
+impl Finish {
+    /// Makes the answer of the rows of the plan's sequences, and fills the cache.
+    pub fn answer(self, caches: &Caches, rows: Vec<Vec<f32>>) -> Response {
+        let mut rows = rows.into_iter();
+        match self {
+            Self::Embeddings { texts, generation, token_counts } => {
+                let mut fresh = Vec::new();
+                let embeddings = texts
+                    .into_iter()
+                    .map(|text| match text {
+                        TextPlan::Cached(embedding) => vec![embedding],
+                        TextPlan::Windows { count, remember } => {
+                            let windows: Vec<Vec<f32>> = rows.by_ref().take(count).collect();
+                            if let (Some(key), Some(first)) = (remember, windows.first()) {
+                                fresh.push((key, first.clone()));
+                            }
+                            windows
+                        }
+                    })
+                    .collect();
+                caches.queries.insert(generation, fresh);
+                Response::Prepared { embeddings, token_counts }
+            }
+            Self::Logits { pairs, generation } => {
+                let mut fresh = Vec::new();
+                let mut scores = rows.flatten();
+                let logits = pairs
+                    .into_iter()
+                    .filter_map(|pair| match pair {
+                        PairPlan::Cached(score) => Some(score),
+                        PairPlan::Run { remember } => {
+                            let score = scores.next()?;
+                            fresh.push((remember, score));
+                            Some(score)
+                        }
+                    })
+                    .collect();
+                caches.pairs.insert(generation, fresh);
+                Response::Logits(logits)
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The server as a child process: it must never outlive its supervisor, and leaves nothing
+//! behind that a successor could not clean up.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{FromRawFd, RawFd};
+use std::thread;
+
+/// Asks the kernel to kill this process when its parent dies, then makes sure that it has not
+/// died before.
+///
+/// * `parent`: process id of the supervisor, if known.
+///
+/// # Errors
+/// The operating system's, or one that says that the parent is gone.
+pub fn die_with_parent(parent: Option<u32>) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match parent {
+        Some(parent) if parent != std::os::unix::process::parent_id() => {
+            Err(io::Error::other(format!("the parent process {parent} is gone")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lets this process hold as many connections as its hard limit allows. PostgreSQL may have more
+/// backends than the usual soft limit of 1024 files.
+pub fn raise_open_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a valid rlimit; a failure leaves the old limit, which is no error.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Files made from now on are for this user only. Affects the whole process, so it is called
+/// before any thread starts.
+pub fn restrict_new_files() {
+    // SAFETY: umask cannot fail and touches no memory.
+    unsafe {
+        libc::umask(0o077);
+    }
+}
+
+/// Ends the process when the other end of the pipe `descriptor` closes, that is, when the
+/// supervisor ends in whatever way.
+///
+/// * `at_end`: called just before the process ends.
+///
+/// # Errors
+/// If `descriptor` is not open, or no thread can be started.
+pub fn end_with_pipe(descriptor: RawFd, at_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // SAFETY: F_GETFD only asks whether the descriptor is open.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and by contract of the command line it is given to this function,
+    // which is called once; nothing else in the process uses or closes it.
+    let mut pipe = unsafe { File::from_raw_fd(descriptor) };
+    thread::Builder::new().name("lifetime".to_owned()).spawn(move || {
+        let mut byte = [0];
+        loop {
+            match pipe.read(&mut byte) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        at_end();
+        // SAFETY: exit handlers are skipped on purpose: ONNX Runtime's would destroy what the
+        // model threads still use.
+        unsafe { libc::_exit(0) };
+    })?;
+    Ok(())
+}
+
+/// Resident memory of this process in bytes, 0 if the kernel does not say.
+pub fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|value| value.split_whitespace().next())
+        .and_then(|number| number.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

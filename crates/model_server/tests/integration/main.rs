@@ -1,0 +1,13 @@
+//! Tests with the shipped models and the real ONNX Runtime, in one binary so that they are
+//! linked once. `common.rs` says where the files are looked for.
+
+mod common;
+
+mod cancellation;
+mod concurrency;
+mod engine;
+mod errors;
+mod lifecycle;
+mod protocol;
+mod server;
+mod token_counts;

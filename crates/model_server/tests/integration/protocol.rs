@@ -1,0 +1,215 @@
+//! Messages survive the way through bytes, and bytes that are no messages do no harm.
+
+use memory_agent_model_server::FrameReader;
+use memory_agent_model_server::protocol::{
+    ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
+    ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError, Purpose, Request,
+    Response, ServerStatus, encode,
+};
+use proptest::prelude::*;
+
+fn model() -> impl Strategy<Value = ModelRef> {
+    (".{0,20}", ".{0,40}").prop_map(|(name, directory)| ModelRef { name, directory })
+}
+
+fn kind() -> impl Strategy<Value = ModelKind> {
+    prop_oneof![Just(ModelKind::Embedder), Just(ModelKind::Reranker)]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let texts = || prop::collection::vec(".{0,50}", 0..6);
+    let purpose = prop_oneof![Just(Purpose::Query), Just(Purpose::Document)];
+    prop_oneof![
+        (prop::option::of(model()), purpose, texts(), texts()).prop_map(
+            |(model, purpose, texts, token_texts)| Request::Prepare {
+                model,
+                purpose,
+                texts,
+                token_texts
+            }
+        ),
+        (model(), ".{0,50}", texts())
+            .prop_map(|(model, query, documents)| Request::Rerank { model, query, documents }),
+        model().prop_map(|model| Request::Describe { model }),
+        Just(Request::Status),
+        Just(Request::FlushCaches),
+    ]
+}
+
+fn status() -> impl Strategy<Value = ServerStatus> {
+    let loaded = (".{0,20}", ".{0,20}", kind(), any::<u64>(), any::<u32>()).prop_map(
+        |(name, directory, kind, loaded_seconds_ago, load_milliseconds)| LoadedModel {
+            name,
+            directory,
+            kind,
+            loaded_seconds_ago,
+            load_milliseconds,
+        },
+    );
+    (".{0,10}", any::<[u32; 2]>(), any::<[u64; 11]>(), prop::collection::vec(loaded, 0..3)).prop_map(
+        |(version, [pid, threads], numbers, models)| ServerStatus {
+            version,
+            pid,
+            uptime_seconds: numbers[0],
+            threads,
+            models,
+            queue_items: numbers[1],
+            queue_bytes: numbers[2],
+            requests: numbers[3],
+            rejected: numbers[4],
+            sequences: numbers[5],
+            query_cache_hits: numbers[6],
+            query_cache_misses: numbers[7],
+            pair_cache_hits: numbers[8],
+            pair_cache_misses: numbers[9],
+            resident_bytes: numbers[10],
+        },
+    )
+}
+
+fn response() -> impl Strategy<Value = Response> {
+    let number = || -1e6_f32..1e6;
+    let vector = move || prop::collection::vec(number(), 0..8);
+    let windows = prop::collection::vec(prop::collection::vec(vector(), 0..3), 0..3);
+    let code = prop_oneof![
+        Just(ErrorCode::Busy),
+        Just(ErrorCode::ModelMissing),
+        Just(ErrorCode::ModelInvalid),
+        Just(ErrorCode::RuntimeMissing),
+        Just(ErrorCode::InvalidRequest),
+        Just(ErrorCode::Internal),
+        Just(ErrorCode::Version),
+    ];
+    prop_oneof![
+        (windows, prop::collection::vec(any::<u32>(), 0..4)).prop_map(
+            |(embeddings, token_counts)| Response::Prepared { embeddings, token_counts }
+        ),
+        vector().prop_map(Response::Logits),
+        (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 2]>()).prop_map(
+            |(name, kind, dimension, [max_tokens, load_milliseconds])| {
+                Response::Description(ModelDescription {
+                    name,
+                    kind,
+                    dimension,
+                    max_tokens,
+                    load_milliseconds,
+                })
+            }
+        ),
+        status().prop_map(Response::Status),
+        Just(Response::Flushed),
+        (code, ".{0,50}").prop_map(|(code, message)| Response::Error { code, message }),
+    ]
+}
+
+/// Pushes bytes in pieces of the given lengths, over and over, and collects the frames.
+fn read(bytes: &[u8], pieces: &[usize]) -> Result<Vec<Frame>, ProtocolError> {
+    let mut reader = FrameReader::new();
+    let mut frames = Vec::new();
+    let mut rest = bytes;
+    for piece in pieces.iter().cycle() {
+        let (now, later) = rest.split_at(rest.len().min(*piece));
+        reader.push(now);
+        while let Some(frame) = reader.pop()? {
+            frames.push(frame);
+        }
+        rest = later;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    Ok(frames)
+}
+
+proptest! {
+    #[test]
+    fn messages_survive_any_fragmentation(
+        requests in prop::collection::vec((any::<u64>(), request()), 1..4),
+        last in response(),
+        pieces in prop::collection::vec(1_usize..40, 1..5),
+    ) {
+        let mut bytes = Vec::new();
+        for (id, request) in &requests {
+            bytes.extend(encode(*id, request).unwrap());
+        }
+        bytes.extend(encode(9, &last).unwrap());
+        let frames = read(&bytes, &pieces).unwrap();
+        prop_assert_eq!(frames.len(), requests.len() + 1);
+        for (frame, (id, request)) in frames.iter().zip(&requests) {
+            prop_assert_eq!(frame.id, *id);
+            prop_assert_eq!(&frame.decode::<Request>().unwrap(), request);
+        }
+        prop_assert_eq!(frames[requests.len()].decode::<Response>().unwrap(), last);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        pieces in prop::collection::vec(1_usize..40, 1..5),
+    ) {
+        if let Ok(frames) = read(&bytes, &pieces) {
+            for frame in frames {
+                let _ = frame.decode::<Request>();
+                let _ = frame.decode::<Response>();
+            }
+        }
+    }
+
+    #[test]
+    fn random_bodies_never_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
+        let frame = Frame { id: 1, body };
+        let _ = frame.decode::<Request>();
+        let _ = frame.decode::<Response>();
+    }
+
+    #[test]
+    fn a_changed_byte_never_panics(request in request(), place: usize, value: u8) {
+        let mut bytes = encode(1, &request).unwrap();
+        let place = FRAME_HEADER_BYTES + place % (bytes.len() - FRAME_HEADER_BYTES);
+        bytes[place] = value;
+        for frame in read(&bytes, &[7]).unwrap() {
+            let _ = frame.decode::<Request>();
+        }
+    }
+}
+
+#[test]
+fn the_header_is_as_documented() {
+    let frame = encode(0x0102_0304, &Request::Status).unwrap();
+    assert_eq!(frame, [1, 0, 0, 0, PROTOCOL_VERSION, 4, 3, 2, 1, 0, 0, 0, 0, 3]);
+}
+
+#[test]
+fn lengths_and_versions_are_checked_before_the_body() {
+    let mut reader = FrameReader::new();
+    let mut header = ((MAX_FRAME_BYTES + 1) as u32).to_le_bytes().to_vec();
+    header.extend([PROTOCOL_VERSION, 0, 0, 0, 0, 0, 0, 0, 0]);
+    reader.push(&header);
+    assert!(matches!(reader.pop(), Err(ProtocolError::TooLong(_))));
+    let mut reader = FrameReader::new();
+    reader.push(&[0, 0, 0, 0, PROTOCOL_VERSION + 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert!(matches!(reader.pop(), Err(ProtocolError::Version(_))));
+    let long = Response::Error { code: ErrorCode::Busy, message: "x".repeat(MAX_FRAME_BYTES) };
+    assert!(matches!(encode(1, &long), Err(ProtocolError::TooLong(_))));
+}
+
+#[test]
+fn bytes_after_a_message_and_endless_lists_are_refused() {
+    let mut body = encode(1, &Request::Status).unwrap().split_off(FRAME_HEADER_BYTES);
+    body.push(0);
+    let frame = Frame { id: 1, body };
+    assert!(matches!(frame.decode::<Request>(), Err(ProtocolError::TrailingBytes(1))));
+
+    let texts = |count| Request::Prepare {
+        model: None,
+        purpose: Purpose::Query,
+        texts: vec![String::new(); count],
+        token_texts: Vec::new(),
+    };
+    let decode = |request: &Request| {
+        let body = encode(1, request).unwrap().split_off(FRAME_HEADER_BYTES);
+        Frame { id: 1, body }.decode::<Request>()
+    };
+    assert!(decode(&texts(MAX_TEXTS_PER_REQUEST)).is_ok());
+    assert!(matches!(decode(&texts(MAX_TEXTS_PER_REQUEST + 1)), Err(ProtocolError::Malformed(_))));
+}

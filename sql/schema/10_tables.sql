@@ -1,0 +1,234 @@
+-- Every table of memory_agent. Primary keys of tables that hold content start with user_id, so
+-- that they can be hash-partitioned or distributed by it. Column comments are in 80_comments.sql,
+-- indexes in 20_indexes.sql.
+--
+-- Plain CREATE SCHEMA: if somebody else owns a schema of this name, CREATE EXTENSION fails
+-- instead of adopting it.
+CREATE SCHEMA memory_agent;
+
+CREATE TABLE memory_agent.sessions (
+    user_id         text NOT NULL,
+    agent_id        text NOT NULL,
+    session_id      text NOT NULL,
+    created_at      timestamptz NOT NULL,
+    last_turn_at    timestamptz NOT NULL,
+    turn_count      bigint NOT NULL DEFAULT 0,
+    active_tokens   bigint NOT NULL DEFAULT 0,
+    active_entries  bigint NOT NULL DEFAULT 0,
+    open_episode_id uuid,
+    content_type    text NOT NULL DEFAULT 'conversation'
+        CHECK (content_type IN ('conversation', 'journal', 'document')),
+    settings        jsonb NOT NULL DEFAULT '{}',
+    PRIMARY KEY (user_id, agent_id, session_id)
+);
+
+CREATE TABLE memory_agent.entries (
+    id                uuid NOT NULL,
+    user_id           text NOT NULL,
+    agent_id          text NOT NULL,
+    session_id        text,
+    kind              text NOT NULL CHECK (kind IN ('turn', 'fact', 'document')),
+    role              text NOT NULL CHECK (role IN ('user', 'assistant', 'system', 'tool', 'memory')),
+    content           text NOT NULL,
+    content_hash      bytea,
+    token_count       integer NOT NULL,
+    token_count_exact boolean NOT NULL DEFAULT true,
+    markers           text[] NOT NULL DEFAULT '{}',
+    metadata          jsonb NOT NULL DEFAULT '{}'
+        CHECK (jsonb_typeof(metadata) = 'object'),
+    embedding         vector,
+    embedding_model   text,
+    lexemes           tsvector NOT NULL,
+    lexeme_config     text NOT NULL,
+    doc_len           integer NOT NULL,
+    episode_id        uuid,
+    source_ids        uuid[],
+    source_relation   text,
+    source_key        jsonb,
+    fact_key          text,
+    confidence        real,
+    created_at        timestamptz NOT NULL,
+    recorded_at       timestamptz NOT NULL DEFAULT now(),
+    updated_at        timestamptz NOT NULL DEFAULT now(),
+    expires_at        timestamptz,
+    state             text NOT NULL DEFAULT 'active'
+        CHECK (state IN ('active', 'archived', 'inactive')),
+    state_reason      text CHECK (state_reason IN ('compressed', 'evicted', 'superseded', 'deleted',
+                                                   'expired', 'contradicted')),
+    state_at          timestamptz,
+    valid_to          timestamptz,
+    replaced_by       uuid,
+    extracted_at      timestamptz,
+    PRIMARY KEY (user_id, id),
+    CHECK ((embedding IS NULL) = (embedding_model IS NULL))
+);
+-- A row with a 384-dimensional vector is a little over PostgreSQL's 2 kB threshold. Vectors that
+-- are moved out of line cost one index lookup a row in every exact scan, so they stay in the page.
+ALTER TABLE memory_agent.entries SET (toast_tuple_target = 8160);
+
+-- The further windows of an entry that is longer than its embedding model reads at once; the
+-- first window is entries.embedding. The best window counts in recall.
+CREATE TABLE memory_agent.entry_windows (
+    user_id         text NOT NULL,
+    entry_id        uuid NOT NULL,
+    ordinal         integer NOT NULL,
+    embedding       vector NOT NULL,
+    embedding_model text NOT NULL,
+    PRIMARY KEY (user_id, entry_id, embedding_model, ordinal),
+    FOREIGN KEY (user_id, entry_id) REFERENCES memory_agent.entries ON DELETE CASCADE
+);
+
+CREATE TABLE memory_agent.session_summaries (
+    id                uuid NOT NULL,
+    user_id           text NOT NULL,
+    agent_id          text NOT NULL,
+    session_id        text NOT NULL,
+    level             text NOT NULL CHECK (level IN ('L1', 'L2', 'L3')),
+    ordinal           integer NOT NULL DEFAULT 0,
+    content           text NOT NULL,
+    method            text NOT NULL
+        CHECK (method IN ('brief', 'standard', 'detailed', 'hierarchical', 'window')),
+    topics            text[] NOT NULL DEFAULT '{}',
+    entities          text[] NOT NULL DEFAULT '{}',
+    decisions         text[] NOT NULL DEFAULT '{}',
+    questions         text[] NOT NULL DEFAULT '{}',
+    first_entry_id    uuid,
+    last_entry_id     uuid,
+    first_entry_at    timestamptz,
+    last_entry_at     timestamptz,
+    message_count     integer,
+    input_tokens      integer,
+    output_tokens     integer,
+    compression_ratio real,
+    model             text,
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    updated_at        timestamptz NOT NULL DEFAULT now(),
+    is_active         boolean NOT NULL DEFAULT true,
+    PRIMARY KEY (user_id, id)
+);
+
+CREATE TABLE memory_agent.episodes (
+    id           uuid NOT NULL,
+    user_id      text NOT NULL,
+    agent_id     text NOT NULL,
+    session_id   text NOT NULL,
+    status       text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'closed', 'reflected')),
+    started_at   timestamptz NOT NULL,
+    ended_at     timestamptz NOT NULL,
+    turn_count   integer NOT NULL DEFAULT 0,
+    close_reason text,
+    carried_into uuid,
+    PRIMARY KEY (user_id, id)
+);
+
+CREATE TABLE memory_agent.jobs (
+    id           uuid PRIMARY KEY,
+    kind         text NOT NULL CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize', 'compress',
+                                               'archive', 'evict', 'expire')),
+    user_id      text,
+    agent_id     text,
+    session_id   text,
+    entry_id     uuid,
+    payload      jsonb NOT NULL DEFAULT '{}',
+    status       text NOT NULL DEFAULT 'pending'
+        CHECK (status IN ('pending', 'running', 'done', 'dead')),
+    priority     integer NOT NULL DEFAULT 0,
+    attempts     integer NOT NULL DEFAULT 0,
+    max_attempts integer NOT NULL DEFAULT 5,
+    run_after    timestamptz NOT NULL DEFAULT now(),
+    leased_until timestamptz,
+    leased_by    text,
+    progress     bigint,
+    progress_of  bigint,
+    last_error   text,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    finished_at  timestamptz
+);
+
+CREATE TABLE memory_agent.history (
+    id         uuid NOT NULL,
+    user_id    text NOT NULL,
+    entry_id   uuid,
+    op         text NOT NULL,
+    at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    actor      text NOT NULL DEFAULT session_user,
+    reason     text,
+    body       jsonb,
+    salt       bytea,
+    commitment bytea NOT NULL,
+    job_id     uuid,
+    seq        bigint,
+    prev_hash  bytea,
+    hash       bytea,
+    PRIMARY KEY (user_id, id)
+);
+
+CREATE TABLE memory_agent.llm_calls (
+    id                uuid PRIMARY KEY,
+    user_id           text,
+    job_id            uuid,
+    purpose           text NOT NULL,
+    model             text NOT NULL,
+    prompt_tokens     integer,
+    completion_tokens integer,
+    latency           interval,
+    status            text NOT NULL,
+    error             text,
+    at                timestamptz NOT NULL DEFAULT now(),
+    request           jsonb,
+    response          jsonb
+);
+
+CREATE TABLE memory_agent.traces (
+    id         uuid NOT NULL,
+    user_id    text NOT NULL,
+    agent_id   text NOT NULL,
+    session_id text NOT NULL,
+    episode_id uuid,
+    job_id     uuid,
+    at         timestamptz NOT NULL DEFAULT now(),
+    body       jsonb NOT NULL,
+    PRIMARY KEY (user_id, id)
+);
+
+CREATE TABLE memory_agent.archives (
+    id         uuid NOT NULL,
+    user_id    text NOT NULL,
+    namespace  text NOT NULL,
+    doc_type   text NOT NULL,
+    content    text NOT NULL,
+    metadata   jsonb NOT NULL DEFAULT '{}',
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (user_id, id)
+);
+
+CREATE TABLE memory_agent.models (
+    name          text NOT NULL,
+    kind          text NOT NULL CHECK (kind IN ('embedder', 'reranker')),
+    dimension     integer CHECK (dimension > 0),
+    location      text,
+    active        boolean NOT NULL DEFAULT false,
+    registered_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (name),
+    CHECK ((kind = 'embedder') = (dimension IS NOT NULL))
+);
+
+CREATE TABLE memory_agent.attachments (
+    id                 uuid PRIMARY KEY,
+    relation           text NOT NULL UNIQUE,
+    content_column     text NOT NULL,
+    user_id_column     text,
+    session_id_column  text,
+    created_at_column  text,
+    metadata_columns   text[] NOT NULL DEFAULT '{}',
+    role               text NOT NULL DEFAULT 'user',
+    embed              text NOT NULL DEFAULT 'async' CHECK (embed IN ('sync', 'async', 'off')),
+    attached_at        timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE memory_agent.grants (
+    role_name  name NOT NULL,
+    level      text NOT NULL CHECK (level IN ('reader', 'user', 'admin')),
+    granted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (role_name)
+);

@@ -1,0 +1,69 @@
+-- One index per access path; the path is named above each.
+
+-- A session's rows, a user's global rows (session_id IS NULL), all rows of a user: recall's scope,
+-- the window and the newest turns.
+CREATE INDEX entries_scope_idx
+    ON memory_agent.entries (user_id, session_id, agent_id, created_at);
+
+-- Lexical candidates of scopes that are too large to be scanned.
+CREATE INDEX entries_lexemes_idx ON memory_agent.entries USING gin (lexemes);
+
+-- Look-ups by id alone (the primary key starts with user_id).
+CREATE INDEX entries_id_idx ON memory_agent.entries (id);
+
+-- Which facts were made from these turns.
+CREATE INDEX entries_source_ids_idx ON memory_agent.entries USING gin (source_ids)
+    WHERE source_ids IS NOT NULL;
+
+-- An exact duplicate of a fact, and the fact that holds a key.
+CREATE INDEX entries_content_hash_idx ON memory_agent.entries (user_id, content_hash)
+    WHERE kind = 'fact' AND state = 'active';
+CREATE UNIQUE INDEX entries_fact_key_idx
+    ON memory_agent.entries (user_id, agent_id, coalesce(session_id, ''), fact_key)
+    WHERE fact_key IS NOT NULL AND state = 'active';
+
+-- A row of an attached table is one entry.
+CREATE UNIQUE INDEX entries_source_key_idx
+    ON memory_agent.entries (user_id, source_relation, source_key)
+    WHERE source_relation IS NOT NULL AND state <> 'inactive';
+
+-- Rows that recall finds only by their words, and rows that are due to expire.
+CREATE INDEX entries_unembedded_idx ON memory_agent.entries (user_id, id)
+    WHERE embedding IS NULL AND state <> 'inactive';
+CREATE INDEX entries_expires_at_idx ON memory_agent.entries (expires_at)
+    WHERE expires_at IS NOT NULL AND state <> 'inactive';
+
+CREATE INDEX entries_episode_idx ON memory_agent.entries (user_id, episode_id, created_at)
+    WHERE episode_id IS NOT NULL;
+
+CREATE UNIQUE INDEX session_summaries_active_l3_idx
+    ON memory_agent.session_summaries (user_id, agent_id, session_id)
+    WHERE level = 'L3' AND is_active;
+CREATE INDEX session_summaries_session_idx
+    ON memory_agent.session_summaries (user_id, agent_id, session_id, level, ordinal);
+CREATE INDEX session_summaries_id_idx ON memory_agent.session_summaries (id);
+
+CREATE INDEX episodes_session_idx
+    ON memory_agent.episodes (user_id, agent_id, session_id, started_at);
+CREATE INDEX episodes_open_idx ON memory_agent.episodes (ended_at) WHERE status = 'open';
+
+-- One pending job per kind and scope. Enqueueing is INSERT .. ON CONFLICT DO UPDATE.
+CREATE UNIQUE INDEX jobs_pending_idx
+    ON memory_agent.jobs (kind, coalesce(user_id, ''), coalesce(agent_id, ''),
+                          coalesce(session_id, ''),
+                          coalesce(entry_id, '00000000-0000-0000-0000-000000000000'))
+    WHERE status = 'pending';
+CREATE INDEX jobs_claim_idx ON memory_agent.jobs (priority DESC, run_after)
+    WHERE status = 'pending';
+CREATE INDEX jobs_lease_idx ON memory_agent.jobs (leased_until) WHERE status = 'running';
+CREATE INDEX jobs_scope_idx ON memory_agent.jobs (user_id, session_id);
+
+CREATE INDEX history_entry_idx ON memory_agent.history (user_id, entry_id, at);
+CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE seq IS NOT NULL;
+
+CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
+CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);
+CREATE INDEX archives_namespace_idx ON memory_agent.archives (user_id, namespace, created_at);
+
+-- One active model of each kind.
+CREATE UNIQUE INDEX models_active_idx ON memory_agent.models (kind) WHERE active;

@@ -1,0 +1,89 @@
+-- The public functions that are written in Rust (src/api). Names, defaults and order of arguments
+-- are the contract: new arguments are only added at the end, with a default.
+
+CREATE FUNCTION memory_ingest(
+    session_id text, role text, content text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    metadata jsonb DEFAULT '{}', markers text[] DEFAULT NULL, created_at timestamptz DEFAULT NULL,
+    ttl interval DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_ingest_wrapper';
+
+CREATE FUNCTION memory_ingest_batch(
+    turns jsonb, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS SETOF uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_ingest_batch_wrapper';
+
+CREATE FUNCTION memory_add(
+    content text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    metadata jsonb DEFAULT '{}', markers text[] DEFAULT NULL, created_at timestamptz DEFAULT NULL,
+    ttl interval DEFAULT NULL, infer boolean DEFAULT true, fact_key text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_add_wrapper';
+
+CREATE FUNCTION memory_close_episode(
+    session_id text, reason text DEFAULT 'manual', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_close_episode_wrapper';
+
+CREATE FUNCTION memory_recall(
+    query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
+    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
+    recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
+                   similarity real, lexical real, recency real, markers text[], token_count integer,
+                   session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_recall_wrapper';
+
+CREATE FUNCTION memory_explain(
+    query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
+    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
+    recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_explain_wrapper';
+
+CREATE FUNCTION memory_context(
+    session_id text, query text, token_budget integer DEFAULT NULL, user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_context_wrapper';
+
+CREATE FUNCTION memory_embed(text text, purpose text DEFAULT 'query')
+    RETURNS vector LANGUAGE c STABLE STRICT PARALLEL UNSAFE COST 10000
+    AS 'MODULE_PATHNAME', 'memory_embed_wrapper';
+
+CREATE FUNCTION memory_embed(texts text[], purpose text DEFAULT 'query')
+    RETURNS vector[] LANGUAGE c STABLE STRICT PARALLEL UNSAFE COST 10000
+    AS 'MODULE_PATHNAME', 'memory_embed_many_wrapper';
+
+CREATE FUNCTION memory_rerank(query text, documents text[])
+    RETURNS real[] LANGUAGE c STABLE STRICT PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_rerank_wrapper';
+
+CREATE FUNCTION memory_count_tokens(text text)
+    RETURNS integer LANGUAGE c IMMUTABLE STRICT PARALLEL UNSAFE COST 1000
+    AS 'MODULE_PATHNAME', 'memory_count_tokens_wrapper';
+
+CREATE FUNCTION memory_register_model(
+    name text, kind text, location text DEFAULT NULL, activate boolean DEFAULT false)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_register_model_wrapper';
+
+CREATE FUNCTION memory_create_vector_index(method text DEFAULT 'hnsw')
+    RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_create_vector_index_wrapper';
+
+CREATE FUNCTION memory_status()
+    RETURNS TABLE (component text, state text, detail text, hint text)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 15
+    AS 'MODULE_PATHNAME', 'memory_status_wrapper';
+
+CREATE FUNCTION memory_stats(
+    session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_stats_wrapper';

@@ -1,0 +1,155 @@
+-- Who may do what. Nothing is granted to PUBLIC. A role gets a level with memory_grant; the level is
+-- EXECUTE on the functions of that level and SELECT on what holds content, guarded by row-level
+-- security. No role gets INSERT, UPDATE or DELETE: the functions write as the extension's owner after
+-- they have checked the caller.
+
+CREATE FUNCTION memory_agent.visible_users() RETURNS text[]
+    LANGUAGE c STABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'visible_users_wrapper';
+
+-- A policy that names a C function is closed while the library is missing or broken; one that reads
+-- current_setting() would be open to any SET before the library is loaded.
+DO $policies$
+DECLARE
+    guarded text;
+BEGIN
+    FOREACH guarded IN ARRAY ARRAY['sessions', 'entries', 'entry_windows', 'session_summaries',
+                                   'episodes', 'jobs', 'history', 'llm_calls', 'traces', 'archives']
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE memory_agent.%I ENABLE ROW LEVEL SECURITY', guarded);
+        EXECUTE pg_catalog.format(
+            'CREATE POLICY visible ON memory_agent.%I FOR SELECT '
+            'USING (user_id OPERATOR(pg_catalog.=) ANY ((SELECT memory_agent.visible_users())::pg_catalog.text[]))',
+            guarded);
+    END LOOP;
+END
+$policies$;
+
+-- The lowest level that may call each function. A function that is missing here cannot be granted,
+-- and a test fails.
+CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name, level text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+    VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
+           ('memory_context', 'reader'), ('memory_embed', 'reader'), ('memory_rerank', 'reader'),
+           ('memory_count_tokens', 'reader'), ('memory_status', 'reader'), ('memory_stats', 'reader'),
+           ('visible_users', 'reader'),
+           ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
+           ('memory_close_episode', 'user'),
+           ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
+$$;
+
+CREATE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    allowed text[];
+    member regprocedure;
+BEGIN
+    allowed := CASE memory_grant.level
+        WHEN 'reader' THEN ARRAY['reader']
+        WHEN 'user'   THEN ARRAY['reader', 'user']
+        WHEN 'admin'  THEN ARRAY['reader', 'user', 'admin']
+    END;
+    IF memory_grant.role IS NULL OR allowed IS NULL THEN
+        RAISE EXCEPTION 'unknown level "%"', coalesce(memory_grant.level, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user and admin.';
+    END IF;
+    PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.revoke_all(memory_grant.role);
+    FOR member IN
+        SELECT p.oid::regprocedure
+          FROM pg_proc p
+          JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+          JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent'
+          JOIN memory_agent.function_levels() f ON f.function_name = p.proname
+         WHERE f.level = ANY (allowed)
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', member, memory_grant.role);
+    END LOOP;
+    EXECUTE format('GRANT USAGE ON SCHEMA memory_agent TO %s', memory_grant.role);
+    IF NOT has_schema_privilege(memory_grant.role, memory_agent.public_schema(), 'USAGE') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO %s', memory_agent.public_schema(),
+                       memory_grant.role);
+    END IF;
+    EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.entries, '
+                   'memory_agent.entry_windows, memory_agent.session_summaries, '
+                   'memory_agent.episodes, memory_agent.jobs, memory_agent.models, '
+                   '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',
+                   memory_agent.public_schema(), memory_grant.role);
+    IF memory_grant.level = 'admin' THEN
+        EXECUTE format('GRANT SELECT ON memory_agent.history, memory_agent.llm_calls, '
+                       'memory_agent.traces, memory_agent.archives, memory_agent.attachments, '
+                       'memory_agent.grants, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
+                       memory_agent.public_schema(), memory_grant.role);
+    END IF;
+    INSERT INTO memory_agent.grants (role_name, level)
+    SELECT rolname, memory_grant.level FROM pg_roles WHERE oid = memory_grant.role
+        ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
+END
+$$;
+
+CREATE FUNCTION memory_revoke(role regrole) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    had_level boolean;
+BEGIN
+    PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.revoke_all(memory_revoke.role);
+    DELETE FROM memory_agent.grants g
+     WHERE g.role_name = (SELECT rolname FROM pg_roles WHERE oid = memory_revoke.role);
+    had_level := FOUND;
+    RETURN had_level;
+END
+$$;
+
+CREATE FUNCTION memory_agent.require_owner() RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_extension
+                    WHERE extname = 'memory_agent' AND pg_has_role(current_user, extowner, 'USAGE')) THEN
+        RAISE EXCEPTION 'only the owner of the extension memory_agent may change levels'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION memory_agent.public_schema() RETURNS name
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+     WHERE e.extname = 'memory_agent'
+$$;
+
+CREATE FUNCTION memory_agent.revoke_all(role regrole) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    member record;
+BEGIN
+    FOR member IN
+        SELECT CASE d.classid
+                   WHEN 'pg_proc'::regclass THEN 'FUNCTION ' || d.objid::regprocedure
+                   ELSE 'TABLE ' || d.objid::regclass
+               END AS object
+          FROM pg_depend d
+          JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent'
+         WHERE d.deptype = 'e'
+           AND (d.classid = 'pg_proc'::regclass
+                OR (d.classid = 'pg_class'::regclass
+                    AND EXISTS (SELECT FROM pg_class c
+                                 WHERE c.oid = d.objid AND c.relkind IN ('r', 'p', 'v'))))
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', member.object, revoke_all.role);
+    END LOOP;
+    EXECUTE format('REVOKE ALL ON SCHEMA memory_agent FROM %s', revoke_all.role);
+END
+$$;

@@ -1,0 +1,91 @@
+-- What psql shows with \dd, \d+ and \df+: the reference of every object.
+
+COMMENT ON TABLE memory_agent.sessions IS 'One row per conversation of one user with one agent.';
+COMMENT ON TABLE memory_agent.entries IS 'Turns, facts and document chunks: everything that recall can return.';
+COMMENT ON TABLE memory_agent.entry_windows IS 'The further windows of entries that are longer than their embedding model reads at once.';
+COMMENT ON TABLE memory_agent.session_summaries IS 'Summaries of sessions, levels L1 (chunks), L2 (groups) and L3 (whole).';
+COMMENT ON TABLE memory_agent.episodes IS 'Runs of related turns in a session.';
+COMMENT ON TABLE memory_agent.jobs IS 'Work for the background worker; at most one pending job of a kind and scope.';
+COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to facts, committed to by salted hashes.';
+COMMENT ON TABLE memory_agent.llm_calls IS 'Calls of language models: tokens, latency, status. Bodies only while tracing.';
+COMMENT ON TABLE memory_agent.traces IS 'One document per reflection: its inputs, output and effects.';
+COMMENT ON TABLE memory_agent.archives IS 'Archived conversations, the knowledge base of cross-session search.';
+COMMENT ON TABLE memory_agent.models IS 'Models known in this database. Without an active one, the settings name it.';
+COMMENT ON TABLE memory_agent.attachments IS 'Application tables whose rows become entries.';
+COMMENT ON TABLE memory_agent.grants IS 'Levels of roles, written by memory_grant and memory_revoke.';
+COMMENT ON VIEW memory_entries IS 'Entries that are not inactive, of the session''s identity and shared memory.';
+COMMENT ON VIEW memory_session_summaries IS 'Active summaries of the session''s identity.';
+COMMENT ON VIEW memory_jobs IS 'Jobs of the session''s identity, with progress (done of total).';
+COMMENT ON VIEW memory_llm_calls IS 'Calls of language models, without bodies.';
+COMMENT ON VIEW memory_traces IS 'Traces of reflections.';
+COMMENT ON SCHEMA memory_agent IS 'Tables and internals of the extension memory_agent.';
+COMMENT ON COLUMN memory_agent.sessions.last_turn_at IS 'Event time of the newest turn.';
+COMMENT ON COLUMN memory_agent.sessions.active_tokens IS 'Tokens of the turns in the window.';
+COMMENT ON COLUMN memory_agent.sessions.active_entries IS 'Turns and facts in the window.';
+COMMENT ON COLUMN memory_agent.sessions.settings IS 'Settings of this session that override those of the agent and the server.';
+COMMENT ON COLUMN memory_agent.entries.session_id IS 'NULL is the user''s global memory.';
+COMMENT ON COLUMN memory_agent.entries.content_hash IS 'SHA-256 of the trimmed content.';
+COMMENT ON COLUMN memory_agent.entries.token_count IS 'cl100k_base tokens of the content.';
+COMMENT ON COLUMN memory_agent.entries.token_count_exact IS 'False while token_count is an estimate.';
+COMMENT ON COLUMN memory_agent.entries.embedding IS 'Of the text with its speaker''s name; the first window of a long text.';
+COMMENT ON COLUMN memory_agent.entries.lexemes IS 'Of the text with its speaker''s name.';
+COMMENT ON COLUMN memory_agent.entries.doc_len IS 'Words in lexemes, repetitions included: BM25''s document length.';
+COMMENT ON COLUMN memory_agent.entries.source_ids IS 'The turns a fact came from.';
+COMMENT ON COLUMN memory_agent.entries.source_relation IS 'The attached table a row came from.';
+COMMENT ON COLUMN memory_agent.entries.source_key IS 'Its primary key there.';
+COMMENT ON COLUMN memory_agent.entries.fact_key IS 'A fact with the same key in the same scope replaces this one.';
+COMMENT ON COLUMN memory_agent.entries.confidence IS '0 to 1.';
+COMMENT ON COLUMN memory_agent.entries.created_at IS 'Event time: when it was said.';
+COMMENT ON COLUMN memory_agent.entries.recorded_at IS 'When it was stored.';
+COMMENT ON COLUMN memory_agent.entries.state IS 'active: in the window and in recall; archived: in recall only; inactive: kept for audit and questions about the past.';
+COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it holds.';
+COMMENT ON COLUMN memory_agent.entries.replaced_by IS 'The entry that replaced it.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it.';
+COMMENT ON COLUMN memory_agent.history.salt IS 'Random; makes commitment useless for guessing an erased body.';
+COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt and body.';
+COMMENT ON COLUMN memory_agent.history.hash IS 'Of the chain up to this row; NULL until it is sealed.';
+COMMENT ON COLUMN memory_agent.models.location IS 'Folder of the model; NULL is its folder in memory_agent.model_dir.';
+COMMENT ON FUNCTION memory_ingest(text,text,text,text,text,jsonb,text[],timestamptz,interval) IS
+    'Stores one message of a conversation and returns its id. session_id: the conversation. role: user, assistant, system, tool or memory. content: the text, up to memory_agent.max_content_bytes. user_id: whose memory (default: the session''s identity). agent_id: which agent (default: memory_agent.agent_id, else ''default''). metadata: an object; its key name is the speaker. markers: decision, constraint, failure, goal or custom:NAME; given ones replace detected ones. created_at: when it was said (default: now). ttl: when it expires (default: memory_agent.default_ttl). Errors: 22023 for a value that cannot be stored, 42501 for another user''s memory. Without a model the row is stored and found by its words.';
+COMMENT ON FUNCTION memory_ingest_batch(jsonb,text,text,text) IS
+    'Stores many messages in one statement, embedded in batches, and returns their ids in the order given. turns: an array of objects with role, content and optionally session_id, metadata, markers, created_at, ttl, as in memory_ingest. session_id: for turns that name none. All are stored, or none.';
+COMMENT ON FUNCTION memory_add(text,text,text,text,jsonb,text[],timestamptz,interval,boolean,text) IS
+    'Stores a statement as a fact and returns its id, or the id of the fact that says the same already. session_id: NULL is the user''s global memory, seen from all sessions. infer: false stores the text itself; true (extraction by an LLM) is not in this version (0A000). fact_key: a fact with the same key in the same scope is superseded.';
+COMMENT ON FUNCTION memory_close_episode(text,text,text,text) IS
+    'Closes the running episode of a session and returns its id, NULL when none runs. reason: free text, default manual.';
+COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+    'Returns the memories that answer a query, in order. Never writes: works in read-only transactions and on standbys. session_id: this session, the user''s global memory and shared memory; NULL: all sessions of the user. top_k: rows (default memory_agent.default_top_k; 0 or less: none). token_budget: the rows'' tokens never add up to more; without top_k it alone cuts. kinds: of turn, fact, document. filter: a jsonb predicate with the keys metadata, role, kind, markers_any, markers_all, created_after, created_before, session_id, agent_id, episode_id. as_of: what was true then, ages counted from then. score_threshold: least sigmoid of the reranker''s logit (without a reranker: least relevance). recency_weight, mmr_lambda: 0 to 1. rerank: whether to use the cross-encoder. query_embedding: instead of embedding the query. rewrites: further wordings, whose candidates join the pool. Columns: score = (1 - w) * relevance + w * recency + marker boost; relevance 0 to 1; similarity is the cosine, NULL without an embedding; lexical is BM25, NULL without a common word; recency 0 to 1. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_explain(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+    'The same recall as memory_recall, as one jsonb document: mode, milliseconds of each step, sizes of the pools, and for every candidate all parts of its score and the step that dropped it.';
+COMMENT ON FUNCTION memory_context(text,text,integer,text,text) IS
+    'What to put into a prompt now: {messages, memories, token_count}, never over token_budget (default memory_agent.default_token_budget). messages: OpenAI style, memories first as a system message, then the newest turns from old to new, then query as the current message. Errors: 22023 when the current message alone exceeds the budget.';
+COMMENT ON FUNCTION memory_embed(text,text) IS
+    'The embedding of a text by the active embedding model. purpose: query (default) or document; some models embed questions in another way. Errors: 58000 when no model is to be had.';
+COMMENT ON FUNCTION memory_embed(text[],text) IS
+    'The embeddings of several texts, in their order.';
+COMMENT ON FUNCTION memory_rerank(text,text[]) IS
+    'The cross-encoder''s logits of documents for a query, in the order of the documents: unbounded, higher is better. Errors: 58000 when no model is to be had.';
+COMMENT ON FUNCTION memory_count_tokens(text) IS
+    'Number of cl100k_base tokens of a text. Errors: 58000 when the tokeniser is not to be had.';
+COMMENT ON FUNCTION memory_register_model(text,text,text,boolean) IS
+    'Makes a model known after loading and checking it. kind: embedder or reranker. location: its folder (superusers only; default: its folder in memory_agent.model_dir) with model.onnx, tokenizer.json and config.json. activate: use it from now on; an embedder only while no rows are embedded by another. Returns what it is. Errors: 58000 for a missing file or a bad graph, 22023, 42501.';
+COMMENT ON FUNCTION memory_create_vector_index(text) IS
+    'Builds an approximate index over the embeddings of the active model: hnsw (default) or ivfflat. Worth it when single scopes have more than memory_agent.exact_scan_rows entries. Returns its name. Blocks writers while it builds.';
+COMMENT ON FUNCTION memory_status() IS
+    'What runs and what does not, one row per component, with a hint what to do. Counts only, never content.';
+COMMENT ON FUNCTION memory_stats(text,text,text) IS
+    'Counts of a session, or of all sessions of a user, as jsonb: turns, facts, documents, tokens, episodes, markers, summaries.';
+COMMENT ON FUNCTION memory_grant(regrole,text) IS
+    'Gives a role the level reader (recall), user (also store) or admin (also name any user, register models). For the extension''s owner only (42501).';
+COMMENT ON FUNCTION memory_revoke(regrole) IS
+    'Takes a role''s level away; returns whether it had one. For the extension''s owner only (42501).';
+COMMENT ON FUNCTION memory_agent.visible_users() IS
+    'The identity of this session and the shared user ''*'': whose rows row-level security shows.';
+COMMENT ON FUNCTION memory_agent.function_levels() IS
+    'The lowest level that may call each public function.';
+COMMENT ON FUNCTION memory_agent.require_owner() IS
+    'Raises 42501 unless the caller owns the extension.';
+COMMENT ON FUNCTION memory_agent.public_schema() IS
+    'The schema that holds the public functions.';
+COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
+    'Takes every privilege on the extension''s objects from a role.';

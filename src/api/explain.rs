@@ -1,0 +1,118 @@
+//! `memory_explain`: the same recall as `memory_recall`, told as one jsonb document: how long each
+//! step took, how large the pools were, and for every candidate all parts of its score and the step
+//! that dropped it.
+
+use crate::api::recall::{self, Arguments, Recalled};
+use crate::error::PgResult;
+use crate::sql_types::{JsonbText, Vector};
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_explain(
+    query: Option<String>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    token_budget: Option<i32>,
+    kinds: Option<Vec<Option<String>>>,
+    filter: Option<JsonbText>,
+    as_of: Option<TimestampWithTimeZone>,
+    score_threshold: Option<f32>,
+    recency_weight: Option<f32>,
+    mmr_lambda: Option<f32>,
+    rerank: Option<bool>,
+    query_embedding: Option<Vector>,
+    rewrites: Option<Vec<Option<String>>>,
+) -> PgResult<JsonbText> {
+    let request = Arguments {
+        query,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        token_budget,
+        kinds,
+        filter,
+        as_of,
+        score_threshold,
+        recency_weight,
+        mmr_lambda,
+        rerank,
+        query_embedding,
+        rewrites,
+    }
+    .check()?;
+    let document = match recall::run(&request)? {
+        Some(recalled) => document(&recalled),
+        None => json!({"mode": "nothing wanted", "candidates": []}),
+    };
+    Ok(JsonbText(document.to_string()))
+}
+
+fn document(recalled: &Recalled) -> Value {
+    let trace = &recalled.trace;
+    json!({
+        "mode": trace.search_mode,
+        "embedding": trace.embedding,
+        "reranking": trace.reranking,
+        "recency_weight": trace.recency_weight,
+        "milliseconds": {
+            "embed": rounded(trace.embed_ms),
+            "search": rounded(trace.search_ms),
+            "rerank": rounded(trace.rerank_ms),
+            "rank": rounded(trace.rank_ms),
+        },
+        "rows": {
+            "scope": trace.documents,
+            "dense": trace.dense_rows,
+            "lexical": trace.lexical_matches,
+            "pool": trace.pool,
+            "returned": recalled.shown.len(),
+        },
+        "candidates": candidates(recalled),
+    })
+}
+
+/// All candidates: the returned ones in their order, then the others by score.
+fn candidates(recalled: &Recalled) -> Vec<Value> {
+    let scored = &recalled.ranking.scored;
+    let mut order: Vec<usize> =
+        (0..scored.len()).filter(|position| !recalled.shown.contains(position)).collect();
+    order.sort_by(|&a, &b| scored[b].score.total_cmp(&scored[a].score));
+    recalled
+        .shown
+        .iter()
+        .copied()
+        .chain(order)
+        .enumerate()
+        .map(|(place, position)| {
+            let row = &scored[position];
+            let detail = &recalled.details[row.index];
+            let arms = &recalled.arms[row.index];
+            json!({
+                "id": detail.id.to_string(),
+                "rank": (place < recalled.shown.len()).then_some(place + 1),
+                "kind": detail.kind,
+                "role": detail.role,
+                "similarity": arms.similarity,
+                "lexical": arms.lexical,
+                "fused": row.fused,
+                "logit": row.logit,
+                "relevance": row.relevance,
+                "recency": row.recency,
+                "age_days": detail.age_days,
+                "marker_boost": row.marker_boost,
+                "score": row.score,
+                "token_count": detail.token_count,
+                "dropped": row.dropped.map(|step| step.as_str()),
+            })
+        })
+        .collect()
+}
+
+fn rounded(milliseconds: f64) -> f64 {
+    (milliseconds * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,201 @@
+//! `memory_add`: a statement stored as a fact at once, unless memory has it already. A fact with a
+//! key replaces the fact that holds the key, and history says so.
+
+use crate::api::ingest;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity::{self, Caller};
+use crate::models::thresholds;
+use crate::sql_types::{JsonbText, Vector};
+use crate::store::catalog;
+use crate::store::entries::{self, NewEntry};
+use crate::store::facts::{self, FactScope};
+use crate::store::grants::Level;
+use crate::store::history;
+use crate::store::jobs::{self, JobKind};
+use crate::store::lexemes::Lexemes;
+use crate::store::sessions::{self, Growth, SessionKey};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::facts::says_the_same;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// Longest fact key, in bytes: it is an index key.
+const MAX_FACT_KEY_BYTES: usize = 512;
+
+struct Fact {
+    content: String,
+    session_id: Option<String>,
+    metadata: JsonbText,
+    markers: Vec<String>,
+    created_at: TimestampWithTimeZone,
+    expires_at: Option<TimestampWithTimeZone>,
+    key: Option<String>,
+    indexed_text: String,
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_add(
+    content: Option<String>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    metadata: Option<JsonbText>,
+    markers: Option<Vec<Option<String>>>,
+    created_at: Option<TimestampWithTimeZone>,
+    ttl: Option<Interval>,
+    infer: Option<bool>,
+    fact_key: Option<String>,
+) -> PgResult<Uuid> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    if infer.unwrap_or(true) {
+        return Err(Error::not_supported(
+            "memory_add cannot extract facts yet: this version has no extraction worker",
+            "Pass infer => false to store the text itself as one fact.",
+        )
+        .into());
+    }
+    let content = content.unwrap_or_default();
+    text::validate_content(&content, guc::max_content_bytes().max(0) as usize).map_err(Error::from)?;
+    if let Some(session_id) = &session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    if fact_key.as_ref().is_some_and(|key| key.trim().is_empty() || key.len() > MAX_FACT_KEY_BYTES) {
+        return Err(Error::invalid(
+            format!("fact_key must have 1 to {MAX_FACT_KEY_BYTES} bytes and not be blank"),
+            "Example: fact_key => 'home_city'.",
+        )
+        .into());
+    }
+    let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
+    ingest::check_metadata(&metadata)?;
+    let markers = markers.map(ingest::without_nulls).transpose()?;
+    let now = pgrx::datum::datetime_support::now();
+    let fact = Fact {
+        markers: ingest::markers_of(markers.as_deref(), &content)?,
+        created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
+        expires_at: ingest::expiry(now, ttl)?,
+        indexed_text: ingest::indexed_text(&content, &metadata),
+        key: fact_key,
+        content,
+        session_id,
+        metadata,
+    };
+    let prepared = ingest::prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
+    identity::as_owner(|| store(&caller, &fact, &prepared))
+}
+
+fn store(caller: &Caller, fact: &Fact, prepared: &ingest::Prepare) -> PgResult<Uuid> {
+    let spi = Spi::read_write()?;
+    let scope = FactScope {
+        user_id: &caller.user_id,
+        agent_id: caller.agent(),
+        session_id: fact.session_id.as_deref(),
+    };
+    // Two callers that add the same fact at once must see each other.
+    facts::lock(&spi, &caller.user_id)?;
+    let hash = entries::content_hash(&fact.content);
+    let holder = match &fact.key {
+        Some(key) => facts::holder_of_key(&spi, &scope, key)?,
+        None => None,
+    };
+    match &holder {
+        Some(holder) if holder.content_hash.as_deref() == Some(hash.as_slice()) => return Ok(holder.id),
+        Some(_) => {}
+        None => {
+            if let Some(duplicate) = duplicate(&spi, &scope, fact, &hash, prepared)? {
+                return Ok(duplicate);
+            }
+        }
+    }
+    let id = entries::new_id();
+    if let Some(holder) = &holder {
+        facts::supersede(&spi, &caller.user_id, holder.id, id, fact.created_at)?;
+    }
+    insert(&spi, caller, fact, prepared, id)?;
+    if let Some(holder) = &holder {
+        history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref())?;
+    }
+    history::append(&spi, &caller.user_id, id, "add", None)?;
+    Ok(id)
+}
+
+/// A fact of the same scope that says the same: the same text, or one so similar that only its
+/// wording differs. Numbers, names and negations must agree.
+fn duplicate(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    fact: &Fact,
+    hash: &[u8],
+    prepared: &ingest::Prepare,
+) -> PgResult<Option<Uuid>> {
+    if let Some(same) = facts::with_hash(spi, scope, hash)? {
+        return Ok(Some(same));
+    }
+    let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else { return Ok(None) };
+    let threshold = match guc::dedup_similarity() {
+        set if set >= 0.0 => set,
+        _ => match thresholds(model) {
+            Some(calibrated) => calibrated.duplicate,
+            None => return Ok(None),
+        },
+    };
+    let near = facts::nearest(spi, scope, &model.name, &Vector(window.clone()), threshold)?;
+    Ok(near
+        .into_iter()
+        .find(|(_, content)| says_the_same(content, &fact.content))
+        .map(|(id, _)| id))
+}
+
+fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &ingest::Prepare, id: Uuid) -> PgResult<()> {
+    let configuration = guc::text_search_config();
+    let model = prepared.model.as_ref().map(|model| model.name.as_str());
+    entries::insert(
+        spi,
+        &catalog::vector_type()?,
+        NewEntry {
+            id,
+            user_id: &caller.user_id,
+            agent_id: caller.agent(),
+            session_id: fact.session_id.as_deref(),
+            kind: "fact",
+            role: "memory",
+            content: &fact.content,
+            token_count: prepared.token_count(0),
+            token_count_exact: prepared.token_counts_exact,
+            markers: fact.markers.clone(),
+            metadata: fact.metadata.clone(),
+            embedding: prepared.embedding(0),
+            embedding_model: model,
+            lexemes: Lexemes::index(spi, &configuration, &fact.indexed_text)?,
+            lexeme_config: &configuration,
+            episode_id: None,
+            fact_key: fact.key.as_deref(),
+            created_at: fact.created_at,
+            expires_at: fact.expires_at,
+        },
+    )?;
+    if let Some(session_id) = &fact.session_id {
+        let key = SessionKey {
+            user_id: caller.user_id.clone(),
+            agent_id: caller.agent().to_owned(),
+            session_id: session_id.clone(),
+        };
+        let open = sessions::lock(spi, &key, fact.created_at)?;
+        let growth = Growth { entries: 1, ..Growth::default() };
+        sessions::grow(spi, &key, &growth, fact.created_at, open)?;
+    }
+    if prepared.needs_job() {
+        jobs::enqueue(
+            spi,
+            JobKind::Embed,
+            &caller.user_id,
+            caller.agent(),
+            fact.session_id.as_deref(),
+            "{}".into(),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! The building blocks: `memory_embed`, `memory_rerank`, `memory_count_tokens`, and the registration
+//! of further models. Unlike recall and ingest, these exist only to use a model: without one they
+//! raise an ERROR.
+
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity;
+use crate::models;
+use crate::sql_types::{JsonbText, Vector};
+use crate::store::grants::Level;
+use crate::store::models::{self as model_store, Kind};
+use crate::store::spi::Session as Spi;
+use crate::store::{catalog, vector_index};
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use pgrx::prelude::*;
+use serde_json::json;
+
+/// Most texts in one call of memory_embed(text[]) and memory_rerank.
+const MAX_TEXTS: usize = 10_000;
+
+#[pg_extern(sql = false)]
+fn memory_embed(text: String, purpose: String) -> PgResult<Vector> {
+    embed(vec![text], &purpose)?
+        .pop()
+        .ok_or_else(|| Error::internal("the model gave no embedding").into())
+}
+
+#[pg_extern(sql = false)]
+fn memory_embed_many(texts: Vec<Option<String>>, purpose: String) -> PgResult<Vec<Vector>> {
+    embed(super::ingest::without_nulls(texts)?, &purpose)
+}
+
+fn embed(texts: Vec<String>, purpose: &str) -> PgResult<Vec<Vector>> {
+    identity::require(Level::Reader)?;
+    let purpose = match purpose {
+        "query" => Purpose::Query,
+        "document" => Purpose::Document,
+        other => {
+            return Err(Error::invalid(
+                format!("unknown purpose \"{other}\""),
+                "Purposes are query and document: some models embed questions in another way.",
+            )
+            .into());
+        }
+    };
+    check_texts(&texts)?;
+    let model = active(Kind::Embedder)?;
+    let prepared = models::current()
+        .prepare(Some(&model), purpose, texts, Vec::new())
+        .map_err(models::Failure::into_error)?;
+    Ok(prepared
+        .embeddings
+        .into_iter()
+        .filter_map(|windows| windows.into_iter().next().map(Vector))
+        .collect())
+}
+
+#[pg_extern(sql = false)]
+fn memory_rerank(query: String, documents: Vec<Option<String>>) -> PgResult<Vec<f32>> {
+    identity::require(Level::Reader)?;
+    let documents = super::ingest::without_nulls(documents)?;
+    check_texts(&documents)?;
+    if documents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let model = active(Kind::Reranker)?;
+    models::current()
+        .rerank(&model, &query, documents)
+        .map_err(|failure| failure.into_error().into())
+}
+
+#[pg_extern(sql = false)]
+fn memory_count_tokens(text: String) -> PgResult<i32> {
+    identity::require(Level::Reader)?;
+    // An estimate must not become an IMMUTABLE function's answer, so a failure is an ERROR here.
+    let prepared = models::current()
+        .prepare(None, Purpose::Document, Vec::new(), vec![text])
+        .map_err(models::Failure::into_error)?;
+    Ok(prepared.token_counts.first().map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX)))
+}
+
+#[pg_extern(sql = false)]
+fn memory_register_model(
+    name: Option<String>,
+    kind: Option<String>,
+    location: Option<String>,
+    activate: Option<bool>,
+) -> PgResult<JsonbText> {
+    identity::require(Level::Admin)?;
+    let name = name.unwrap_or_default();
+    let Some(kind) = Kind::parse(kind.as_deref().unwrap_or_default()) else {
+        return Err(Error::invalid("unknown kind of model", "Kinds are embedder and reranker.").into());
+    };
+    check_model_name(&name)?;
+    if let Some(location) = &location {
+        check_location(location)?;
+    }
+    let model = models::model_ref(&name, location.as_deref());
+    let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
+    if description.kind.to_string() != kind.as_str() {
+        return Err(Error::invalid(
+            format!("the model \"{name}\" is a {}, not a {}", description.kind, kind.as_str()),
+            "Register it as what its config.json says.",
+        )
+        .into());
+    }
+    let dimension = description.dimension.map(|dimension| dimension as i32);
+    let activate = activate.unwrap_or(false);
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        if activate && kind == Kind::Embedder {
+            refuse_with_other_embeddings(&spi, &name)?;
+        }
+        model_store::register(&spi, &name, kind, dimension, location.as_deref(), activate)
+    })?;
+    Ok(JsonbText(
+        json!({
+            "name": name,
+            "kind": kind.as_str(),
+            "dimension": dimension,
+            "max_tokens": description.max_tokens,
+            "active": activate,
+            "load_milliseconds": description.load_milliseconds,
+        })
+        .to_string(),
+    ))
+}
+
+/// A model cannot be switched under rows of another one: recall would compare nothing.
+fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
+    let other = spi.first(
+        "SELECT e.embedding_model FROM memory_agent.entries e \
+          WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
+        &mut crate::store::spi::Params::new().with(name.to_owned()),
+        |row| row.required::<String>(1),
+    )?;
+    match other {
+        Some(other) => Err(Error::invalid(
+            format!("rows of this database are embedded by \"{other}\""),
+            "Activate an embedding model before the first row is stored, or in a new database.",
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
+fn check_model_name(name: &str) -> PgResult<()> {
+    let is_plain = !name.is_empty()
+        && name.len() <= 100
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        && !name.starts_with('.');
+    if is_plain {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "a model's name consists of letters, digits, '.', '_' and '-', at most 100",
+        "Use the name of its folder in memory_agent.model_dir.",
+    )
+    .into())
+}
+
+/// Reading files of the server is for superusers, as it is in COPY.
+#[allow(unsafe_code)]
+fn check_location(location: &str) -> PgResult<()> {
+    // SAFETY: reads backend state.
+    if !unsafe { pg_sys::superuser() } {
+        return Err(Error::not_permitted(
+            "only superusers may name a directory of the server",
+            "Put the model into memory_agent.model_dir and leave location out.",
+        )
+        .into());
+    }
+    if !std::path::Path::new(location).is_absolute() {
+        return Err(Error::invalid("location must be an absolute path", "Name the model's folder.").into());
+    }
+    Ok(())
+}
+
+fn check_texts(texts: &[String]) -> PgResult<()> {
+    let limit = guc::max_content_bytes().max(0) as usize;
+    if texts.len() > MAX_TEXTS {
+        return Err(Error::invalid(
+            format!("{} texts in one call, the limit is {MAX_TEXTS}", texts.len()),
+            "Split the array.",
+        )
+        .into());
+    }
+    match texts.iter().find(|text| text.len() > limit) {
+        Some(text) => Err(Error::invalid(
+            format!("a text has {} bytes, the limit is {limit}", text.len()),
+            "Split the text, or raise memory_agent.max_content_bytes in postgresql.conf.",
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
+fn active(kind: Kind) -> PgResult<ModelRef> {
+    identity::as_owner(|| model_store::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
+        Error::undefined(
+            format!("no {} is active", kind.as_str()),
+            "Register one with memory_register_model(name, kind, activate => true).",
+        )
+        .into()
+    })
+}
+
+#[pg_extern(sql = false)]
+fn memory_create_vector_index(method: Option<String>) -> PgResult<String> {
+    identity::require(Level::Admin)?;
+    let method = method.unwrap_or_default();
+    if !["hnsw", "ivfflat"].contains(&method.as_str()) {
+        return Err(Error::invalid("unknown index method", "Methods are hnsw and ivfflat.").into());
+    }
+    let model = active(Kind::Embedder)?;
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        let vector = catalog::vector_type()?;
+        if let Some(index) = vector_index::find(&spi, &model.name)? {
+            return Err(Error::invalid(
+                format!("the index memory_agent.{} exists already", index.name),
+                "Drop it first to build another one.",
+            )
+            .into());
+        }
+        let stored = crate::store::entries::embedding_dimension(&spi, &vector, &model.name)?;
+        let dimension = match stored {
+            Some(dimension) => dimension,
+            None => models::current()
+                .describe(&model)
+                .map_err(models::Failure::into_error)?
+                .dimension
+                .map_or(0, |dimension| dimension as i32),
+        };
+        vector_index::create(&spi, &vector, &model.name, dimension, &method)
+    })
+}

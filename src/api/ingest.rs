@@ -1,0 +1,515 @@
+//! `memory_ingest`, `memory_ingest_batch`, `memory_close_episode`: turns of a conversation become
+//! rows in the caller's transaction. Embedding and token counting come first, before any lock.
+
+use crate::error::{Error, PgResult};
+use crate::guc::{self, EmbedOnIngest};
+use crate::identity::{self, Caller};
+use crate::models::{self, Prepared};
+use crate::sql_types::{JsonbText, Vector};
+use crate::store::catalog::{self, VectorType};
+use crate::store::entries::{self, NewEntry};
+use crate::store::episodes::{self, Running};
+use crate::store::grants::Level;
+use crate::store::jobs::{self, JobKind};
+use crate::store::lexemes::Lexemes;
+use crate::store::models::{self as model_store, Kind};
+use crate::store::sessions::{self, Growth, SessionKey};
+use crate::store::spi::{Params, Session as Spi, scratch};
+use memory_agent_core::episodes::{CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn};
+use memory_agent_core::{markers, mmr, text, tokens};
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::collections::BTreeMap;
+
+/// Most texts in one request to the model server.
+const TEXTS_PER_REQUEST: usize = 256;
+
+/// One message as it was given.
+pub struct Turn {
+    pub session_id: String,
+    pub role: String,
+    pub content: String,
+    pub metadata: JsonbText,
+    pub markers: Option<Vec<String>>,
+    pub created_at: Option<TimestampWithTimeZone>,
+    /// How long it is remembered; `None` means `memory_agent.default_ttl`.
+    pub ttl: Option<Interval>,
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_ingest(
+    session_id: Option<String>,
+    role: Option<String>,
+    content: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    metadata: Option<JsonbText>,
+    markers: Option<Vec<Option<String>>>,
+    created_at: Option<TimestampWithTimeZone>,
+    ttl: Option<Interval>,
+) -> PgResult<Uuid> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let turn = Turn {
+        session_id: session_id.unwrap_or_default(),
+        role: role.unwrap_or_default(),
+        content: content.unwrap_or_default(),
+        metadata: metadata.unwrap_or_else(|| JsonbText("{}".into())),
+        markers: markers.map(without_nulls).transpose()?,
+        created_at,
+        ttl,
+    };
+    ingest(&caller, vec![turn])?
+        .first()
+        .copied()
+        .ok_or_else(|| Error::internal("a turn was stored without an id").into())
+}
+
+#[pg_extern(sql = false)]
+fn memory_ingest_batch(
+    turns: Option<JsonbText>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<SetOfIterator<'static, Uuid>> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let turns = parse_batch(turns.unwrap_or_else(|| JsonbText("null".into())), session_id)?;
+    Ok(SetOfIterator::new(ingest(&caller, turns)?))
+}
+
+#[pg_extern(sql = false)]
+fn memory_close_episode(
+    session_id: Option<String>,
+    reason: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<Option<Uuid>> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let session_id = session_id.unwrap_or_default();
+    text::validate_session_id(&session_id).map_err(Error::from)?;
+    let reason = reason.unwrap_or_else(|| CloseReason::Manual.as_str().to_owned());
+    if reason.trim().is_empty() || reason.len() > 200 {
+        return Err(Error::invalid("reason must have 1 to 200 bytes", "Leave it out for 'manual'.").into());
+    }
+    let key = SessionKey {
+        user_id: caller.user_id.clone(),
+        agent_id: caller.agent().to_owned(),
+        session_id,
+    };
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else { return Ok(None) };
+        let closed = episodes::close(&spi, &key.user_id, episode, &reason)?;
+        sessions::clear_open_episode(&spi, &key)?;
+        Ok(closed.then_some(episode))
+    })
+}
+
+/// Refuses NULL elements of a text array.
+pub fn without_nulls(values: Vec<Option<String>>) -> PgResult<Vec<String>> {
+    values
+        .into_iter()
+        .map(|value| value.ok_or_else(|| Error::invalid("an array element is NULL", "Leave it out.").into()))
+        .collect()
+}
+
+/// Reads the turns of a batch. PostgreSQL parses the values, so that times and intervals mean what
+/// they mean elsewhere in SQL.
+fn parse_batch(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>> {
+    const HINT: &str = "Example: [{\"role\": \"user\", \"content\": \"I moved to Rome.\", \"created_at\": \
+                        \"2026-01-31T10:00:00Z\", \"metadata\": {\"name\": \"Ada\"}}]. Keys: session_id, role, \
+                        content, metadata, markers, created_at, ttl.";
+    // No table is read and no text becomes SQL, so this runs as the caller.
+    let spi = Spi::read_only()?;
+    let problem = spi.first(
+        "SELECT CASE \
+            WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
+            ELSE (SELECT CASE \
+                     WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
+                     THEN pg_catalog.format('turn %s is not an object', t.position) \
+                     WHEN k.unknown IS NOT NULL \
+                     THEN pg_catalog.format('turn %s has the unknown key \"%s\"', t.position, k.unknown) \
+                     WHEN w.wrong IS NOT NULL \
+                     THEN pg_catalog.format('turn %s: %s must be %s', t.position, w.wrong, w.expected) END \
+                    FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) \
+                    LEFT JOIN LATERAL (SELECT o.key AS unknown \
+                           FROM pg_catalog.jsonb_each(CASE WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.=) 'object' \
+                                                          THEN t.turn ELSE '{}' END) o \
+                          WHERE o.key OPERATOR(pg_catalog.<>) ALL (ARRAY['session_id', 'role', 'content', 'metadata', \
+                                                   'markers', 'created_at', 'ttl']) LIMIT 1) k ON true \
+                    LEFT JOIN LATERAL (SELECT e.name AS wrong, e.expected \
+                           FROM (VALUES ('session_id', 'string'), ('role', 'string'), ('content', 'string'), \
+                                        ('metadata', 'object'), ('markers', 'array'), \
+                                        ('created_at', 'string'), ('ttl', 'string')) e(name, expected) \
+                          WHERE pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) e.name) \
+                                OPERATOR(pg_catalog.<>) ALL (ARRAY[e.expected, 'null']) LIMIT 1) w ON true \
+                   WHERE pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
+                      OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
+                   ORDER BY t.position LIMIT 1) END",
+        &mut Params::new().with(turns.clone()),
+        |row| Ok(row.optional::<String>(1)),
+    )?;
+    if let Some(problem) = problem.flatten() {
+        return Err(Error::invalid(problem, HINT).into());
+    }
+    spi.all(
+        "SELECT t.turn OPERATOR(pg_catalog.->>) 'session_id', t.turn OPERATOR(pg_catalog.->>) 'role', \
+                t.turn OPERATOR(pg_catalog.->>) 'content', \
+                CASE WHEN pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) 'metadata') OPERATOR(pg_catalog.=) 'object' \
+                     THEN t.turn OPERATOR(pg_catalog.->) 'metadata' ELSE '{}' END, \
+                CASE WHEN pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) 'markers') OPERATOR(pg_catalog.=) 'array' \
+                     THEN ARRAY(SELECT m.marker FROM pg_catalog.jsonb_array_elements_text(t.turn OPERATOR(pg_catalog.->) 'markers') m(marker)) END, \
+                (t.turn OPERATOR(pg_catalog.->>) 'created_at')::pg_catalog.timestamptz, \
+                (t.turn OPERATOR(pg_catalog.->>) 'ttl')::pg_catalog.interval \
+           FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) ORDER BY t.position",
+        &mut Params::new().with(turns),
+        |row| {
+            Ok(Turn {
+                session_id: row
+                    .optional::<String>(1)
+                    .or_else(|| session_id.clone())
+                    .unwrap_or_default(),
+                role: row.optional(2).unwrap_or_default(),
+                content: row.optional(3).unwrap_or_default(),
+                metadata: row.required(4)?,
+                markers: row.optional::<Vec<Option<String>>>(5).map(without_nulls).transpose()?,
+                created_at: row.optional(6),
+                ttl: row.optional(7),
+            })
+        },
+    )
+}
+
+/// Everything about a turn that is known before the database is touched.
+struct Checked {
+    turn: Turn,
+    indexed_text: String,
+    markers: Vec<String>,
+    created_at: TimestampWithTimeZone,
+    expires_at: Option<TimestampWithTimeZone>,
+}
+
+fn check(turn: Turn, now: TimestampWithTimeZone) -> PgResult<Checked> {
+    text::validate_session_id(&turn.session_id).map_err(Error::from)?;
+    text::validate_role(&turn.role).map_err(Error::from)?;
+    text::validate_content(&turn.content, guc::max_content_bytes().max(0) as usize)
+        .map_err(Error::from)?;
+    check_metadata(&turn.metadata)?;
+    let markers = markers_of(turn.markers.as_deref(), &turn.content)?;
+    let created_at = entries::finite("created_at", turn.created_at.unwrap_or(now))?;
+    let expires_at = expiry(now, turn.ttl)?;
+    let indexed_text = indexed_text(&turn.content, &turn.metadata);
+    Ok(Checked { turn, indexed_text, markers, created_at, expires_at })
+}
+
+/// Refuses metadata that is not an object, or larger than content may be.
+pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
+    if !metadata.0.starts_with('{') {
+        return Err(Error::invalid("metadata must be a JSON object", "Example: {\"project\": \"x\"}.").into());
+    }
+    let limit = guc::max_content_bytes().max(0) as usize;
+    if metadata.0.len() > limit {
+        return Err(Error::invalid(
+            format!("metadata has {} bytes, the limit is {limit}", metadata.0.len()),
+            "Store large data in a table of your own and keep its key here.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The markers of an entry: the explicit ones, or those its text shows.
+pub fn markers_of(explicit: Option<&[String]>, content: &str) -> PgResult<Vec<String>> {
+    for marker in explicit.unwrap_or_default() {
+        markers::validate(marker).map_err(Error::from)?;
+    }
+    let detected = if guc::auto_detect_markers() { markers::detect(content) } else { Vec::new() };
+    Ok(markers::merge(explicit, &detected))
+}
+
+/// The text that is embedded and indexed. Metadata that only PostgreSQL can read (a number beyond
+/// a double) has no speaker's name.
+pub fn indexed_text(content: &str, metadata: &JsonbText) -> String {
+    let metadata = serde_json::from_str(&metadata.0).unwrap_or_default();
+    text::indexed_text(content, &metadata).into_owned()
+}
+
+/// When an entry expires: `ttl` after now, or after the default.
+pub fn expiry(now: TimestampWithTimeZone, ttl: Option<Interval>) -> PgResult<Option<TimestampWithTimeZone>> {
+    if let Some(ttl) = ttl {
+        let expires_at = now + ttl;
+        if expires_at <= now {
+            return Err(Error::invalid("ttl must be positive", "Example: interval '7 days'.").into());
+        }
+        return Ok(Some(expires_at));
+    }
+    let seconds = guc::default_ttl();
+    if seconds == 0 {
+        return Ok(None);
+    }
+    let ttl = Interval::from_seconds(f64::from(seconds));
+    Ok(Some(now + ttl))
+}
+
+/// Embeddings and token counts of texts, or what stands in for them.
+pub struct Prepare {
+    /// Per text its windows; empty when they are to be made later.
+    pub embeddings: Vec<Vec<Vec<f32>>>,
+    pub token_counts: Vec<u32>,
+    pub token_counts_exact: bool,
+    pub model: Option<ModelRef>,
+    /// Whether rows without an embedding are to be embedded by a job.
+    pub wants_embedding: bool,
+}
+
+/// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
+/// are then stored without embeddings and with estimated counts.
+pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Prepare> {
+    let mode = guc::embed_on_ingest();
+    let model = match mode {
+        EmbedOnIngest::Off => None,
+        _ => identity::as_owner(|| model_store::active(&Spi::read_only()?, Kind::Embedder))?,
+    };
+    let embed_now = model.as_ref().filter(|_| mode == EmbedOnIngest::Sync);
+    let estimates: Vec<u32> = contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
+    let mut embeddings = Vec::with_capacity(indexed_texts.len());
+    let mut token_counts = Vec::with_capacity(contents.len());
+    let mut failure = None;
+    let mut texts = indexed_texts.into_iter();
+    let mut contents = contents.into_iter();
+    loop {
+        let token_texts: Vec<String> = contents.by_ref().take(TEXTS_PER_REQUEST).collect();
+        if token_texts.is_empty() {
+            break;
+        }
+        let chunk: Vec<String> = texts.by_ref().take(TEXTS_PER_REQUEST).collect();
+        let chunk = if embed_now.is_some() { chunk } else { Vec::new() };
+        match models::current().prepare(embed_now, Purpose::Document, chunk, token_texts) {
+            Ok(Prepared { embeddings: some, token_counts: counts }) => {
+                embeddings.extend(some);
+                token_counts.extend(counts);
+            }
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    if let Some(failure) = &failure {
+        failure.warn("stored without embedding");
+        embeddings.clear();
+        token_counts = estimates;
+    }
+    Ok(Prepare {
+        embeddings,
+        token_counts,
+        token_counts_exact: failure.is_none(),
+        wants_embedding: model.is_some(),
+        model,
+    })
+}
+
+impl Prepare {
+    /// The windows of the text at `index`.
+    pub fn embedding(&self, index: usize) -> Option<&[Vec<f32>]> {
+        self.embeddings.get(index).map(Vec::as_slice)
+    }
+
+    /// The token count of the text at `index`.
+    pub fn token_count(&self, index: usize) -> i32 {
+        self.token_counts.get(index).map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
+    /// Whether rows stored with this need the embed job.
+    pub fn needs_job(&self) -> bool {
+        (self.wants_embedding && self.embeddings.is_empty()) || !self.token_counts_exact
+    }
+}
+
+/// Stores turns and returns their ids in the order given.
+pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
+    let now = now();
+    let checked = turns.into_iter().map(|turn| check(turn, now)).collect::<PgResult<Vec<_>>>()?;
+    if checked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let prepared = prepare(
+        checked.iter().map(|turn| turn.indexed_text.clone()).collect(),
+        checked.iter().map(|turn| turn.turn.content.clone()).collect(),
+    )?;
+    identity::as_owner(|| store(caller, &checked, &prepared))
+}
+
+fn now() -> TimestampWithTimeZone {
+    pgrx::datum::datetime_support::now()
+}
+
+fn store(caller: &Caller, turns: &[Checked], prepared: &Prepare) -> PgResult<Vec<Uuid>> {
+    let spi = Spi::read_write()?;
+    let ids: Vec<Uuid> = turns.iter().map(|_| entries::new_id()).collect();
+    // Sessions are locked in the order of their keys, so that two batches cannot deadlock.
+    let mut by_session: BTreeMap<SessionKey, Vec<usize>> = BTreeMap::new();
+    for (index, turn) in turns.iter().enumerate() {
+        let key = SessionKey {
+            user_id: caller.user_id.clone(),
+            agent_id: caller.agent().to_owned(),
+            session_id: turn.turn.session_id.clone(),
+        };
+        by_session.entry(key).or_default().push(index);
+    }
+    for (key, indexes) in &by_session {
+        SessionWriter::open(&spi, key, turns[indexes[0]].created_at, prepared)?
+            .add(turns, indexes, &ids)?;
+        pgrx::check_for_interrupts!();
+    }
+    Ok(ids)
+}
+
+/// Adds turns to one locked session.
+struct SessionWriter<'a> {
+    spi: &'a Spi,
+    key: &'a SessionKey,
+    prepared: &'a Prepare,
+    configuration: String,
+    settings: EpisodeSettings,
+    episode: Option<Running>,
+}
+
+impl<'a> SessionWriter<'a> {
+    fn open(
+        spi: &'a Spi,
+        key: &'a SessionKey,
+        at: TimestampWithTimeZone,
+        prepared: &'a Prepare,
+    ) -> PgResult<Self> {
+        let episode = match sessions::lock(spi, key, at)? {
+            Some(id) => episodes::open(spi, &key.user_id, id)?,
+            None => None,
+        };
+        Ok(Self {
+            spi,
+            key,
+            prepared,
+            configuration: guc::text_search_config(),
+            settings: EpisodeSettings {
+                max_turns: guc::episode_max_turns().max(0) as u32,
+                gap_seconds: i64::from(guc::episode_gap()),
+                close_on_tool_result: guc::episode_close_on_tool_result(),
+            },
+            episode,
+        })
+    }
+
+    fn add(mut self, turns: &[Checked], indexes: &[usize], ids: &[Uuid]) -> PgResult<()> {
+        let vector = catalog::vector_type()?;
+        let mut growth = Growth::default();
+        let mut last_turn_at = turns[indexes[0]].created_at;
+        for &index in indexes {
+            let turn = &turns[index];
+            scratch(|| self.add_turn(&vector, turn, index, ids[index]))?;
+            growth.turns += 1;
+            growth.entries += 1;
+            growth.tokens += i64::from(self.prepared.token_count(index));
+            last_turn_at = last_turn_at.max(turn.created_at);
+            pgrx::check_for_interrupts!();
+        }
+        if let Some(episode) = &self.episode {
+            episodes::save(self.spi, &self.key.user_id, episode, None)?;
+        }
+        let open = self.episode.as_ref().map(|episode| episode.id);
+        let active_entries = sessions::grow(self.spi, self.key, &growth, last_turn_at, open)?;
+        self.queue_jobs(active_entries)
+    }
+
+    fn add_turn(&mut self, vector: &VectorType, turn: &Checked, index: usize, id: Uuid) -> PgResult<()> {
+        let episode_id = self.episode_for(turn, index)?;
+        let model = self.prepared.model.as_ref().map(|model| model.name.as_str());
+        entries::insert(
+            self.spi,
+            vector,
+            NewEntry {
+                id,
+                user_id: &self.key.user_id,
+                agent_id: &self.key.agent_id,
+                session_id: Some(&self.key.session_id),
+                kind: "turn",
+                role: &turn.turn.role,
+                content: &turn.turn.content,
+                token_count: self.prepared.token_count(index),
+                token_count_exact: self.prepared.token_counts_exact,
+                markers: turn.markers.clone(),
+                metadata: turn.turn.metadata.clone(),
+                embedding: self.prepared.embedding(index),
+                embedding_model: model,
+                lexemes: Lexemes::index(self.spi, &self.configuration, &turn.indexed_text)?,
+                lexeme_config: &self.configuration,
+                episode_id: Some(episode_id),
+                fact_key: None,
+                created_at: turn.created_at,
+                expires_at: turn.expires_at,
+            },
+        )?;
+        self.close_after(turn)
+    }
+
+    /// The episode this turn belongs to; a running one that must end before it is closed.
+    fn episode_for(&mut self, turn: &Checked, index: usize) -> PgResult<Uuid> {
+        if let Some(running) = &self.episode {
+            let open = OpenEpisode {
+                turn_count: running.turn_count.max(0) as u32,
+                last_turn_at_micros: running.ended_at.into_inner(),
+            };
+            let mut reason = before_turn(Some(&open), turn.created_at.into_inner(), &self.settings);
+            if reason.is_none() && self.is_topic_boundary(running, index)? {
+                reason = Some(CloseReason::Topic);
+            }
+            if reason.is_some() {
+                episodes::save(self.spi, &self.key.user_id, running, reason)?;
+                self.episode = None;
+            }
+        }
+        let mut running = match self.episode.take() {
+            Some(running) => running,
+            None => episodes::start(self.spi, self.key, entries::new_id(), turn.created_at)?,
+        };
+        running.turn_count += 1;
+        running.ended_at = running.ended_at.max(turn.created_at);
+        let id = running.id;
+        self.episode = Some(running);
+        Ok(id)
+    }
+
+    fn is_topic_boundary(&self, running: &Running, index: usize) -> PgResult<bool> {
+        let threshold = guc::episode_topic_similarity();
+        let (Some(model), Some([first, ..])) = (&self.prepared.model, self.prepared.embedding(index)) else {
+            return Ok(false);
+        };
+        if threshold <= 0.0 {
+            return Ok(false);
+        }
+        let centroid = episodes::centroid(self.spi, &self.key.user_id, running.id, &model.name)?;
+        Ok(centroid.is_some_and(|Vector(centroid)| mmr::cosine(&centroid, first) < threshold))
+    }
+
+    fn close_after(&mut self, turn: &Checked) -> PgResult<()> {
+        let Some(running) = &self.episode else { return Ok(()) };
+        let reason = after_turn(running.turn_count.max(0) as u32, &turn.turn.role, &self.settings);
+        if reason.is_some() {
+            episodes::save(self.spi, &self.key.user_id, running, reason)?;
+            self.episode = None;
+        }
+        Ok(())
+    }
+
+    fn queue_jobs(&self, active_entries: i64) -> PgResult<()> {
+        if self.prepared.needs_job() {
+            jobs::enqueue_for_session(self.spi, JobKind::Embed, self.key, "{}".into())?;
+        }
+        let limit = i64::from(guc::max_entries());
+        if limit > 0 && active_entries > limit {
+            jobs::enqueue_for_session(self.spi, JobKind::Evict, self.key, "{}".into())?;
+        }
+        Ok(())
+    }
+}

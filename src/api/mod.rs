@@ -1,0 +1,12 @@
+//! The SQL surface: every function a user can call, declared in sql/schema/40_functions.sql. Each
+//! checks its arguments, resolves the caller's identity, and leaves SQL to `store/` and arithmetic
+//! to the ranking crate.
+
+pub mod context;
+pub mod explain;
+pub mod facts;
+pub mod inference;
+pub mod ingest;
+pub mod recall;
+pub mod security;
+pub mod status;

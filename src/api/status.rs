@@ -1,0 +1,230 @@
+//! `memory_status()`: what runs, what does not, and what to do about it; `memory_stats()`: how much
+//! there is. Counts only, never content.
+
+use crate::error::{Error, PgResult};
+use crate::guc::{self, IdentityMode, Inference};
+use crate::identity;
+use crate::is_preloaded;
+use crate::models::supervisor_state::{self, State};
+use crate::models::{client, paths};
+use crate::sql_types::JsonbText;
+use crate::store::grants::Level;
+use crate::store::models::{self as model_store, Kind};
+use crate::store::spi::Session as Spi;
+use crate::store::{status, vector_index};
+use memory_agent_core::text;
+use memory_agent_model_server::protocol::{ModelRef, ServerStatus};
+use pgrx::prelude::*;
+use std::path::Path;
+
+/// component, state, detail, hint.
+type StatusRow = (String, String, String, Option<String>);
+
+fn row(component: &str, state: &str, detail: impl Into<String>, hint: Option<&str>) -> StatusRow {
+    (component.to_owned(), state.to_owned(), detail.into(), hint.map(str::to_owned))
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_status() -> PgResult<
+    TableIterator<
+        'static,
+        (
+            name!(component, String),
+            name!(state, String),
+            name!(detail, String),
+            name!(hint, Option<String>),
+        ),
+    >,
+> {
+    identity::require(Level::Reader)?;
+    let mut rows = vec![library(), identity_row()];
+    let server = if guc::inference() == Inference::Server {
+        let (server, row) = model_server();
+        rows.push(row);
+        server
+    } else {
+        rows.push(row("model server", "off", "memory_agent.inference is 'backend'", None));
+        None
+    };
+    rows.push(runtime());
+    identity::as_owner(|| {
+        let spi = Spi::read_only()?;
+        for kind in [Kind::Embedder, Kind::Reranker] {
+            rows.push(model(kind, model_store::active(&spi, kind)?, server.as_ref()));
+        }
+        rows.push(embeddings(&spi)?);
+        rows.push(queue(&spi)?);
+        rows.push(index(&spi)?);
+        Ok(())
+    })?;
+    Ok(TableIterator::new(rows))
+}
+
+fn library() -> StatusRow {
+    let version = concat!("version ", env!("CARGO_PKG_VERSION"));
+    if is_preloaded() {
+        row("library", "preloaded", version, None)
+    } else {
+        row(
+            "library",
+            "on demand",
+            format!("{version}; the first call of a session loads it"),
+            Some("Add memory_agent to shared_preload_libraries and restart, so that the model server is always there."),
+        )
+    }
+}
+
+fn identity_row() -> StatusRow {
+    let mode = match guc::identity() {
+        IdentityMode::Setting => "setting",
+        IdentityMode::Required => "required",
+        IdentityMode::Role => "role",
+    };
+    match identity::visible_identity() {
+        Ok(user) => row("identity", mode, format!("this session reads and writes as \"{user}\""), None),
+        Err(_) => row(
+            "identity",
+            mode,
+            "memory_agent.user_id is not set in this session",
+            Some("Run SET memory_agent.user_id = '...'."),
+        ),
+    }
+}
+
+fn model_server() -> (Option<ServerStatus>, StatusRow) {
+    match client::status() {
+        Ok(status) => {
+            let detail = format!(
+                "pid {}, up {} s, {} threads, {} MB, {} requests, {} waiting, {} refused",
+                status.pid,
+                status.uptime_seconds,
+                status.threads,
+                status.resident_bytes / 1_048_576,
+                status.requests,
+                status.queue_items,
+                status.rejected
+            );
+            (Some(status), row("model server", "running", detail, None))
+        }
+        Err(failure) => {
+            let state = match supervisor_state::read() {
+                Some(State::Failing(_)) => "failing",
+                Some(State::Starting) => "starting",
+                Some(State::Running) => "not responding",
+                None => "not running",
+            };
+            let hint = match state {
+                "failing" => {
+                    "Check memory_agent.model_server_path, memory_agent.onnxruntime_path and the server log; \
+                     then SELECT pg_reload_conf()."
+                }
+                "starting" => "Try again in a moment.",
+                "not responding" => "It is replaced by itself when it is stopped; see the server log.",
+                _ => "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
+            };
+            (None, row("model server", state, failure.message, Some(hint)))
+        }
+    }
+}
+
+fn runtime() -> StatusRow {
+    let path = paths::onnxruntime();
+    if path.exists() {
+        row("onnxruntime", "found", "", None)
+    } else {
+        row(
+            "onnxruntime",
+            "missing",
+            "the ONNX Runtime library is not where the settings say",
+            Some("Run make install again, or set memory_agent.onnxruntime_path."),
+        )
+    }
+}
+
+fn model(kind: Kind, active: Option<ModelRef>, server: Option<&ServerStatus>) -> StatusRow {
+    let component = kind.as_str();
+    let Some(model) = active else {
+        return row(component, "none", "", Some("Register one with memory_register_model()."));
+    };
+    let missing = ["model.onnx", "tokenizer.json", "config.json"]
+        .into_iter()
+        .find(|file| !Path::new(&model.directory).join(file).exists());
+    if let Some(file) = missing {
+        return row(
+            component,
+            "missing",
+            format!("{}: {file} is not there", model.name),
+            Some("Run make install again, or set memory_agent.model_dir."),
+        );
+    }
+    let loaded = server.is_some_and(|server| {
+        server.models.iter().any(|loaded| loaded.directory == model.directory)
+    });
+    row(component, if loaded { "loaded" } else { "ready" }, model.name, None)
+}
+
+fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
+    let missing = status::without_embedding(spi)?;
+    Ok(if missing == 0 {
+        row("embeddings", "complete", "every entry has its embedding", None)
+    } else {
+        row(
+            "embeddings",
+            "incomplete",
+            format!("{missing} entries are found by their words only"),
+            Some("They were stored while no model was to be had, or with embed_on_ingest other than sync."),
+        )
+    })
+}
+
+fn queue(spi: &Spi) -> PgResult<StatusRow> {
+    let queue = status::queue(spi)?;
+    let oldest = queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
+    let detail = format!(
+        "{} pending, {} running, {} dead{oldest}",
+        queue.pending, queue.running, queue.dead
+    );
+    let state = if queue.pending + queue.running + queue.dead == 0 { "empty" } else { "waiting" };
+    let hint = (state == "waiting").then_some("This version has no job worker: jobs are kept for the one that has.");
+    Ok(row("queue", state, detail, hint))
+}
+
+fn index(spi: &Spi) -> PgResult<StatusRow> {
+    let entries = status::estimated_entries(spi)?;
+    let limit = i64::from(guc::exact_scan_rows());
+    let found = match model_store::active(spi, Kind::Embedder)? {
+        Some(model) => vector_index::find(spi, &model.name)?,
+        None => None,
+    };
+    Ok(match found {
+        Some(index) => row("vector index", "present", index.name, None),
+        None if entries > limit => row(
+            "vector index",
+            "advised",
+            format!("about {entries} entries; scopes of more than {limit} are compared row by row"),
+            Some("If single users have so many, run SELECT memory_create_vector_index()."),
+        ),
+        None => row("vector index", "not needed", "scopes are small enough for exact search", None),
+    })
+}
+
+#[pg_extern(sql = false)]
+fn memory_stats(
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<JsonbText> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    if let Some(session_id) = &session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    // A session belongs to one agent; without a session, no agent means all of them.
+    let agent = match &session_id {
+        Some(_) => Some(caller.agent().to_owned()),
+        None => caller.agent_id.clone(),
+    };
+    identity::as_owner(|| {
+        status::stats(&Spi::read_only()?, &caller.user_id, agent.as_deref(), session_id.as_deref())
+    })
+}

@@ -1,0 +1,281 @@
+//! Every setting `memory_agent.*`: its meaning, unit, default and bounds, with a typed getter.
+//! Defaults come from the designs this extension unites; docs/settings.md repeats this table and a
+//! test compares the two.
+//!
+//! Contexts: what ranks and how text is ingested is for the user (SET); what names files, processes
+//! or identity rules is for the server's owner (postgresql.conf, reload).
+#![allow(unsafe_code)] // check hooks are C callbacks
+
+use memory_agent_core::fuse::FusionMethod;
+use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use pgrx::pg_sys;
+use std::ffi::{CStr, CString};
+
+/// `memory_agent.fusion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum Fusion {
+    #[name = c"weighted"]
+    Weighted,
+    #[name = c"rrf"]
+    Rrf,
+}
+
+/// `memory_agent.score_normalization`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum Normalization {
+    #[name = c"sigmoid"]
+    Sigmoid,
+    #[name = c"minmax"]
+    MinMax,
+}
+
+/// `memory_agent.recency_decay`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum Decay {
+    #[name = c"exponential"]
+    Exponential,
+    #[name = c"half_life"]
+    HalfLife,
+    #[name = c"reciprocal"]
+    Reciprocal,
+}
+
+/// `memory_agent.recall_scope`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum RecallScope {
+    #[name = c"all"]
+    All,
+    #[name = c"active"]
+    Active,
+}
+
+/// `memory_agent.embed_on_ingest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum EmbedOnIngest {
+    #[name = c"sync"]
+    Sync,
+    #[name = c"async"]
+    Async,
+    #[name = c"off"]
+    Off,
+}
+
+/// `memory_agent.identity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum IdentityMode {
+    #[name = c"setting"]
+    Setting,
+    #[name = c"required"]
+    Required,
+    #[name = c"role"]
+    Role,
+}
+
+/// `memory_agent.inference`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum Inference {
+    #[name = c"server"]
+    Server,
+    #[name = c"backend"]
+    Backend,
+}
+
+/// Declares the statics, the getters and `register()` from one table.
+macro_rules! settings {
+    ($( $kind:ident $name:ident : $type:ty = $default:expr, $context:ident, ($($bounds:tt)*),
+        $full:literal, $short:literal; )*) => {
+        mod value {
+            use super::*;
+            $( #[allow(non_upper_case_globals)]
+               pub static $name: GucSetting<settings!(@store $kind $type)> =
+                   GucSetting::<settings!(@store $kind $type)>::new(settings!(@boot $kind $default)); )*
+        }
+        $( #[doc = concat!("`memory_agent.", stringify!($name), "`: see [`register`].")]
+           pub fn $name() -> $type { settings!(@get $kind $name) } )*
+
+        /// Defines all settings; called once when the library is loaded.
+        pub fn register() {
+            $( settings!(@define $kind $name, $full, $short, $context, ($($bounds)*)); )*
+            // From here on a mistyped memory_agent.* name is an error, not a silent placeholder.
+            // SAFETY: the argument is a C string that lives forever.
+            unsafe { pg_sys::MarkGUCPrefixReserved(c"memory_agent".as_ptr()) };
+        }
+    };
+    (@store text $type:ty) => { Option<CString> };
+    (@store $kind:ident $type:ty) => { $type };
+    (@boot text $default:expr) => { Some($default) };
+    (@boot $kind:ident $default:expr) => { $default };
+    (@get text $name:ident) => { text(value::$name.get()) };
+    (@get $kind:ident $name:ident) => { value::$name.get() };
+    (@define flag $name:ident, $full:literal, $short:literal, $context:ident, ()) => {
+        GucRegistry::define_bool_guc(cstr($full), cstr($short), c"", &value::$name,
+            GucContext::$context, GucFlags::default())
+    };
+    (@define int $name:ident, $full:literal, $short:literal, $context:ident,
+     ($min:expr, $max:expr)) => {
+        settings!(@define int $name, $full, $short, $context, ($min, $max, GucFlags::default()))
+    };
+    (@define int $name:ident, $full:literal, $short:literal, $context:ident,
+     ($min:expr, $max:expr, $flags:expr)) => {
+        GucRegistry::define_int_guc(cstr($full), cstr($short), c"", &value::$name, $min, $max,
+            GucContext::$context, $flags)
+    };
+    (@define real $name:ident, $full:literal, $short:literal, $context:ident,
+     ($min:expr, $max:expr)) => {
+        GucRegistry::define_float_guc_with_hooks(cstr($full), cstr($short), c"", &value::$name,
+            $min, $max, GucContext::$context, GucFlags::default(), Some(refuse_nan), None, None)
+    };
+    (@define text $name:ident, $full:literal, $short:literal, $context:ident, ($flags:expr)) => {
+        GucRegistry::define_string_guc(cstr($full), cstr($short), c"", &value::$name,
+            GucContext::$context, $flags)
+    };
+    (@define choice $name:ident, $full:literal, $short:literal, $context:ident, ()) => {
+        GucRegistry::define_enum_guc(cstr($full), cstr($short), c"", &value::$name,
+            GucContext::$context, GucFlags::default())
+    };
+}
+
+settings! {
+    // Ranking.
+    int default_top_k: i32 = 5, Userset, (1, 1000),
+        "memory_agent.default_top_k\0", "Rows that recall returns when top_k is not given.\0";
+    int candidate_multiplier: i32 = 3, Userset, (1, 100),
+        "memory_agent.candidate_multiplier\0", "Candidates of each arm (dense, lexical), as a multiple of top_k.\0";
+    int max_candidates: i32 = 50, Userset, (1, 500),
+        "memory_agent.max_candidates\0", "Most candidates that are reranked and ranked on.\0";
+    int exact_scan_rows: i32 = 50_000, Userset, (0, 10_000_000),
+        "memory_agent.exact_scan_rows\0", "Scopes of up to this many rows are searched exactly, larger ones through indexes.\0";
+    real bm25_k1: f64 = 1.2, Userset, (0.0, 10.0),
+        "memory_agent.bm25_k1\0", "BM25: how fast repeated words stop to count.\0";
+    real bm25_b: f64 = 0.75, Userset, (0.0, 1.0),
+        "memory_agent.bm25_b\0", "BM25: how much long texts are discounted (0 not at all).\0";
+    choice fusion: Fusion = Fusion::Weighted, Userset, (),
+        "memory_agent.fusion\0", "How dense and lexical scores are fused: weighted min-max, or reciprocal rank fusion.\0";
+    real dense_weight: f64 = 0.5, Userset, (0.0, 1.0),
+        "memory_agent.dense_weight\0", "Share of the dense arm in the weighted fusion.\0";
+    real mmr_lambda: f64 = 0.7, Userset, (0.0, 1.0),
+        "memory_agent.mmr_lambda\0", "Maximal marginal relevance: 1 is pure score, lower is more diverse.\0";
+    real recency_weight: f64 = 0.2, Userset, (0.0, 1.0),
+        "memory_agent.recency_weight\0", "Share of recency in the score.\0";
+    choice recency_decay: Decay = Decay::Exponential, Userset, (),
+        "memory_agent.recency_decay\0", "Form of the recency decay.\0";
+    real recency_days: f64 = -1.0, Userset, (-1.0, 36_500.0),
+        "memory_agent.recency_days\0", "Time constant of the decay in days; -1 means 30 (exponential), 75 (half_life) or 7 (reciprocal).\0";
+    real score_threshold: f64 = 0.35, Userset, (0.0, 1.0),
+        "memory_agent.score_threshold\0", "Least sigmoid of the reranker's logit of a row that is returned.\0";
+    choice score_normalization: Normalization = Normalization::Sigmoid, Userset, (),
+        "memory_agent.score_normalization\0", "How the reranker's logits become relevance.\0";
+    flag rerank: bool = true, Userset, (),
+        "memory_agent.rerank\0", "Rerank candidates with the cross-encoder.\0";
+    real rerank_weight: f64 = 0.5, Userset, (0.0, 1.0),
+        "memory_agent.rerank_weight\0", "Share of the reranker in relevance; the rest is the fused score.\0";
+    int rerank_max_query_chars: i32 = 250, Userset, (0, 1_000_000),
+        "memory_agent.rerank_max_query_chars\0", "Longer queries are not reranked; 0 means no limit.\0";
+    real marker_weight: f64 = 0.1, Userset, (0.0, 1.0),
+        "memory_agent.marker_weight\0", "Factor of the boost that marked entries get.\0";
+    flag freshness_boost: bool = true, Userset, (),
+        "memory_agent.freshness_boost\0", "Raise the recency weight when the query asks for something recent.\0";
+    choice recall_scope: RecallScope = RecallScope::All, Userset, (),
+        "memory_agent.recall_scope\0", "Whether recall sees archived entries (all) or only those in the window (active).\0";
+    int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),
+        "memory_agent.default_token_budget\0", "Token budget of memory_context when none is given.\0";
+    real current_episode_share: f64 = 0.5, Userset, (0.0, 1.0),
+        "memory_agent.current_episode_share\0", "Most of a token budget that the newest turns of the open episode may take.\0";
+    int message_overhead_tokens: i32 = 4, Userset, (0, 1000),
+        "memory_agent.message_overhead_tokens\0", "Tokens that memory_context counts for each message beside its text.\0";
+
+    // Who.
+    text user_id: String = c"", Userset, (GucFlags::default()),
+        "memory_agent.user_id\0", "The user whose memory this session reads and writes; empty means current_user.\0";
+    text agent_id: String = c"", Userset, (GucFlags::default()),
+        "memory_agent.agent_id\0", "The agent whose memory this session reads and writes; empty means default.\0";
+    choice identity: IdentityMode = IdentityMode::Setting, Sighup, (),
+        "memory_agent.identity\0", "Where a session's identity comes from: setting, required (setting, never empty) or role.\0";
+
+    // Ingest.
+    text text_search_config: String = c"english", Sighup, (GucFlags::default()),
+        "memory_agent.text_search_config\0", "Text search configuration of lexical recall.\0";
+    choice embed_on_ingest: EmbedOnIngest = EmbedOnIngest::Sync, Userset, (),
+        "memory_agent.embed_on_ingest\0", "Embed in the ingesting statement, by a job, or not at all.\0";
+    flag auto_detect_markers: bool = true, Userset, (),
+        "memory_agent.auto_detect_markers\0", "Detect decision, constraint, failure and goal markers in English text.\0";
+    int max_content_bytes: i32 = 1_048_576, Sighup, (1, 67_108_864, GucFlags::UNIT_BYTE),
+        "memory_agent.max_content_bytes\0", "Longest content of one entry.\0";
+    int episode_max_turns: i32 = 20, Userset, (0, 1_000_000),
+        "memory_agent.episode_max_turns\0", "Turns after which an episode is closed; 0 means no limit.\0";
+    int episode_gap: i32 = 1800, Userset, (0, i32::MAX, GucFlags::UNIT_S),
+        "memory_agent.episode_gap\0", "Silence after which an episode is closed; 0 means no limit.\0";
+    flag episode_close_on_tool_result: bool = true, Userset, (),
+        "memory_agent.episode_close_on_tool_result\0", "Close the episode after a turn of role tool.\0";
+    real episode_topic_similarity: f64 = 0.0, Userset, (0.0, 1.0),
+        "memory_agent.episode_topic_similarity\0", "Close the episode when a turn's cosine to its centroid is lower; 0 is off.\0";
+    real dedup_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.dedup_similarity\0", "Cosine from which a fact is a duplicate; -1 means the value calibrated for the model.\0";
+    int max_entries: i32 = 500, Sighup, (0, i32::MAX),
+        "memory_agent.max_entries\0", "Turns and facts of a session in its window before the oldest leave it; 0 means no limit.\0";
+    int default_ttl: i32 = 0, Sighup, (0, i32::MAX, GucFlags::UNIT_S),
+        "memory_agent.default_ttl\0", "Time after which an entry expires when ttl is not given; 0 means never.\0";
+
+    // Inference.
+    choice inference: Inference = Inference::Server, Sighup, (),
+        "memory_agent.inference\0", "Where the models run: one server process for the cluster, or each backend.\0";
+    int inference_threads: i32 = 0, Sighup, (0, 256),
+        "memory_agent.inference_threads\0", "Threads of the model server; 0 means the number of cores, at most 4. A backend always uses 1.\0";
+    int inference_timeout: i32 = 30_000, Userset, (100, 3_600_000, GucFlags::UNIT_MS),
+        "memory_agent.inference_timeout\0", "Longest wait for the model server before a call goes on without it.\0";
+    text model_server_path: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.model_server_path\0", "Program of the model server; empty means the one that was installed.\0";
+    text onnxruntime_path: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.onnxruntime_path\0", "The ONNX Runtime library; empty means the one that was installed.\0";
+    text model_dir: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.model_dir\0", "Directory of the model folders; empty means the one that was installed.\0";
+    text embedding_model: String = c"bge-small-en-v1.5", Sighup, (GucFlags::default()),
+        "memory_agent.embedding_model\0", "Embedding model of a database in which none was activated yet.\0";
+    text rerank_model: String = c"ms-marco-MiniLM-L-12-v2", Sighup, (GucFlags::default()),
+        "memory_agent.rerank_model\0", "Rerank model of a database in which none was activated yet; empty means none.\0";
+}
+
+fn cstr(text: &'static str) -> &'static CStr {
+    CStr::from_bytes_with_nul(text.as_bytes()).unwrap_or_default()
+}
+
+fn text(value: Option<CString>) -> String {
+    value.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// PostgreSQL's range check lets NaN through; a NaN weight would poison every score.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn refuse_nan(
+    new_value: *mut f64,
+    _extra: *mut *mut std::ffi::c_void,
+    _source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: PostgreSQL passes a valid pointer to the value that was parsed.
+    !unsafe { *new_value }.is_nan()
+}
+
+/// The fusion method in the ranking crate's terms.
+pub fn fusion_method() -> FusionMethod {
+    match fusion() {
+        Fusion::Weighted => FusionMethod::Weighted,
+        Fusion::Rrf => FusionMethod::Rrf,
+    }
+}
+
+/// The decay form in the ranking crate's terms.
+pub fn decay() -> RecencyDecay {
+    match recency_decay() {
+        Decay::Exponential => RecencyDecay::Exponential,
+        Decay::HalfLife => RecencyDecay::HalfLife,
+        Decay::Reciprocal => RecencyDecay::Reciprocal,
+    }
+}
+
+/// The normalisation in the ranking crate's terms.
+pub fn normalization() -> ScoreNormalization {
+    match score_normalization() {
+        Normalization::Sigmoid => ScoreNormalization::Sigmoid,
+        Normalization::MinMax => ScoreNormalization::MinMax,
+    }
+}

@@ -1,0 +1,242 @@
+//! Who is calling, whose memory they may touch, and the section in which our own SQL runs as the
+//! extension's owner. This is the whole trust boundary: no role may write our tables, so every
+//! function resolves the identity here first and binds it into its statements itself.
+//!
+//! SQL text that comes from a caller is never run inside [`as_owner`].
+#![allow(unsafe_code)]
+
+use crate::error::{Error, PgResult};
+use crate::guc::{self, IdentityMode};
+use crate::store::catalog;
+use crate::store::grants::{self, Level};
+use pgrx::pg_sys;
+
+/// The user id of memory that every user of the installation reads.
+pub const SHARED_USER: &str = "*";
+
+/// Longest user, agent or session id, in bytes: they are index keys.
+pub const MAX_ID_BYTES: usize = 512;
+
+/// The agent when neither argument nor setting names one.
+pub const DEFAULT_AGENT: &str = "default";
+
+/// Runs `body` as the extension's owner with a pinned search_path. The caller's identity and
+/// search_path are restored on every way out; an ERROR that unwinds through here restores them too.
+pub fn as_owner<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    let owner = catalog::owner()?;
+    let _section = OwnerSection::enter(owner);
+    body()
+}
+
+struct OwnerSection {
+    user: pg_sys::Oid,
+    security_context: i32,
+    guc_level: i32,
+}
+
+impl OwnerSection {
+    fn enter(owner: pg_sys::Oid) -> Self {
+        let mut user = pg_sys::InvalidOid;
+        let mut security_context = 0;
+        // SAFETY: plain getters and setters of backend state; what they change is put back in
+        // Drop. SECURITY_LOCAL_USERID_CHANGE forbids SET ROLE inside the section.
+        unsafe {
+            pg_sys::GetUserIdAndSecContext(&mut user, &mut security_context);
+            pg_sys::SetUserIdAndSecContext(
+                owner,
+                security_context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32,
+            );
+            let guc_level = pg_sys::NewGUCNestLevel();
+            pg_sys::set_config_option(
+                c"search_path".as_ptr(),
+                c"pg_catalog, pg_temp".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+            Self { user, security_context, guc_level }
+        }
+    }
+}
+
+impl Drop for OwnerSection {
+    fn drop(&mut self) {
+        // SAFETY: puts back what `enter` saved. While an ERROR unwinds, transaction abort rolls the
+        // GUC level back itself, so only the identity is restored here.
+        unsafe {
+            if !std::thread::panicking() {
+                pg_sys::AtEOXact_GUC(false, self.guc_level);
+            }
+            pg_sys::SetUserIdAndSecContext(self.user, self.security_context);
+        }
+    }
+}
+
+/// A caller whose identity and level were checked.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Whose memory the call is about.
+    pub user_id: String,
+    /// The agent named by argument or setting; `None` when neither does.
+    pub agent_id: Option<String>,
+    /// Whether the agent was named by the argument: only then does it narrow global memory.
+    pub agent_is_explicit: bool,
+}
+
+impl Caller {
+    /// The agent whose session is meant.
+    pub fn agent(&self) -> &str {
+        self.agent_id.as_deref().unwrap_or(DEFAULT_AGENT)
+    }
+
+    /// The users whose rows a read may see.
+    pub fn visible(&self) -> Vec<String> {
+        if self.user_id == SHARED_USER {
+            vec![self.user_id.clone()]
+        } else {
+            vec![self.user_id.clone(), SHARED_USER.to_owned()]
+        }
+    }
+}
+
+/// Resolves the user a call is about.
+///
+/// `user_argument` names the user while the identity setting is empty; when it contradicts a set
+/// identity, or in mode `role`, only administrators may (42501).
+pub fn resolve(
+    user_argument: Option<&str>,
+    agent_argument: Option<&str>,
+    needed: Level,
+) -> PgResult<Caller> {
+    let level = require(needed)?;
+    let identity = own_identity()?;
+    let user_id = match (user_argument, identity) {
+        (None, Some(identity)) => identity,
+        (None, None) if guc::identity() == IdentityMode::Required => return Err(identity_required()),
+        (None, None) => current_role_name(),
+        (Some(argument), identity) => {
+            check_id("user_id", argument)?;
+            let contradicts = identity.as_deref().is_some_and(|own| own != argument);
+            if (contradicts || argument == SHARED_USER) && level < Level::Admin {
+                return Err(Error::not_permitted(
+                    if argument == SHARED_USER {
+                        "only administrators may name the shared memory '*'".to_owned()
+                    } else {
+                        "user_id contradicts the identity of this session".to_owned()
+                    },
+                    "Leave user_id out, or ask for SELECT memory_grant(role, 'admin').",
+                )
+                .into());
+            }
+            argument.to_owned()
+        }
+    };
+    let setting = guc::agent_id();
+    let agent_id = match agent_argument {
+        Some(agent) => {
+            check_id("agent_id", agent)?;
+            Some(agent.to_owned())
+        }
+        None if setting.is_empty() => None,
+        None => {
+            check_id("memory_agent.agent_id", &setting)?;
+            Some(setting)
+        }
+    };
+    Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some() })
+}
+
+/// The identity that this session has by itself: the setting, or the role in mode `role`. `None`
+/// when the setting is empty and the mode lets an argument (or the role) decide.
+fn own_identity() -> PgResult<Option<String>> {
+    let mode = guc::identity();
+    if mode == IdentityMode::Role {
+        return Ok(Some(current_role_name()));
+    }
+    let setting = guc::user_id();
+    if setting.is_empty() {
+        return Ok(None);
+    }
+    if setting == SHARED_USER {
+        return Err(Error::not_permitted(
+            "'*' is not an identity",
+            "Set memory_agent.user_id to the user's own id.",
+        )
+        .into());
+    }
+    check_id("memory_agent.user_id", &setting)?;
+    Ok(Some(setting))
+}
+
+/// The identity under which rows are visible to direct SELECTs.
+pub fn visible_identity() -> PgResult<String> {
+    match own_identity()? {
+        Some(identity) => Ok(identity),
+        None if guc::identity() == IdentityMode::Required => Err(identity_required()),
+        None => Ok(current_role_name()),
+    }
+}
+
+fn identity_required() -> pg_sys::panic::ErrorReport {
+    Error::not_permitted(
+        "memory_agent.user_id is not set, and memory_agent.identity is 'required'",
+        "Run SET memory_agent.user_id = '...' (SET LOCAL behind a pooler) first.",
+    )
+    .into()
+}
+
+/// Refuses callers below a level and returns the level they have.
+pub fn require(needed: Level) -> PgResult<Level> {
+    let level = current_level()?;
+    if level >= needed {
+        return Ok(level);
+    }
+    Err(Error::not_permitted(
+        format!("role \"{}\" needs the level \"{}\" of memory_agent", current_role_name(), needed.as_str()),
+        format!("Ask the extension's owner for SELECT memory_grant('{}', '{}').",
+                current_role_name(), needed.as_str()),
+    )
+    .into())
+}
+
+fn current_level() -> PgResult<Level> {
+    // SAFETY: reads backend state.
+    let role = unsafe { pg_sys::GetUserId() };
+    // SAFETY: catalog look-ups by OID.
+    if unsafe { pg_sys::superuser_arg(role) } || role == catalog::owner()? {
+        return Ok(Level::Admin);
+    }
+    let granted = as_owner(grants::all)?;
+    Ok(granted
+        .into_iter()
+        .filter(|(name, _)| {
+            // SAFETY: a membership look-up by OIDs.
+            catalog::role_oid(name).is_some_and(|granted| unsafe {
+                pg_sys::has_privs_of_role(role, granted)
+            })
+        })
+        .map(|(_, level)| level)
+        .max()
+        .unwrap_or(Level::None))
+}
+
+/// The name of the role the calling query runs as.
+pub fn current_role_name() -> String {
+    // SAFETY: reads backend state.
+    catalog::role_name(unsafe { pg_sys::GetUserId() })
+}
+
+/// Refuses ids that are empty or too long for an index key.
+pub fn check_id(what: &str, id: &str) -> PgResult<()> {
+    if id.trim().is_empty() || id.len() > MAX_ID_BYTES {
+        return Err(Error::invalid(
+            format!("{what} must have 1 to {MAX_ID_BYTES} bytes and not be blank"),
+            "Use the id your application already has.",
+        )
+        .into());
+    }
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! The model server seen from a PostgreSQL process: one connection a process, kept open, waiting
+//! only in `WaitLatchOrSocket`, so that cancel, statement_timeout and shutdown work at once.
+//! Leaving a wait by an ERROR drops the connection, and with it the request at the server.
+#![allow(unsafe_code)]
+
+use super::{Failure, Models, Prepared, paths, supervisor};
+use crate::guc;
+use memory_agent_model_server::frame::FrameReader;
+use memory_agent_model_server::protocol::{
+    self, ModelDescription, ModelRef, Purpose, Request, Response, ServerStatus,
+};
+use pgrx::pg_sys;
+use std::cell::{Cell, RefCell};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a call waits for a server that is being restarted.
+const RECONNECT_PATIENCE: Duration = Duration::from_millis(400);
+/// How long the call that starts the server waits for it.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+/// After a failure, calls within this time fail at once instead of waiting again.
+const FAILURE_MEMORY: Duration = Duration::from_secs(1);
+/// A request that takes longer is accompanied by a status request, which a healthy server answers
+/// at once however long its queue is.
+const PROBE_AFTER: Duration = Duration::from_millis(500);
+/// A server that leaves a status request unanswered for so long is hung or stopped.
+const PROBE_PATIENCE: Duration = Duration::from_millis(1000);
+
+thread_local! {
+    static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
+    static LAST_FAILURE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Inference by the cluster's model server.
+pub struct ServerModels;
+
+impl Models for ServerModels {
+    fn prepare(
+        &self,
+        model: Option<&ModelRef>,
+        purpose: Purpose,
+        texts: Vec<String>,
+        token_texts: Vec<String>,
+    ) -> Result<Prepared, Failure> {
+        let request = Request::Prepare { model: model.cloned(), purpose, texts, token_texts };
+        match call(&request)? {
+            Response::Prepared { embeddings, token_counts } => {
+                Ok(Prepared { embeddings, token_counts })
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn rerank(&self, model: &ModelRef, query: &str, documents: Vec<String>) -> Result<Vec<f32>, Failure> {
+        let request =
+            Request::Rerank { model: model.clone(), query: query.to_owned(), documents };
+        match call(&request)? {
+            Response::Logits(logits) => Ok(logits),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure> {
+        match call(&Request::Describe { model: model.clone() })? {
+            Response::Description(description) => Ok(description),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// The server's own account of itself, for `memory_status()`. Never waits for a start.
+pub fn status() -> Result<ServerStatus, Failure> {
+    match call(&Request::Status)? {
+        Response::Status(status) => Ok(status),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(response: &Response) -> Failure {
+    match response {
+        Response::Error { code, message } => Failure::of(*code, message.clone()),
+        _ => Failure::unavailable("the model server gave an answer of the wrong kind"),
+    }
+}
+
+/// Sends a request and waits for its answer. A connection that turns out to be dead is replaced
+/// once: requests have no side effects, so sending one twice is harmless.
+fn call(request: &Request) -> Result<Response, Failure> {
+    let kept = CONNECTION.take();
+    let was_kept = kept.is_some();
+    let outcome = match kept {
+        Some(connection) => connection.call(request),
+        None => Connection::open().and_then(|connection| connection.call(request)),
+    };
+    let outcome = match outcome {
+        Err(lost) if was_kept && lost.may_retry => {
+            Connection::open().and_then(|connection| connection.call(request))
+        }
+        outcome => outcome,
+    };
+    match outcome {
+        Ok((connection, response)) => {
+            CONNECTION.set(Some(connection));
+            LAST_FAILURE.set(None);
+            Ok(response)
+        }
+        Err(lost) => {
+            LAST_FAILURE.set(Some(Instant::now()));
+            Err(lost.failure)
+        }
+    }
+}
+
+/// A connection that is of no more use.
+struct Lost {
+    failure: Failure,
+    may_retry: bool,
+}
+
+impl Lost {
+    fn dead(message: impl Into<String>) -> Self {
+        Self { failure: Failure::unavailable(message), may_retry: true }
+    }
+
+    fn hung(message: impl Into<String>) -> Self {
+        Self { failure: Failure::unavailable(message), may_retry: false }
+    }
+}
+
+struct Connection {
+    stream: UnixStream,
+    reader: FrameReader,
+    next_id: u64,
+}
+
+impl Connection {
+    /// Connects, waiting a little for a server that is starting.
+    fn open() -> Result<Self, Lost> {
+        let recently_failed =
+            LAST_FAILURE.get().is_some_and(|at: Instant| at.elapsed() < FAILURE_MEMORY);
+        let mut deadline = Instant::now()
+            + if recently_failed { Duration::ZERO } else { RECONNECT_PATIENCE };
+        let mut start_requested = false;
+        loop {
+            match connect() {
+                Ok(stream) => {
+                    return Ok(Self { stream, reader: FrameReader::new(), next_id: 1 });
+                }
+                Err(reason) => {
+                    if !start_requested {
+                        start_requested = true;
+                        match supervisor::ensure_started() {
+                            Ok(true) => deadline = Instant::now() + START_PATIENCE,
+                            Ok(false) => {}
+                            Err(failure) => return Err(Lost { failure, may_retry: false }),
+                        }
+                    }
+                    if Instant::now() >= deadline {
+                        return Err(Lost::hung(format!("the model server is not reachable: {reason}")));
+                    }
+                }
+            }
+            wait(None, Duration::from_millis(20));
+        }
+    }
+
+    /// One request and its answer; the connection survives only a complete exchange.
+    fn call(mut self, request: &Request) -> Result<(Self, Response), Lost> {
+        let id = self.next_id;
+        let probe_id = id + 1;
+        self.next_id += 2;
+        let bytes = protocol::encode(id, request)
+            .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
+        let started = Instant::now();
+        let timeout = Duration::from_millis(guc::inference_timeout().max(0) as u64);
+        let mut probed_at = None;
+        self.send(&bytes, started + timeout)?;
+        loop {
+            while let Some(frame) =
+                self.reader.pop().map_err(|error| Lost::dead(error.to_string()))?
+            {
+                if frame.id == id {
+                    let response = frame
+                        .decode::<Response>()
+                        .map_err(|error| Lost::dead(error.to_string()))?;
+                    return Ok((self, response));
+                }
+                probed_at = None; // alive: the next probe may go out
+            }
+            let now = Instant::now();
+            if now >= started + timeout {
+                return Err(Lost::hung("the model server did not answer within memory_agent.inference_timeout"));
+            }
+            match probed_at {
+                Some(at) if now >= at + PROBE_PATIENCE => {
+                    return Err(Lost::hung("the model server does not respond"));
+                }
+                None if now >= started + PROBE_AFTER => {
+                    let probe = protocol::encode(probe_id, &Request::Status)
+                        .map_err(|error| Lost::dead(error.to_string()))?;
+                    self.send(&probe, started + timeout)?;
+                    probed_at = Some(now);
+                }
+                _ => {}
+            }
+            if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), Duration::from_millis(250)) {
+                self.receive()?;
+            }
+        }
+    }
+
+    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), Lost> {
+        let mut last_progress = Instant::now();
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    last_progress = Instant::now();
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline || last_progress.elapsed() >= PROBE_PATIENCE {
+                        return Err(Lost::hung("the model server does not read requests"));
+                    }
+                    wait(Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)), Duration::from_millis(250));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), Lost> {
+        let mut buffer = [0u8; 64 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(Lost::dead("the model server closed the connection")),
+                Ok(count) => self.reader.push(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
+            }
+        }
+    }
+}
+
+fn rejected(message: String) -> Failure {
+    Failure::of(protocol::ErrorCode::InvalidRequest, message)
+}
+
+/// Connects without ever blocking: a stopped server with a full backlog is an error, not a wait.
+fn connect() -> std::io::Result<UnixStream> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: a fresh descriptor is owned from here on; the address fits (checked below) and is
+    // zero-padded.
+    unsafe {
+        let raw = libc::socket(
+            libc::AF_UNIX,
+            libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+            0,
+        );
+        if raw < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        let descriptor = OwnedFd::from_raw_fd(raw);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (target, byte) in address.sun_path.iter_mut().zip(paths::SOCKET.bytes()) {
+            *target = byte as libc::c_char;
+        }
+        let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        if libc::connect(descriptor.as_raw_fd(), (&raw const address).cast(), length) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(UnixStream::from(descriptor))
+    }
+}
+
+/// Waits for the socket, the latch or the time to pass, serving interrupts; true when the socket
+/// is ready. The server's death ends the process.
+fn wait(socket: Option<(&UnixStream, u32)>, timeout: Duration) -> bool {
+    let (descriptor, socket_event) = match socket {
+        Some((stream, event)) => (stream.as_raw_fd(), event),
+        None => (-1, 0),
+    };
+    let wake = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH | socket_event;
+    // SAFETY: MyLatch is this process's latch; the descriptor is open while `socket` is borrowed.
+    let events = unsafe {
+        pg_sys::WaitLatchOrSocket(
+            pg_sys::MyLatch,
+            wake as i32,
+            descriptor,
+            timeout.as_millis() as i64,
+            pg_sys::PG_WAIT_EXTENSION,
+        )
+    };
+    if events as u32 & pg_sys::WL_LATCH_SET != 0 {
+        // SAFETY: as above.
+        unsafe { pg_sys::ResetLatch(pg_sys::MyLatch) };
+    }
+    pgrx::check_for_interrupts!();
+    events as u32 & socket_event != 0
+}

@@ -1,0 +1,139 @@
+//! Inference as PostgreSQL's processes see it: one trait, two implementations. `client` talks to
+//! the model server over its socket (the default), `in_backend` runs the same library inside the
+//! backend. `supervisor` is the background worker that keeps the server running.
+//!
+//! Nothing here raises an ERROR when inference is not to be had: callers get a [`Failure`] and
+//! decide. An ingest then stores without an embedding, a recall ranks by words.
+
+pub mod client;
+pub mod in_backend;
+pub mod paths;
+pub mod supervisor;
+pub mod supervisor_state;
+
+use crate::error::{Error, PgResult};
+use crate::guc::{self, Inference};
+use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose};
+use pgrx::prelude::*;
+
+/// Embeddings and token counts of the texts of one call.
+pub struct Prepared {
+    /// Per text its windows, at least one.
+    pub embeddings: Vec<Vec<Vec<f32>>>,
+    /// Per token text its number of cl100k tokens.
+    pub token_counts: Vec<u32>,
+}
+
+/// Why inference could not be had.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub message: String,
+    pub hint: &'static str,
+}
+
+impl Failure {
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: "See SELECT * FROM memory_status() for the state of the model server.",
+        }
+    }
+
+    pub fn of(code: ErrorCode, message: String) -> Self {
+        let hint = match code {
+            ErrorCode::Busy => "Too many requests at once: try again, or raise memory_agent.inference_threads.",
+            ErrorCode::ModelMissing | ErrorCode::ModelInvalid => {
+                "Check memory_agent.model_dir and the files of the model, then memory_status()."
+            }
+            ErrorCode::RuntimeMissing => {
+                "Install the ONNX Runtime library or set memory_agent.onnxruntime_path."
+            }
+            ErrorCode::InvalidRequest => "Send less text in one call.",
+            ErrorCode::Version => "Restart the server: library and model server are of different versions.",
+            ErrorCode::Internal => "See the server log.",
+        };
+        Self {
+            message,
+            hint,
+        }
+    }
+
+    /// The failure as an ERROR, for functions whose only purpose is inference.
+    pub fn into_error(self) -> Error {
+        Error::inference(self.message, self.hint)
+    }
+
+    /// Tells the user, once in a call, that the call went on without inference.
+    pub fn warn(&self, consequence: &str) {
+        ereport!(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!("{consequence}: {}", self.message),
+            self.hint
+        );
+    }
+}
+
+/// What can be asked of the models. Every call may raise an ERROR only for an interrupt.
+pub trait Models {
+    /// Embeds `texts` and counts the tokens of `token_texts`. Without a model, only counts.
+    fn prepare(
+        &self,
+        model: Option<&ModelRef>,
+        purpose: Purpose,
+        texts: Vec<String>,
+        token_texts: Vec<String>,
+    ) -> Result<Prepared, Failure>;
+
+    /// One logit per document.
+    fn rerank(&self, model: &ModelRef, query: &str, documents: Vec<String>) -> Result<Vec<f32>, Failure>;
+
+    /// Loads the model and says what it is.
+    fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure>;
+}
+
+/// The implementation that `memory_agent.inference` chooses.
+pub fn current() -> &'static dyn Models {
+    match guc::inference() {
+        Inference::Server => &client::ServerModels,
+        Inference::Backend => &in_backend::BackendModels,
+    }
+}
+
+/// Where a model of this name is: a registered location, or its folder in the model directory.
+pub fn model_ref(name: &str, location: Option<&str>) -> ModelRef {
+    let directory = match location {
+        Some(directory) => directory.to_owned(),
+        None => paths::model_directory().join(name).to_string_lossy().into_owned(),
+    };
+    ModelRef { name: name.to_owned(), directory }
+}
+
+/// Counts the tokens of one text; an estimate, marked as such, when no tokeniser is to be had.
+pub fn count_tokens(text: &str) -> PgResult<(u32, bool)> {
+    match current().prepare(None, Purpose::Document, Vec::new(), vec![text.to_owned()]) {
+        Ok(prepared) => Ok((prepared.token_counts.first().copied().unwrap_or(0), true)),
+        Err(failure) => {
+            failure.warn("token count is an estimate");
+            Ok((memory_agent_core::tokens::estimate_tokens(text), false))
+        }
+    }
+}
+
+/// Cosine similarities that mean something for one embedding model, calibrated on labelled pairs
+/// (models/README.md): what .95 means differs from model to model.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub struct Thresholds {
+    /// From here on two statements say the same.
+    pub duplicate: f64,
+}
+
+/// The thresholds in a model's config.json; `None` when it has none.
+pub fn thresholds(model: &ModelRef) -> Option<Thresholds> {
+    #[derive(serde::Deserialize)]
+    struct Config {
+        similarity: Option<Thresholds>,
+    }
+    let text = std::fs::read_to_string(std::path::Path::new(&model.directory).join("config.json")).ok()?;
+    serde_json::from_str::<Config>(&text).ok()?.similarity
+}

@@ -1,0 +1,256 @@
+//! The background worker that runs the model server: starts it, restarts it with back-off, passes
+//! its log on, replaces it when settings change or when it is stopped, and ends it on the way out.
+//! It has no database connection and runs from the moment the data is consistent, so on standbys too.
+//!
+//! A crash of a background worker restarts the whole cluster; a crash of this worker's child costs
+//! a retry. That is why the models are not in here.
+
+use super::{Failure, paths};
+use crate::models::supervisor_state::{self, State};
+use crate::process::{Child, ChildEvent};
+use crate::{guc, is_preloaded};
+use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::time::{Duration, Instant};
+
+/// First and longest pause before a failing server is started again.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+/// A server that ran for so long was healthy: the next failure is a first one.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// A server stopped (SIGSTOP) for so long is replaced.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
+
+fn builder() -> BackgroundWorkerBuilder {
+    BackgroundWorkerBuilder::new("memory_agent model supervisor")
+        .set_type("memory_agent model supervisor")
+        .set_library("memory_agent")
+        .set_function("memory_agent_supervisor_main")
+        .enable_shmem_access(None)
+        .set_start_time(BgWorkerStartTime::ConsistentState)
+        .set_restart_time(Some(Duration::from_secs(1)))
+}
+
+/// Registers the worker with the postmaster; only while shared libraries are preloaded.
+pub fn register() {
+    builder().load();
+}
+
+/// Makes sure that a supervisor runs; `Ok(true)` when a server is starting and worth waiting for.
+pub fn ensure_started() -> Result<bool, Failure> {
+    match supervisor_state::read() {
+        Some(State::Starting) => Ok(true),
+        Some(State::Running) => Ok(false),
+        Some(State::Failing(reason)) => {
+            Err(Failure::unavailable(format!("the model server does not start: {reason}")))
+        }
+        None if is_preloaded() => Ok(true),
+        None => match builder().load_dynamic() {
+            Ok(_) => Ok(true),
+            Err(_) => Err(Failure {
+                message: "the model server cannot be started: no background worker slot is free".into(),
+                hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
+            }),
+        },
+    }
+}
+
+/// Entry point of the worker.
+#[allow(unsafe_code)]
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn memory_agent_supervisor_main(_argument: pg_sys::Datum) {
+    BackgroundWorker::attach_signal_handlers(
+        SignalWakeFlags::SIGTERM | SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGCHLD,
+    );
+    // A SIGHUP that came before the handler was there is lost: read the files once more.
+    reload_settings();
+    let Some(lock) = supervisor_state::Lock::take(Duration::from_secs(2)) else {
+        // Another supervisor is at work; this one is not needed.
+        // SAFETY: the regular way out of a background worker; 0 means: do not start it again.
+        unsafe { pg_sys::proc_exit(0) };
+    };
+    Supervisor::new(lock).run();
+    // SAFETY: as above; 1 means: start it again, unless the server is shutting down.
+    unsafe { pg_sys::proc_exit(1) };
+}
+
+#[allow(unsafe_code)]
+fn reload_settings() {
+    // SAFETY: called from the worker's main loop, outside of any transaction.
+    unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+}
+
+/// What the server is started with; a change means a new server.
+fn command_line() -> Vec<String> {
+    let mut arguments = vec![
+        paths::model_server().to_string_lossy().into_owned(),
+        "--socket".into(),
+        paths::SOCKET.into(),
+        "--onnxruntime".into(),
+        paths::onnxruntime().to_string_lossy().into_owned(),
+        "--threads".into(),
+        threads().to_string(),
+    ];
+    for name in [guc::embedding_model(), guc::rerank_model()] {
+        if !name.is_empty() {
+            arguments.push("--preload".into());
+            arguments.push(paths::model_directory().join(&name).to_string_lossy().into_owned());
+        }
+    }
+    arguments
+}
+
+/// `memory_agent.inference_threads`, with 0 resolved.
+pub fn threads() -> usize {
+    match guc::inference_threads() {
+        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4)),
+        threads => threads.max(1) as usize,
+    }
+}
+
+struct Supervisor {
+    lock: supervisor_state::Lock,
+    child: Option<Child>,
+    command: Vec<String>,
+    back_off: Duration,
+    start_at: Instant,
+    last_message: String,
+}
+
+impl Supervisor {
+    fn new(lock: supervisor_state::Lock) -> Self {
+        Self {
+            lock,
+            child: None,
+            command: command_line(),
+            back_off: FIRST_BACK_OFF,
+            start_at: Instant::now(),
+            last_message: String::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        while !BackgroundWorker::sigterm_received() {
+            if BackgroundWorker::sighup_received() {
+                reload_settings();
+                self.replace_if_changed();
+            }
+            // Consumes the flag; the child is looked at in every turn anyway.
+            let _ = BackgroundWorker::sigchld_received();
+            self.look_at_child();
+            if self.child.is_none() && Instant::now() >= self.start_at {
+                self.start();
+            }
+            self.wait();
+        }
+        if let Some(child) = self.child.take() {
+            child.end();
+        }
+        self.lock.write(&State::Starting);
+    }
+
+    fn start(&mut self) {
+        if self.back_off == FIRST_BACK_OFF {
+            self.lock.write(&State::Starting);
+        }
+        match Child::spawn(&self.command) {
+            Ok(child) => self.child = Some(child),
+            Err(error) => self.failed(format!("cannot run \"{}\": {error}", self.command[0])),
+        }
+    }
+
+    fn failed(&mut self, reason: String) {
+        if self.back_off > FIRST_BACK_OFF {
+            self.lock.write(&State::Failing(reason.clone()));
+        } else {
+            self.lock.write(&State::Starting);
+        }
+        log!("memory_agent: model server failed, next start in {} ms: {reason}", self.back_off.as_millis());
+        self.start_at = Instant::now() + self.back_off;
+        self.back_off = (self.back_off * 2).min(LONGEST_BACK_OFF);
+    }
+
+    fn look_at_child(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        for line in child.read_log() {
+            log!("memory_agent: model server: {line}");
+            self.last_message = line;
+        }
+        match child.poll() {
+            ChildEvent::Running => {
+                if child.is_listening() {
+                    if child.age() >= HEALTHY_AFTER {
+                        self.back_off = FIRST_BACK_OFF;
+                    }
+                    self.lock.write(&State::Running);
+                }
+            }
+            ChildEvent::Stopped(since) => {
+                if since.elapsed() >= STOPPED_PATIENCE {
+                    log!("memory_agent: model server is stopped, it is replaced");
+                    child.kill();
+                }
+            }
+            ChildEvent::Ended(how) => {
+                let healthy = child.age() >= HEALTHY_AFTER || child.is_listening();
+                for line in child.read_log() {
+                    log!("memory_agent: model server: {line}");
+                    self.last_message = line;
+                }
+                self.child = None;
+                if healthy {
+                    self.back_off = FIRST_BACK_OFF;
+                }
+                let reason = if self.last_message.is_empty() {
+                    how
+                } else {
+                    format!("{how}; its last message: {}", self.last_message)
+                };
+                self.failed(reason);
+            }
+        }
+    }
+
+    fn replace_if_changed(&mut self) {
+        let command = command_line();
+        if command != self.command {
+            self.command = command;
+            if let Some(child) = self.child.take() {
+                log!("memory_agent: settings changed, the model server is restarted");
+                child.end();
+            }
+            self.back_off = FIRST_BACK_OFF;
+            self.start_at = Instant::now();
+        }
+    }
+
+    /// Sleeps until a signal, a line of the child's log, or the next thing that is due.
+    #[allow(unsafe_code)]
+    fn wait(&self) {
+        let due = match &self.child {
+            None => Some(self.start_at.saturating_duration_since(Instant::now())),
+            Some(child) => child.next_look(),
+        };
+        let descriptor = self.child.as_ref().and_then(Child::log_descriptor);
+        let mut wake = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
+        if due.is_some() {
+            wake |= pg_sys::WL_TIMEOUT;
+        }
+        if descriptor.is_some() {
+            wake |= pg_sys::WL_SOCKET_READABLE;
+        }
+        // SAFETY: MyLatch is this process's latch; the descriptor belongs to the child that is held.
+        unsafe {
+            pg_sys::WaitLatchOrSocket(
+                pg_sys::MyLatch,
+                wake as i32,
+                descriptor.unwrap_or(-1),
+                due.map_or(-1, |due| due.as_millis() as i64 + 1),
+                pg_sys::PG_WAIT_EXTENSION,
+            );
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+    }
+}

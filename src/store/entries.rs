@@ -1,0 +1,188 @@
+//! `memory_agent.entries`: turns, facts and document chunks.
+
+use crate::error::{Error, PgResult};
+use crate::sql_types::{JsonbText, Vector};
+use crate::store::catalog::VectorType;
+use crate::store::lexemes::Lexemes;
+use crate::store::spi::{Params, Session as Spi};
+use crate::store::windows;
+use pgrx::pg_sys;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use sha2::{Digest, Sha256};
+
+/// A new UUIDv7: ids sort by the time they were made.
+pub fn new_id() -> Uuid {
+    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+}
+
+/// The hash by which exact duplicates are found: SHA-256 of the content without outer white space.
+pub fn content_hash(content: &str) -> Vec<u8> {
+    Sha256::digest(content.trim().as_bytes()).to_vec()
+}
+
+/// A row to be stored.
+pub struct NewEntry<'a> {
+    pub id: Uuid,
+    pub user_id: &'a str,
+    pub agent_id: &'a str,
+    pub session_id: Option<&'a str>,
+    pub kind: &'static str,
+    pub role: &'a str,
+    pub content: &'a str,
+    pub token_count: i32,
+    pub token_count_exact: bool,
+    pub markers: Vec<String>,
+    pub metadata: JsonbText,
+    /// All windows; `None` leaves the row to lexical recall until it is embedded.
+    pub embedding: Option<&'a [Vec<f32>]>,
+    pub embedding_model: Option<&'a str>,
+    pub lexemes: Lexemes,
+    pub lexeme_config: &'a str,
+    pub episode_id: Option<Uuid>,
+    pub fact_key: Option<&'a str>,
+    pub created_at: TimestampWithTimeZone,
+    pub expires_at: Option<TimestampWithTimeZone>,
+}
+
+/// Stores a row and its windows.
+pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<()> {
+    let first = entry.embedding.and_then(<[_]>::first);
+    let embedding = first.map(|window| Vector(window.clone()).to_datum());
+    spi.execute(
+        "INSERT INTO memory_agent.entries \
+            (id, user_id, agent_id, session_id, kind, role, content, content_hash, token_count, \
+             token_count_exact, markers, metadata, embedding, embedding_model, lexemes, \
+             lexeme_config, doc_len, episode_id, fact_key, created_at, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
+                 $19, $20, $21)",
+        &mut Params::new()
+            .with(entry.id)
+            .with(entry.user_id.to_owned())
+            .with(entry.agent_id.to_owned())
+            .with(entry.session_id.map(str::to_owned))
+            .with(entry.kind.to_owned())
+            .with(entry.role.to_owned())
+            .with(entry.content.to_owned())
+            .with(content_hash(entry.content))
+            .with(entry.token_count)
+            .with(entry.token_count_exact)
+            .with(entry.markers)
+            .with(entry.metadata)
+            .raw(vector.oid, embedding)
+            .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
+            .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
+            .with(entry.lexeme_config.to_owned())
+            .with(entry.lexemes.document_length())
+            .with(entry.episode_id)
+            .with(entry.fact_key.map(str::to_owned))
+            .with(entry.created_at)
+            .with(entry.expires_at),
+    )?;
+    if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
+        windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+    }
+    Ok(())
+}
+
+/// What the ranked rows of a recall are returned with.
+pub struct Content {
+    pub content: String,
+    pub metadata: JsonbText,
+}
+
+/// The texts of entries, by id.
+pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<([u8; 16], Content)>> {
+    spi.all(
+        "SELECT e.id, e.content, e.metadata FROM memory_agent.entries e \
+          WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
+        &mut Params::new().with(users.to_vec()).with(ids.to_vec()),
+        |row| {
+            Ok((
+                *row.required::<Uuid>(1)?.as_bytes(),
+                Content { content: row.required(2)?, metadata: row.required(3)? },
+            ))
+        },
+    )
+}
+
+/// A turn in a session's window.
+pub struct WindowTurn {
+    pub id: Uuid,
+    pub role: String,
+    pub content: String,
+    pub token_count: i32,
+}
+
+/// The newest turns of a session's window, newest first; stops once `tokens` are reached.
+pub fn newest_turns(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: &str,
+    session_id: &str,
+    tokens: i64,
+) -> PgResult<Vec<WindowTurn>> {
+    let mut found = Vec::new();
+    let mut sum = 0;
+    spi.scan(
+        "SELECT e.id, e.role, e.content, e.token_count FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.session_id = $2 AND e.agent_id = $3 AND e.kind = 'turn' \
+            AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now()) \
+          ORDER BY e.created_at DESC, e.id DESC",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(session_id.to_owned())
+            .with(agent_id.to_owned()),
+        50,
+        |row| {
+            let turn = WindowTurn {
+                id: row.required(1)?,
+                role: row.required(2)?,
+                content: row.required(3)?,
+                token_count: row.required(4)?,
+            };
+            sum += i64::from(turn.token_count);
+            found.push(turn);
+            Ok(if sum >= tokens {
+                std::ops::ControlFlow::Break(())
+            } else {
+                std::ops::ControlFlow::Continue(())
+            })
+        },
+    )?;
+    Ok(found)
+}
+
+/// The ids of the turns of an episode, newest first.
+pub fn episode_turns(spi: &Spi, user_id: &str, episode: Uuid) -> PgResult<Vec<Uuid>> {
+    spi.all(
+        "SELECT e.id FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.episode_id = $2 AND e.kind = 'turn' AND e.state = 'active' \
+            AND (e.expires_at IS NULL OR e.expires_at > now()) \
+          ORDER BY e.created_at DESC, e.id DESC LIMIT 200",
+        &mut Params::new().with(user_id.to_owned()).with(episode),
+        |row| row.required(1),
+    )
+}
+
+/// Whether any row of this model has another dimension than `dimension`; `None` without rows.
+pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
+    Ok(spi
+        .first(
+            &format!(
+                "SELECT {}.vector_dims(e.embedding) FROM memory_agent.entries e \
+                  WHERE e.embedding_model = $1 LIMIT 1",
+                vector.schema
+            ),
+            &mut Params::new().with(model.to_owned()),
+            |row| row.required(1),
+        )?)
+}
+
+/// Refuses a timestamp that is not finite: it would break every age.
+pub fn finite(what: &str, at: TimestampWithTimeZone) -> PgResult<TimestampWithTimeZone> {
+    if at.is_infinity() || at.is_neg_infinity() {
+        return Err(Error::invalid(format!("{what} must be finite"), "Leave it out for now().").into());
+    }
+    Ok(at)
+}

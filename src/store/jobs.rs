@@ -1,0 +1,60 @@
+//! `memory_agent.jobs`: what has to be done later. At most one job of a kind is pending per scope.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::sessions::SessionKey;
+use crate::store::spi::{Params, Session as Spi};
+use crate::store::entries::new_id;
+
+/// The kinds of work that ingest asks for.
+#[derive(Clone, Copy)]
+pub enum JobKind {
+    /// Rows of a scope that have no embedding, or only an estimated token count.
+    Embed,
+    /// A session with more entries in its window than `memory_agent.max_entries`.
+    Evict,
+}
+
+impl JobKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Embed => "embed",
+            Self::Evict => "evict",
+        }
+    }
+}
+
+/// Queues work for a session, or for a user's global memory when `session_id` is `None`.
+///
+/// A pending job of the same kind and scope is touched instead of skipped: that locks its row, so
+/// no worker can take it, and miss these rows, before this transaction commits.
+pub fn enqueue(
+    spi: &Spi,
+    kind: JobKind,
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+    payload: String,
+) -> PgResult<()> {
+    spi.execute(
+        "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, session_id, payload) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
+                      coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
+            WHERE status = 'pending' \
+         DO UPDATE SET run_after = least(j.run_after, excluded.run_after)",
+        &mut Params::new()
+            .with(new_id())
+            .with(kind.as_str().to_owned())
+            .with(user_id.to_owned())
+            .with(agent_id.to_owned())
+            .with(session_id.map(str::to_owned))
+            .with(JsonbText(payload)),
+    )?;
+    Ok(())
+}
+
+/// Queues work for a session.
+pub fn enqueue_for_session(spi: &Spi, kind: JobKind, key: &SessionKey, payload: String) -> PgResult<()> {
+    enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload)
+}

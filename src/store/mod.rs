@@ -1,0 +1,19 @@
+//! The only place with SQL: one file per table, plus `search` for recall's candidates. Typed rows
+//! go in and out; decisions are made by the callers in `api/` and by the ranking crate.
+
+pub mod catalog;
+pub mod entries;
+pub mod episodes;
+pub mod facts;
+pub mod grants;
+pub mod history;
+pub mod jobs;
+pub mod lexemes;
+pub mod models;
+pub mod scope;
+pub mod search;
+pub mod sessions;
+pub mod spi;
+pub mod status;
+pub mod vector_index;
+pub mod windows;

@@ -1,0 +1,80 @@
+//! `memory_agent.models`: the models known in this database. A database in which none of a kind was
+//! activated uses the one that the settings name.
+
+use crate::error::PgResult;
+use crate::guc;
+use crate::models::model_ref;
+use crate::store::spi::{Params, Session as Spi};
+use memory_agent_model_server::protocol::ModelRef;
+
+/// What a model does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Embedder,
+    Reranker,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedder => "embedder",
+            Self::Reranker => "reranker",
+        }
+    }
+
+    pub fn parse(kind: &str) -> Option<Self> {
+        match kind {
+            "embedder" => Some(Self::Embedder),
+            "reranker" => Some(Self::Reranker),
+            _ => None,
+        }
+    }
+}
+
+/// The active model of a kind; `None` when the settings name none.
+pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
+    let registered = spi.first(
+        "SELECT m.name, m.location FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
+        &mut Params::new().with(kind.as_str().to_owned()),
+        |row| Ok(model_ref(&row.required::<String>(1)?, row.optional::<String>(2).as_deref())),
+    )?;
+    if registered.is_some() {
+        return Ok(registered);
+    }
+    let name = match kind {
+        Kind::Embedder => guc::embedding_model(),
+        Kind::Reranker => guc::rerank_model(),
+    };
+    Ok((!name.is_empty()).then(|| model_ref(&name, None)))
+}
+
+/// Adds a model, or changes its location; with `activate` it becomes the active one of its kind.
+pub fn register(
+    spi: &Spi,
+    name: &str,
+    kind: Kind,
+    dimension: Option<i32>,
+    location: Option<&str>,
+    activate: bool,
+) -> PgResult<()> {
+    if activate {
+        spi.execute(
+            "UPDATE memory_agent.models m SET active = false WHERE m.kind = $1 AND m.active",
+            &mut Params::new().with(kind.as_str().to_owned()),
+        )?;
+    }
+    spi.execute(
+        "INSERT INTO memory_agent.models AS m (name, kind, dimension, location, active) \
+         VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (name) DO UPDATE \
+            SET kind = excluded.kind, dimension = excluded.dimension, location = excluded.location, \
+                active = m.active OR excluded.active, registered_at = now()",
+        &mut Params::new()
+            .with(name.to_owned())
+            .with(kind.as_str().to_owned())
+            .with(dimension)
+            .with(location.map(str::to_owned))
+            .with(activate),
+    )?;
+    Ok(())
+}

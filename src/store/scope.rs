@@ -1,0 +1,158 @@
+//! Which rows a recall may see: the user's session, their global memory, shared memory; narrowed by
+//! time, state, kind and filter. Text of statements is fixed here; values are always parameters.
+
+use crate::error::PgResult;
+use crate::guc::{self, RecallScope};
+use crate::identity::{Caller, SHARED_USER};
+use crate::sql_types::JsonbText;
+use crate::store::spi::Params;
+use memory_agent_core::filter::Filter;
+use pgrx::prelude::*;
+
+/// Chunks of archived conversations are searched by their own function, not by recall.
+const ARCHIVE_RELATION: &str = "memory_agent.archives";
+
+/// What to look at.
+pub struct Scope {
+    pub caller: Caller,
+    pub session_id: Option<String>,
+    pub kinds: Option<Vec<String>>,
+    pub filter: Filter,
+    /// The filter's metadata object as it was given, so that numbers keep their digits.
+    pub filter_metadata: Option<JsonbText>,
+    /// The moment whose truth is asked for; `None` is now.
+    pub as_of: Option<TimestampWithTimeZone>,
+}
+
+/// A scope as SQL: one `FROM .. WHERE ..` per part, and the parameters they share.
+pub struct ScopeSql {
+    parts: Vec<String>,
+    pub params: Params,
+}
+
+impl Scope {
+    /// Builds the clauses. Each part reads one prefix of `entries_scope_idx`.
+    pub fn to_sql(&self) -> PgResult<ScopeSql> {
+        let mut params = Params::new();
+        let common = self.common_conditions(&mut params)?;
+        let user = bind(&mut params, self.caller.user_id.clone());
+        let agent = self.caller.agent_id.clone().map(|agent| bind(&mut params, agent));
+        let mut places = Vec::new();
+        if self.caller.user_id == SHARED_USER {
+            places.push(format!("e.user_id = {user}"));
+        } else if let Some(session) = &self.session_id {
+            let agent_of_session = match &agent {
+                Some(agent) => agent.clone(),
+                None => bind(&mut params, self.caller.agent().to_owned()),
+            };
+            let session = bind(&mut params, session.clone());
+            places.push(format!(
+                "e.user_id = {user} AND e.session_id = {session} AND e.agent_id = {agent_of_session}"
+            ));
+            let narrowed = match &agent {
+                Some(agent) if self.caller.agent_is_explicit => format!(" AND e.agent_id = {agent}"),
+                _ => String::new(),
+            };
+            places.push(format!("e.user_id = {user} AND e.session_id IS NULL{narrowed}"));
+        } else {
+            let narrowed = match &agent {
+                Some(agent) if self.caller.agent_is_explicit => format!(" AND e.agent_id = {agent}"),
+                Some(agent) => format!(" AND (e.agent_id = {agent} OR e.session_id IS NULL)"),
+                None => String::new(),
+            };
+            places.push(format!("e.user_id = {user}{narrowed}"));
+        }
+        if self.caller.user_id != SHARED_USER {
+            places.push(format!("e.user_id = '{SHARED_USER}'"));
+        }
+        let parts = places
+            .into_iter()
+            .map(|place| format!("FROM memory_agent.entries e WHERE {place}{common}"))
+            .collect();
+        Ok(ScopeSql { parts, params })
+    }
+
+    fn common_conditions(&self, params: &mut Params) -> PgResult<String> {
+        let mut sql = String::new();
+        match self.as_of {
+            None => {
+                sql.push_str(match guc::recall_scope() {
+                    RecallScope::All => " AND e.state IN ('active', 'archived')",
+                    RecallScope::Active => " AND e.state = 'active'",
+                });
+                sql.push_str(" AND (e.expires_at IS NULL OR e.expires_at > now())");
+            }
+            Some(as_of) => {
+                let at = bind(params, as_of);
+                sql.push_str(&format!(
+                    " AND e.created_at <= {at} AND (e.valid_to IS NULL OR e.valid_to > {at}) \
+                     AND (e.expires_at IS NULL OR e.expires_at > {at})"
+                ));
+            }
+        }
+        sql.push_str(&format!(" AND e.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}'"));
+        let filter = &self.filter;
+        for (column, values) in [
+            ("kind", &self.kinds),
+            ("kind", &filter.kinds),
+            ("role", &filter.roles),
+            ("session_id", &filter.session_ids),
+            ("agent_id", &filter.agent_ids),
+        ] {
+            if let Some(values) = values {
+                let values = bind(params, values.clone());
+                sql.push_str(&format!(" AND e.{column} = ANY ({values})"));
+            }
+        }
+        if let Some(markers) = &filter.markers_any {
+            let markers = bind(params, markers.clone());
+            sql.push_str(&format!(" AND e.markers && {markers}"));
+        }
+        if let Some(markers) = &filter.markers_all {
+            let markers = bind(params, markers.clone());
+            sql.push_str(&format!(" AND e.markers @> {markers}"));
+        }
+        if let Some(metadata) = &self.filter_metadata {
+            let metadata = bind(params, metadata.clone());
+            sql.push_str(&format!(" AND e.metadata @> {metadata}"));
+        }
+        // The filter's own grammar has checked these: the casts cannot fail.
+        for (operator, at) in [(">=", &filter.created_after), ("<", &filter.created_before)] {
+            if let Some(at) = at {
+                let at = bind(params, at.clone());
+                sql.push_str(&format!(" AND e.created_at {operator} {at}::timestamptz"));
+            }
+        }
+        if let Some(episode) = &filter.episode_id {
+            let episode = bind(params, episode.clone());
+            sql.push_str(&format!(" AND e.episode_id = {episode}::uuid"));
+        }
+        Ok(sql)
+    }
+}
+
+impl ScopeSql {
+    /// `SELECT columns` over all parts, with an optional further condition.
+    pub fn select(&self, columns: &str, condition: &str) -> String {
+        self.parts
+            .iter()
+            .map(|part| format!("SELECT {columns} {part}{condition}"))
+            .collect::<Vec<_>>()
+            .join(" UNION ALL ")
+    }
+
+    /// Each part ordered and limited by itself.
+    pub fn select_best(&self, columns: &str, condition: &str, order: &str, limit: usize) -> String {
+        self.parts
+            .iter()
+            .map(|part| format!("(SELECT {columns} {part}{condition} ORDER BY {order} LIMIT {limit})"))
+            .collect::<Vec<_>>()
+            .join(" UNION ALL ")
+    }
+}
+
+/// Adds a parameter and returns its placeholder.
+pub fn bind<T: IntoDatum>(params: &mut Params, value: T) -> String {
+    *params = std::mem::take(params).with(value);
+    format!("${}", params.len())
+}

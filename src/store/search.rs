@@ -1,0 +1,511 @@
+//! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
+//! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
+
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::sql_types::Vector;
+use crate::store::catalog::{self, VectorType};
+use crate::store::lexemes::{self, Lexemes};
+use crate::store::scope::{Scope, ScopeSql};
+use crate::store::spi::{Params, Session as Spi};
+use crate::store::{vector_index, windows};
+use memory_agent_core::bm25::{Bm25, LexicalMatch, score_matches};
+use pgrx::pg_sys;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// Rows fetched from a cursor at a time.
+const BATCH: usize = 1000;
+/// A query has at most this many distinct words; the rest of a very long one is not searched.
+const MAX_TERMS: usize = 512;
+
+/// What is searched for.
+pub struct Query<'a> {
+    pub text: &'a str,
+    /// Further wordings of the same question; their words are searched too.
+    pub rewrites: &'a [String],
+    /// The query's embeddings, one per wording; empty for lexical recall only.
+    pub embeddings: Vec<Vector>,
+    pub embedding_model: Option<&'a str>,
+    /// Rows wanted from each arm where a scope is too large to be read.
+    pub limit: usize,
+}
+
+/// A row that at least one arm has a score for.
+#[derive(Clone, Copy)]
+pub struct FoundRow {
+    pub id: [u8; 16],
+    pub similarity: Option<f64>,
+    pub lexical: Option<f64>,
+}
+
+/// How the candidates were found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The whole scope was read.
+    Exact,
+    /// The vector index and the lexeme index were asked.
+    Index,
+    /// The vector index gave too few rows, so the dense arm was exact after all.
+    IndexThenExact,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Index => "index",
+            Self::IndexThenExact => "index, dense exact",
+        }
+    }
+}
+
+/// The candidates of one recall.
+pub struct Found {
+    pub rows: Vec<FoundRow>,
+    pub mode: Mode,
+    /// Rows in the scope, found or not.
+    pub documents: u64,
+    /// Rows with at least one word of the query.
+    pub lexical_matches: usize,
+}
+
+/// Searches a scope.
+pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found> {
+    let vector = catalog::vector_type()?;
+    let terms = terms(spi, query)?;
+    let limit = guc::exact_scan_rows().max(0) as usize;
+    let estimate = estimated_entries(spi)?;
+    if (estimate < 0.0 || estimate <= limit as f64 || scope_is_within(spi, scope, limit)?)
+        && let Some(found) = exact(spi, scope, query, &terms, &vector, limit)?
+    {
+        return Ok(found);
+    }
+    through_indexes(spi, scope, query, &terms, &vector)
+}
+
+/// The distinct lexemes of the query and its rewrites.
+fn terms(spi: &Spi, query: &Query<'_>) -> PgResult<Vec<String>> {
+    let configuration = guc::text_search_config();
+    let mut all = Lexemes::index(spi, &configuration, query.text)?.terms();
+    for rewrite in query.rewrites {
+        all.extend(Lexemes::index(spi, &configuration, rewrite)?.terms());
+    }
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(MAX_TERMS);
+    Ok(all)
+}
+
+/// The planner's idea of the table's size; negative while it was never analysed.
+fn estimated_entries(spi: &Spi) -> PgResult<f64> {
+    Ok(spi
+        .first(
+            "SELECT c.reltuples::float8 FROM pg_class c WHERE c.oid = 'memory_agent.entries'::regclass",
+            &mut Params::new(),
+            |row| row.required(1),
+        )?
+        .unwrap_or(-1.0))
+}
+
+fn scope_is_within(spi: &Spi, scope: &Scope, limit: usize) -> PgResult<bool> {
+    let mut sql = scope.to_sql()?;
+    let statement = format!(
+        "SELECT count(*) FROM (SELECT FROM ({}) all_parts LIMIT {}) limited",
+        sql.select("1", ""),
+        limit + 1
+    );
+    let counted = spi.first(&statement, &mut sql.params, |row| row.required::<i64>(1))?;
+    Ok(counted.unwrap_or(0) <= limit as i64)
+}
+
+/// The expression and parameters that every dense arm shares.
+struct Dense {
+    /// Smallest distance of the row's embedding to any wording of the query, NULL without one.
+    distance: String,
+}
+
+impl Dense {
+    fn bind(sql: &mut ScopeSql, query: &Query<'_>, vector: &VectorType) -> Self {
+        let (Some(model), false) = (query.embedding_model, query.embeddings.is_empty()) else {
+            return Self { distance: "NULL::float8".into() };
+        };
+        let model = crate::store::scope::bind(&mut sql.params, model.to_owned());
+        let operator = vector.cosine_distance();
+        let distances: Vec<String> = query
+            .embeddings
+            .iter()
+            .map(|embedding| {
+                let params = std::mem::take(&mut sql.params);
+                sql.params = params.raw(vector.oid, Some(embedding.to_datum()));
+                format!("e.embedding {operator} ${}", sql.params.len())
+            })
+            .collect();
+        let nearest = match distances.as_slice() {
+            [only] => only.clone(),
+            several => format!("least({})", several.join(", ")),
+        };
+        Self { distance: format!("CASE WHEN e.embedding_model = {model} THEN {nearest} END") }
+    }
+}
+
+fn bind_terms(sql: &mut ScopeSql, terms: &[String]) -> PgResult<Option<String>> {
+    if terms.is_empty() {
+        return Ok(None);
+    }
+    let params = std::mem::take(&mut sql.params);
+    sql.params = params.raw(pg_sys::TSQUERYOID, Some(lexemes::any_of(terms)?));
+    Ok(Some(format!("${}", sql.params.len())))
+}
+
+/// Reads the whole scope once. `None` when it turns out to be larger than `limit`.
+fn exact(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    terms: &[String],
+    vector: &VectorType,
+    limit: usize,
+) -> PgResult<Option<Found>> {
+    let mut sql = scope.to_sql()?;
+    let dense = Dense::bind(&mut sql, query, vector);
+    let matching = match bind_terms(&mut sql, terms)? {
+        Some(terms) => format!("CASE WHEN e.lexemes @@ {terms} THEN e.lexemes END"),
+        None => "NULL::tsvector".into(),
+    };
+    let statement = sql.select(&format!("e.id, {}, e.doc_len, {matching}", dense.distance), "");
+    let mut rows = Vec::new();
+    let mut matches = Vec::new();
+    let mut total_length = 0u64;
+    let mut too_large = false;
+    spi.scan(&statement, &mut sql.params, BATCH, |row| {
+        if rows.len() == limit {
+            too_large = true;
+            return Ok(ControlFlow::Break(()));
+        }
+        let length = row.required::<i32>(3)?.max(0) as u32;
+        total_length += u64::from(length);
+        if let Some(datum) = row.datum(4) {
+            matches.push(LexicalMatch {
+                key: rows.len(),
+                document_length: length,
+                term_frequencies: term_frequencies(datum, terms),
+            });
+        }
+        rows.push(FoundRow {
+            id: *row.required::<Uuid>(1)?.as_bytes(),
+            similarity: row.optional::<f64>(2).map(similarity),
+            lexical: None,
+        });
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if too_large {
+        return Ok(None);
+    }
+    let documents = rows.len() as u64;
+    for (found, score) in matches.iter().zip(bm25(&matches, terms, documents, total_length)) {
+        rows[found.key].lexical = Some(score);
+    }
+    let lexical_matches = matches.len();
+    let mut found = Found { rows, mode: Mode::Exact, documents, lexical_matches };
+    raise_by_windows(spi, scope, query, vector, &mut found)?;
+    found.rows.retain(|row| row.similarity.is_some() || row.lexical.is_some());
+    Ok(Some(found))
+}
+
+/// Asks the vector index for the nearest rows and the lexeme index for all rows with a word of the
+/// query, then fills in the similarity of what only the words found.
+fn through_indexes(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    terms: &[String],
+    vector: &VectorType,
+) -> PgResult<Found> {
+    let (documents, total_length) = totals(spi, scope)?;
+    let (mut rows, mode) = nearest(spi, scope, query, vector, documents)?;
+    let mut known: HashMap<[u8; 16], usize> =
+        rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+
+    let mut matches = Vec::new();
+    let mut match_ids = Vec::new();
+    let mut sql = scope.to_sql()?;
+    if let Some(parameter) = bind_terms(&mut sql, terms)? {
+        let statement =
+            sql.select("e.id, e.doc_len, e.lexemes", &format!(" AND e.lexemes @@ {parameter}"));
+        spi.scan(&statement, &mut sql.params, BATCH, |row| {
+            if let Some(datum) = row.datum(3) {
+                matches.push(LexicalMatch {
+                    key: matches.len(),
+                    document_length: row.required::<i32>(2)?.max(0) as u32,
+                    term_frequencies: term_frequencies(datum, terms),
+                });
+                match_ids.push(*row.required::<Uuid>(1)?.as_bytes());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let scores = bm25(&matches, terms, documents, total_length);
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    let lexical_matches = matches.len();
+    for (rank, &at) in order.iter().enumerate() {
+        let id = match_ids[at];
+        match known.get(&id) {
+            Some(&row) => rows[row].lexical = Some(scores[at]),
+            None if rank < query.limit => {
+                known.insert(id, rows.len());
+                rows.push(FoundRow { id, similarity: None, lexical: Some(scores[at]) });
+            }
+            None => {}
+        }
+    }
+    fill_similarities(spi, scope, query, vector, &mut rows)?;
+    let mut found = Found { rows, mode, documents, lexical_matches };
+    raise_by_windows(spi, scope, query, vector, &mut found)?;
+    Ok(found)
+}
+
+fn totals(spi: &Spi, scope: &Scope) -> PgResult<(u64, u64)> {
+    let mut sql = scope.to_sql()?;
+    let statement = format!(
+        "SELECT count(*), coalesce(sum(all_parts.doc_len), 0)::int8 FROM ({}) all_parts",
+        sql.select("e.doc_len", "")
+    );
+    Ok(spi
+        .first(&statement, &mut sql.params, |row| {
+            Ok((row.required::<i64>(1)?.max(0) as u64, row.required::<i64>(2)?.max(0) as u64))
+        })?
+        .unwrap_or((0, 0)))
+}
+
+/// The nearest rows: through the vector index if there is one, exactly if it gives too few.
+fn nearest(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    vector: &VectorType,
+    documents: u64,
+) -> PgResult<(Vec<FoundRow>, Mode)> {
+    let Some(model) = query.embedding_model.filter(|_| !query.embeddings.is_empty()) else {
+        return Ok((Vec::new(), Mode::Index));
+    };
+    let index = vector_index::find(spi, model)?;
+    let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
+    let mut mode = Mode::Index;
+    for embedding in &query.embeddings {
+        let mut found = match &index {
+            Some(index) => {
+                let _settings = vector_index::ScanSettings::set(query.limit);
+                nearest_by(spi, scope, query, vector, embedding, &index.expression(vector), model, false)?
+            }
+            None => Vec::new(),
+        };
+        if (found.len() as u64) < (query.limit as u64).min(documents) {
+            mode = if index.is_some() { Mode::IndexThenExact } else { Mode::Exact };
+            found = nearest_by(spi, scope, query, vector, embedding, "e.embedding", model, true)?;
+        }
+        for row in found {
+            let best = rows.entry(row.id).or_insert(row);
+            best.similarity = larger(best.similarity, row.similarity);
+        }
+    }
+    let mut rows: Vec<FoundRow> = rows.into_values().collect();
+    rows.sort_by(|a, b| {
+        b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)).then(a.id.cmp(&b.id))
+    });
+    rows.truncate(query.limit);
+    Ok((rows, mode))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn nearest_by(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    vector: &VectorType,
+    embedding: &Vector,
+    expression: &str,
+    model: &str,
+    exact: bool,
+) -> PgResult<Vec<FoundRow>> {
+    let mut sql = scope.to_sql()?;
+    let params = std::mem::take(&mut sql.params);
+    sql.params = params.raw(vector.oid, Some(embedding.to_datum()));
+    let distance = format!("{expression} {} ${}", vector.cosine_distance(), sql.params.len());
+    // The model is a literal here: a partial index is only used when its condition is implied.
+    let condition = format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(model));
+    // Adding zero hides the ordering from the index: every row of the scope is compared.
+    let order = if exact { format!("({distance}) + 0") } else { distance.clone() };
+    let statement =
+        sql.select_best(&format!("e.id, {distance} AS distance"), &condition, &order, query.limit);
+    spi.all(&statement, &mut sql.params, |row| {
+        Ok(FoundRow {
+            id: *row.required::<Uuid>(1)?.as_bytes(),
+            similarity: row.optional::<f64>(2).map(similarity),
+            lexical: None,
+        })
+    })
+}
+
+/// Computes the similarity of rows that were found by their words only.
+fn fill_similarities(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    vector: &VectorType,
+    rows: &mut [FoundRow],
+) -> PgResult<()> {
+    let missing: Vec<Uuid> = rows
+        .iter()
+        .filter(|row| row.similarity.is_none())
+        .map(|row| Uuid::from_bytes(row.id))
+        .collect();
+    if missing.is_empty() || query.embeddings.is_empty() {
+        return Ok(());
+    }
+    let mut sql = scope.to_sql()?;
+    let dense = Dense::bind(&mut sql, query, vector);
+    let ids = crate::store::scope::bind(&mut sql.params, missing);
+    let statement =
+        sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));
+    let mut filled = HashMap::new();
+    spi.for_each(&statement, &mut sql.params, |row| {
+        if let Some(distance) = row.optional::<f64>(2) {
+            filled.insert(*row.required::<Uuid>(1)?.as_bytes(), similarity(distance));
+        }
+        Ok(())
+    })?;
+    for row in rows.iter_mut().filter(|row| row.similarity.is_none()) {
+        row.similarity = filled.get(&row.id).copied();
+    }
+    Ok(())
+}
+
+/// A long entry counts with its best window.
+fn raise_by_windows(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    vector: &VectorType,
+    found: &mut Found,
+) -> PgResult<()> {
+    let Some(model) = query.embedding_model else { return Ok(()) };
+    let mut nearest: HashMap<[u8; 16], f64> = HashMap::new();
+    for embedding in &query.embeddings {
+        for (id, distance) in windows::nearest(spi, vector, &scope.caller.visible(), model, embedding)? {
+            let best = nearest.entry(id).or_insert(distance);
+            *best = best.min(distance);
+        }
+    }
+    if nearest.is_empty() {
+        return Ok(());
+    }
+    for row in &mut found.rows {
+        if let Some(&distance) = nearest.get(&row.id) {
+            row.similarity = larger(row.similarity, Some(similarity(distance)));
+        }
+    }
+    Ok(())
+}
+
+/// Cosine similarity from pgvector's cosine distance.
+fn similarity(distance: f64) -> f64 {
+    1.0 - distance
+}
+
+/// The larger of two values of which either may be missing.
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn bm25(matches: &[LexicalMatch], terms: &[String], documents: u64, total_length: u64) -> Vec<f64> {
+    let parameters = Bm25 { k1: guc::bm25_k1(), b: guc::bm25_b() };
+    score_matches(matches, terms.len(), documents, total_length, parameters)
+}
+
+#[allow(unsafe_code)]
+fn term_frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
+    // SAFETY: the datum is the tsvector column of a live row.
+    unsafe { lexemes::frequencies(datum, terms) }
+}
+
+/// What ranking and reranking need of a candidate beside its scores.
+pub struct Detail {
+    pub id: Uuid,
+    pub kind: String,
+    pub role: String,
+    /// The beginning of the text, as it is embedded and indexed (with the speaker's name).
+    pub text: String,
+    pub markers: Vec<String>,
+    pub token_count: i32,
+    pub session_id: Option<String>,
+    pub episode_id: Option<Uuid>,
+    pub created_at: TimestampWithTimeZone,
+    /// Days between the event and the moment of the question; negative for the future.
+    pub age_days: f64,
+    pub embedding: Option<Vec<f32>>,
+}
+
+/// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
+const RERANKED_CHARS: usize = 4000;
+
+/// Reads the details of candidates, in no particular order.
+pub fn details(
+    spi: &Spi,
+    users: &[String],
+    ids: &[Uuid],
+    model: Option<&str>,
+    as_of: Option<TimestampWithTimeZone>,
+) -> PgResult<Vec<Detail>> {
+    let statement = format!(
+        "SELECT e.id, e.kind, e.role, \
+                CASE WHEN coalesce(e.metadata->>'name', '') <> '' AND jsonb_typeof(e.metadata->'name') = 'string' \
+                     THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, {RERANKED_CHARS}), \
+                e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
+                (extract(epoch FROM (coalesce($4, now()) - e.created_at)) / 86400)::float8, \
+                CASE WHEN e.embedding_model = $3 THEN e.embedding END \
+           FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
+    );
+    spi.all(
+        &statement,
+        &mut Params::new()
+            .with(users.to_vec())
+            .with(ids.to_vec())
+            .with(model.map(str::to_owned))
+            .with(as_of),
+        |row| {
+            Ok(Detail {
+                id: row.required(1)?,
+                kind: row.required(2)?,
+                role: row.required(3)?,
+                text: row.required(4)?,
+                markers: row.required(5)?,
+                token_count: row.required(6)?,
+                session_id: row.optional(7),
+                episode_id: row.optional(8),
+                created_at: row.required(9)?,
+                age_days: row.required(10)?,
+                embedding: row.optional::<Vector>(11).map(|vector| vector.0),
+            })
+        },
+    )
+}
+
+/// Refuses a query embedding of another dimension than the stored ones.
+pub fn check_dimension(spi: &Spi, model: &str, given: usize) -> PgResult<()> {
+    let vector = catalog::vector_type()?;
+    match crate::store::entries::embedding_dimension(spi, &vector, model)? {
+        Some(stored) if stored as usize != given => Err(Error::invalid(
+            format!("query_embedding has {given} dimensions, the model \"{model}\" has {stored}"),
+            "Embed the query with memory_embed(), or with the model that embedded the memory.",
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}

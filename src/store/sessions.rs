@@ -1,0 +1,106 @@
+//! `memory_agent.sessions`: one row per conversation, locked by whoever adds turns to it.
+
+use crate::error::{Error, PgResult};
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// Which conversation: the primary key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionKey {
+    pub user_id: String,
+    pub agent_id: String,
+    pub session_id: String,
+}
+
+impl SessionKey {
+    fn params(&self) -> Params {
+        Params::new()
+            .with(self.user_id.clone())
+            .with(self.agent_id.clone())
+            .with(self.session_id.clone())
+    }
+}
+
+/// What turns added to a session change about it.
+#[derive(Default)]
+pub struct Growth {
+    pub turns: i64,
+    pub tokens: i64,
+    pub entries: i64,
+}
+
+/// Creates the session if it is new, locks its row until the end of the transaction, and returns
+/// the open episode.
+pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<Option<Uuid>> {
+    spi.first(
+        "INSERT INTO memory_agent.sessions AS s (user_id, agent_id, session_id, created_at, last_turn_at) \
+         VALUES ($1, $2, $3, $4, $4) \
+         ON CONFLICT (user_id, agent_id, session_id) DO UPDATE \
+            SET last_turn_at = greatest(s.last_turn_at, excluded.last_turn_at), \
+                created_at = least(s.created_at, excluded.created_at) \
+         RETURNING s.open_episode_id",
+        &mut key.params().with(at),
+        |row| Ok(row.optional(1)),
+    )?
+    .ok_or_else(|| Error::internal("the session row vanished").into())
+}
+
+/// Locks an existing session; `None` when there is none. The inner value is its open episode.
+pub fn lock_existing(spi: &Spi, key: &SessionKey) -> PgResult<Option<Option<Uuid>>> {
+    spi.first(
+        "SELECT s.open_episode_id FROM memory_agent.sessions s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 FOR UPDATE",
+        &mut key.params(),
+        |row| Ok(row.optional(1)),
+    )
+}
+
+/// Stores what changed and returns how many entries are now in the window.
+pub fn grow(
+    spi: &Spi,
+    key: &SessionKey,
+    growth: &Growth,
+    last_turn_at: TimestampWithTimeZone,
+    open_episode: Option<Uuid>,
+) -> PgResult<i64> {
+    spi.first(
+        "UPDATE memory_agent.sessions s \
+            SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
+                active_entries = s.active_entries + $6, open_episode_id = $7, \
+                last_turn_at = greatest(s.last_turn_at, $8) \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+         RETURNING s.active_entries",
+        &mut key
+            .params()
+            .with(growth.turns)
+            .with(growth.tokens)
+            .with(growth.entries)
+            .with(open_episode)
+            .with(last_turn_at),
+        |row| row.required(1),
+    )?
+    .ok_or_else(|| Error::internal("the session row vanished").into())
+}
+
+/// Notes that a session has no open episode any more.
+pub fn clear_open_episode(spi: &Spi, key: &SessionKey) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.sessions s SET open_episode_id = NULL \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+    )?;
+    Ok(())
+}
+
+/// The open episode of a session, without locking.
+pub fn open_episode(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
+    Ok(spi
+        .first(
+            "SELECT s.open_episode_id FROM memory_agent.sessions s \
+              WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+            &mut key.params(),
+            |row| Ok(row.optional(1)),
+        )?
+        .flatten())
+}

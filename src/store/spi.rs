@@ -1,0 +1,307 @@
+//! The one place that talks to SPI: prepared plans kept for the life of the backend, typed
+//! parameters and rows, cursors that free what they fetched.
+//!
+//! pgrx's own client is not used because it decides by itself when a statement may write, and stops
+//! passing `read_only` once the transaction has an id. Recall must see one snapshot in one call,
+//! so here the caller says what it wants.
+#![allow(unsafe_code)]
+
+use crate::error::{Error, PgResult};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int, c_long};
+use std::ops::ControlFlow;
+
+/// Plans kept per backend. Statements differ only by optional clauses, so a few dozen suffice.
+const PLANS_KEPT: usize = 96;
+
+type PlanKey = (String, Vec<pg_sys::Oid>);
+
+thread_local! {
+    static PLANS: RefCell<HashMap<PlanKey, pg_sys::SPIPlanPtr>> = RefCell::new(HashMap::new());
+}
+
+/// Parameters `$1, $2, ..` of a statement.
+#[derive(Default)]
+pub struct Params {
+    types: Vec<pg_sys::Oid>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<c_char>,
+}
+
+impl Params {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value; `None` is NULL.
+    pub fn with<T: IntoDatum>(self, value: T) -> Self {
+        let datum = value.into_datum();
+        self.raw(T::type_oid(), datum)
+    }
+
+    /// Adds a datum of a type that has no Rust mapping of its own.
+    pub fn raw(mut self, type_oid: pg_sys::Oid, datum: Option<pg_sys::Datum>) -> Self {
+        self.types.push(type_oid);
+        self.nulls.push(if datum.is_some() { b' ' } else { b'n' } as c_char);
+        self.values.push(datum.unwrap_or(pg_sys::Datum::from(0)));
+        self
+    }
+
+    /// How many parameters there are: the number of the one added last.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+}
+
+/// One row of a result. Columns are numbered from 1.
+pub struct Row {
+    tuple: pg_sys::HeapTuple,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl Row {
+    /// The value of a column; NULL is `None`.
+    pub fn optional<T: FromDatum>(&self, column: usize) -> Option<T> {
+        let mut is_null = true;
+        // SAFETY: tuple and descriptor belong to the same, still allocated, SPI tuple table.
+        unsafe {
+            let datum =
+                pg_sys::SPI_getbinval(self.tuple, self.descriptor, column as c_int, &mut is_null);
+            if is_null {
+                return None;
+            }
+            let type_oid = pg_sys::SPI_gettypeid(self.descriptor, column as c_int);
+            T::from_polymorphic_datum(datum, is_null, type_oid)
+        }
+    }
+
+    /// The value of a column that is never NULL.
+    pub fn required<T: FromDatum>(&self, column: usize) -> PgResult<T> {
+        self.optional(column)
+            .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")).into())
+    }
+
+    /// The datum of a column as it is, for types without a Rust mapping. It lives as long as the row.
+    pub fn datum(&self, column: usize) -> Option<pg_sys::Datum> {
+        let mut is_null = true;
+        // SAFETY: as in `optional`.
+        let datum = unsafe {
+            pg_sys::SPI_getbinval(self.tuple, self.descriptor, column as c_int, &mut is_null)
+        };
+        (!is_null).then_some(datum)
+    }
+}
+
+/// An SPI connection. With `read_only`, every statement sees the snapshot of the calling query and
+/// a statement that writes is an ERROR.
+pub struct Session {
+    read_only: bool,
+}
+
+impl Session {
+    pub fn read_only() -> PgResult<Self> {
+        Self::connect(true)
+    }
+
+    pub fn read_write() -> PgResult<Self> {
+        Self::connect(false)
+    }
+
+    fn connect(read_only: bool) -> PgResult<Self> {
+        // SAFETY: balanced by SPI_finish in Drop, or by transaction abort after an ERROR.
+        let code = unsafe { pg_sys::SPI_connect() };
+        if code < 0 {
+            return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
+        }
+        Ok(Self { read_only })
+    }
+
+    /// Runs a statement and calls `each` for every row.
+    pub fn for_each(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        mut each: impl FnMut(&Row) -> PgResult<()>,
+    ) -> PgResult<u64> {
+        let plan = plan(sql, params)?;
+        // SAFETY: the plan was made for these parameter types and is kept; arrays have its arity.
+        unsafe {
+            let code = pg_sys::SPI_execute_plan(
+                plan,
+                params.values.as_mut_ptr(),
+                params.nulls.as_ptr(),
+                self.read_only,
+                0,
+            );
+            if code < 0 {
+                return Err(Error::internal(format!("a statement failed with SPI code {code}")).into());
+            }
+            let processed = pg_sys::SPI_processed;
+            let table = pg_sys::SPI_tuptable;
+            if table.is_null() {
+                return Ok(processed);
+            }
+            let outcome = rows(table, processed as usize, |row| {
+                each(row)?;
+                Ok(ControlFlow::Continue(()))
+            });
+            pg_sys::SPI_freetuptable(table);
+            outcome.map(|_| processed)
+        }
+    }
+
+    /// Runs a statement for its effect and returns how many rows it touched.
+    pub fn execute(&self, sql: &str, params: &mut Params) -> PgResult<u64> {
+        self.for_each(sql, params, |_| Ok(()))
+    }
+
+    /// The first row, decoded.
+    pub fn first<T>(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        decode: impl FnOnce(&Row) -> PgResult<T>,
+    ) -> PgResult<Option<T>> {
+        let mut found = None;
+        let mut decode = Some(decode);
+        self.for_each(sql, params, |row| {
+            if let Some(decode) = decode.take() {
+                found = Some(decode(row)?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// All rows, decoded.
+    pub fn all<T>(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        mut decode: impl FnMut(&Row) -> PgResult<T>,
+    ) -> PgResult<Vec<T>> {
+        let mut found = Vec::new();
+        self.for_each(sql, params, |row| {
+            found.push(decode(row)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Reads a large result through a cursor, `batch` rows at a time, freeing each batch: memory
+    /// does not grow with the result. Stops when `each` breaks. Interrupts are checked per batch.
+    pub fn scan(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        batch: usize,
+        mut each: impl FnMut(&Row) -> PgResult<ControlFlow<()>>,
+    ) -> PgResult<()> {
+        let plan = plan(sql, params)?;
+        // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
+        unsafe {
+            let portal = pg_sys::SPI_cursor_open(
+                std::ptr::null(),
+                plan,
+                params.values.as_mut_ptr(),
+                params.nulls.as_ptr(),
+                self.read_only,
+            );
+            let mut outcome = Ok(ControlFlow::Continue(()));
+            while matches!(outcome, Ok(ControlFlow::Continue(()))) {
+                pg_sys::SPI_cursor_fetch(portal, true, batch as c_long);
+                let fetched = pg_sys::SPI_processed as usize;
+                let table = pg_sys::SPI_tuptable;
+                if fetched > 0 {
+                    outcome = rows(table, fetched, &mut each);
+                }
+                pg_sys::SPI_freetuptable(table);
+                if fetched < batch {
+                    break;
+                }
+                pgrx::check_for_interrupts!();
+            }
+            pg_sys::SPI_cursor_close(portal);
+            outcome.map(|_| ())
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // While an ERROR unwinds, PostgreSQL's transaction abort cleans SPI up.
+        if !std::thread::panicking() {
+            // SAFETY: matches the SPI_connect of this session.
+            unsafe { pg_sys::SPI_finish() };
+        }
+    }
+}
+
+/// Runs `body` in a memory context of its own that is freed afterwards, so that a loop over many
+/// rows does not keep what each of them allocated. What `body` returns must be Rust's.
+pub fn scratch<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: the context is a child of the current one: an ERROR frees it with its parent.
+    unsafe {
+        let context = pg_sys::AllocSetContextCreateInternal(
+            pg_sys::CurrentMemoryContext,
+            c"memory_agent row".as_ptr(),
+            pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        );
+        let outer = pg_sys::MemoryContextSwitchTo(context);
+        let result = body();
+        pg_sys::MemoryContextSwitchTo(outer);
+        pg_sys::MemoryContextDelete(context);
+        result
+    }
+}
+
+/// Calls `each` for the rows of a tuple table until it breaks.
+///
+/// # Safety
+/// `table` must be a live SPI tuple table with at least `count` rows.
+unsafe fn rows(
+    table: *mut pg_sys::SPITupleTable,
+    count: usize,
+    mut each: impl FnMut(&Row) -> PgResult<ControlFlow<()>>,
+) -> PgResult<ControlFlow<()>> {
+    // SAFETY: the caller vouches for table and count.
+    let (tuples, descriptor) = unsafe {
+        (std::slice::from_raw_parts((*table).vals, count), (*table).tupdesc)
+    };
+    for &tuple in tuples {
+        if each(&Row { tuple, descriptor })?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// The kept plan of a statement, prepared on first use.
+fn plan(sql: &str, params: &mut Params) -> PgResult<pg_sys::SPIPlanPtr> {
+    let key = (sql.to_owned(), params.types.clone());
+    if let Some(plan) = PLANS.with_borrow(|plans| plans.get(&key).copied()) {
+        return Ok(plan);
+    }
+    let text = CString::new(sql).map_err(|_| Error::internal("a statement contains NUL"))?;
+    // SAFETY: SPI is connected; the types array has as many elements as it says.
+    let plan = unsafe {
+        pg_sys::SPI_prepare(text.as_ptr(), params.len() as c_int, params.types.as_mut_ptr())
+    };
+    if plan.is_null() {
+        return Err(Error::internal("a statement could not be prepared").into());
+    }
+    PLANS.with_borrow_mut(|plans| {
+        // A full cache keeps what it has: the plan is then freed by SPI_finish. Nothing is evicted,
+        // since an outer statement may be running the plan that would go.
+        // SAFETY: keepplan moves the plan to memory that lives as long as the backend.
+        if plans.len() < PLANS_KEPT && unsafe { pg_sys::SPI_keepplan(plan) } == 0 {
+            plans.insert(key, plan);
+        }
+    });
+    Ok(plan)
+}

@@ -1,0 +1,104 @@
+//! Counts for `memory_status()` and `memory_stats()`: never content.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::spi::{Params, Session as Spi};
+
+/// Jobs by state, and the age of the oldest that waits.
+pub struct Queue {
+    pub pending: i64,
+    pub running: i64,
+    pub dead: i64,
+    pub oldest_seconds: Option<f64>,
+}
+
+pub fn queue(spi: &Spi) -> PgResult<Queue> {
+    Ok(spi
+        .first(
+            "SELECT count(*) FILTER (WHERE j.status = 'pending'), \
+                    count(*) FILTER (WHERE j.status = 'running'), \
+                    count(*) FILTER (WHERE j.status = 'dead'), \
+                    extract(epoch FROM now() - min(j.created_at) FILTER (WHERE j.status = 'pending'))::float8 \
+               FROM memory_agent.jobs j WHERE j.status <> 'done'",
+            &mut Params::new(),
+            |row| {
+                Ok(Queue {
+                    pending: row.required(1)?,
+                    running: row.required(2)?,
+                    dead: row.required(3)?,
+                    oldest_seconds: row.optional(4),
+                })
+            },
+        )?
+        .unwrap_or(Queue { pending: 0, running: 0, dead: 0, oldest_seconds: None }))
+}
+
+/// Entries that recall finds only by their words.
+pub fn without_embedding(spi: &Spi) -> PgResult<i64> {
+    count(spi, "SELECT count(*) FROM memory_agent.entries e WHERE e.embedding IS NULL AND e.state <> 'inactive'")
+}
+
+/// Entries as the planner counts them; negative while the table was never analysed.
+pub fn estimated_entries(spi: &Spi) -> PgResult<i64> {
+    count(
+        spi,
+        "SELECT c.reltuples::int8 FROM pg_class c WHERE c.oid = 'memory_agent.entries'::regclass",
+    )
+}
+
+fn count(spi: &Spi, sql: &str) -> PgResult<i64> {
+    Ok(spi.first(sql, &mut Params::new(), |row| row.required(1))?.unwrap_or(0))
+}
+
+/// The counts of one session, or of all sessions of a user, as one document.
+pub fn stats(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: Option<&str>,
+    session_id: Option<&str>,
+) -> PgResult<JsonbText> {
+    let statement = "\
+        SELECT jsonb_build_object( \
+            'sessions', (SELECT count(*) FROM memory_agent.sessions s \
+                          WHERE s.user_id = $1 AND ($2::text IS NULL OR s.agent_id = $2) \
+                            AND ($3::text IS NULL OR s.session_id = $3)), \
+            'turns', count(*) FILTER (WHERE e.kind = 'turn' AND e.state <> 'inactive'), \
+            'facts', count(*) FILTER (WHERE e.kind = 'fact' AND e.state <> 'inactive'), \
+            'documents', count(*) FILTER (WHERE e.kind = 'document' AND e.state <> 'inactive'), \
+            'archived', count(*) FILTER (WHERE e.state = 'archived'), \
+            'inactive', count(*) FILTER (WHERE e.state = 'inactive'), \
+            'tokens', coalesce(sum(e.token_count) FILTER (WHERE e.state <> 'inactive'), 0), \
+            'window_tokens', coalesce(sum(e.token_count) FILTER (WHERE e.kind = 'turn' AND e.state = 'active'), 0), \
+            'without_embedding', count(*) FILTER (WHERE e.embedding IS NULL AND e.state <> 'inactive'), \
+            'first_at', min(e.created_at), 'last_at', max(e.created_at), \
+            'markers', (SELECT coalesce(jsonb_object_agg(m.marker, m.entries), '{}') \
+                          FROM (SELECT x.marker, count(*) AS entries \
+                                  FROM memory_agent.entries me, unnest(me.markers) x(marker) \
+                                 WHERE me.user_id = $1 AND ($2::text IS NULL OR me.agent_id = $2) \
+                                   AND ($3::text IS NULL OR me.session_id = $3) AND me.state <> 'inactive' \
+                                 GROUP BY x.marker) m), \
+            'episodes', (SELECT jsonb_build_object('open', count(*) FILTER (WHERE p.status = 'open'), \
+                                'closed', count(*) FILTER (WHERE p.status = 'closed'), \
+                                'reflected', count(*) FILTER (WHERE p.status = 'reflected')) \
+                           FROM memory_agent.episodes p \
+                          WHERE p.user_id = $1 AND ($2::text IS NULL OR p.agent_id = $2) \
+                            AND ($3::text IS NULL OR p.session_id = $3)), \
+            'summaries', (SELECT jsonb_build_object('L1', count(*) FILTER (WHERE u.level = 'L1'), \
+                                 'L2', count(*) FILTER (WHERE u.level = 'L2'), \
+                                 'L3', count(*) FILTER (WHERE u.level = 'L3')) \
+                            FROM memory_agent.session_summaries u \
+                           WHERE u.user_id = $1 AND ($2::text IS NULL OR u.agent_id = $2) \
+                             AND ($3::text IS NULL OR u.session_id = $3) AND u.is_active)) \
+          FROM memory_agent.entries e \
+         WHERE e.user_id = $1 AND ($2::text IS NULL OR e.agent_id = $2) \
+           AND ($3::text IS NULL OR e.session_id = $3)";
+    spi.first(
+        statement,
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(agent_id.map(str::to_owned))
+            .with(session_id.map(str::to_owned)),
+        |row| row.required(1),
+    )?
+    .ok_or_else(|| crate::error::Error::internal("an aggregate returned no row").into())
+}

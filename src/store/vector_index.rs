@@ -1,0 +1,106 @@
+//! The approximate index over one model's embeddings: created by `memory_create_vector_index`, found
+//! and used by recall when a scope is too large to be read.
+#![allow(unsafe_code)]
+
+use crate::error::PgResult;
+use crate::store::catalog::VectorType;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::pg_sys;
+use std::ffi::CString;
+
+/// An index over the embeddings of one model.
+pub struct VectorIndex {
+    pub name: String,
+    pub dimension: i32,
+}
+
+impl VectorIndex {
+    /// The indexed expression: a query is only helped by an index whose expression it repeats.
+    pub fn expression(&self, vector: &VectorType) -> String {
+        format!("(e.embedding::{}({}))", vector.name(), self.dimension)
+    }
+}
+
+/// The name an index for a model gets: short enough, and the same every time.
+pub fn name_for(model: &str) -> String {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(model.as_bytes());
+    let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("entries_vector_{short}_idx")
+}
+
+/// The index for a model, if it was created and is valid. Its dimension is read from the
+/// expression that PostgreSQL stored.
+pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
+    let name = name_for(model);
+    let dimension = spi.first(
+        "SELECT substring(pg_get_indexdef(i.indexrelid) FROM 'vector\\((\\d+)\\)')::int4 \
+           FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+           JOIN pg_namespace n ON n.oid = c.relnamespace \
+          WHERE n.nspname = 'memory_agent' AND c.relname = $1 AND i.indisvalid",
+        &mut Params::new().with(name.clone()),
+        |row| Ok(row.optional::<i32>(1)),
+    )?;
+    Ok(dimension.flatten().map(|dimension| VectorIndex { name, dimension }))
+}
+
+/// Creates the index. `method` is `hnsw` or `ivfflat`; the caller has checked it.
+pub fn create(spi: &Spi, vector: &VectorType, model: &str, dimension: i32, method: &str) -> PgResult<String> {
+    let name = name_for(model);
+    let options = if method == "ivfflat" { " WITH (lists = 100)" } else { "" };
+    spi.execute(
+        &format!(
+            "CREATE INDEX {name} ON memory_agent.entries USING {method} \
+             ((embedding::{}({dimension})) {}.vector_cosine_ops){options} WHERE embedding_model = {}",
+            vector.name(),
+            vector.schema,
+            pgrx::spi::quote_literal(model)
+        ),
+        &mut Params::new(),
+    )?;
+    Ok(name)
+}
+
+/// pgvector's settings for one index scan, put back when dropped: iterate until enough rows pass
+/// the filters, and look at least as far as the rows that are wanted.
+pub struct ScanSettings {
+    guc_level: i32,
+}
+
+impl ScanSettings {
+    pub fn set(limit: usize) -> Self {
+        // SAFETY: opens a GUC level that Drop, or transaction abort, closes.
+        let guc_level = unsafe { pg_sys::NewGUCNestLevel() };
+        for (name, value) in [
+            (c"hnsw.iterative_scan", "strict_order".to_owned()),
+            (c"hnsw.ef_search", limit.clamp(40, 1000).to_string()),
+            (c"ivfflat.iterative_scan", "relaxed_order".to_owned()),
+        ] {
+            if let Ok(value) = CString::new(value) {
+                // SAFETY: C strings; pgvector's library is loaded, or the names are placeholders.
+                unsafe {
+                    pg_sys::set_config_option(
+                        name.as_ptr(),
+                        value.as_ptr(),
+                        pg_sys::GucContext::PGC_USERSET,
+                        pg_sys::GucSource::PGC_S_SESSION,
+                        pg_sys::GucAction::GUC_ACTION_SAVE,
+                        true,
+                        0,
+                        false,
+                    );
+                }
+            }
+        }
+        Self { guc_level }
+    }
+}
+
+impl Drop for ScanSettings {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: closes the level opened in `set`.
+            unsafe { pg_sys::AtEOXact_GUC(false, self.guc_level) };
+        }
+    }
+}
