@@ -45,6 +45,15 @@ die() {
 # A heading with the time since the script started.
 section() { printf '\n== %s [%d:%02d]\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 
+# Runs a command whose output matters only when it fails.
+logged() {
+    local output
+    output=$("$@" 2>&1) || {
+        printf '%s\n' "$output" | tail -n 40 >&2
+        die "failed: $*"
+    }
+}
+
 # Runs a command that changes the system: as root, or through sudo.
 as_root() {
     if [ "$(id -u)" = 0 ]; then

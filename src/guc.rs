@@ -150,6 +150,10 @@ settings! {
         "memory_agent.bm25_k1\0", "BM25: how fast repeated words stop to count.\0";
     real bm25_b: f64 = 0.75, Userset, (0.0, 1.0),
         "memory_agent.bm25_b\0", "BM25: how much long texts are discounted (0 not at all).\0";
+    int bm25_length_floor: i32 = 64, Userset, (0, 1_000_000),
+        "memory_agent.bm25_length_floor\0", "BM25: shorter texts count as this many words, so that short memories are not ranked by length; 0 is plain BM25.\0";
+    real neighbor_weight: f64 = 0.3, Userset, (0.0, 1.0),
+        "memory_agent.neighbor_weight\0", "Share of the turns before and after in an entry's dense score; 0 looks at the entry alone.\0";
     choice fusion: Fusion = Fusion::Weighted, Userset, (),
         "memory_agent.fusion\0", "How dense and lexical scores are fused: weighted min-max, or reciprocal rank fusion.\0";
     real dense_weight: f64 = 0.5, Userset, (0.0, 1.0),

@@ -19,6 +19,7 @@ use memory_agent_core::episodes::{CloseReason, EpisodeSettings, OpenEpisode, aft
 use memory_agent_core::{markers, mmr, text, tokens};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ fn memory_ingest_batch(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> PgResult<SetOfIterator<'static, Uuid>> {
+) -> Result<SetOfIterator<'static, Uuid>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let turns = parse_batch(turns.unwrap_or_else(|| JsonbText("null".into())), session_id)?;
     Ok(SetOfIterator::new(ingest(&caller, turns)?))

@@ -11,7 +11,8 @@ use crate::store::entries;
 use crate::store::grants::Level;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::scope::Scope;
-use crate::store::search::{self, Detail, Found, FoundRow, Query};
+use crate::store::details::{self, Detail};
+use crate::store::search::{self, Found, FoundRow, Query};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
 use memory_agent_core::budget::{self, BudgetRow};
@@ -22,6 +23,7 @@ use memory_agent_core::rank::{self, Candidate, DroppedAt, RankSettings, Ranking}
 use memory_agent_core::score;
 use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::collections::HashMap;
@@ -132,7 +134,7 @@ fn memory_recall(
     rerank: Option<bool>,
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
-) -> PgResult<
+) -> Result<
     TableIterator<
         'static,
         (
@@ -153,6 +155,7 @@ fn memory_recall(
             name!(created_at, TimestampWithTimeZone),
         ),
     >,
+    ErrorReport,
 > {
     let arguments = Arguments {
         query,
@@ -247,7 +250,6 @@ impl Arguments {
                 fusion: FusionSettings {
                     method: guc::fusion_method(),
                     dense_weight: guc::dense_weight(),
-                    lexical_floor_zero: true,
                     ..FusionSettings::default()
                 },
                 max_candidates,
@@ -255,6 +257,7 @@ impl Arguments {
                 rerank_weight: guc::rerank_weight(),
                 score_threshold: Some(threshold.unwrap_or_else(guc::score_threshold)),
                 threshold_is_explicit: threshold.is_some(),
+                threshold_keeps: wanted,
                 recency_decay: guc::decay(),
                 recency_days: guc::recency_days(),
                 recency_weight: score::raise_recency_weight(base_weight, asks_for_fresh),
@@ -334,7 +337,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         note_search(&mut trace, &found);
         let (pool, arms, ids) = fuse_pool(&found, request.candidates_per_arm, &request.settings);
         let users = request.scope.caller.visible();
-        let details = search::details(&spi, &users, &ids, query.embedding_model, request.scope.as_of)?;
+        let details = details::read(&spi, &users, &ids, query.embedding_model, request.scope.as_of)?;
         let details = in_order(details, &ids);
         Ok((pool, arms, details, open_episode_turns(&spi, request)?))
     })?;
@@ -415,7 +418,7 @@ fn fuse_pool(found: &Found, per_arm: usize, settings: &RankSettings) -> Pool {
     let rows = union_of_best(found, per_arm);
     let arms: Vec<ArmScores> = rows
         .iter()
-        .map(|row| ArmScores { similarity: row.similarity, lexical: row.lexical })
+        .map(|row| ArmScores { similarity: row.dense, lexical: row.lexical })
         .collect();
     let fused = fuse::fuse(&arms, &settings.fusion);
     let mut order: Vec<usize> = (0..arms.len()).collect();
@@ -424,13 +427,16 @@ fn fuse_pool(found: &Found, per_arm: usize, settings: &RankSettings) -> Pool {
     order.truncate(settings.max_candidates);
     let pool = order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect();
     let ids = order.iter().map(|&row| Uuid::from_bytes(rows[row].id)).collect();
-    let arms = order.iter().map(|&row| arms[row]).collect();
-    (pool, arms, ids)
+    let shown = order
+        .iter()
+        .map(|&row| ArmScores { similarity: rows[row].similarity, lexical: rows[row].lexical })
+        .collect();
+    (pool, shown, ids)
 }
 
 fn union_of_best(found: &Found, per_arm: usize) -> Vec<FoundRow> {
     let mut chosen = Vec::with_capacity(2 * per_arm);
-    for arm in [|row: &FoundRow| row.similarity, |row: &FoundRow| row.lexical] {
+    for arm in [|row: &FoundRow| row.dense, |row: &FoundRow| row.lexical] {
         let mut ranked: Vec<(f64, usize)> = found
             .rows
             .iter()

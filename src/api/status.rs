@@ -14,6 +14,7 @@ use crate::store::spi::Session as Spi;
 use crate::store::{status, vector_index};
 use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ModelRef, ServerStatus};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::path::Path;
 
@@ -26,7 +27,7 @@ fn row(component: &str, state: &str, detail: impl Into<String>, hint: Option<&st
 
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
-fn memory_status() -> PgResult<
+fn memory_status() -> Result<
     TableIterator<
         'static,
         (
@@ -36,6 +37,7 @@ fn memory_status() -> PgResult<
             name!(hint, Option<String>),
         ),
     >,
+    ErrorReport,
 > {
     identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];

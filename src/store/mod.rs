@@ -2,6 +2,7 @@
 //! go in and out; decisions are made by the callers in `api/` and by the ranking crate.
 
 pub mod catalog;
+pub mod details;
 pub mod entries;
 pub mod episodes;
 pub mod facts;
@@ -10,6 +11,7 @@ pub mod history;
 pub mod jobs;
 pub mod lexemes;
 pub mod models;
+pub mod neighbors;
 pub mod scope;
 pub mod search;
 pub mod sessions;

@@ -8,8 +8,9 @@ use crate::store::catalog::{self, VectorType};
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::scope::{Scope, ScopeSql};
 use crate::store::spi::{Params, Session as Spi};
-use crate::store::{vector_index, windows};
+use crate::store::{neighbors, vector_index, windows};
 use memory_agent_core::bm25::{Bm25, LexicalMatch, score_matches};
+use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::pg_sys;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -20,6 +21,10 @@ use std::ops::ControlFlow;
 const BATCH: usize = 1000;
 /// A query has at most this many distinct words; the rest of a very long one is not searched.
 const MAX_TERMS: usize = 512;
+
+/// One number per session of a user: rows of the same session are neighbours in time.
+const SESSION_KEY: &str = "CASE WHEN e.session_id IS NOT NULL THEN \
+    hashtextextended(e.session_id, hashtextextended(e.agent_id, hashtextextended(e.user_id, 0))) END";
 
 /// What is searched for.
 pub struct Query<'a> {
@@ -37,7 +42,10 @@ pub struct Query<'a> {
 #[derive(Clone, Copy)]
 pub struct FoundRow {
     pub id: [u8; 16],
+    /// Cosine similarity of the entry itself.
     pub similarity: Option<f64>,
+    /// The same with a share of its neighbours' similarity: what is ranked.
+    pub dense: Option<f64>,
     pub lexical: Option<f64>,
 }
 
@@ -175,8 +183,12 @@ fn exact(
         Some(terms) => format!("CASE WHEN e.lexemes @@ {terms} THEN e.lexemes END"),
         None => "NULL::tsvector".into(),
     };
-    let statement = sql.select(&format!("e.id, {}, e.doc_len, {matching}", dense.distance), "");
+    let statement = sql.select(
+        &format!("e.id, {}, e.doc_len, {matching}, {SESSION_KEY}, e.created_at", dense.distance),
+        "",
+    );
     let mut rows = Vec::new();
+    let mut places = Vec::new();
     let mut matches = Vec::new();
     let mut total_length = 0u64;
     let mut too_large = false;
@@ -194,11 +206,13 @@ fn exact(
                 term_frequencies: term_frequencies(datum, terms),
             });
         }
-        rows.push(FoundRow {
-            id: *row.required::<Uuid>(1)?.as_bytes(),
-            similarity: row.optional::<f64>(2).map(similarity),
-            lexical: None,
-        });
+        let id = *row.required::<Uuid>(1)?.as_bytes();
+        // A row without a session is a session of its own: its id stands in for the key.
+        let session = row.optional::<i64>(5).unwrap_or_else(|| own_key(&id));
+        let created_at = row.required::<TimestampWithTimeZone>(6)?.into_inner();
+        let similarity = row.optional::<f64>(2).map(similarity);
+        places.push(Placed { session: session as u64, position: (created_at, id), similarity });
+        rows.push(FoundRow { id, similarity, dense: None, lexical: None });
         Ok(ControlFlow::Continue(()))
     })?;
     if too_large {
@@ -211,8 +225,21 @@ fn exact(
     let lexical_matches = matches.len();
     let mut found = Found { rows, mode: Mode::Exact, documents, lexical_matches };
     raise_by_windows(spi, scope, query, vector, &mut found)?;
+    for (place, row) in places.iter_mut().zip(&found.rows) {
+        place.similarity = row.similarity;
+    }
+    let blended = blend_with_neighbors(&places, guc::neighbor_weight());
+    for (row, dense) in found.rows.iter_mut().zip(blended) {
+        row.dense = dense;
+    }
     found.rows.retain(|row| row.similarity.is_some() || row.lexical.is_some());
     Ok(Some(found))
+}
+
+fn own_key(id: &[u8; 16]) -> i64 {
+    let mut random_part = [0; 8];
+    random_part.copy_from_slice(&id[8..]);
+    i64::from_ne_bytes(random_part)
 }
 
 /// Asks the vector index for the nearest rows and the lexeme index for all rows with a word of the
@@ -257,7 +284,7 @@ fn through_indexes(
             Some(&row) => rows[row].lexical = Some(scores[at]),
             None if rank < query.limit => {
                 known.insert(id, rows.len());
-                rows.push(FoundRow { id, similarity: None, lexical: Some(scores[at]) });
+                rows.push(FoundRow { id, similarity: None, dense: None, lexical: Some(scores[at]) });
             }
             None => {}
         }
@@ -265,6 +292,7 @@ fn through_indexes(
     fill_similarities(spi, scope, query, vector, &mut rows)?;
     let mut found = Found { rows, mode, documents, lexical_matches };
     raise_by_windows(spi, scope, query, vector, &mut found)?;
+    neighbors::blend(spi, scope, query, vector, &mut found.rows)?;
     Ok(found)
 }
 
@@ -345,6 +373,7 @@ fn nearest_by(
         Ok(FoundRow {
             id: *row.required::<Uuid>(1)?.as_bytes(),
             similarity: row.optional::<f64>(2).map(similarity),
+            dense: None,
             lexical: None,
         })
     })
@@ -412,7 +441,7 @@ fn raise_by_windows(
 }
 
 /// Cosine similarity from pgvector's cosine distance.
-fn similarity(distance: f64) -> f64 {
+pub fn similarity(distance: f64) -> f64 {
     1.0 - distance
 }
 
@@ -425,7 +454,11 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 fn bm25(matches: &[LexicalMatch], terms: &[String], documents: u64, total_length: u64) -> Vec<f64> {
-    let parameters = Bm25 { k1: guc::bm25_k1(), b: guc::bm25_b() };
+    let parameters = Bm25 {
+        k1: guc::bm25_k1(),
+        b: guc::bm25_b(),
+        length_floor: f64::from(guc::bm25_length_floor()),
+    };
     score_matches(matches, terms.len(), documents, total_length, parameters)
 }
 
@@ -433,68 +466,6 @@ fn bm25(matches: &[LexicalMatch], terms: &[String], documents: u64, total_length
 fn term_frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
     // SAFETY: the datum is the tsvector column of a live row.
     unsafe { lexemes::frequencies(datum, terms) }
-}
-
-/// What ranking and reranking need of a candidate beside its scores.
-pub struct Detail {
-    pub id: Uuid,
-    pub kind: String,
-    pub role: String,
-    /// The beginning of the text, as it is embedded and indexed (with the speaker's name).
-    pub text: String,
-    pub markers: Vec<String>,
-    pub token_count: i32,
-    pub session_id: Option<String>,
-    pub episode_id: Option<Uuid>,
-    pub created_at: TimestampWithTimeZone,
-    /// Days between the event and the moment of the question; negative for the future.
-    pub age_days: f64,
-    pub embedding: Option<Vec<f32>>,
-}
-
-/// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
-const RERANKED_CHARS: usize = 4000;
-
-/// Reads the details of candidates, in no particular order.
-pub fn details(
-    spi: &Spi,
-    users: &[String],
-    ids: &[Uuid],
-    model: Option<&str>,
-    as_of: Option<TimestampWithTimeZone>,
-) -> PgResult<Vec<Detail>> {
-    let statement = format!(
-        "SELECT e.id, e.kind, e.role, \
-                CASE WHEN coalesce(e.metadata->>'name', '') <> '' AND jsonb_typeof(e.metadata->'name') = 'string' \
-                     THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, {RERANKED_CHARS}), \
-                e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
-                (extract(epoch FROM (coalesce($4, now()) - e.created_at)) / 86400)::float8, \
-                CASE WHEN e.embedding_model = $3 THEN e.embedding END \
-           FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
-    );
-    spi.all(
-        &statement,
-        &mut Params::new()
-            .with(users.to_vec())
-            .with(ids.to_vec())
-            .with(model.map(str::to_owned))
-            .with(as_of),
-        |row| {
-            Ok(Detail {
-                id: row.required(1)?,
-                kind: row.required(2)?,
-                role: row.required(3)?,
-                text: row.required(4)?,
-                markers: row.required(5)?,
-                token_count: row.required(6)?,
-                session_id: row.optional(7),
-                episode_id: row.optional(8),
-                created_at: row.required(9)?,
-                age_days: row.required(10)?,
-                embedding: row.optional::<Vector>(11).map(|vector| vector.0),
-            })
-        },
-    )
 }
 
 /// Refuses a query embedding of another dimension than the stored ones.

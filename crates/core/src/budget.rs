@@ -20,21 +20,15 @@ pub fn fit(rows: &[BudgetRow], budget: u32) -> Vec<usize> {
 fn fit_remaining(rows: &[BudgetRow], taken: &[bool], mut left: u64) -> Vec<usize> {
     let mut by_score: Vec<usize> = (0..rows.len()).filter(|row| !taken[*row]).collect();
     by_score.sort_by(|a, b| comparable(rows[*b].score).total_cmp(&comparable(rows[*a].score)));
-    let mut kept: Vec<usize> = by_score
-        .into_iter()
-        .filter(|row| take(&mut left, rows[*row].token_count))
-        .collect();
+    let mut kept: Vec<usize> =
+        by_score.into_iter().filter(|row| take(&mut left, rows[*row].token_count)).collect();
     kept.sort_unstable();
     kept
 }
 
 /// NaN sorts last, not first.
 fn comparable(score: f64) -> f64 {
-    if score.is_nan() {
-        f64::NEG_INFINITY
-    } else {
-        score
-    }
+    if score.is_nan() { f64::NEG_INFINITY } else { score }
 }
 
 /// Takes `tokens` from what is `left`, or leaves it alone if they do not fit.
@@ -90,10 +84,7 @@ pub fn fit_with_episode(
         }
     }
     let left = u64::from(budget) - (share - share_left);
-    EpisodeFit {
-        episode,
-        ranked: fit_remaining(ranked, &taken, left),
-    }
+    EpisodeFit { episode, ranked: fit_remaining(ranked, &taken, left) }
 }
 
 #[cfg(test)]
@@ -168,11 +159,7 @@ mod tests {
     #[test]
     fn strange_shares_are_bounded() {
         for share in [f64::NAN, -1.0, 0.0] {
-            assert!(
-                fit_with_episode(&[1], &[], &[None], 100, share)
-                    .episode
-                    .is_empty()
-            );
+            assert!(fit_with_episode(&[1], &[], &[None], 100, share).episode.is_empty());
         }
         let kept = fit_with_episode(&[100, 1], &rows(&[(1, 0.1)]), &[], 100, 7.0);
         assert_eq!((kept.episode, kept.ranked), (vec![0], vec![]));

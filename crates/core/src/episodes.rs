@@ -16,11 +16,7 @@ pub struct EpisodeSettings {
 
 impl Default for EpisodeSettings {
     fn default() -> Self {
-        Self {
-            max_turns: 20,
-            gap_seconds: 1800,
-            close_on_tool_result: true,
-        }
+        Self { max_turns: 20, gap_seconds: 1800, close_on_tool_result: true }
     }
 }
 
@@ -102,10 +98,7 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn open(turn_count: u32, last_turn_at_micros: i64) -> OpenEpisode {
-        OpenEpisode {
-            turn_count,
-            last_turn_at_micros,
-        }
+        OpenEpisode { turn_count, last_turn_at_micros }
     }
 
     #[test]
@@ -127,65 +120,35 @@ mod tests {
     #[test]
     fn an_imported_older_turn_is_no_gap() {
         let episode = open(3, 1_000_000 * SECOND);
-        assert_eq!(
-            before_turn(Some(&episode), 0, &EpisodeSettings::default()),
-            None
-        );
-        assert_eq!(
-            before_turn(Some(&episode), i64::MIN, &EpisodeSettings::default()),
-            None
-        );
+        assert_eq!(before_turn(Some(&episode), 0, &EpisodeSettings::default()), None);
+        assert_eq!(before_turn(Some(&episode), i64::MIN, &EpisodeSettings::default()), None);
     }
 
     #[test]
     fn the_last_turn_closes_a_full_episode() {
         let settings = EpisodeSettings::default();
         assert_eq!(after_turn(19, "user", &settings), None);
-        assert_eq!(
-            after_turn(20, "user", &settings),
-            Some(CloseReason::MaxTurns)
-        );
-        assert_eq!(
-            after_turn(21, "user", &settings),
-            Some(CloseReason::MaxTurns)
-        );
+        assert_eq!(after_turn(20, "user", &settings), Some(CloseReason::MaxTurns));
+        assert_eq!(after_turn(21, "user", &settings), Some(CloseReason::MaxTurns));
         // The limit was lowered while the episode ran.
-        assert_eq!(
-            before_turn(Some(&open(25, 0)), 0, &settings),
-            Some(CloseReason::MaxTurns)
-        );
+        assert_eq!(before_turn(Some(&open(25, 0)), 0, &settings), Some(CloseReason::MaxTurns));
     }
 
     #[test]
     fn a_tool_turn_ends_its_own_episode() {
         let settings = EpisodeSettings::default();
-        assert_eq!(
-            after_turn(2, "tool", &settings),
-            Some(CloseReason::ToolResult)
-        );
-        assert_eq!(
-            after_turn(20, "tool", &settings),
-            Some(CloseReason::ToolResult)
-        );
-        let off = EpisodeSettings {
-            close_on_tool_result: false,
-            ..settings
-        };
+        assert_eq!(after_turn(2, "tool", &settings), Some(CloseReason::ToolResult));
+        assert_eq!(after_turn(20, "tool", &settings), Some(CloseReason::ToolResult));
+        let off = EpisodeSettings { close_on_tool_result: false, ..settings };
         assert_eq!(after_turn(2, "tool", &off), None);
         assert_eq!(after_turn(20, "tool", &off), Some(CloseReason::MaxTurns));
     }
 
     #[test]
     fn zero_switches_a_limit_off() {
-        let unlimited = EpisodeSettings {
-            max_turns: 0,
-            gap_seconds: 0,
-            close_on_tool_result: false,
-        };
-        assert_eq!(
-            before_turn(Some(&open(u32::MAX, i64::MIN)), i64::MAX, &unlimited),
-            None
-        );
+        let unlimited =
+            EpisodeSettings { max_turns: 0, gap_seconds: 0, close_on_tool_result: false };
+        assert_eq!(before_turn(Some(&open(u32::MAX, i64::MIN)), i64::MAX, &unlimited), None);
         assert_eq!(after_turn(u32::MAX, "tool", &unlimited), None);
     }
 
@@ -199,10 +162,7 @@ mod tests {
             CloseReason::Manual,
         ];
         let names = reasons.map(CloseReason::as_str);
-        assert_eq!(
-            names,
-            ["max_turns", "gap", "tool_result", "topic", "manual"]
-        );
+        assert_eq!(names, ["max_turns", "gap", "tool_result", "topic", "manual"]);
     }
 
     proptest! {

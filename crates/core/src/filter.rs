@@ -34,17 +34,9 @@ pub enum FilterError {
     #[error("unknown filter key {key:?}: expected one of {}", KEYS.join(", "))]
     UnknownKey { key: String },
     #[error("filter key {key:?} must be {expected}, not {found}")]
-    WrongType {
-        key: &'static str,
-        expected: &'static str,
-        found: &'static str,
-    },
+    WrongType { key: &'static str, expected: &'static str, found: &'static str },
     #[error("invalid value {value:?} for filter key {key:?}: expected {expected}")]
-    InvalidValue {
-        key: &'static str,
-        value: String,
-        expected: String,
-    },
+    InvalidValue { key: &'static str, value: String, expected: String },
     #[error("filter key {key:?} holds a NUL character (U+0000), which PostgreSQL cannot store")]
     Nul { key: &'static str },
 }
@@ -81,9 +73,7 @@ impl Filter {
             Value::Null => return Ok(Self::default()),
             Value::Object(object) => object,
             other => {
-                return Err(FilterError::NotAnObject {
-                    found: type_of(other),
-                });
+                return Err(FilterError::NotAnObject { found: type_of(other) });
             }
         };
         if let Some(key) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
@@ -115,11 +105,9 @@ fn metadata(object: &Map<String, Value>) -> Result<Option<Value>, FilterError> {
         None => Ok(None),
         Some(value) if has_nul(value) => Err(FilterError::Nul { key }),
         Some(value @ Value::Object(_)) => Ok(Some(value.clone())),
-        Some(other) => Err(FilterError::WrongType {
-            key,
-            expected: "an object",
-            found: type_of(other),
-        }),
+        Some(other) => {
+            Err(FilterError::WrongType { key, expected: "an object", found: type_of(other) })
+        }
     }
 }
 
@@ -142,11 +130,7 @@ fn strings(
             other => Err(FilterError::WrongType {
                 key,
                 expected: "a string or an array of strings",
-                found: if value.is_array() {
-                    element_type_of(other)
-                } else {
-                    type_of(other)
-                },
+                found: if value.is_array() { element_type_of(other) } else { type_of(other) },
             }),
         })
         .collect::<Result<Vec<_>, _>>()
@@ -159,10 +143,7 @@ fn one_of(
     known: &[&str],
 ) -> Result<Option<Vec<String>>, FilterError> {
     let values = strings(object, key)?;
-    let unknown = values
-        .iter()
-        .flatten()
-        .find(|value| !known.contains(&value.as_str()));
+    let unknown = values.iter().flatten().find(|value| !known.contains(&value.as_str()));
     match unknown {
         Some(value) => Err(FilterError::InvalidValue {
             key,
@@ -197,11 +178,7 @@ fn string<'a>(
     match given(object, key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(FilterError::WrongType {
-            key,
-            expected,
-            found: type_of(other),
-        }),
+        Some(other) => Err(FilterError::WrongType { key, expected, found: type_of(other) }),
     }
 }
 
@@ -213,9 +190,7 @@ fn time(object: &Map<String, Value>, key: &'static str) -> Result<Option<String>
     };
     let parsed = match NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         Ok(day) if text.len() == "2025-03-01".len() => Some(day.and_time(NaiveTime::MIN).and_utc()),
-        _ => DateTime::parse_from_rfc3339(text)
-            .ok()
-            .map(|time| time.with_timezone(&Utc)),
+        _ => DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc)),
     };
     match parsed {
         // PostgreSQL has no year 0 and writes later years with more digits.
@@ -237,35 +212,25 @@ fn uuid(object: &Map<String, Value>, key: &'static str) -> Result<Option<String>
     };
     let groups: Vec<&str> = text.split('-').collect();
     let is_uuid = groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-        && groups
-            .iter()
-            .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if is_uuid {
         Ok(Some(text.to_owned()))
     } else {
-        Err(FilterError::InvalidValue {
-            key,
-            value: shown(text),
-            expected: expected.to_owned(),
-        })
+        Err(FilterError::InvalidValue { key, value: shown(text), expected: expected.to_owned() })
     }
 }
 
 fn without_nul(key: &'static str, text: &str) -> Result<String, FilterError> {
-    if text.contains('\0') {
-        Err(FilterError::Nul { key })
-    } else {
-        Ok(text.to_owned())
-    }
+    if text.contains('\0') { Err(FilterError::Nul { key }) } else { Ok(text.to_owned()) }
 }
 
 fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(items) => items.iter().any(has_nul),
-        Value::Object(object) => object
-            .iter()
-            .any(|(key, value)| key.contains('\0') || has_nul(value)),
+        Value::Object(object) => {
+            object.iter().any(|(key, value)| key.contains('\0') || has_nul(value))
+        }
         _ => false,
     }
 }

@@ -45,18 +45,13 @@ fn all_keys_are_read() {
 
 #[test]
 fn null_and_nothing_are_no_restriction() {
-    for filter in [
-        json!(null),
-        json!({}),
-        json!({"role": null, "metadata": null, "episode_id": null}),
-    ] {
+    for filter in
+        [json!(null), json!({}), json!({"role": null, "metadata": null, "episode_id": null})]
+    {
         assert_eq!(Filter::parse(&filter), Ok(Filter::default()));
     }
     // An empty list is one.
-    assert_eq!(
-        Filter::parse(&json!({"role": []})).unwrap().roles,
-        Some(vec![])
-    );
+    assert_eq!(Filter::parse(&json!({"role": []})).unwrap().roles, Some(vec![]));
 }
 
 #[test]
@@ -71,10 +66,7 @@ fn an_unknown_key_is_named_with_the_known_ones() {
 
 #[test]
 fn wrong_types_say_what_is_expected() {
-    assert_eq!(
-        error(json!([1])),
-        "filter must be a JSON object, not an array"
-    );
+    assert_eq!(error(json!([1])), "filter must be a JSON object, not an array");
     assert_eq!(
         error(json!({"metadata": "x"})),
         "filter key \"metadata\" must be an object, not a string"
@@ -110,16 +102,9 @@ fn values_outside_their_set_are_refused() {
         "invalid value \"todo\" for filter key \"markers_any\": expected decision, \
          constraint, failure, goal, or custom:name"
     );
-    for id in [
-        "",
-        "1",
-        "018f4d2e7c3a7b1e9a523f6d2c1b0a99",
-        "018f4d2e-7c3a-7b1e-9a52-3f6d2c1b0a9g",
-    ] {
-        assert!(
-            error(json!({"episode_id": id})).contains("expected a UUID like"),
-            "{id}"
-        );
+    for id in ["", "1", "018f4d2e7c3a7b1e9a523f6d2c1b0a99", "018f4d2e-7c3a-7b1e-9a52-3f6d2c1b0a9g"]
+    {
+        assert!(error(json!({"episode_id": id})).contains("expected a UUID like"), "{id}");
     }
 }
 
@@ -133,10 +118,7 @@ fn times_are_normalised_to_utc() {
         ("2024-01-01T00:30:00+01:00", "2023-12-31T23:30:00Z"),
         ("2024-01-01t00:30:00z", "2024-01-01T00:30:00Z"),
         ("2024-01-01 00:30:00Z", "2024-01-01T00:30:00Z"),
-        (
-            "2024-01-01T00:30:00.123456-08:00",
-            "2024-01-01T08:30:00.123456Z",
-        ),
+        ("2024-01-01T00:30:00.123456-08:00", "2024-01-01T08:30:00.123456Z"),
     ];
     for (given, normalised) in times {
         assert_eq!(after(given), Ok(Some(normalised.to_owned())), "{given}");
@@ -199,12 +181,9 @@ fn any_json() -> impl Strategy<Value = Value> {
 fn given_strings(filter: &Value, key: &str) -> Option<Vec<String>> {
     match filter.get(key)? {
         Value::Null => None,
-        Value::Array(items) => Some(
-            items
-                .iter()
-                .filter_map(|item| item.as_str().map(str::to_owned))
-                .collect(),
-        ),
+        Value::Array(items) => {
+            Some(items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
+        }
         single => single.as_str().map(|text| vec![text.to_owned()]),
     }
 }

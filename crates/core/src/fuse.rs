@@ -11,7 +11,8 @@ use crate::setting::{UnknownChoice, choose};
 /// How the arms are joined; the setting `memory_agent.fusion`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FusionMethod {
-    /// Weighted sum of min-max normalised scores.
+    /// Weighted sum of normalised scores: the similarity by min-max, BM25 by its
+    /// maximum or by min-max ([`FusionSettings::lexical_floor_zero`]).
     Weighted,
     /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
     Rrf,
@@ -45,8 +46,9 @@ pub struct FusionSettings {
     pub dense_weight: f64,
     /// The constant k of `1 / (k + rank)`, at least 0.
     pub rrf_k: f64,
-    /// Whether BM25 is scaled from 0 instead of from the smallest matching score,
-    /// so that the weakest match still counts for something.
+    /// Whether BM25 is scaled from 0, by its maximum alone, instead of from the
+    /// smallest matching score. By default it is: min-max gives the weakest match
+    /// 0, the value of a row without any word of the query, though it has one.
     pub lexical_floor_zero: bool,
 }
 
@@ -56,7 +58,7 @@ impl Default for FusionSettings {
             method: FusionMethod::Weighted,
             dense_weight: 0.5,
             rrf_k: 60.0,
-            lexical_floor_zero: false,
+            lexical_floor_zero: true,
         }
     }
 }
@@ -68,6 +70,13 @@ pub struct ArmScores {
     pub similarity: Option<f64>,
     /// BM25 score.
     pub lexical: Option<f64>,
+}
+
+impl ArmScores {
+    /// Whether at least one arm found the row.
+    pub fn is_found(&self) -> bool {
+        found(self.similarity).or(found(self.lexical)).is_some()
+    }
 }
 
 /// Fuses the arms of all `rows`, which must be the whole candidate list, since
@@ -164,24 +173,15 @@ mod tests {
     use super::*;
 
     fn arms(similarity: Option<f64>, lexical: Option<f64>) -> ArmScores {
-        ArmScores {
-            similarity,
-            lexical,
-        }
+        ArmScores { similarity, lexical }
     }
 
     fn weighted(dense_weight: f64) -> FusionSettings {
-        FusionSettings {
-            dense_weight,
-            ..FusionSettings::default()
-        }
+        FusionSettings { dense_weight, ..FusionSettings::default() }
     }
 
     fn rrf() -> FusionSettings {
-        FusionSettings {
-            method: FusionMethod::Rrf,
-            ..FusionSettings::default()
-        }
+        FusionSettings { method: FusionMethod::Rrf, ..FusionSettings::default() }
     }
 
     #[test]
@@ -195,10 +195,7 @@ mod tests {
     #[test]
     fn min_max_of_equal_or_single_values_is_one() {
         assert_eq!(min_max(&[Some(-3.0)]), [Some(1.0)]);
-        assert_eq!(
-            min_max(&[Some(0.0), None, Some(0.0)]),
-            [Some(1.0), None, Some(1.0)]
-        );
+        assert_eq!(min_max(&[Some(0.0), None, Some(0.0)]), [Some(1.0), None, Some(1.0)]);
     }
 
     #[test]
@@ -216,43 +213,31 @@ mod tests {
             arms(None, Some(6.0)),
         ];
         let fused = fuse(&rows, &weighted(0.7));
-        let expected = [0.7, 0.3, 0.35, 0.15];
+        let expected = [0.7 + 0.06, 0.3, 0.35, 0.18];
         for (fused, expected) in fused.iter().zip(expected) {
-            assert!(
-                (fused - expected).abs() < 1e-12,
-                "{fused} is not {expected}"
-            );
+            assert!((fused - expected).abs() < 1e-12, "{fused} is not {expected}");
         }
     }
 
     #[test]
     fn a_single_arm_takes_the_whole_weight() {
-        let lexical = [
-            arms(None, Some(1.0)),
-            arms(None, Some(3.0)),
-            arms(None, Some(2.0)),
-        ];
-        assert_eq!(fuse(&lexical, &weighted(0.5)), [0.0, 1.0, 0.5]);
+        let lexical = [arms(None, Some(1.0)), arms(None, Some(4.0)), arms(None, Some(2.0))];
+        assert_eq!(fuse(&lexical, &weighted(0.5)), [1.0 / 4.0, 1.0, 0.5]);
         let dense = [arms(Some(0.2), None), arms(Some(0.6), None)];
         assert_eq!(fuse(&dense, &weighted(0.5)), [0.0, 1.0]);
         // A NaN similarity (zero vector) is not an arm.
-        assert_eq!(
-            fuse(&[arms(Some(f64::NAN), Some(1.0))], &weighted(0.5)),
-            [1.0]
-        );
+        assert_eq!(fuse(&[arms(Some(f64::NAN), Some(1.0))], &weighted(0.5)), [1.0]);
         assert_eq!(fuse(&[arms(None, None)], &weighted(0.5)), [0.0]);
     }
 
     #[test]
     fn the_lexical_floor_keeps_the_weakest_match_above_zero() {
         let rows = [arms(None, Some(2.0)), arms(None, Some(8.0))];
-        let floor_zero = FusionSettings {
-            lexical_floor_zero: true,
-            ..FusionSettings::default()
-        };
-        assert_eq!(fuse(&rows, &FusionSettings::default()), [0.0, 1.0]);
-        assert_eq!(fuse(&rows, &floor_zero), [0.25, 1.0]);
-        assert_eq!(fuse(&[arms(None, Some(0.0))], &floor_zero), [1.0]);
+        let by_default = FusionSettings::default();
+        let min_max = FusionSettings { lexical_floor_zero: false, ..by_default };
+        assert_eq!(fuse(&rows, &by_default), [0.25, 1.0]);
+        assert_eq!(fuse(&rows, &min_max), [0.0, 1.0]);
+        assert_eq!(fuse(&[arms(None, Some(0.0))], &by_default), [1.0]);
     }
 
     #[test]

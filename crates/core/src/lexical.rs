@@ -17,9 +17,8 @@ pub fn lexical_pieces(text: &str, piece_bytes: usize) -> impl Iterator<Item = &s
         let end = if limit == rest.len() {
             limit
         } else {
-            let last_space = rest[..limit]
-                .char_indices()
-                .rfind(|(_, character)| character.is_whitespace());
+            let last_space =
+                rest[..limit].char_indices().rfind(|(_, character)| character.is_whitespace());
             last_space.map_or(limit, |(position, space)| position + space.len_utf8())
         };
         let (piece, tail) = rest.split_at(end);
@@ -95,9 +94,7 @@ fn runs_of(text: &str, is_inside: fn(char) -> bool) -> impl Iterator<Item = &str
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = is_inside(rest.chars().next()?);
-        let end = rest
-            .find(|character| is_inside(character) != first)
-            .unwrap_or(rest.len());
+        let end = rest.find(|character| is_inside(character) != first).unwrap_or(rest.len());
         let (run, tail) = rest.split_at(end);
         rest = tail;
         Some(run)
@@ -106,10 +103,7 @@ fn runs_of(text: &str, is_inside: fn(char) -> bool) -> impl Iterator<Item = &str
 
 /// Characters that can be inside one token that is not a tag.
 fn is_token_char(character: char) -> bool {
-    let ends_any_token = matches!(
-        character,
-        '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}'
-    );
+    let ends_any_token = matches!(character, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}');
     is_letter(character) || (character.is_ascii_graphic() && !ends_any_token)
 }
 
@@ -168,17 +162,12 @@ mod tests {
         );
         // Exactly as long as allowed.
         assert_eq!(
-            without_overlong_words(&format!("a {long} b"), 10)
-                .split_whitespace()
-                .count(),
+            without_overlong_words(&format!("a {long} b"), 10).split_whitespace().count(),
             3
         );
         // A comma-separated line is no single word.
         let line = without_overlong_words("alpha,beta,gamma", 9);
-        assert_eq!(
-            line.split_whitespace().collect::<Vec<_>>(),
-            ["alpha", "beta", "gamma"]
-        );
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
     }
 
     /// Texts of this kind made PostgreSQL 15 raise the NOTICE.
@@ -199,14 +188,8 @@ mod tests {
         ];
         for text in overlong {
             let kept = without_overlong_words(&text, 2046);
-            assert!(
-                runs_of(&kept, is_token_char).all(|run| run.len() <= 2046),
-                "{text:.20}"
-            );
-            assert!(
-                runs_of(&kept, is_letter).all(|run| run.len() <= 2046),
-                "{text:.20}"
-            );
+            assert!(runs_of(&kept, is_token_char).all(|run| run.len() <= 2046), "{text:.20}");
+            assert!(runs_of(&kept, is_letter).all(|run| run.len() <= 2046), "{text:.20}");
             assert!(!kept.contains("<!") && !kept.contains("<a"), "{text:.20}");
         }
     }
@@ -220,18 +203,10 @@ mod tests {
     #[test]
     fn lexemes_are_quoted_for_tsquery() {
         let query = |lexemes: &[&str]| {
-            tsquery_any(
-                &lexemes
-                    .iter()
-                    .map(|lexeme| (*lexeme).to_owned())
-                    .collect::<Vec<_>>(),
-            )
+            tsquery_any(&lexemes.iter().map(|lexeme| (*lexeme).to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(query(&["cat", "dog"]), "'cat' | 'dog'");
-        assert_eq!(
-            query(&["o'neil", r"a\b", "x & !y:*"]),
-            r"'o''neil' | 'a\\b' | 'x & !y:*'"
-        );
+        assert_eq!(query(&["o'neil", r"a\b", "x & !y:*"]), r"'o''neil' | 'a\\b' | 'x & !y:*'");
         assert_eq!(query(&["", "cat"]), "'cat'");
         assert_eq!(query(&[]), "");
     }

@@ -39,10 +39,7 @@ static CUES: LazyLock<PhraseList> =
 /// of [`BUILT_IN`].
 pub fn detect(text: &str) -> Vec<&'static str> {
     let found: Vec<&str> = CUES.find(text).collect();
-    BUILT_IN
-        .into_iter()
-        .filter(|marker| found.contains(marker))
-        .collect()
+    BUILT_IN.into_iter().filter(|marker| found.contains(marker)).collect()
 }
 
 /// Checks the spelling of one marker.

@@ -8,14 +8,8 @@ use super::*;
 const LABELLED: &[(&str, &[&str])] = &[
     // Decisions.
     ("Decision: We'll use React for the frontend", &["decision"]),
-    (
-        "We decided to keep the monolith for another year.",
-        &["decision"],
-    ),
-    (
-        "After a long call we have decided against Kubernetes.",
-        &["decision"],
-    ),
+    ("We decided to keep the monolith for another year.", &["decision"]),
+    ("After a long call we have decided against Kubernetes.", &["decision"]),
     ("Let's use PostgreSQL for the database", &["decision"]),
     ("I’ve decided I'm quitting my job in June.", &["decision"]),
     ("The team agreed on weekly releases.", &["decision"]),
@@ -24,103 +18,55 @@ const LABELLED: &[(&str, &[&str])] = &[
     ("OK, we'll go with option B then.", &["decision"]),
     ("We're going with FastAPI for the API layer.", &["decision"]),
     ("She opted for the cheaper plan.", &["decision"]),
-    (
-        "I finally made up my mind about the flat in Leipzig.",
-        &["decision"],
-    ),
+    ("I finally made up my mind about the flat in Leipzig.", &["decision"]),
     ("**Decision:** ship on Thursday", &["decision"]),
     ("We've switched to pnpm last week.", &["decision"]),
-    (
-        "My wife and I made the decision to move to Lisbon.",
-        &["decision"],
-    ),
-    (
-        "Going forward the primary store will be DynamoDB.",
-        &["decision"],
-    ),
+    ("My wife and I made the decision to move to Lisbon.", &["decision"]),
+    ("Going forward the primary store will be DynamoDB.", &["decision"]),
     // Constraints.
-    (
-        "Important: Never use eval() in this codebase",
-        &["constraint"],
-    ),
+    ("Important: Never use eval() in this codebase", &["constraint"]),
     ("The service must not call external APIs.", &["constraint"]),
     ("You MUST NEVER log the access token.", &["constraint"]),
     ("Constraint: the budget is 5000 euros.", &["constraint"]),
-    (
-        "Responses mustn't take longer than 200 ms.",
-        &["constraint"],
-    ),
+    ("Responses mustn't take longer than 200 ms.", &["constraint"]),
     ("Please don't deploy on Fridays.", &["constraint"]),
     ("Do not commit secrets to the repository.", &["constraint"]),
     ("It must support Python 3.8.", &["constraint"]),
     ("The image has to fit in 512 MB of memory.", &["constraint"]),
     ("Third-party cookies are not allowed.", &["constraint"]),
-    (
-        "Root access is strictly forbidden on these hosts.",
-        &["constraint"],
-    ),
+    ("Root access is strictly forbidden on these hosts.", &["constraint"]),
     ("We can only use open-source libraries.", &["constraint"]),
     ("I'm allergic to peanuts.", &["constraint"]),
     ("Always answer in French, please.", &["constraint"]),
-    (
-        "Under no circumstances should the raw data leave the cluster.",
-        &["constraint"],
-    ),
-    (
-        "Our budget is 2000 dollars for the whole trip.",
-        &["constraint"],
-    ),
+    ("Under no circumstances should the raw data leave the cluster.", &["constraint"]),
+    ("Our budget is 2000 dollars for the whole trip.", &["constraint"]),
     ("All passwords must be encrypted at rest.", &["constraint"]),
     ("Uploads cannot exceed 10 MB.", &["constraint"]),
     ("Send me the report no later than Tuesday.", &["constraint"]),
     ("I'm vegetarian, so nothing with meat.", &["constraint"]),
-    (
-        "The manual said \"you must not open the lid\".",
-        &["constraint"],
-    ),
-    (
-        "We need at least three replicas at all times.",
-        &["constraint"],
-    ),
+    ("The manual said \"you must not open the lid\".", &["constraint"]),
+    ("We need at least three replicas at all times.", &["constraint"]),
     // Failures.
-    (
-        "The migration failed because of a missing column.",
-        &["failure"],
-    ),
+    ("The migration failed because of a missing column.", &["failure"]),
     ("Failed: could not resolve host", &["failure"]),
     ("Error: connection refused", &["failure"]),
-    (
-        "I tried the retry decorator but it didn't work.",
-        &["failure"],
-    ),
+    ("I tried the retry decorator but it didn't work.", &["failure"]),
     ("The worker crashed after two hours.", &["failure"]),
     ("Switching the allocator caused a regression.", &["failure"]),
     ("The request timed out twice.", &["failure"]),
     ("We ran out of memory while indexing.", &["failure"]),
-    (
-        "The login page is not working since the update.",
-        &["failure"],
-    ),
+    ("The login page is not working since the update.", &["failure"]),
     ("It threw an exception on the second call.", &["failure"]),
     ("That approach was a dead end.", &["failure"]),
-    (
-        "My first attempt at sourdough was a disaster.",
-        &["failure"],
-    ),
+    ("My first attempt at sourdough was a disaster.", &["failure"]),
     ("The nightly build keeps failing.", &["failure"]),
     ("I couldn't get it to work with IPv6.", &["failure"]),
     ("The patch broke the build again.", &["failure"]),
     ("He failed to renew his passport in time.", &["failure"]),
-    (
-        "No matter what I do, the printer refuses to print.",
-        &["failure"],
-    ),
+    ("No matter what I do, the printer refuses to print.", &["failure"]),
     // Goals.
     ("Goal: reduce p95 latency to 100 ms", &["goal"]),
-    (
-        "My goal is to run a marathon in autumn, can you help me?",
-        &["goal"],
-    ),
+    ("My goal is to run a marathon in autumn, can you help me?", &["goal"]),
     ("The objective is a working prototype by May.", &["goal"]),
     ("We aim to halve the cloud bill.", &["goal"]),
     ("I'm trying to build a REST API.", &["goal"]),
@@ -133,14 +79,8 @@ const LABELLED: &[(&str, &[&str])] = &[
     ("My dream is to open a bakery.", &["goal"]),
     ("By next year I hope to have paid off the car.", &["goal"]),
     // More than one.
-    (
-        "Our goal is zero downtime, so we decided to use blue-green deploys.",
-        &["decision", "goal"],
-    ),
-    (
-        "The test failed due to the cache; never use it in CI.",
-        &["constraint", "failure"],
-    ),
+    ("Our goal is zero downtime, so we decided to use blue-green deploys.", &["decision", "goal"]),
+    ("The test failed due to the cache; never use it in CI.", &["constraint", "failure"]),
     (
         "Decision: drop MySQL. The upgrade failed twice and we can't afford downtime.",
         &["decision", "constraint", "failure"],
@@ -164,10 +104,7 @@ const LABELLED: &[(&str, &[&str])] = &[
     // No marker: negations.
     ("We have not decided which database to take.", &[]),
     ("We haven't really decided yet.", &[]),
-    (
-        "Nothing has been agreed on so far, nobody decided anything.",
-        &[],
-    ),
+    ("Nothing has been agreed on so far, nobody decided anything.", &[]),
     ("I never used eval.", &[]),
     ("I never use eval anyway.", &[]),
     ("The job has never failed so far.", &[]),
@@ -186,17 +123,11 @@ const LABELLED: &[(&str, &[&str])] = &[
     ("Did the migration fail or was it fine?", &[]),
     ("What's your goal for the weekend?", &[]),
     // No marker: conditions.
-    (
-        "If we decided to move, the kids would have to change school.",
-        &[],
-    ),
+    ("If we decided to move, the kids would have to change school.", &[]),
     ("Call me when it doesn't work.", &[]),
     ("If the build fails, the bot posts a message.", &[]),
     ("Once we've agreed on a price, I will send the papers.", &[]),
-    (
-        "The deadline for this will be decided later by the board.",
-        &[],
-    ),
+    ("The deadline for this will be decided later by the board.", &[]),
     // No marker: false friends.
     ("I must notify my landlord about the leak.", &[]),
     ("She now knows the goalkeeper.", &[]),
@@ -209,10 +140,7 @@ const LABELLED: &[(&str, &[&str])] = &[
     ("I'm not working tomorrow.", &[]),
     ("It must have been hard for her.", &[]),
     ("This is an important point in the book.", &[]),
-    (
-        "The failure rate of disks is about one percent a year.",
-        &[],
-    ),
+    ("The failure rate of disks is about one percent a year.", &[]),
     ("I don't use Windows at home.", &[]),
     ("We always use the stairs because the lift is tiny.", &[]),
     ("You never call your mother.", &[]),
@@ -230,10 +158,7 @@ fn detection_is_precise_and_finds_most() {
     let mut wrong = String::new();
     for (sentence, expected) in LABELLED {
         let found = detect(sentence);
-        right += found
-            .iter()
-            .filter(|marker| expected.contains(marker))
-            .count();
+        right += found.iter().filter(|marker| expected.contains(marker)).count();
         reported += found.len();
         labelled += expected.len();
         if found != *expected {
@@ -251,16 +176,11 @@ fn detection_is_precise_and_finds_most() {
 
 #[test]
 fn the_labelled_list_is_large_and_balanced() {
-    let unmarked = LABELLED
-        .iter()
-        .filter(|(_, markers)| markers.is_empty())
-        .count();
+    let unmarked = LABELLED.iter().filter(|(_, markers)| markers.is_empty()).count();
     assert!(LABELLED.len() >= 80);
     assert!((0.4..=0.6).contains(&(unmarked as f64 / LABELLED.len() as f64)));
     for marker in BUILT_IN {
-        let examples = LABELLED
-            .iter()
-            .filter(|(_, markers)| markers.contains(&marker));
+        let examples = LABELLED.iter().filter(|(_, markers)| markers.contains(&marker));
         assert!(examples.count() >= 10, "too few examples of {marker}");
     }
 }
@@ -288,10 +208,7 @@ fn a_label_counts_even_before_a_question() {
 
 #[test]
 fn a_question_does_not_silence_its_neighbours() {
-    assert_eq!(
-        detect("Which database? We decided on PostgreSQL."),
-        ["decision"]
-    );
+    assert_eq!(detect("Which database? We decided on PostgreSQL."), ["decision"]);
     assert_eq!(detect("Which one?\n\nDecided on Rust"), ["decision"]);
 }
 
@@ -305,23 +222,11 @@ fn validation_accepts_the_built_in_and_well_formed_custom_markers() {
         assert_eq!(validate(marker), Ok(()), "{marker}");
     }
     let too_long = format!("custom:{}", "x".repeat(65));
-    for marker in [
-        "custom:",
-        "custom:a b",
-        "custom:é",
-        "custom:a:b",
-        too_long.as_str(),
-    ] {
-        assert!(
-            matches!(validate(marker), Err(MarkerError::CustomName(_))),
-            "{marker}"
-        );
+    for marker in ["custom:", "custom:a b", "custom:é", "custom:a:b", too_long.as_str()] {
+        assert!(matches!(validate(marker), Err(MarkerError::CustomName(_))), "{marker}");
     }
     for marker in ["", "Decision", "decisions", "custom", "Custom:a", " goal"] {
-        assert!(
-            matches!(validate(marker), Err(MarkerError::Unknown(_))),
-            "{marker}"
-        );
+        assert!(matches!(validate(marker), Err(MarkerError::Unknown(_))), "{marker}");
     }
 }
 
@@ -332,13 +237,7 @@ fn errors_say_what_is_expected_and_stay_short() {
         error,
         "unknown marker \"todo\": expected decision, constraint, failure, goal, or custom:name"
     );
-    assert!(
-        validate(&"é".repeat(100_000))
-            .unwrap_err()
-            .to_string()
-            .len()
-            < 400
-    );
+    assert!(validate(&"é".repeat(100_000)).unwrap_err().to_string().len() < 400);
 }
 
 #[test]

@@ -39,11 +39,7 @@ pub fn select_in_order(
             } else {
                 lambda * scores[row] - (1.0 - lambda) * redundancy[row]
             };
-            if value.is_nan() {
-                f64::NEG_INFINITY
-            } else {
-                value
-            }
+            if value.is_nan() { f64::NEG_INFINITY } else { value }
         };
         let mut best: Option<(usize, f64)> = None;
         for row in 0..scores.len() {
@@ -82,11 +78,7 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
         norm_b += y * y;
     }
     let cosine = dot / (norm_a.sqrt() * norm_b.sqrt());
-    if cosine.is_finite() {
-        cosine.clamp(-1.0, 1.0)
-    } else {
-        0.0
-    }
+    if cosine.is_finite() { cosine.clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -136,20 +128,11 @@ mod tests {
     #[test]
     fn a_waiting_row_follows_the_one_it_waits_for() {
         let after = [Some(2), None, None];
-        assert_eq!(
-            select_in_order(&[0.9, 0.5, 0.1], &after, |_, _| 0.0, 1.0, 3),
-            [1, 2, 0]
-        );
-        assert_eq!(
-            select_in_order(&[0.9, 0.5, 0.1], &after, |_, _| 0.0, 1.0, 1),
-            [1]
-        );
+        assert_eq!(select_in_order(&[0.9, 0.5, 0.1], &after, |_, _| 0.0, 1.0, 3), [1, 2, 0]);
+        assert_eq!(select_in_order(&[0.9, 0.5, 0.1], &after, |_, _| 0.0, 1.0, 1), [1]);
         // Two rows that wait for each other are never chosen.
         let circle = [Some(1), Some(0), None];
-        assert_eq!(
-            select_in_order(&[0.9, 0.5, 0.1], &circle, |_, _| 0.0, 1.0, 3),
-            [2]
-        );
+        assert_eq!(select_in_order(&[0.9, 0.5, 0.1], &circle, |_, _| 0.0, 1.0, 3), [2]);
     }
 
     #[test]

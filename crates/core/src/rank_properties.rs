@@ -4,13 +4,11 @@ use proptest::prelude::*;
 
 use super::tests::{of, rank, selected, settings};
 use super::*;
+use crate::fuse::FusionMethod;
 
 fn any_candidate() -> impl Strategy<Value = Candidate> {
     (
-        (
-            prop::option::of(-1.0..1.0f64),
-            prop::option::of(0.0..30.0f64),
-        ),
+        (prop::option::of(-1.0..1.0f64), prop::option::of(0.0..30.0f64)),
         (-5.0..500.0f64, any::<bool>()),
         prop::option::of(prop::collection::vec(-1.0..1.0f32, 3)),
         prop::sample::select(vec!["", "goal", "constraint", "custom:x"]),
@@ -37,17 +35,14 @@ fn any_settings() -> impl Strategy<Value = RankSettings> {
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         (0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64),
         0..15usize,
-        prop::option::of(0.0..=1.0f64),
+        (prop::option::of(0.0..=1.0f64), 0..8usize),
         prop::option::of(0..15usize),
     )
-        .prop_map(|(flags, weights, max_candidates, score_threshold, top_k)| {
+        .prop_map(|(flags, weights, max_candidates, threshold, top_k)| {
+            let (score_threshold, threshold_keeps) = threshold;
             let (is_rrf, is_minmax, threshold_is_explicit, lexical_floor_zero) = flags;
             let (dense_weight, rerank_weight, recency_weight, mmr_lambda) = weights;
-            let method = if is_rrf {
-                FusionMethod::Rrf
-            } else {
-                FusionMethod::Weighted
-            };
+            let method = if is_rrf { FusionMethod::Rrf } else { FusionMethod::Weighted };
             RankSettings {
                 fusion: FusionSettings {
                     method,
@@ -64,6 +59,7 @@ fn any_settings() -> impl Strategy<Value = RankSettings> {
                 rerank_weight,
                 score_threshold,
                 threshold_is_explicit,
+                threshold_keeps,
                 recency_weight,
                 mmr_lambda,
                 top_k,
@@ -121,13 +117,62 @@ proptest! {
 
     #[test]
     fn stale_rows_never_come_before_their_replacement((candidates, logits, settings) in any_case()) {
-        let replaced_by = replacements(&candidates);
+        let replacements = Replacements::of(&candidates);
         let ranking = rank(&candidates, logits.as_deref(), &settings);
         let order = selected(&ranking);
         for (place, row) in order.iter().enumerate() {
-            if let Some(replacement) = replaced_by[*row] {
+            if let Some(replacement) = replacements.chain(*row).next() {
                 prop_assert!(order[..place].contains(&replacement), "{order:?}");
                 prop_assert!(of(&ranking, *row).score < of(&ranking, replacement).score);
+            }
+        }
+    }
+
+    #[test]
+    fn a_default_threshold_leaves_enough_rows((candidates, logits, settings) in any_case()) {
+        let settings = RankSettings { threshold_is_explicit: false, ..settings };
+        let ranking = rank(&candidates, logits.as_deref(), &settings);
+        let in_pool = candidates.len().min(settings.max_candidates);
+        let wanted = settings.threshold_keeps.min(settings.top_k.unwrap_or(usize::MAX));
+        prop_assert!(ranking.selected.len() >= in_pool.min(wanted), "{ranking:?}");
+    }
+
+    #[test]
+    fn an_explicit_threshold_is_strict((candidates, logits, settings) in any_case()) {
+        let settings = RankSettings { threshold_is_explicit: true, ..settings };
+        let ranking = rank(&candidates, logits.as_deref(), &settings);
+        for row in ranking.selected.iter().map(|position| &ranking.scored[*position]) {
+            let tested = row.logit.map_or(row.relevance, sigmoid);
+            prop_assert!(settings.score_threshold.is_none_or(|threshold| tested >= threshold));
+        }
+    }
+
+    #[test]
+    fn a_replacement_that_no_arm_found_is_not_below_what_it_replaced(
+        (mut candidates, logits, settings) in any_case(),
+        stale in 0..12usize,
+    ) {
+        prop_assume!(candidates.len() > 1);
+        let stale = stale % (candidates.len() - 1);
+        let replacement = candidates.len() - 1;
+        for candidate in &mut candidates {
+            candidate.demoted_below = None;
+        }
+        let alone = rank(&candidates[..replacement], None, &settings);
+        candidates[stale].demoted_below = Some(replacement);
+        candidates[replacement].similarity = None;
+        candidates[replacement].lexical = None;
+
+        let ranking = rank(&candidates, logits.as_deref(), &settings);
+        let (row, fresh) = (of(&ranking, stale), of(&ranking, replacement));
+        if row.dropped.is_none() {
+            prop_assert!(fresh.score > row.score && fresh.dropped.is_none());
+        }
+        // The replacement does not change the scale of the others.
+        if settings.max_candidates >= candidates.len() {
+            let ranking = rank(&candidates, None, &settings);
+            for row in &alone.scored {
+                prop_assert_eq!(row.relevance, of(&ranking, row.index).relevance);
             }
         }
     }

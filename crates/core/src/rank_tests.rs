@@ -1,6 +1,7 @@
 //! Worked examples of the ranking pipeline.
 
 use super::*;
+use crate::fuse::FusionMethod;
 
 pub(super) fn settings() -> RankSettings {
     RankSettings {
@@ -10,6 +11,7 @@ pub(super) fn settings() -> RankSettings {
         rerank_weight: 0.5,
         score_threshold: None,
         threshold_is_explicit: false,
+        threshold_keeps: 1,
         recency_decay: RecencyDecay::Exponential,
         recency_days: -1.0,
         recency_weight: 0.0,
@@ -21,10 +23,7 @@ pub(super) fn settings() -> RankSettings {
 
 /// A candidate that only the dense arm found.
 fn dense(similarity: f64) -> Candidate {
-    Candidate {
-        similarity: Some(similarity),
-        ..Candidate::default()
-    }
+    Candidate { similarity: Some(similarity), ..Candidate::default() }
 }
 
 pub(super) fn rank(
@@ -42,27 +41,17 @@ pub(super) fn selected(ranking: &Ranking) -> Vec<usize> {
 }
 
 pub(super) fn of(ranking: &Ranking, index: usize) -> &Scored {
-    ranking
-        .scored
-        .iter()
-        .find(|row| row.index == index)
-        .unwrap()
+    ranking.scored.iter().find(|row| row.index == index).unwrap()
 }
 
 fn assert_close(actual: f64, expected: f64) {
-    assert!(
-        (actual - expected).abs() < 1e-9,
-        "{actual} is not {expected}"
-    );
+    assert!((actual - expected).abs() < 1e-9, "{actual} is not {expected}");
 }
 
 #[test]
 fn the_pool_holds_the_best_fused_rows_in_order() {
     let candidates = [dense(0.2), dense(0.9), dense(0.5), dense(0.5)];
-    let cut = RankSettings {
-        max_candidates: 3,
-        ..settings()
-    };
+    let cut = RankSettings { max_candidates: 3, ..settings() };
     let indexes: Vec<usize> = pool(&candidates, &cut).iter().map(|row| row.0).collect();
     assert_eq!(indexes, [1, 2, 3]);
     let ranking = rank(&candidates, None, &cut);
@@ -75,10 +64,7 @@ fn the_pool_holds_the_best_fused_rows_in_order() {
 fn nothing_in_nothing_out() {
     assert_eq!(rank(&[], None, &settings()), Ranking::default());
     assert_eq!(rank(&[], Some(&[]), &settings()), Ranking::default());
-    let empty_pool = RankSettings {
-        max_candidates: 0,
-        ..settings()
-    };
+    let empty_pool = RankSettings { max_candidates: 0, ..settings() };
     assert!(rank(&[dense(0.5)], None, &empty_pool).selected.is_empty());
 }
 
@@ -90,10 +76,7 @@ fn without_a_reranker_relevance_is_the_normalised_fused_score() {
     assert_eq!(of(&weighted, 1).logit, None);
 
     let rrf = RankSettings {
-        fusion: FusionSettings {
-            method: FusionMethod::Rrf,
-            ..FusionSettings::default()
-        },
+        fusion: FusionSettings { method: FusionMethod::Rrf, ..FusionSettings::default() },
         ..settings()
     };
     let ranking = rank(&candidates, None, &rrf);
@@ -105,14 +88,45 @@ fn without_a_reranker_relevance_is_the_normalised_fused_score() {
 }
 
 #[test]
+fn the_fused_score_is_scaled_by_the_pool_before_recency_is_added() {
+    // Cosines of one model lie close together; in the pool they use the whole range.
+    let old = Candidate { age_days: 30.0, ..dense(0.82) };
+    let candidates = [old, dense(0.81), dense(0.80), dense(0.1)];
+    let both_arms: Vec<Candidate> = candidates
+        .iter()
+        .map(|candidate| Candidate { lexical: Some(1.0), ..candidate.clone() })
+        .collect();
+    for method in [FusionMethod::Weighted, FusionMethod::Rrf] {
+        let cut = RankSettings {
+            fusion: FusionSettings { method, ..FusionSettings::default() },
+            max_candidates: 3,
+            recency_weight: 0.2,
+            ..settings()
+        };
+        for candidates in [&candidates[..], &both_arms] {
+            let ranking = rank(candidates, None, &cut);
+            assert_close(of(&ranking, 0).relevance, 1.0);
+            assert_close(of(&ranking, 2).relevance, 0.0);
+            assert_close(of(&ranking, 0).score, 0.8 + 0.2 * (-1.0f64).exp());
+            // A row from outside the pool does not go below it.
+            assert_close(of(&ranking, 3).relevance, 0.0);
+            assert_eq!(selected(&ranking), [0, 1, 2]);
+        }
+        // Equal rows are all the best of their pool.
+        let equal = [dense(0.3), dense(0.3)];
+        if method == FusionMethod::Weighted {
+            let ranking = rank(&equal, None, &cut);
+            assert!(ranking.scored.iter().all(|row| row.relevance == 1.0));
+        }
+    }
+}
+
+#[test]
 fn the_reranker_changes_the_order_and_is_blended() {
     let candidates = [dense(0.2), dense(0.6), dense(1.0)];
     // The pool is 2, 1, 0; the reranker sees it the other way round.
     let logits = [-2.0, 0.0, 2.0];
-    let only_reranker = RankSettings {
-        rerank_weight: 1.0,
-        ..settings()
-    };
+    let only_reranker = RankSettings { rerank_weight: 1.0, ..settings() };
     let ranking = rank(&candidates, Some(&logits), &only_reranker);
     assert_eq!(selected(&ranking), [0, 1, 2]);
     assert_close(of(&ranking, 0).relevance, sigmoid(2.0));
@@ -122,10 +136,7 @@ fn the_reranker_changes_the_order_and_is_blended() {
     assert_close(of(&blended, 0).relevance, 0.5 * sigmoid(2.0));
     assert_close(of(&blended, 2).relevance, 0.5 * sigmoid(-2.0) + 0.5);
 
-    let minmax = RankSettings {
-        score_normalization: ScoreNormalization::MinMax,
-        ..only_reranker
-    };
+    let minmax = RankSettings { score_normalization: ScoreNormalization::MinMax, ..only_reranker };
     let ranking = rank(&candidates, Some(&logits), &minmax);
     assert_close(of(&ranking, 0).relevance, 1.0);
     assert_close(of(&ranking, 1).relevance, 0.5);
@@ -147,57 +158,79 @@ fn a_missing_or_broken_logit_leaves_its_row_unreranked() {
 #[test]
 fn the_threshold_is_tested_on_the_reranker_before_blending() {
     let candidates = [dense(1.0), dense(0.2)];
-    let threshold = RankSettings {
-        score_threshold: Some(0.35),
-        ..settings()
-    };
+    let threshold = RankSettings { score_threshold: Some(0.35), ..settings() };
     // The first row would pass after blending: 0.5 * 0.27 + 0.5 * 1.
     let ranking = rank(&candidates, Some(&[-1.0, 1.0]), &threshold);
     assert_eq!(selected(&ranking), [1]);
     assert_eq!(of(&ranking, 0).dropped, Some(DroppedAt::Threshold));
     assert!(of(&ranking, 0).relevance > 0.35);
     // sigmoid(0) is exactly the limit, and stays.
-    let at_limit = RankSettings {
-        score_threshold: Some(0.5),
-        ..settings()
-    };
-    assert_eq!(
-        selected(&rank(&candidates, Some(&[0.0, 0.0]), &at_limit)),
-        [0, 1]
-    );
+    let at_limit = RankSettings { score_threshold: Some(0.5), ..settings() };
+    assert_eq!(selected(&rank(&candidates, Some(&[0.0, 0.0]), &at_limit)), [0, 1]);
 }
 
 #[test]
 fn without_a_reranker_only_an_explicit_threshold_counts() {
     let candidates = [dense(1.0), dense(0.2)];
-    let by_default = RankSettings {
-        score_threshold: Some(0.35),
-        ..settings()
-    };
+    let by_default = RankSettings { score_threshold: Some(0.35), ..settings() };
     assert_eq!(selected(&rank(&candidates, None, &by_default)), [0, 1]);
-    let explicit = RankSettings {
-        threshold_is_explicit: true,
-        ..by_default
-    };
+    let explicit = RankSettings { threshold_is_explicit: true, ..by_default };
     let ranking = rank(&candidates, None, &explicit);
     assert_eq!(selected(&ranking), [0]);
     assert_eq!(of(&ranking, 1).dropped, Some(DroppedAt::Threshold));
 }
 
 #[test]
-fn recency_and_markers_enter_the_score() {
-    let old = Candidate {
-        age_days: 30.0,
-        ..dense(1.0)
+fn a_default_threshold_drops_rows_only_while_enough_remain() {
+    let candidates = [dense(1.0), dense(0.8), dense(0.6), dense(0.2)];
+    let logits = [3.0, -3.0, 2.0, -4.0];
+    let kept = |threshold_keeps, threshold_is_explicit| {
+        let settings = RankSettings {
+            score_threshold: Some(0.35),
+            threshold_keeps,
+            threshold_is_explicit,
+            rerank_weight: 0.0,
+            ..settings()
+        };
+        selected(&rank(&candidates, Some(&logits), &settings))
     };
-    let marked = Candidate {
-        markers: vec!["constraint".to_owned()],
-        ..dense(0.2)
-    };
-    let weighted = RankSettings {
-        recency_weight: 0.2,
+    // Two rows pass.
+    assert_eq!(kept(0, false), [0, 2]);
+    assert_eq!(kept(2, false), [0, 2]);
+    assert_eq!(kept(3, false), [0, 1, 2, 3]);
+    assert_eq!(kept(3, true), [0, 2]);
+
+    // Rows that were not reranked neither pass nor fall.
+    let settings = RankSettings {
+        score_threshold: Some(0.35),
+        threshold_keeps: 2,
+        rerank_weight: 0.0,
         ..settings()
     };
+    let ranking = rank(&candidates, Some(&[3.0, -3.0]), &settings);
+    assert_eq!(selected(&ranking), [0, 1, 2, 3]);
+    let one = RankSettings { threshold_keeps: 1, ..settings };
+    let ranking = rank(&candidates, Some(&[3.0, -3.0]), &one);
+    assert_eq!(selected(&ranking), [0, 2, 3]);
+}
+
+#[test]
+fn a_stale_row_does_not_count_as_kept_when_its_replacement_falls() {
+    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let candidates = [stale, dense(0.5)];
+    let settings = RankSettings { score_threshold: Some(0.35), ..settings() };
+    // The pool is 1, 0: only the stale row passes, and it cannot be shown alone.
+    let ranking = rank(&candidates, Some(&[-3.0, 3.0]), &settings);
+    assert_eq!(selected(&ranking), [1, 0]);
+    let strict = RankSettings { threshold_is_explicit: true, ..settings };
+    assert!(rank(&candidates, Some(&[-3.0, 3.0]), &strict).selected.is_empty());
+}
+
+#[test]
+fn recency_and_markers_enter_the_score() {
+    let old = Candidate { age_days: 30.0, ..dense(1.0) };
+    let marked = Candidate { markers: vec!["constraint".to_owned()], ..dense(0.2) };
+    let weighted = RankSettings { recency_weight: 0.2, ..settings() };
     let ranking = rank(&[old, marked], None, &weighted);
     assert_close(of(&ranking, 0).recency, (-1.0f64).exp());
     assert_close(of(&ranking, 0).score, 0.8 + 0.2 * (-1.0f64).exp());
@@ -217,11 +250,7 @@ fn mmr_drops_repetitions_beyond_top_k() {
         with_embedding(0.5, [0.0, 1.0]),
         with_embedding(0.1, [0.7, 0.7]),
     ];
-    let diverse = RankSettings {
-        mmr_lambda: 0.6,
-        top_k: Some(2),
-        ..settings()
-    };
+    let diverse = RankSettings { mmr_lambda: 0.6, top_k: Some(2), ..settings() };
     let ranking = rank(&candidates, None, &diverse);
     assert_eq!(selected(&ranking), [0, 2]);
     assert_eq!(of(&ranking, 1).dropped, Some(DroppedAt::Mmr));
@@ -230,10 +259,7 @@ fn mmr_drops_repetitions_beyond_top_k() {
 
 #[test]
 fn a_stale_row_comes_right_below_its_replacement() {
-    let stale = Candidate {
-        demoted_below: Some(1),
-        ..dense(1.0)
-    };
+    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
     let candidates = [stale, dense(0.6), dense(0.5), dense(0.2)];
     let ranking = rank(&candidates, None, &settings());
     assert_eq!(selected(&ranking), [1, 0, 2, 3]);
@@ -243,39 +269,77 @@ fn a_stale_row_comes_right_below_its_replacement() {
 
 #[test]
 fn a_stale_row_below_its_replacement_keeps_its_score() {
-    let stale = Candidate {
-        demoted_below: Some(0),
-        ..dense(0.6)
-    };
+    let stale = Candidate { demoted_below: Some(0), ..dense(0.6) };
     let ranking = rank(&[dense(1.0), stale, dense(0.2)], None, &settings());
     assert_close(of(&ranking, 1).score, 0.5);
 }
 
 #[test]
+fn a_replacement_that_no_arm_found_takes_the_place_of_the_stale_row() {
+    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let candidates = [stale, Candidate::default(), dense(0.6), dense(0.2)];
+    let ranking = rank(&candidates, None, &settings());
+    assert_eq!(selected(&ranking), [1, 0, 2, 3]);
+    assert_close(of(&ranking, 1).score, 1.0);
+    assert_eq!(of(&ranking, 1).fused, 0.0);
+    assert!((0.0..1e-5).contains(&(1.0 - of(&ranking, 0).score)));
+    // The row without a score of its own does not stretch the scale.
+    assert_close(of(&ranking, 2).relevance, 0.5);
+    assert_close(of(&ranking, 3).relevance, 0.0);
+
+    // Nor does what the reranker says of it pull both down.
+    let ranking = rank(&candidates, Some(&[-3.0, 3.0, 0.0, 0.0]), &settings());
+    assert_eq!(selected(&ranking), [1, 0, 2, 3]);
+    assert_close(of(&ranking, 1).score, 0.5 * sigmoid(3.0) + 0.5);
+
+    // A cosine to a zero vector is not found.
+    let mut broken = candidates.clone();
+    broken[1].similarity = Some(f64::NAN);
+    assert_eq!(selected(&rank(&broken, None, &settings())), [1, 0, 2, 3]);
+}
+
+#[test]
+fn a_lift_goes_through_a_chain_up_to_a_row_that_was_found() {
+    let replaced =
+        |similarity, by| Candidate { similarity, demoted_below: Some(by), ..Candidate::default() };
+    let lost = [replaced(Some(1.0), 1), replaced(None, 2), Candidate::default(), dense(0.9)];
+    assert_eq!(selected(&rank(&lost, None, &settings())), [2, 1, 0, 3]);
+    // Row 1 was found and holds row 0 down; row 2 takes the place of row 1 only.
+    let found = [
+        replaced(Some(1.0), 1),
+        replaced(Some(0.5), 2),
+        Candidate::default(),
+        dense(0.9),
+        dense(0.2),
+    ];
+    assert_eq!(selected(&rank(&found, None, &settings())), [3, 2, 1, 0, 4]);
+}
+
+#[test]
+fn a_stale_row_below_the_threshold_lifts_nothing() {
+    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let candidates = [stale, Candidate::default(), dense(0.9), dense(0.2)];
+    let threshold = RankSettings { score_threshold: Some(0.35), rerank_weight: 0.8, ..settings() };
+    // The pool is 1, 0, 2, 3.
+    let ranking = rank(&candidates, Some(&[0.0, -3.0, 3.0, -3.0]), &threshold);
+    assert_eq!(selected(&ranking), [2, 1]);
+    assert_close(of(&ranking, 1).score, 0.8 * 0.5 + 0.2);
+}
+
+#[test]
 fn a_stale_row_does_not_show_without_its_replacement() {
-    let stale = Candidate {
-        demoted_below: Some(1),
-        ..dense(1.0)
-    };
+    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
     let candidates = [stale, dense(0.2), dense(0.6)];
     // Cut by top_k: the two others are better than the replacement.
-    let top_one = RankSettings {
-        top_k: Some(1),
-        ..settings()
-    };
+    let top_one = RankSettings { top_k: Some(1), ..settings() };
     let ranking = rank(&candidates, None, &top_one);
     assert_eq!(selected(&ranking), [2]);
     assert_eq!(of(&ranking, 0).dropped, Some(DroppedAt::Mmr));
     // Cut by the threshold, which the stale row alone would pass.
-    let threshold = RankSettings {
-        score_threshold: Some(0.5),
-        ..settings()
-    };
+    let threshold = RankSettings { score_threshold: Some(0.5), ..settings() };
     let positions = pool(&candidates, &threshold);
-    let logits: Vec<f32> = positions
-        .iter()
-        .map(|(index, _)| if *index == 1 { -3.0 } else { 3.0 })
-        .collect();
+    let logits: Vec<f32> =
+        positions.iter().map(|(index, _)| if *index == 1 { -3.0 } else { 3.0 }).collect();
     let ranking = finish(&candidates, &positions, Some(&logits), &threshold);
     assert_eq!(selected(&ranking), [2]);
     assert_eq!(of(&ranking, 0).dropped, Some(DroppedAt::Threshold));
@@ -283,16 +347,10 @@ fn a_stale_row_does_not_show_without_its_replacement() {
 
 #[test]
 fn the_replacement_enters_the_pool_before_the_stale_row() {
-    let stale = Candidate {
-        demoted_below: Some(3),
-        ..dense(1.0)
-    };
+    let stale = Candidate { demoted_below: Some(3), ..dense(1.0) };
     let candidates = [stale, dense(0.9), dense(0.8), dense(0.1)];
     let order = |max_candidates| {
-        let cut = RankSettings {
-            max_candidates,
-            ..settings()
-        };
+        let cut = RankSettings { max_candidates, ..settings() };
         let pool = pool(&candidates, &cut);
         pool.iter().map(|row| row.0).collect::<Vec<_>>()
     };
@@ -314,19 +372,13 @@ fn diversity_does_not_bring_a_stale_row_forward() {
         with_embedding(0.9, [1.0, 0.0], None),
         with_embedding(0.8, [0.0, 1.0], Some(1)),
     ];
-    let diverse = RankSettings {
-        mmr_lambda: 0.1,
-        ..settings()
-    };
+    let diverse = RankSettings { mmr_lambda: 0.1, ..settings() };
     assert_eq!(selected(&rank(&candidates, None, &diverse)), [0, 1, 2]);
 }
 
 #[test]
 fn chains_of_replacements_keep_their_order_and_circles_are_cut() {
-    let replaced = |similarity, by| Candidate {
-        demoted_below: Some(by),
-        ..dense(similarity)
-    };
+    let replaced = |similarity, by| Candidate { demoted_below: Some(by), ..dense(similarity) };
     let chain = [replaced(1.0, 1), replaced(0.9, 2), dense(0.1), dense(0.05)];
     assert_eq!(selected(&rank(&chain, None, &settings())), [2, 1, 0, 3]);
     let circle = [replaced(1.0, 1), replaced(0.5, 0), replaced(0.7, 2)];

@@ -103,11 +103,7 @@ impl FromStr for RecencyDecay {
 /// for documents and global memory: under [`RecencyDecay::HalfLife`] they age
 /// half as fast, the other forms ignore it.
 pub fn recency(decay: RecencyDecay, days: f64, age_days: f64, half_speed: bool) -> f64 {
-    let days = if days > 0.0 {
-        days
-    } else {
-        decay.default_days()
-    };
+    let days = if days > 0.0 { days } else { decay.default_days() };
     let age = age_days.max(0.0) / days;
     match decay {
         RecencyDecay::Exponential => (-age).exp(),
@@ -135,10 +131,7 @@ pub fn combine(relevance: f64, recency: f64, recency_weight: f64, marker_boost: 
 /// What a row's markers add to its score. Of several markers the largest boost
 /// counts, so that a row cannot buy its rank by carrying them all.
 pub fn marker_boost(markers: &[String], marker_weight: f64) -> f64 {
-    let largest = markers
-        .iter()
-        .map(|marker| boost_of(marker))
-        .fold(0.0, f64::max);
+    let largest = markers.iter().map(|marker| boost_of(marker)).fold(0.0, f64::max);
     largest * marker_weight
 }
 
@@ -168,21 +161,15 @@ mod tests {
 
     use super::*;
 
-    const DECAYS: [RecencyDecay; 3] = [
-        RecencyDecay::Exponential,
-        RecencyDecay::HalfLife,
-        RecencyDecay::Reciprocal,
-    ];
+    const DECAYS: [RecencyDecay; 3] =
+        [RecencyDecay::Exponential, RecencyDecay::HalfLife, RecencyDecay::Reciprocal];
 
     fn markers(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
     fn assert_close(actual: f64, expected: f64) {
-        assert!(
-            (actual - expected).abs() < 1e-12,
-            "{actual} is not {expected}"
-        );
+        assert!((actual - expected).abs() < 1e-12, "{actual} is not {expected}");
     }
 
     #[test]
@@ -208,10 +195,7 @@ mod tests {
     fn only_the_half_life_knows_half_speed() {
         assert_close(recency(RecencyDecay::HalfLife, 75.0, 150.0, true), 0.5);
         for decay in [RecencyDecay::Exponential, RecencyDecay::Reciprocal] {
-            assert_eq!(
-                recency(decay, 9.0, 5.0, true),
-                recency(decay, 9.0, 5.0, false)
-            );
+            assert_eq!(recency(decay, 9.0, 5.0, true), recency(decay, 9.0, 5.0, false));
         }
     }
 

@@ -20,19 +20,13 @@ pub(crate) fn choose<T: Copy>(
     value: &str,
     choices: &[(&'static str, T)],
 ) -> Result<T, UnknownChoice> {
-    choices
-        .iter()
-        .find(|(name, _)| *name == value)
-        .map(|(_, choice)| *choice)
-        .ok_or_else(|| UnknownChoice {
+    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        UnknownChoice {
             setting,
             value: value.to_owned(),
-            expected: choices
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
+            expected: choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -44,10 +44,7 @@ pub fn indexed_text<'a>(content: &'a str, metadata: &serde_json::Value) -> Cow<'
 /// Checks the content of an entry; `max_bytes` is the limit in UTF-8 bytes.
 pub fn validate_content(content: &str, max_bytes: usize) -> Result<(), TextError> {
     if content.len() > max_bytes {
-        return Err(TextError::ContentTooLong {
-            bytes: content.len(),
-            max_bytes,
-        });
+        return Err(TextError::ContentTooLong { bytes: content.len(), max_bytes });
     }
     if content.contains('\0') {
         return Err(TextError::Nul("content"));
@@ -90,10 +87,7 @@ mod tests {
 
     #[test]
     fn the_speaker_leads_the_indexed_text() {
-        assert_eq!(
-            indexed_text("I moved", &json!({"name": " Ann "})),
-            "Ann: I moved"
-        );
+        assert_eq!(indexed_text("I moved", &json!({"name": " Ann "})), "Ann: I moved");
         for metadata in [
             json!({}),
             json!(null),
@@ -110,10 +104,7 @@ mod tests {
     fn content_is_checked() {
         assert_eq!(validate_content("a", 1), Ok(()));
         assert_eq!(validate_content("", 9), Err(TextError::EmptyContent));
-        assert_eq!(
-            validate_content(" \n\t\u{a0}", 9),
-            Err(TextError::EmptyContent)
-        );
+        assert_eq!(validate_content(" \n\t\u{a0}", 9), Err(TextError::EmptyContent));
         assert_eq!(validate_content("a\0b", 9), Err(TextError::Nul("content")));
         assert_eq!(
             validate_content("éé", 3).unwrap_err().to_string(),
@@ -130,24 +121,12 @@ mod tests {
             validate_role("User").unwrap_err().to_string(),
             "unknown role \"User\": expected one of user, assistant, system, tool, memory"
         );
-        assert!(
-            validate_role(&"x".repeat(100_000))
-                .unwrap_err()
-                .to_string()
-                .len()
-                < 200
-        );
+        assert!(validate_role(&"x".repeat(100_000)).unwrap_err().to_string().len() < 200);
         assert_eq!(validate_session_id("s1"), Ok(()));
         assert_eq!(validate_session_id(&"x".repeat(512)), Ok(()));
-        assert_eq!(
-            validate_session_id(&"x".repeat(513)),
-            Err(TextError::SessionIdTooLong(513))
-        );
+        assert_eq!(validate_session_id(&"x".repeat(513)), Err(TextError::SessionIdTooLong(513)));
         assert_eq!(validate_session_id(""), Err(TextError::EmptySessionId));
-        assert_eq!(
-            validate_session_id("a\0"),
-            Err(TextError::Nul("session_id"))
-        );
+        assert_eq!(validate_session_id("a\0"), Err(TextError::Nul("session_id")));
     }
 
     proptest! {

@@ -90,32 +90,17 @@ mod tests {
     fn token_estimates_lean_high() {
         let counted = [
             (16, "a b c d e f g h i j k l m n o p"),
-            (
-                29,
-                "fn main() { let x = vec![1, 2, 3]; for i in &x { println!(\"{}\", i); } }",
-            ),
+            (29, "fn main() { let x = vec![1, 2, 3]; for i in &x { println!(\"{}\", i); } }"),
             (
                 26,
                 "SELECT id, name FROM users WHERE created_at > '2024-01-01' ORDER BY id DESC LIMIT 10;",
             ),
             (18, "550e8400-e29b-41d4-a716-446655440000"),
             (19, "3.14159265358979323846264338327950288419716939937510"),
-            (
-                19,
-                "https://example.com/path/to/some/page.html?query=abc&id=123#frag",
-            ),
-            (
-                40,
-                "我喜欢在周末和家人一起去公园散步,然后在附近的餐馆吃饭。",
-            ),
-            (
-                39,
-                "저는 주말마다 친구들과 함께 등산을 가고 저녁에는 집에서 책을 읽습니다.",
-            ),
-            (
-                31,
-                "Я люблю гулять в парке по выходным, а потом читать книги дома.",
-            ),
+            (19, "https://example.com/path/to/some/page.html?query=abc&id=123#frag"),
+            (40, "我喜欢在周末和家人一起去公园散步,然后在附近的餐馆吃饭。"),
+            (39, "저는 주말마다 친구들과 함께 등산을 가고 저녁에는 집에서 책을 읽습니다."),
+            (31, "Я люблю гулять в парке по выходным, а потом читать книги дома."),
             (
                 28,
                 "J'aime me promener dans le parc avec ma famille le week-end, puis déjeuner à côté de l'hôtel.",
@@ -129,10 +114,7 @@ mod tests {
         for (tokens, text) in counted {
             let estimate = f64::from(estimate_tokens(text));
             let ratio = estimate / f64::from(tokens);
-            assert!(
-                (0.9..=1.75).contains(&ratio),
-                "{estimate} for {tokens}: {text}"
-            );
+            assert!((0.9..=1.75).contains(&ratio), "{estimate} for {tokens}: {text}");
         }
         assert_eq!(estimate_tokens(""), 0);
     }

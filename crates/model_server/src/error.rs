@@ -16,7 +16,7 @@ pub enum InferenceError {
     ModelMissing { model: String, path: PathBuf, reason: String },
     #[error("model \"{model}\": {reason}")]
     ModelInvalid { model: String, reason: String },
-    #[error("model \"{model}\" is a {actual}, not a {wanted}")]
+    #[error("model \"{model}\" is of kind {actual}, not {wanted}")]
     WrongKind { model: String, actual: ModelKind, wanted: ModelKind },
     #[error("model \"{model}\" returned a value that is not a finite number")]
     NotFinite { model: String },

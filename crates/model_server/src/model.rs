@@ -7,10 +7,11 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::batch::MAX_BATCH_SEQUENCES;
-use crate::config::{ModelConfig, unreadable};
+use crate::config::{ModelConfig, Pooling, unreadable};
 use crate::error::InferenceError;
 use crate::onnx::{OnnxSession, Output, Runtime, SessionOptions};
 use crate::pooling::{normalize, pool};
+use crate::process;
 use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose};
 use crate::tokenizer::{ModelTokenizer, TokenSequence};
 
@@ -71,6 +72,7 @@ impl Model {
             load_time: Duration::ZERO,
         };
         model.max_batch = if model.is_batch_invariant()? { MAX_BATCH_SEQUENCES } else { 1 };
+        process::release_free_memory();
         model.loaded_at = Instant::now();
         model.load_time = started.elapsed();
         Ok(model)
@@ -177,13 +179,17 @@ impl Model {
         output: &Output<'_>,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
         let count = batch.len() as i64;
+        let longest = batch.iter().map(|sequence| sequence.len()).max().unwrap_or(0) as i64;
         let dimension = match self.config.kind {
             ModelKind::Embedder => self.config.dimension.unwrap_or(0) as usize,
             ModelKind::Reranker => 1,
         };
         let row_numbers = match (self.config.kind, self.config.pooling, output.shape) {
-            (ModelKind::Embedder, Some(_), [n, tokens, d])
-                if *n == count && *d == dimension as i64 =>
+            // A graph for pooling by the first token may return only that one.
+            (ModelKind::Embedder, Some(pooling), [n, tokens, d])
+                if *n == count
+                    && *d == dimension as i64
+                    && (*tokens == longest || pooling == Pooling::Cls && *tokens > 0) =>
             {
                 *tokens as usize * dimension
             }
@@ -243,8 +249,8 @@ fn invalid(config: &ModelConfig, reason: String) -> InferenceError {
     InferenceError::ModelInvalid { model: config.name.clone(), reason }
 }
 
-/// The sessions of one graph. One session must not run twice at the same time (`ort` says that
-/// ONNX Runtime is not thread-safe there), so every concurrent run needs one of its own.
+/// The sessions of one graph. A session must not run twice at the same time: the authors of
+/// `ort` found ONNX Runtime not to be thread-safe there. So every concurrent run needs its own.
 #[derive(Debug)]
 struct SessionPool {
     runtime: Runtime,

@@ -82,6 +82,16 @@ pub fn end_with_pipe(descriptor: RawFd, at_end: impl FnOnce() + Send + 'static) 
     Ok(())
 }
 
+/// Returns free heap memory to the system: loading a model leaves some 20 MB behind that glibc
+/// would keep.
+pub fn release_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim may be called at any time from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Resident memory of this process in bytes, 0 if the kernel does not say.
 pub fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use crate::cache::Caches;
 use crate::config::ModelConfig;
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::{Engine, EngineOptions, ThreadLayout};
 use crate::error::InferenceError;
 use crate::log;
 use crate::model::Model;
@@ -77,7 +77,8 @@ impl Service {
             sequences: Arc::default(),
             options,
         };
-        worker::start(service.options.threads, &service.queue, &service.sequences)?;
+        let layout = ThreadLayout::new(service.options.threads);
+        worker::start(layout.sessions, &service.queue, &service.sequences)?;
         Ok(Arc::new(service))
     }
 
@@ -214,7 +215,7 @@ impl Service {
         if let Some(engine) = &*slot {
             return Ok(Arc::clone(engine));
         }
-        let engine = Engine::for_workers(EngineOptions {
+        let engine = Engine::for_server(EngineOptions {
             onnxruntime_path: self.options.onnxruntime_path.clone(),
             threads: self.options.threads,
         })?;

@@ -56,6 +56,11 @@ pub fn embedder() -> ModelRef {
     model("bge-small-en-v1.5")
 }
 
+/// The embedder that pools by the mean.
+pub fn mean_embedder() -> ModelRef {
+    model("all-MiniLM-L6-v2")
+}
+
 pub fn reranker() -> ModelRef {
     model("ms-marco-MiniLM-L-12-v2")
 }

@@ -7,7 +7,7 @@ use memory_agent_model_server::tokenizer::{MAX_WINDOWS, ModelTokenizer, TokenSeq
 use memory_agent_model_server::{Engine, EngineOptions, InferenceError, config::ModelConfig};
 use tokenizers::{Tokenizer, TruncationParams};
 
-use crate::common::{cosine, embedder, onnxruntime, reranker, text};
+use crate::common::{cosine, embedder, mean_embedder, onnxruntime, reranker, text};
 
 fn engine() -> Engine {
     Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 1 }).unwrap()
@@ -46,6 +46,21 @@ fn embeddings_are_normalised_and_close_for_paraphrases() {
     let paraphrase = cosine(&embeddings[0], &embeddings[1]);
     let unrelated = cosine(&embeddings[0], &embeddings[2]);
     assert!(paraphrase > unrelated + 0.15, "{paraphrase} {unrelated}");
+}
+
+#[test]
+fn a_model_that_pools_by_the_mean_ignores_padding() {
+    let engine = engine();
+    // Of slightly different lengths, so that they share a batch.
+    let texts: Vec<String> = (0..6).map(|seed| text(seed, 30 + seed % 3)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let together =
+        engine.embed(&mean_embedder(), Purpose::Document, &texts, &mut go_on).unwrap().concat();
+    for (text, embedding) in texts.iter().zip(together) {
+        assert_eq!(embedding.len(), 384);
+        let alone = engine.embed(&mean_embedder(), Purpose::Document, &[text], &mut go_on);
+        assert!(cosine(&alone.unwrap().concat().concat(), &embedding) > 0.9999);
+    }
 }
 
 #[test]

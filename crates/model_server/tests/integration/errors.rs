@@ -83,7 +83,7 @@ fn a_model_under_another_name_or_of_another_kind_is_refused() {
     };
     let (code, message) = error(client.call(&request).unwrap());
     assert_eq!(code, ErrorCode::ModelInvalid);
-    assert!(message.contains("is a embedder") || message.contains("is an embedder"), "{message}");
+    assert!(message.contains("is of kind embedder, not reranker"), "{message}");
 }
 
 #[test]

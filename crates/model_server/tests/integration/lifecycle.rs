@@ -78,7 +78,7 @@ fn dies_with_its_parent_even_if_the_pipe_stays_open() {
     let socket = directory.path().join("socket");
     // The shell is the parent; this test holds the writing end of the pipe.
     let mut shell = Command::new("sh")
-        .args(["-c", "\"$0\" \"$@\" --lifetime-fd 3 3<&0 & wait", SERVER, "--socket"])
+        .args(["-c", "exec 3<&0; \"$0\" \"$@\" --lifetime-fd 3 & wait", SERVER, "--socket"])
         .arg(&socket)
         .arg("--onnxruntime")
         .arg(onnxruntime())

@@ -7,7 +7,7 @@ use memory_agent_model_server::{Engine, EngineOptions};
 
 use crate::common::{
     Server, cosine, embed_request, embedder, logits, onnxruntime, rerank_request, reranker,
-    single_windows, text,
+    single_windows, text, wait_until,
 };
 
 #[test]
@@ -136,6 +136,7 @@ fn a_full_queue_answers_busy_and_recovers() {
     let documents: Vec<String> = (0..20).map(|seed| text(seed, 200)).collect();
     server.connect().call(&Request::Describe { model: reranker() }).unwrap();
     slow.send(&rerank_request("Who moved?", &documents)).unwrap();
+    wait_until("the request is queued", || server.status().queue_items > 10);
     let mut client = server.connect();
     let more: Vec<String> = (20..40).map(|seed| text(seed, 5)).collect();
     let response = client.call(&rerank_request("Who moved?", &more)).unwrap();

@@ -1,0 +1,69 @@
+//! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
+
+use crate::error::PgResult;
+use crate::sql_types::Vector;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// What ranking and reranking need of a candidate beside its scores.
+pub struct Detail {
+    pub id: Uuid,
+    pub kind: String,
+    pub role: String,
+    /// The beginning of the text, as it is embedded and indexed (with the speaker's name).
+    pub text: String,
+    pub markers: Vec<String>,
+    pub token_count: i32,
+    pub session_id: Option<String>,
+    pub episode_id: Option<Uuid>,
+    pub created_at: TimestampWithTimeZone,
+    /// Days between the event and the moment of the question; negative for the future.
+    pub age_days: f64,
+    pub embedding: Option<Vec<f32>>,
+}
+
+/// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
+const RERANKED_CHARS: usize = 4000;
+
+/// Reads the details of candidates, in no particular order.
+pub fn read(
+    spi: &Spi,
+    users: &[String],
+    ids: &[Uuid],
+    model: Option<&str>,
+    as_of: Option<TimestampWithTimeZone>,
+) -> PgResult<Vec<Detail>> {
+    let statement = format!(
+        "SELECT e.id, e.kind, e.role, \
+                CASE WHEN coalesce(e.metadata->>'name', '') <> '' AND jsonb_typeof(e.metadata->'name') = 'string' \
+                     THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, {RERANKED_CHARS}), \
+                e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
+                (extract(epoch FROM (coalesce($4, now()) - e.created_at)) / 86400)::float8, \
+                CASE WHEN e.embedding_model = $3 THEN e.embedding END \
+           FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
+    );
+    spi.all(
+        &statement,
+        &mut Params::new()
+            .with(users.to_vec())
+            .with(ids.to_vec())
+            .with(model.map(str::to_owned))
+            .with(as_of),
+        |row| {
+            Ok(Detail {
+                id: row.required(1)?,
+                kind: row.required(2)?,
+                role: row.required(3)?,
+                text: row.required(4)?,
+                markers: row.required(5)?,
+                token_count: row.required(6)?,
+                session_id: row.optional(7),
+                episode_id: row.optional(8),
+                created_at: row.required(9)?,
+                age_days: row.required(10)?,
+                embedding: row.optional::<Vector>(11).map(|vector| vector.0),
+            })
+        },
+    )
+}
