@@ -41,7 +41,7 @@ GROUP BY session_id ORDER BY first;
 
 \echo
 \echo '== 1. A question, over all sessions of one user'
-\set call 'memory_recall(''What can Lena not eat?'', user_id => ''maria'', as_of => ' :today ')'
+\set call 'memory_recall(''What is Lena allergic to?'', user_id => ''maria'', as_of => ' :today ')'
 \echo :call
 \timing on
 SELECT :shown FROM :call WITH ORDINALITY;
@@ -65,7 +65,7 @@ SELECT :shown FROM :call WITH ORDINALITY;
 
 \echo
 \echo '== 4. Only what was marked as a decision or a constraint, in one session'
-\set call 'memory_recall(''database and payments'', session_id => ''kayak-app'', user_id => ''maria'', filter => ''{"markers_any": ["decision", "constraint"]}'', as_of => ' :today ')'
+\set call 'memory_recall(''Why did we switch to PostgreSQL?'', session_id => ''kayak-app'', user_id => ''maria'', filter => ''{"markers_any": ["decision", "constraint"]}'', as_of => ' :today ')'
 \echo :call
 \timing on
 SELECT :shown FROM :call WITH ORDINALITY;

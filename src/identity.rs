@@ -116,7 +116,7 @@ pub fn resolve(
     let user_id = match (user_argument, identity) {
         (None, Some(identity)) => identity,
         (None, None) if guc::identity() == IdentityMode::Required => return Err(identity_required()),
-        (None, None) => current_role_name(),
+        (None, None) => role_identity()?,
         (Some(argument), identity) => {
             check_id("user_id", argument)?;
             let contradicts = identity.as_deref().is_some_and(|own| own != argument);
@@ -154,18 +154,14 @@ pub fn resolve(
 fn own_identity() -> PgResult<Option<String>> {
     let mode = guc::identity();
     if mode == IdentityMode::Role {
-        return Ok(Some(current_role_name()));
+        return Ok(Some(role_identity()?));
     }
     let setting = guc::user_id();
     if setting.is_empty() {
         return Ok(None);
     }
     if setting == SHARED_USER {
-        return Err(Error::not_permitted(
-            "'*' is not an identity",
-            "Set memory_agent.user_id to the user's own id.",
-        )
-        .into());
+        return Err(not_an_identity());
     }
     check_id("memory_agent.user_id", &setting)?;
     Ok(Some(setting))
@@ -176,8 +172,18 @@ pub fn visible_identity() -> PgResult<String> {
     match own_identity()? {
         Some(identity) => Ok(identity),
         None if guc::identity() == IdentityMode::Required => Err(identity_required()),
-        None => Ok(current_role_name()),
+        None => role_identity(),
     }
+}
+
+/// The calling role as an identity; a role may be called anything, also `*`.
+fn role_identity() -> PgResult<String> {
+    let name = current_role_name();
+    if name == SHARED_USER { Err(not_an_identity()) } else { Ok(name) }
+}
+
+fn not_an_identity() -> pg_sys::panic::ErrorReport {
+    Error::not_permitted("'*' is not an identity", "Set memory_agent.user_id to the user's own id.").into()
 }
 
 fn identity_required() -> pg_sys::panic::ErrorReport {

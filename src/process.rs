@@ -4,7 +4,6 @@
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -32,12 +31,10 @@ pub struct Child {
     started: Instant,
     stopped_since: Option<Instant>,
     listening: bool,
-    socket: String,
 }
 
 impl Child {
-    /// Starts a program with its arguments (`command[0]` is the program). `--socket PATH` among
-    /// them is what [`Child::is_listening`] looks at.
+    /// Starts a program with its arguments (`command[0]` is the program).
     pub fn spawn(command: &[String]) -> std::io::Result<Self> {
         let parent = std::process::id();
         let mut builder = Command::new(&command[0]);
@@ -55,12 +52,6 @@ impl Child {
             // SAFETY: the descriptor is open.
             unsafe { libc::fcntl(log.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         }
-        let socket = command
-            .iter()
-            .position(|argument| argument == "--socket")
-            .and_then(|at| command.get(at + 1))
-            .cloned()
-            .unwrap_or_default();
         Ok(Self {
             pid: child.id() as i32,
             lifetime: child.stdin.take(),
@@ -69,8 +60,12 @@ impl Child {
             started: Instant::now(),
             stopped_since: None,
             listening: false,
-            socket,
         })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid as u32
     }
 
     /// How long ago it was started.
@@ -78,11 +73,9 @@ impl Child {
         self.started.elapsed()
     }
 
-    /// Whether its socket accepts connections (once true, always true).
-    pub fn is_listening(&mut self) -> bool {
-        if !self.listening && !self.socket.is_empty() {
-            self.listening = UnixStream::connect(&self.socket).is_ok();
-        }
+    /// Whether its socket accepts connections (once true, always true), found out by `connects`.
+    pub fn is_listening(&mut self, connects: impl FnOnce() -> bool) -> bool {
+        self.listening = self.listening || connects();
         self.listening
     }
 

@@ -1,1 +1,65 @@
-fn main(){}
+//! `make bench`: how good recall is on labelled conversations, and what it costs in time and memory
+//! beside the models and a vector query alone. Every section starts from an empty database of one
+//! private cluster and prints a table; see docs/ranking.md for figures and how to read them.
+
+mod arguments;
+mod dataset;
+mod environment;
+mod ingest;
+mod latency;
+mod memory;
+mod metrics;
+mod quality;
+mod raw_model;
+mod report;
+mod samples;
+mod scale;
+mod synthetic;
+
+use arguments::{Arguments, USAGE};
+use environment::Environment;
+use report::Report;
+use std::process::ExitCode;
+
+/// What can go wrong is told to the user as it is.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprint!("bench: {message}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let environment = Environment::start()?;
+    let mut report = Report::new(&environment);
+    if arguments.quality {
+        quality::run(&environment, arguments, &mut report)?;
+    }
+    if arguments.latency {
+        latency::run(&environment, arguments, &mut report)?;
+        ingest::run(&environment, arguments, &mut report)?;
+    }
+    if arguments.memory {
+        memory::run(&environment, &mut report)?;
+    }
+    if arguments.scale {
+        scale::run(&environment, arguments, &mut report)?;
+    }
+    report.finish(arguments.json.as_deref())
+}

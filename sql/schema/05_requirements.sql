@@ -4,7 +4,7 @@
 -- @extschema:vector@).
 DO $requirements$
 DECLARE
-    found text;
+    installed text;
 BEGIN
     IF pg_catalog.current_setting('server_encoding') OPERATOR(pg_catalog.<>) 'UTF8' THEN
         RAISE EXCEPTION 'memory_agent needs a database with encoding UTF8, this one has %',
@@ -12,12 +12,12 @@ BEGIN
             USING ERRCODE = 'feature_not_supported',
                   HINT = 'Create a database with ENCODING ''UTF8'' TEMPLATE template0.';
     END IF;
-    SELECT e.extversion INTO STRICT found
+    SELECT e.extversion INTO STRICT installed
       FROM pg_catalog.pg_extension e
      WHERE e.extname OPERATOR(pg_catalog.=) 'vector';
-    IF pg_catalog.string_to_array(pg_catalog.substring(found, '^[0-9.]+'), '.')::pg_catalog.int4[]
+    IF pg_catalog.string_to_array(pg_catalog.substring(installed, '^[0-9.]+'), '.')::pg_catalog.int4[]
        OPERATOR(pg_catalog.<) ARRAY[0, 8, 0] THEN
-        RAISE EXCEPTION 'memory_agent needs pgvector 0.8.0 or newer, found %', found
+        RAISE EXCEPTION 'memory_agent needs pgvector 0.8.0 or newer, found %', installed
             USING ERRCODE = 'feature_not_supported',
                   HINT = 'Install a newer pgvector, then run ALTER EXTENSION vector UPDATE.';
     END IF;

@@ -53,11 +53,12 @@ BEGIN
         WHEN 'user'   THEN ARRAY['reader', 'user']
         WHEN 'admin'  THEN ARRAY['reader', 'user', 'admin']
     END;
-    IF memory_grant.role IS NULL OR allowed IS NULL THEN
+    IF allowed IS NULL THEN
         RAISE EXCEPTION 'unknown level "%"', coalesce(memory_grant.level, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user and admin.';
     END IF;
     PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.require_role(memory_grant.role);
     PERFORM memory_agent.revoke_all(memory_grant.role);
     FOR member IN
         SELECT p.oid::regprocedure
@@ -99,6 +100,7 @@ DECLARE
     had_level boolean;
 BEGIN
     PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.require_role(memory_revoke.role);
     PERFORM memory_agent.revoke_all(memory_revoke.role);
     DELETE FROM memory_agent.grants g
      WHERE g.role_name = (SELECT rolname FROM pg_roles WHERE oid = memory_revoke.role);
@@ -116,6 +118,18 @@ BEGIN
                     WHERE extname = 'memory_agent' AND pg_has_role(current_user, extowner, 'USAGE')) THEN
         RAISE EXCEPTION 'only the owner of the extension memory_agent may change levels'
             USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION memory_agent.require_role(role regrole) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = require_role.role) THEN
+        RAISE EXCEPTION 'there is no role %', coalesce(require_role.role::text, 'NULL')
+            USING ERRCODE = 'undefined_object', HINT = 'Name an existing role, for example ''app''.';
     END IF;
 END
 $$;

@@ -85,6 +85,8 @@ COMMENT ON FUNCTION memory_agent.function_levels() IS
     'The lowest level that may call each public function.';
 COMMENT ON FUNCTION memory_agent.require_owner() IS
     'Raises 42501 unless the caller owns the extension.';
+COMMENT ON FUNCTION memory_agent.require_role(regrole) IS
+    'Raises 42704 unless there is such a role.';
 COMMENT ON FUNCTION memory_agent.public_schema() IS
     'The schema that holds the public functions.';
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS

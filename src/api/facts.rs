@@ -119,6 +119,11 @@ fn store(caller: &Caller, fact: &Fact, prepared: &ingest::Prepare) -> PgResult<U
         history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref())?;
     }
     history::append(&spi, &caller.user_id, id, "add", None)?;
+    debug1!(
+        "memory_agent: add user={} id={id} superseded={}",
+        caller.user_id,
+        holder.map_or_else(|| "none".to_owned(), |holder| holder.id.to_string())
+    );
     Ok(id)
 }
 

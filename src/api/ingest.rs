@@ -22,6 +22,7 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Most texts in one request to the model server.
 const TEXTS_PER_REQUEST: usize = 256;
@@ -335,11 +336,21 @@ pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
     if checked.is_empty() {
         return Ok(Vec::new());
     }
+    let started = Instant::now();
     let prepared = prepare(
         checked.iter().map(|turn| turn.indexed_text.clone()).collect(),
         checked.iter().map(|turn| turn.turn.content.clone()).collect(),
     )?;
-    identity::as_owner(|| store(caller, &checked, &prepared))
+    let prepare_ms = started.elapsed().as_secs_f64() * 1000.0;
+    let ids = identity::as_owner(|| store(caller, &checked, &prepared))?;
+    debug1!(
+        "memory_agent: ingest user={} rows={} embedded={} prepare={prepare_ms:.1}ms store={:.1}ms",
+        caller.user_id,
+        ids.len(),
+        prepared.embeddings.len(),
+        started.elapsed().as_secs_f64() * 1000.0 - prepare_ms
+    );
+    Ok(ids)
 }
 
 fn now() -> TimestampWithTimeZone {

@@ -5,7 +5,7 @@
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
-use crate::models;
+use crate::models::{self, Failure};
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::entries;
 use crate::store::grants::Level;
@@ -84,6 +84,8 @@ pub struct Trace {
     pub dense_rows: usize,
     pub pool: usize,
     pub recency_weight: f64,
+    /// What the call went on without.
+    failures: Vec<Failure>,
 }
 
 /// A ranked recall before its texts are read.
@@ -330,16 +332,20 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         embeddings,
         embedding_model: embedder.as_ref().map(|model| model.name.as_str()),
         limit: request.candidates_per_arm,
+        included: &[],
     };
     let (pool, arms, details, episode) = identity::as_owner(|| {
         let spi = Spi::read_only()?;
+        let episode = open_episode_turns(&spi, request)?;
+        let query = Query { included: &episode, ..query };
         let found = search::candidates(&spi, &request.scope, &query)?;
         note_search(&mut trace, &found);
-        let (pool, arms, ids) = fuse_pool(&found, request.candidates_per_arm, &request.settings);
+        let (pool, arms, ids) =
+            fuse_pool(&found, request.candidates_per_arm, &episode, &request.settings);
         let users = request.scope.caller.visible();
         let details = details::read(&spi, &users, &ids, query.embedding_model, request.scope.as_of)?;
         let details = in_order(details, &ids);
-        Ok((pool, arms, details, open_episode_turns(&spi, request)?))
+        Ok((pool, arms, details, episode))
     })?;
     trace.pool = pool.len();
     trace.search_ms = milliseconds(started);
@@ -347,6 +353,14 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let started = Instant::now();
     let logits = rerank(request, reranker.as_ref(), &details, &mut trace)?;
     trace.rerank_ms = milliseconds(started);
+    if let Some(first) = trace.failures.first() {
+        let without = match (trace.embedding.starts_with("failed"), logits.is_none() && request.rerank) {
+            (true, true) => "recall goes on with words only, without reranking",
+            (true, false) => "recall goes on with words only",
+            (false, _) => "recall goes on without reranking",
+        };
+        first.warn(without);
+    }
 
     let started = Instant::now();
     let candidates: Vec<Candidate> =
@@ -394,8 +408,8 @@ fn query_embeddings(request: &Request, model: Option<&ModelRef>, trace: &mut Tra
             trace.embedding = model.name.clone();
         }
         Err(failure) => {
-            failure.warn("recall goes on with words only");
             trace.embedding = format!("failed: {}", failure.message);
+            trace.failures.push(failure);
         }
     }
     embeddings
@@ -414,8 +428,10 @@ type Pool = (Vec<(usize, f64)>, Vec<ArmScores>, Vec<Uuid>);
 /// Fuses the best rows of each arm and keeps the best of them. A row that only one arm ranked high
 /// is fused with what the other arm truly says of it. The rest of the scope takes no part: its
 /// least similar row, an outlier, would set the scale of min-max.
-fn fuse_pool(found: &Found, per_arm: usize, settings: &RankSettings) -> Pool {
-    let rows = union_of_best(found, per_arm);
+///
+/// Rows that are to be included are kept whatever their score.
+fn fuse_pool(found: &Found, per_arm: usize, included: &[Uuid], settings: &RankSettings) -> Pool {
+    let rows = union_of_best(found, per_arm, included);
     let arms: Vec<ArmScores> = rows
         .iter()
         .map(|row| ArmScores { similarity: row.dense, lexical: row.lexical })
@@ -424,7 +440,11 @@ fn fuse_pool(found: &Found, per_arm: usize, settings: &RankSettings) -> Pool {
     let mut order: Vec<usize> = (0..arms.len()).collect();
     // Ids break ties, so that the same question gives the same rows.
     order.sort_by(|&a, &b| fused[b].total_cmp(&fused[a]).then_with(|| rows[a].id.cmp(&rows[b].id)));
-    order.truncate(settings.max_candidates);
+    let mut place = 0;
+    order.retain(|&row| {
+        place += 1;
+        place <= settings.max_candidates || is_included(included, &rows[row])
+    });
     let pool = order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect();
     let ids = order.iter().map(|&row| Uuid::from_bytes(rows[row].id)).collect();
     let shown = order
@@ -434,8 +454,15 @@ fn fuse_pool(found: &Found, per_arm: usize, settings: &RankSettings) -> Pool {
     (pool, shown, ids)
 }
 
-fn union_of_best(found: &Found, per_arm: usize) -> Vec<FoundRow> {
+fn is_included(included: &[Uuid], row: &FoundRow) -> bool {
+    included.iter().any(|id| *id.as_bytes() == row.id)
+}
+
+fn union_of_best(found: &Found, per_arm: usize, included: &[Uuid]) -> Vec<FoundRow> {
     let mut chosen = Vec::with_capacity(2 * per_arm);
+    if !included.is_empty() {
+        chosen.extend((0..found.rows.len()).filter(|&at| is_included(included, &found.rows[at])));
+    }
     for arm in [|row: &FoundRow| row.dense, |row: &FoundRow| row.lexical] {
         let mut ranked: Vec<(f64, usize)> = found
             .rows
@@ -466,10 +493,10 @@ fn in_order(details: Vec<Detail>, ids: &[Uuid]) -> Vec<Detail> {
     details
 }
 
-/// The turns of the session's open episode, newest first, when a budget asks for them.
+/// The newest turns of the session's open episode that a token budget has room for.
 fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
     let scope = &request.scope;
-    let (Some(session_id), Some(_), None) = (&scope.session_id, request.token_budget, scope.as_of) else {
+    let (Some(session_id), Some(budget), None) = (&scope.session_id, request.token_budget, scope.as_of) else {
         return Ok(Vec::new());
     };
     let key = SessionKey {
@@ -477,10 +504,10 @@ fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
         agent_id: scope.caller.agent().to_owned(),
         session_id: session_id.clone(),
     };
-    match sessions::open_episode(spi, &key)? {
-        Some(episode) => entries::episode_turns(spi, &key.user_id, episode),
-        None => Ok(Vec::new()),
-    }
+    let Some(episode) = sessions::open_episode(spi, &key)? else { return Ok(Vec::new()) };
+    let share = (f64::from(budget) * guc::current_episode_share()) as u32;
+    let turns = entries::episode_turns(spi, &key.user_id, episode, share)?;
+    Ok(turns.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Step 2: the logits of the pool, or `None` with the reason in the trace.
@@ -507,6 +534,10 @@ fn rerank(
         trace.reranking = "skipped: no candidates".into();
         return Ok(None);
     }
+    if let Some(outage) = trace.failures.iter().find(|failure| failure.is_outage) {
+        trace.reranking = format!("failed: {}", outage.message);
+        return Ok(None);
+    }
     let documents = details.iter().map(|detail| detail.text.clone()).collect();
     match models::current().rerank(model, &request.query, documents) {
         Ok(logits) if logits.len() == details.len() => {
@@ -515,8 +546,8 @@ fn rerank(
         }
         Ok(_) => Err(Error::internal("the reranker gave another number of scores than asked for").into()),
         Err(failure) => {
-            failure.warn("recall goes on without reranking");
             trace.reranking = format!("failed: {}", failure.message);
+            trace.failures.push(failure);
             Ok(None)
         }
     }
@@ -535,7 +566,9 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
     }
 }
 
-/// Step 5: the positions that fit the budget, in MMR order; the others are marked as dropped.
+/// Step 5: the positions that fit the budget. The newest turns of the open episode enter first, up
+/// to their share; then the ranked rows, best first. Shown in MMR order; turns that MMR did not
+/// choose follow by score.
 fn within_budget(
     request: &Request,
     details: &[Detail],
@@ -543,44 +576,45 @@ fn within_budget(
     ranking: &mut Ranking,
 ) -> Vec<usize> {
     let Some(token_budget) = request.token_budget else { return ranking.selected.clone() };
-    let rows: Vec<BudgetRow> = ranking
-        .selected
+    let row = |position: &usize| BudgetRow {
+        token_count: details[ranking.scored[*position].index].token_count.max(0) as u32,
+        score: ranking.scored[*position].score,
+    };
+    // Newest first, as they were read.
+    let turns: Vec<usize> = episode
         .iter()
-        .map(|&position| {
-            let scored = &ranking.scored[position];
-            BudgetRow {
-                token_count: details[scored.index].token_count.max(0) as u32,
-                score: scored.score,
-            }
+        .filter_map(|turn| {
+            (0..ranking.scored.len()).find(|&at| details[ranking.scored[at].index].id == *turn)
         })
         .collect();
-    // Turns of the open episode that were recalled too are paid from the episode's share first.
-    let overlap: Vec<Option<usize>> = episode
+    let ranked: Vec<BudgetRow> = ranking.selected.iter().map(row).collect();
+    let turn_tokens: Vec<u32> = turns.iter().map(|position| row(position).token_count).collect();
+    let overlap: Vec<Option<usize>> = turns
         .iter()
-        .map(|turn| {
-            ranking
-                .selected
-                .iter()
-                .position(|&position| details[ranking.scored[position].index].id == *turn)
-        })
-        .collect();
-    let known: Vec<(u32, usize)> = overlap
-        .iter()
-        .flatten()
-        .map(|&row| (rows[row].token_count, row))
+        .map(|turn| ranking.selected.iter().position(|selected| selected == turn))
         .collect();
     let fit = budget::fit_with_episode(
-        &known.iter().map(|(tokens, _)| *tokens).collect::<Vec<_>>(),
-        &rows,
-        &known.iter().map(|(_, row)| Some(*row)).collect::<Vec<_>>(),
+        &turn_tokens,
+        &ranked,
+        &overlap,
         token_budget,
         guc::current_episode_share(),
     );
-    let mut kept: Vec<usize> = fit.ranked;
-    kept.extend(fit.episode.iter().map(|&turn| known[turn].1));
-    kept.sort_unstable();
-    kept.dedup();
-    let shown: Vec<usize> = kept.iter().map(|&row| ranking.selected[row]).collect();
+    let entered: Vec<usize> = fit.episode.iter().map(|&turn| turns[turn]).collect();
+    let ranked: Vec<usize> = fit.ranked.iter().map(|&at| ranking.selected[at]).collect();
+    let mut shown: Vec<usize> = ranking
+        .selected
+        .iter()
+        .copied()
+        .filter(|position| ranked.contains(position) || entered.contains(position))
+        .collect();
+    let mut further: Vec<usize> =
+        entered.into_iter().filter(|position| !shown.contains(position)).collect();
+    further.sort_by(|&a, &b| ranking.scored[b].score.total_cmp(&ranking.scored[a].score));
+    for &position in &further {
+        ranking.scored[position].dropped = None;
+    }
+    shown.extend(further);
     for &position in &ranking.selected {
         if !shown.contains(&position) {
             ranking.scored[position].dropped = Some(DroppedAt::Budget);

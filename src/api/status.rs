@@ -6,7 +6,7 @@ use crate::guc::{self, IdentityMode, Inference};
 use crate::identity;
 use crate::is_preloaded;
 use crate::models::supervisor_state::{self, State};
-use crate::models::{client, paths};
+use crate::models::{self, Failure, client, paths};
 use crate::sql_types::JsonbText;
 use crate::store::grants::Level;
 use crate::store::models::{self as model_store, Kind};
@@ -49,11 +49,16 @@ fn memory_status() -> Result<
         rows.push(row("model server", "off", "memory_agent.inference is 'backend'", None));
         None
     };
+    let runtime_at = rows.len();
     rows.push(runtime());
     identity::as_owner(|| {
         let spi = Spi::read_only()?;
         for kind in [Kind::Embedder, Kind::Reranker] {
-            rows.push(model(kind, model_store::active(&spi, kind)?, server.as_ref()));
+            let (row, failure) = model(kind, model_store::active(&spi, kind)?, server.is_some());
+            rows.push(row);
+            if let Some(failure) = failure.filter(|failure| failure.is_outage) {
+                rows[runtime_at] = row_of_failure("onnxruntime", &failure);
+            }
         }
         rows.push(embeddings(&spi)?);
         rows.push(queue(&spi)?);
@@ -113,7 +118,7 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
             let state = match supervisor_state::read() {
                 Some(State::Failing(_)) => "failing",
                 Some(State::Starting) => "starting",
-                Some(State::Running) => "not responding",
+                Some(State::Running(_)) => "not responding",
                 None => "not running",
             };
             let hint = match state {
@@ -122,7 +127,7 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
                      then SELECT pg_reload_conf()."
                 }
                 "starting" => "Try again in a moment.",
-                "not responding" => "It is replaced by itself when it is stopped; see the server log.",
+                "not responding" => "It is checked and replaced now; SELECT pg_reload_conf() does so too. See the server log.",
                 _ => "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
             };
             (None, row("model server", state, failure.message, Some(hint)))
@@ -144,26 +149,33 @@ fn runtime() -> StatusRow {
     }
 }
 
-fn model(kind: Kind, active: Option<ModelRef>, server: Option<&ServerStatus>) -> StatusRow {
+fn row_of_failure(component: &str, failure: &Failure) -> StatusRow {
+    row(component, "failing", failure.message.clone(), Some(failure.hint))
+}
+
+/// A model's row, and why it cannot be used. The server is asked to load and run it: files that are
+/// there say little. A backend is not, since loading would cost it the model's memory.
+fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, Option<Failure>) {
     let component = kind.as_str();
     let Some(model) = active else {
-        return row(component, "none", "", Some("Register one with memory_register_model()."));
+        let hint = "Register one with memory_register_model().";
+        return (row(component, "none", "", Some(hint)), None);
     };
     let missing = ["model.onnx", "tokenizer.json", "config.json"]
         .into_iter()
         .find(|file| !Path::new(&model.directory).join(file).exists());
     if let Some(file) = missing {
-        return row(
-            component,
-            "missing",
-            format!("{}: {file} is not there", model.name),
-            Some("Run make install again, or set memory_agent.model_dir."),
-        );
+        let detail = format!("{}: {file} is not there", model.name);
+        let hint = "Run make install again, or set memory_agent.model_dir.";
+        return (row(component, "missing", detail, Some(hint)), None);
     }
-    let loaded = server.is_some_and(|server| {
-        server.models.iter().any(|loaded| loaded.directory == model.directory)
-    });
-    row(component, if loaded { "loaded" } else { "ready" }, model.name, None)
+    if !ask_server {
+        return (row(component, "present", model.name, None), None);
+    }
+    match models::current().describe(&model) {
+        Ok(_) => (row(component, "loaded", model.name, None), None),
+        Err(failure) => (row_of_failure(component, &failure), Some(failure)),
+    }
 }
 
 fn embeddings(spi: &Spi) -> PgResult<StatusRow> {

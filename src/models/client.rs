@@ -3,14 +3,14 @@
 //! Leaving a wait by an ERROR drops the connection, and with it the request at the server.
 #![allow(unsafe_code)]
 
-use super::{Failure, Models, Prepared, paths, supervisor};
+use super::{Failure, Models, Prepared, socket, supervisor, supervisor_state};
 use crate::guc;
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{
     self, ModelDescription, ModelRef, Purpose, Request, Response, ServerStatus,
 };
 use pgrx::pg_sys;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -30,7 +30,20 @@ const PROBE_PATIENCE: Duration = Duration::from_millis(1000);
 
 thread_local! {
     static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
-    static LAST_FAILURE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static LAST_FAILURE: RefCell<Option<Remembered>> = const { RefCell::new(None) };
+}
+
+/// The last failure of this process.
+#[derive(Clone)]
+struct Remembered {
+    at: Instant,
+    failure: Failure,
+}
+
+fn remembered() -> Option<Failure> {
+    LAST_FAILURE
+        .with_borrow(|last| last.clone().filter(|last| last.at.elapsed() < FAILURE_MEMORY))
+        .map(|last| last.failure)
 }
 
 /// Inference by the cluster's model server.
@@ -70,7 +83,7 @@ impl Models for ServerModels {
     }
 }
 
-/// The server's own account of itself, for `memory_status()`. Never waits for a start.
+/// The server's own account of itself, for `memory_status()`.
 pub fn status() -> Result<ServerStatus, Failure> {
     match call(&Request::Status)? {
         Response::Status(status) => Ok(status),
@@ -90,6 +103,10 @@ fn unexpected(response: &Response) -> Failure {
 fn call(request: &Request) -> Result<Response, Failure> {
     let kept = CONNECTION.take();
     let was_kept = kept.is_some();
+    // A statement that has waited in vain once does not wait again for its next step.
+    if let (false, Some(failure)) = (was_kept, remembered()) {
+        return Err(failure);
+    }
     let outcome = match kept {
         Some(connection) => connection.call(request),
         None => Connection::open().and_then(|connection| connection.call(request)),
@@ -107,7 +124,10 @@ fn call(request: &Request) -> Result<Response, Failure> {
             Ok(response)
         }
         Err(lost) => {
-            LAST_FAILURE.set(Some(Instant::now()));
+            if lost.failure.is_outage {
+                LAST_FAILURE.set(Some(Remembered { at: Instant::now(), failure: lost.failure.clone() }));
+                supervisor_state::ask_to_check();
+            }
             Err(lost.failure)
         }
     }
@@ -138,13 +158,10 @@ struct Connection {
 impl Connection {
     /// Connects, waiting a little for a server that is starting.
     fn open() -> Result<Self, Lost> {
-        let recently_failed =
-            LAST_FAILURE.get().is_some_and(|at: Instant| at.elapsed() < FAILURE_MEMORY);
-        let mut deadline = Instant::now()
-            + if recently_failed { Duration::ZERO } else { RECONNECT_PATIENCE };
+        let mut deadline = Instant::now() + RECONNECT_PATIENCE;
         let mut start_requested = false;
         loop {
-            match connect() {
+            match socket::connect() {
                 Ok(stream) => {
                     return Ok(Self { stream, reader: FrameReader::new(), next_id: 1 });
                 }
@@ -175,7 +192,8 @@ impl Connection {
             .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
         let started = Instant::now();
         let timeout = Duration::from_millis(guc::inference_timeout().max(0) as u64);
-        let mut probed_at = None;
+        let mut probed_at: Option<Instant> = None;
+        let mut next_probe = started + PROBE_AFTER;
         self.send(&bytes, started + timeout)?;
         loop {
             while let Some(frame) =
@@ -187,7 +205,9 @@ impl Connection {
                         .map_err(|error| Lost::dead(error.to_string()))?;
                     return Ok((self, response));
                 }
-                probed_at = None; // alive: the next probe may go out
+                // An answer to a probe: it is alive.
+                probed_at = None;
+                next_probe = Instant::now() + PROBE_AFTER;
             }
             let now = Instant::now();
             if now >= started + timeout {
@@ -197,7 +217,7 @@ impl Connection {
                 Some(at) if now >= at + PROBE_PATIENCE => {
                     return Err(Lost::hung("the model server does not respond"));
                 }
-                None if now >= started + PROBE_AFTER => {
+                None if now >= next_probe => {
                     let probe = protocol::encode(probe_id, &Request::Status)
                         .map_err(|error| Lost::dead(error.to_string()))?;
                     self.send(&probe, started + timeout)?;
@@ -248,34 +268,6 @@ impl Connection {
 
 fn rejected(message: String) -> Failure {
     Failure::of(protocol::ErrorCode::InvalidRequest, message)
-}
-
-/// Connects without ever blocking: a stopped server with a full backlog is an error, not a wait.
-fn connect() -> std::io::Result<UnixStream> {
-    use std::os::fd::{FromRawFd, OwnedFd};
-    // SAFETY: a fresh descriptor is owned from here on; the address fits (checked below) and is
-    // zero-padded.
-    unsafe {
-        let raw = libc::socket(
-            libc::AF_UNIX,
-            libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-            0,
-        );
-        if raw < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        let descriptor = OwnedFd::from_raw_fd(raw);
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        for (target, byte) in address.sun_path.iter_mut().zip(paths::SOCKET.bytes()) {
-            *target = byte as libc::c_char;
-        }
-        let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-        if libc::connect(descriptor.as_raw_fd(), (&raw const address).cast(), length) != 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(UnixStream::from(descriptor))
-    }
 }
 
 /// Waits for the socket, the latch or the time to pass, serving interrupts; true when the socket

@@ -8,12 +8,14 @@
 pub mod client;
 pub mod in_backend;
 pub mod paths;
+pub mod socket;
 pub mod supervisor;
 pub mod supervisor_state;
 
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Inference};
 use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// Embeddings and token counts of the texts of one call.
@@ -29,6 +31,8 @@ pub struct Prepared {
 pub struct Failure {
     pub message: String,
     pub hint: &'static str,
+    /// Nothing can be had from the models at all: another request would fail as well.
+    pub is_outage: bool,
 }
 
 impl Failure {
@@ -36,6 +40,7 @@ impl Failure {
         Self {
             message: message.into(),
             hint: "See SELECT * FROM memory_status() for the state of the model server.",
+            is_outage: true,
         }
     }
 
@@ -52,10 +57,7 @@ impl Failure {
             ErrorCode::Version => "Restart the server: library and model server are of different versions.",
             ErrorCode::Internal => "See the server log.",
         };
-        Self {
-            message,
-            hint,
-        }
+        Self { message, hint, is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version) }
     }
 
     /// The failure as an ERROR, for functions whose only purpose is inference.
@@ -65,12 +67,13 @@ impl Failure {
 
     /// Tells the user, once in a call, that the call went on without inference.
     pub fn warn(&self, consequence: &str) {
-        ereport!(
-            PgLogLevel::WARNING,
+        ErrorReport::new(
             PgSqlErrorCode::ERRCODE_WARNING,
             format!("{consequence}: {}", self.message),
-            self.hint
-        );
+            "memory_agent",
+        )
+        .set_hint(self.hint)
+        .report(PgLogLevel::WARNING);
     }
 }
 

@@ -5,7 +5,7 @@
 //! A crash of a background worker restarts the whole cluster; a crash of this worker's child costs
 //! a retry. That is why the models are not in here.
 
-use super::{Failure, paths};
+use super::{Failure, paths, socket};
 use crate::models::supervisor_state::{self, State};
 use crate::process::{Child, ChildEvent};
 use crate::{guc, is_preloaded};
@@ -19,6 +19,10 @@ const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 /// A server that ran for so long was healthy: the next failure is a first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// A server that does not listen after so long has failed.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
+/// A server that leaves a status request unanswered for so long is replaced.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 /// A server stopped (SIGSTOP) for so long is replaced.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -41,7 +45,7 @@ pub fn register() {
 pub fn ensure_started() -> Result<bool, Failure> {
     match supervisor_state::read() {
         Some(State::Starting) => Ok(true),
-        Some(State::Running) => Ok(false),
+        Some(State::Running(_)) => Ok(false),
         Some(State::Failing(reason)) => {
             Err(Failure::unavailable(format!("the model server does not start: {reason}")))
         }
@@ -51,6 +55,7 @@ pub fn ensure_started() -> Result<bool, Failure> {
             Err(_) => Err(Failure {
                 message: "the model server cannot be started: no background worker slot is free".into(),
                 hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
+                is_outage: true,
             }),
         },
     }
@@ -64,6 +69,7 @@ pub extern "C-unwind" fn memory_agent_supervisor_main(_argument: pg_sys::Datum) 
     BackgroundWorker::attach_signal_handlers(
         SignalWakeFlags::SIGTERM | SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGCHLD,
     );
+    hear_of_stopped_children();
     // A SIGHUP that came before the handler was there is lost: read the files once more.
     reload_settings();
     let Some(lock) = supervisor_state::Lock::take(Duration::from_secs(2)) else {
@@ -74,6 +80,18 @@ pub extern "C-unwind" fn memory_agent_supervisor_main(_argument: pg_sys::Datum) 
     Supervisor::new(lock).run();
     // SAFETY: as above; 1 means: start it again, unless the server is shutting down.
     unsafe { pg_sys::proc_exit(1) };
+}
+
+/// PostgreSQL installs its SIGCHLD handlers so that a child that is stopped, not ended, says nothing.
+#[allow(unsafe_code)]
+fn hear_of_stopped_children() {
+    // SAFETY: reads the present action and puts it back with one flag less.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action);
+        action.sa_flags &= !libc::SA_NOCLDSTOP;
+        libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut());
+    }
 }
 
 #[allow(unsafe_code)]
@@ -102,6 +120,11 @@ fn command_line() -> Vec<String> {
     arguments
 }
 
+/// Whether the model server's socket accepts connections.
+fn listens() -> bool {
+    socket::connect().is_ok()
+}
+
 /// `memory_agent.inference_threads`, with 0 resolved.
 pub fn threads() -> usize {
     match guc::inference_threads() {
@@ -117,6 +140,7 @@ struct Supervisor {
     back_off: Duration,
     start_at: Instant,
     last_message: String,
+    last_check: Option<Instant>,
 }
 
 impl Supervisor {
@@ -128,6 +152,7 @@ impl Supervisor {
             back_off: FIRST_BACK_OFF,
             start_at: Instant::now(),
             last_message: String::new(),
+            last_check: None,
         }
     }
 
@@ -136,6 +161,7 @@ impl Supervisor {
             if BackgroundWorker::sighup_received() {
                 reload_settings();
                 self.replace_if_changed();
+                self.replace_if_mute();
             }
             // Consumes the flag; the child is looked at in every turn anyway.
             let _ = BackgroundWorker::sigchld_received();
@@ -152,6 +178,7 @@ impl Supervisor {
     }
 
     fn start(&mut self) {
+        self.last_message.clear();
         if self.back_off == FIRST_BACK_OFF {
             self.lock.write(&State::Starting);
         }
@@ -180,11 +207,14 @@ impl Supervisor {
         }
         match child.poll() {
             ChildEvent::Running => {
-                if child.is_listening() {
+                if child.is_listening(listens) {
                     if child.age() >= HEALTHY_AFTER {
                         self.back_off = FIRST_BACK_OFF;
                     }
-                    self.lock.write(&State::Running);
+                    self.lock.write(&State::Running(std::process::id()));
+                } else if child.age() >= LISTEN_PATIENCE {
+                    self.last_message = "it did not open its socket".into();
+                    child.kill();
                 }
             }
             ChildEvent::Stopped(since) => {
@@ -194,7 +224,7 @@ impl Supervisor {
                 }
             }
             ChildEvent::Ended(how) => {
-                let healthy = child.age() >= HEALTHY_AFTER || child.is_listening();
+                let healthy = child.age() >= HEALTHY_AFTER || child.is_listening(listens);
                 for line in child.read_log() {
                     log!("memory_agent: model server: {line}");
                     self.last_message = line;
@@ -223,6 +253,24 @@ impl Supervisor {
             }
             self.back_off = FIRST_BACK_OFF;
             self.start_at = Instant::now();
+        }
+    }
+
+    /// Kills a server that should answer and does not; the next look starts a new one. Asked for by a
+    /// process that could not reach it, and by every reload.
+    fn replace_if_mute(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        if !child.is_listening(listens) || self.last_check.is_some_and(|at| at.elapsed() < ANSWER_PATIENCE) {
+            return;
+        }
+        self.last_check = Some(Instant::now());
+        match socket::status_within(ANSWER_PATIENCE) {
+            Some(status) if status.pid == child.pid() => {}
+            _ => {
+                log!("memory_agent: the model server does not answer, it is replaced");
+                child.kill();
+                self.back_off = FIRST_BACK_OFF;
+            }
         }
     }
 

@@ -15,8 +15,8 @@ const PATH: &str = "pg_stat_tmp/memory_agent.supervisor";
 pub enum State {
     /// It was started, or is about to be.
     Starting,
-    /// It listens.
-    Running,
+    /// It listens; the supervisor's pid, for [`ask_to_check`].
+    Running(u32),
     /// It failed more than once; the reason.
     Failing(String),
 }
@@ -25,18 +25,16 @@ impl State {
     fn to_text(&self) -> String {
         match self {
             Self::Starting => "starting".into(),
-            Self::Running => "running".into(),
+            Self::Running(pid) => format!("running {pid}"),
             Self::Failing(reason) => format!("failing {reason}"),
         }
     }
 
     fn from_text(text: &str) -> Self {
-        match text {
-            "running" => Self::Running,
-            other => match other.strip_prefix("failing ") {
-                Some(reason) => Self::Failing(reason.to_owned()),
-                None => Self::Starting,
-            },
+        match text.split_once(' ') {
+            Some(("running", pid)) => pid.parse().map_or(Self::Starting, Self::Running),
+            Some(("failing", reason)) => Self::Failing(reason.to_owned()),
+            _ => Self::Starting,
         }
     }
 }
@@ -50,6 +48,17 @@ pub fn read() -> Option<State> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     Some(State::from_text(&text))
+}
+
+/// Asks the supervisor to look whether its server answers: for a process that could not reach one
+/// that is said to run. The signal is the one that also reloads settings; the lock proves that the
+/// pid is the supervisor's.
+#[allow(unsafe_code)]
+pub fn ask_to_check() {
+    if let Some(State::Running(pid)) = read() {
+        // SAFETY: a signal to a process of the same cluster.
+        unsafe { libc::kill(pid as i32, libc::SIGHUP) };
+    }
 }
 
 /// The supervisor's hold on the file.

@@ -153,16 +153,27 @@ pub fn newest_turns(
     Ok(found)
 }
 
-/// The ids of the turns of an episode, newest first.
-pub fn episode_turns(spi: &Spi, user_id: &str, episode: Uuid) -> PgResult<Vec<Uuid>> {
-    spi.all(
-        "SELECT e.id FROM memory_agent.entries e \
+/// The newest turns of an episode as (id, tokens), newest first, as far as `tokens` reach. One that is
+/// too long by itself is passed over.
+pub fn episode_turns(spi: &Spi, user_id: &str, episode: Uuid, tokens: u32) -> PgResult<Vec<(Uuid, u32)>> {
+    let mut left = tokens;
+    let mut found = Vec::new();
+    spi.for_each(
+        "SELECT e.id, e.token_count FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.episode_id = $2 AND e.kind = 'turn' AND e.state = 'active' \
             AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at DESC, e.id DESC LIMIT 200",
         &mut Params::new().with(user_id.to_owned()).with(episode),
-        |row| row.required(1),
-    )
+        |row| {
+            let cost = row.required::<i32>(2)?.max(0) as u32;
+            if cost <= left {
+                left -= cost;
+                found.push((row.required(1)?, cost));
+            }
+            Ok(())
+        },
+    )?;
+    Ok(found)
 }
 
 /// Whether any row of this model has another dimension than `dimension`; `None` without rows.

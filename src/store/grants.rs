@@ -37,10 +37,23 @@ impl Level {
 }
 
 /// All grants, as (role name, level).
+///
+/// Levels are kept by name, because a dump restores names; a role that merely has an old role's
+/// name must not inherit them. So a level counts only while the role itself has the privilege that
+/// `memory_grant` gave with it, which PostgreSQL keeps by OID.
 pub fn all() -> PgResult<Vec<(String, Level)>> {
     let session = Session::read_only()?;
     session.all(
-        "SELECT role_name::text, level FROM memory_agent.grants",
+        "SELECT g.role_name::text, g.level \
+           FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
+          WHERE EXISTS (SELECT FROM pg_extension x \
+                          JOIN pg_proc p ON p.pronamespace = x.extnamespace \
+                         CROSS JOIN LATERAL aclexplode(p.proacl) a \
+                         WHERE x.extname = 'memory_agent' AND a.grantee = r.oid \
+                           AND a.privilege_type = 'EXECUTE' \
+                           AND p.proname = CASE g.level WHEN 'admin' THEN 'memory_register_model' \
+                                                        WHEN 'user' THEN 'memory_ingest' \
+                                                        ELSE 'memory_recall' END)",
         &mut Params::new(),
         |row| Ok((row.required(1)?, Level::parse(&row.required::<String>(2)?)?)),
     )

@@ -36,9 +36,11 @@ pub struct Query<'a> {
     pub embedding_model: Option<&'a str>,
     /// Rows wanted from each arm where a scope is too large to be read.
     pub limit: usize,
+    /// Rows to be included, if they are in the scope, whatever the arms say of them.
+    pub included: &'a [Uuid],
 }
 
-/// A row that at least one arm has a score for.
+/// A row of the scope with what the arms say of it; rows that neither knows are not ranked.
 #[derive(Clone, Copy)]
 pub struct FoundRow {
     pub id: [u8; 16],
@@ -232,7 +234,6 @@ fn exact(
     for (row, dense) in found.rows.iter_mut().zip(blended) {
         row.dense = dense;
     }
-    found.rows.retain(|row| row.similarity.is_some() || row.lexical.is_some());
     Ok(Some(found))
 }
 
@@ -289,11 +290,36 @@ fn through_indexes(
             None => {}
         }
     }
+    add_included(spi, scope, query, &mut rows, &known)?;
     fill_similarities(spi, scope, query, vector, &mut rows)?;
     let mut found = Found { rows, mode, documents, lexical_matches };
     raise_by_windows(spi, scope, query, vector, &mut found)?;
     neighbors::blend(spi, scope, query, vector, &mut found.rows)?;
     Ok(found)
+}
+
+/// Adds the rows that are to be included and were not found, as far as they are in the scope.
+fn add_included(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    rows: &mut Vec<FoundRow>,
+    known: &HashMap<[u8; 16], usize>,
+) -> PgResult<()> {
+    let missing: Vec<Uuid> =
+        query.included.iter().filter(|id| !known.contains_key(id.as_bytes())).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut sql = scope.to_sql()?;
+    let ids = crate::store::scope::bind(&mut sql.params, missing);
+    let statement = sql.select("e.id", &format!(" AND e.id = ANY ({ids})"));
+    spi.for_each(&statement, &mut sql.params, |row| {
+        let id = *row.required::<Uuid>(1)?.as_bytes();
+        rows.push(FoundRow { id, similarity: None, dense: None, lexical: None });
+        Ok(())
+    })?;
+    Ok(())
 }
 
 fn totals(spi: &Spi, scope: &Scope) -> PgResult<(u64, u64)> {

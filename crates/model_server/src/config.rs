@@ -87,7 +87,8 @@ impl ModelConfig {
             model: label.to_owned(),
             reason: format!("\"{}\": {reason}", path.display()),
         };
-        let config: Self = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        let config: Self =
+            serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if !MAX_TOKENS_RANGE.contains(&config.max_tokens) {
             return Err(invalid(format!(
                 "max_tokens {} is not within {} and {}",

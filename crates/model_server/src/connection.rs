@@ -25,6 +25,10 @@ use crate::service::Service;
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 const STEP_BYTES: usize = 256 * 1024;
 
+/// Most unanswered requests of one connection. PostgreSQL's processes have one; the limit keeps
+/// a client that sends and never reads from filling the memory with answers.
+const MAX_UNANSWERED: usize = 64;
+
 /// Serves a connection until the client leaves or breaks the protocol.
 pub async fn serve(stream: UnixStream, service: Arc<Service>, budget: Arc<ByteBudget>) {
     if let Err(reason) = read_requests(stream, &service, &budget).await {
@@ -60,12 +64,19 @@ async fn read_requests(
                 return Err(error.to_string());
             }
         };
-        let Some(reservation) = budget.reserve(header.body_bytes) else {
-            skip(&mut reader, header.body_bytes).await?;
-            let response = no_room(service, budget, header.body_bytes);
-            let writer = Arc::clone(&writer);
-            answers.spawn(async move { write_response(&writer, header.id, &response).await });
-            continue;
+        let room = if answers.len() < MAX_UNANSWERED {
+            budget.reserve(header.body_bytes).ok_or_else(|| no_room(service, budget, &header))
+        } else {
+            Err(service.reject(format!("{MAX_UNANSWERED} requests of a connection are unanswered")))
+        };
+        let reservation = match room {
+            Ok(reservation) => reservation,
+            Err(response) => {
+                skip(&mut reader, header.body_bytes).await?;
+                // Written here, not in a task: who does not read must wait.
+                write_response(&writer, header.id, &response).await;
+                continue;
+            }
         };
         let body = read_body(&mut reader, header.body_bytes).await?;
         let frame = Frame { id: header.id, body };
@@ -93,8 +104,8 @@ async fn answer(
     drop(reservation);
 }
 
-fn no_room(service: &Service, budget: &ByteBudget, body_bytes: usize) -> Response {
-    let limit = budget.limit();
+fn no_room(service: &Service, budget: &ByteBudget, header: &FrameHeader) -> Response {
+    let (limit, body_bytes) = (budget.limit(), header.body_bytes);
     if body_bytes > limit {
         Response::Error {
             code: ErrorCode::InvalidRequest,

@@ -214,10 +214,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`InferenceError::ModelInvalid`] if the directory holds a model of another name.
-    pub fn loaded_model(
-        &self,
-        reference: &ModelRef,
-    ) -> Result<Option<Arc<Model>>, InferenceError> {
+    pub fn loaded_model(&self, reference: &ModelRef) -> Result<Option<Arc<Model>>, InferenceError> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.touch(&reference.directory);
         let loaded = slots.by_directory.get(&reference.directory).and_then(Entry::loaded);

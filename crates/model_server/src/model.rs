@@ -270,9 +270,8 @@ impl SessionPool {
     /// Loads `count` sessions, in parallel.
     fn new(runtime: &Runtime, options: SessionOptions, count: usize) -> Result<Self, String> {
         let idle = std::thread::scope(|scope| {
-            let loaders: Vec<_> = (1..count)
-                .map(|_| scope.spawn(|| OnnxSession::load(runtime, &options)))
-                .collect();
+            let loaders: Vec<_> =
+                (1..count).map(|_| scope.spawn(|| OnnxSession::load(runtime, &options))).collect();
             let mut idle = vec![OnnxSession::load(runtime, &options)?];
             for loader in loaders {
                 idle.push(loader.join().map_err(|_| "loading panicked".to_owned())??);

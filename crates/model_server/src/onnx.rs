@@ -33,10 +33,8 @@ impl Runtime {
     /// [`InferenceError::RuntimeMissing`] if the file is missing, no library, too old, or fails
     /// to initialise. A later call may succeed.
     pub fn load(path: &Path) -> Result<Self, InferenceError> {
-        let missing = |reason: String| InferenceError::RuntimeMissing {
-            path: path.to_owned(),
-            reason,
-        };
+        let missing =
+            |reason: String| InferenceError::RuntimeMissing { path: path.to_owned(), reason };
         let mut slot = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(environment) = &*slot {
             return Ok(Self { environment: environment.clone() });

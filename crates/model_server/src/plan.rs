@@ -63,7 +63,10 @@ pub enum Finish {
 pub enum TextPlan {
     Cached(Vec<f32>),
     /// From that many of the plan's sequences; a question's vector goes to the cache.
-    Windows { count: usize, remember: Option<Key> },
+    Windows {
+        count: usize,
+        remember: Option<Key>,
+    },
 }
 
 /// Where the score of one pair comes from.

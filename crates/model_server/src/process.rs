@@ -75,11 +75,16 @@ pub fn end_with_pipe(descriptor: RawFd, at_end: impl FnOnce() + Send + 'static) 
             }
         }
         at_end();
-        // SAFETY: exit handlers are skipped on purpose: ONNX Runtime's would destroy what the
-        // model threads still use.
-        unsafe { libc::_exit(0) };
+        exit_now(0);
     })?;
     Ok(())
+}
+
+/// Ends the process without exit handlers: those of ONNX Runtime would destroy what the model
+/// threads still use.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit does not return and touches no memory of ours.
+    unsafe { libc::_exit(code) }
 }
 
 /// Returns free heap memory to the system: loading a model leaves some 20 MB behind that glibc

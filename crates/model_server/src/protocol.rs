@@ -75,7 +75,7 @@ pub enum Request {
     },
     /// Loads the model if necessary, runs it once and says what it is: for registration.
     Describe { model: ModelRef },
-    /// Counters and loaded models. Answered also when the queue is full.
+    /// Counters and loaded models. Answered also when the queue of sequences is full.
     Status,
     /// Forgets every cached embedding and score, as erasing a user's memory requires.
     FlushCaches,
@@ -221,11 +221,7 @@ impl Frame {
     /// exactly one `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ProtocolError> {
         let (value, rest) = postcard::take_from_bytes(&self.body)?;
-        if rest.is_empty() {
-            Ok(value)
-        } else {
-            Err(ProtocolError::TrailingBytes(rest.len()))
-        }
+        if rest.is_empty() { Ok(value) } else { Err(ProtocolError::TrailingBytes(rest.len())) }
     }
 }
 

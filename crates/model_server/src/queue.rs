@@ -283,7 +283,9 @@ impl<M> Batch<M> {
     /// Splits a batch into batches of one sequence, so that a failure stays with its cause.
     pub fn split(self) -> impl Iterator<Item = Self> {
         let model = self.model;
-        self.items.into_iter().map(move |item| Self { model: Arc::clone(&model), items: vec![item] })
+        self.items
+            .into_iter()
+            .map(move |item| Self { model: Arc::clone(&model), items: vec![item] })
     }
 }
 

@@ -56,9 +56,7 @@ fn echo(batch: Batch<Stub>) {
 #[test]
 fn rows_come_back_in_the_order_of_the_sequences() {
     let queue = Arc::new(Queue::new(100));
-    let ticket = queue
-        .submit(model(ModelKind::Embedder, 2), sequences(&[30, 10, 20, 11]))
-        .unwrap();
+    let ticket = queue.submit(model(ModelKind::Embedder, 2), sequences(&[30, 10, 20, 11])).unwrap();
     while let Some(batch) = next(&queue) {
         echo(batch);
     }

@@ -55,6 +55,7 @@ pub enum ServerError {
 /// # Errors
 /// [`ServerError`] if the server cannot start.
 pub fn run(options: ServerOptions) -> Result<Infallible, ServerError> {
+    log::hide_panic_messages();
     process::die_with_parent(options.parent)?;
     process::restrict_new_files();
     process::raise_open_file_limit();

@@ -16,12 +16,9 @@ use crate::engine::{Engine, EngineOptions, ThreadLayout};
 use crate::error::InferenceError;
 use crate::log;
 use crate::model::Model;
-use crate::onnx::panic_message;
 use crate::plan::{Failure, Plan, prepare, rerank};
 use crate::process;
-use crate::protocol::{
-    ErrorCode, Frame, LoadedModel, Request, Response, ServerStatus,
-};
+use crate::protocol::{ErrorCode, Frame, LoadedModel, Request, Response, ServerStatus};
 use crate::queue::{Queue, Refusal};
 use crate::{cl100k, worker};
 
@@ -86,6 +83,7 @@ impl Service {
     /// request that needs the model.
     pub fn preload(&self, directories: &[PathBuf]) {
         cl100k::warm_up();
+        process::release_free_memory();
         for directory in directories {
             match self.preload_model(directory) {
                 Ok(milliseconds) => log::line(format_args!(
@@ -138,15 +136,22 @@ impl Service {
             } else {
                 None
             };
-            self.plan_aside(move || Ok(frame.decode()?), held_bytes).await?
+            let bytes = frame.body.len();
+            let plan = self.plan_aside(move || Ok(frame.decode()?), held_bytes).await?;
+            if bytes > HEAVY_BYTES {
+                // Megabytes of texts were just freed.
+                process::release_free_memory();
+            }
+            plan
         };
         match plan {
             Plan::Answered(response) => Ok(response),
             Plan::Run { model, sequences, finish } => {
                 let count = sequences.len();
-                let ticket = self.queue.submit(model, sequences).map_err(|refusal| {
-                    self.refused(refusal, count)
-                })?;
+                let ticket = self
+                    .queue
+                    .submit(model, sequences)
+                    .map_err(|refusal| self.refused(refusal, count))?;
                 let rows = ticket.rows().await?;
                 Ok(finish.answer(&self.caches, rows))
             }
@@ -169,14 +174,9 @@ impl Service {
     /// Plans a request; a panic on the way becomes an error of that request.
     fn plan(&self, request: Request, held_bytes: usize) -> Result<Plan, Failure> {
         catch_unwind(AssertUnwindSafe(|| match request {
-            Request::Prepare { model, purpose, texts, token_texts } => prepare(
-                self.engine(),
-                &self.caches,
-                model.as_ref(),
-                purpose,
-                &texts,
-                &token_texts,
-            ),
+            Request::Prepare { model, purpose, texts, token_texts } => {
+                prepare(self.engine(), &self.caches, model.as_ref(), purpose, &texts, &token_texts)
+            }
             Request::Rerank { model, query, documents } => {
                 rerank(self.engine(), &self.caches, &model, &query, &documents)
             }
@@ -190,10 +190,8 @@ impl Service {
                 Ok(Plan::Answered(Response::Flushed))
             }
         }))
-        .unwrap_or_else(|panic| {
-            let message = panic_message(&*panic);
-            log::line(format_args!("preparing a request panicked: {message}"));
-            Err(Failure::new(ErrorCode::Internal, message))
+        .unwrap_or_else(|_| {
+            Err(Failure::new(ErrorCode::Internal, "preparing the request panicked"))
         })
     }
 
@@ -252,7 +250,10 @@ impl Service {
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
             threads: u32::try_from(self.options.threads).unwrap_or(u32::MAX),
-            models: models.into_iter().map(|(directory, model)| loaded(directory, &model)).collect(),
+            models: models
+                .into_iter()
+                .map(|(directory, model)| loaded(directory, &model))
+                .collect(),
             queue_items: self.queue.waiting_items() as u64,
             queue_bytes: held_bytes as u64,
             requests: self.requests.load(Ordering::Relaxed),

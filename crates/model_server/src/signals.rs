@@ -43,7 +43,11 @@ impl Drop for SignalsBlocked {
         // SAFETY: `previous` is the mask this thread had; setting it cannot fail with a valid
         // first argument.
         unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.previous, std::ptr::null_mut());
+            libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.previous,
+                std::ptr::null_mut(),
+            );
         }
     }
 }

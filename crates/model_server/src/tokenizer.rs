@@ -98,7 +98,8 @@ impl ModelTokenizer {
     /// [`InferenceError::ModelInvalid`] if it is no tokenizer or does not fit `config`.
     pub fn load(config: &ModelConfig, directory: &Path) -> Result<Self, InferenceError> {
         let path = directory.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|error| unreadable(&config.name, &path, &error))?;
+        let bytes =
+            std::fs::read(&path).map_err(|error| unreadable(&config.name, &path, &error))?;
         let invalid = |reason: String| InferenceError::ModelInvalid {
             model: config.name.clone(),
             reason: format!("\"{}\": {reason}", path.display()),
@@ -125,7 +126,8 @@ impl ModelTokenizer {
             pair,
         };
         loaded.query_prefix = loaded.content_ids(config.prefix(Purpose::Query), usize::MAX)?;
-        loaded.document_prefix = loaded.content_ids(config.prefix(Purpose::Document), usize::MAX)?;
+        loaded.document_prefix =
+            loaded.content_ids(config.prefix(Purpose::Document), usize::MAX)?;
         let longest_prefix = loaded.query_prefix.len().max(loaded.document_prefix.len());
         if longest_prefix + loaded.single.special_tokens() + 2 * WINDOW_OVERLAP_TOKENS
             > config.max_tokens

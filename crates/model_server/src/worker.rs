@@ -9,7 +9,7 @@ use std::{io, thread};
 use crate::error::InferenceError;
 use crate::log;
 use crate::model::Model;
-use crate::onnx::panic_message;
+use crate::process;
 use crate::protocol::ModelKind;
 use crate::queue::{Batch, JobResult, Queue, Schedulable};
 
@@ -38,9 +38,15 @@ pub fn start(
         let queue = Arc::clone(queue);
         let sequences = Arc::clone(sequences);
         thread::Builder::new().name(format!("model {number}")).spawn(move || {
-            loop {
-                serve(queue.next(), &sequences);
-            }
+            // Panics of models are caught below; this is for bugs of the queue itself. Without
+            // this thread requests would wait for ever, while a new server would serve them.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                loop {
+                    serve(queue.next(), &sequences);
+                }
+            }));
+            log::line(format_args!("a model thread ended, so the server does"));
+            process::exit_now(1);
         })?;
     }
     Ok(())
@@ -58,9 +64,8 @@ fn serve(batch: Batch<Model>, sequences: &AtomicU64) {
 
 fn run(batch: &Batch<Model>) -> JobResult {
     let model = batch.model();
-    catch_unwind(AssertUnwindSafe(|| model.run(&batch.sequences()))).unwrap_or_else(|panic| {
-        let message = panic_message(&*panic);
-        log::line(format_args!("running model \"{}\" panicked: {message}", model.config().name));
-        Err(InferenceError::Internal(message))
+    catch_unwind(AssertUnwindSafe(|| model.run(&batch.sequences()))).unwrap_or_else(|_| {
+        let name = &model.config().name;
+        Err(InferenceError::Internal(format!("running the model \"{name}\" panicked")))
     })
 }

@@ -1,1 +1,27 @@
-//! p
+//! Harness of the end-to-end tests: private PostgreSQL clusters with the installed extension.
+//!
+//! A suite (one file in `tests/`, one test binary) takes its databases from [`shared`], one cluster
+//! per binary; a test that stops, kills or configures its server starts its own with
+//! [`Cluster::builder`]. `tests/README.md` says which kind of test belongs where.
+//!
+//! Whatever happens in a test, no process stays: [`Cluster`] stops its server when it is dropped,
+//! the shared one is stopped at exit, and the kernel stops both when the test binary is killed.
+
+mod binaries;
+mod cluster;
+mod database;
+mod expect;
+mod files;
+pub mod processes;
+mod shared;
+mod spawner;
+mod standby;
+
+pub use cluster::{Builder, Cluster, StopMode};
+pub use database::Database;
+pub use expect::{expect_error, retry_until, sqlstate, wait_until};
+pub use shared::shared;
+
+// What suites need to talk to a database, so that they name one crate only.
+pub use postgres::{Client, Error, Row, Transaction};
+pub use serde_json::{Value as Json, json};

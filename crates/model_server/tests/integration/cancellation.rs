@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use memory_agent_model_server::protocol::{Purpose, Request};
 
-use crate::common::{Server, embed_request, embedder, reranker, rerank_request, text, wait_until};
+use crate::common::{Server, embed_request, embedder, rerank_request, reranker, text, wait_until};
 
 #[test]
 fn leaving_takes_the_request_out_of_the_queue() {

@@ -6,19 +6,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use memory_agent_model_server::BlockingClient;
-use memory_agent_model_server::protocol::{
-    ModelRef, Purpose, Request, Response, ServerStatus,
-};
+use memory_agent_model_server::protocol::{ModelRef, Purpose, Request, Response, ServerStatus};
 
 /// The server's binary as cargo built it for these tests.
 pub const SERVER: &str = env!("CARGO_BIN_EXE_memory_agent_model_server");
 
 /// Directory of the models: `MEMORY_AGENT_MODELS`, else the repository's `models`.
 pub fn models_directory() -> PathBuf {
-    std::env::var_os("MEMORY_AGENT_MODELS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models"),
-        PathBuf::from,
-    )
+    std::env::var_os("MEMORY_AGENT_MODELS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models"), PathBuf::from)
 }
 
 /// libonnxruntime: `MEMORY_AGENT_ONNXRUNTIME`, else where `make install` puts it.
@@ -73,8 +69,8 @@ impl TemporaryDirectory {
     pub fn new() -> Self {
         static COUNTER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = std::env::temp_dir()
-            .join(format!("memory_agent_test_{}_{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("memory_agent_test_{}_{number}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -177,11 +173,7 @@ pub fn embed_request(purpose: Purpose, texts: &[&str]) -> Request {
 }
 
 pub fn rerank_request(query: &str, documents: &[String]) -> Request {
-    Request::Rerank {
-        model: reranker(),
-        query: query.to_owned(),
-        documents: documents.to_vec(),
-    }
+    Request::Rerank { model: reranker(), query: query.to_owned(), documents: documents.to_vec() }
 }
 
 /// The embeddings of an answer, of which each text has one window.
@@ -208,9 +200,30 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
 /// A text of `words` words, different for every `seed`.
 pub fn text(seed: usize, words: usize) -> String {
     const WORDS: [&str; 24] = [
-        "Anna", "moved", "to", "Lisbon", "last", "spring", "because", "the", "rent", "in",
-        "Berlin", "doubled", "and", "her", "sister", "likes", "mushrooms", "but", "never", "eats",
-        "them", "on", "Fridays", "alone",
+        "Anna",
+        "moved",
+        "to",
+        "Lisbon",
+        "last",
+        "spring",
+        "because",
+        "the",
+        "rent",
+        "in",
+        "Berlin",
+        "doubled",
+        "and",
+        "her",
+        "sister",
+        "likes",
+        "mushrooms",
+        "but",
+        "never",
+        "eats",
+        "them",
+        "on",
+        "Fridays",
+        "alone",
     ];
     let mut state = seed as u64 + 1;
     let words: Vec<&str> = (0..words)

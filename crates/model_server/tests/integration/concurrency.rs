@@ -14,7 +14,8 @@ use crate::common::{
 fn thirty_two_clients_get_their_own_answers_in_fair_times() {
     const CLIENTS: usize = 32;
     const ROUNDS: usize = 3;
-    let engine = Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 1 }).unwrap();
+    let engine =
+        Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 1 }).unwrap();
     let pool: Vec<String> = (0..16).map(|seed| text(seed, 8 + seed)).collect();
     let borrowed: Vec<&str> = pool.iter().map(String::as_str).collect();
     let query = "Who moved?";

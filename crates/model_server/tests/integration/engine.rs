@@ -232,7 +232,8 @@ fn threads_of_onnx_runtime_block_all_signals() {
             .filter(|mask| mask & (1 << (libc::SIGTERM - 1)) != 0)
             .count()
     };
-    let engine = Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 3 }).unwrap();
+    let engine =
+        Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 3 }).unwrap();
     engine.describe(&reranker()).unwrap();
     assert!(blocking() >= 2, "a session with 3 threads starts 2 that block signals");
 }

@@ -8,9 +8,7 @@ use memory_agent_model_server::protocol::{
     ErrorCode, ModelRef, PROTOCOL_VERSION, Purpose, Request, Response,
 };
 
-use crate::common::{
-    Server, TemporaryDirectory, embed_request, embedder, reranker, wait_until,
-};
+use crate::common::{Server, TemporaryDirectory, embed_request, embedder, reranker, wait_until};
 
 fn error(response: Response) -> (ErrorCode, String) {
     let Response::Error { code, message } = response else { panic!("{response:?}") };
@@ -23,7 +21,7 @@ fn altered_embedder(directory: &Path, files: &[(&str, &[u8])]) -> ModelRef {
     let source = embedder();
     for name in ["config.json", "tokenizer.json", "model.onnx"] {
         match files.iter().find(|(file, _)| *file == name) {
-            Some((_, content)) if content.is_empty() => {}
+            Some((_, [])) => {}
             Some((_, content)) => std::fs::write(directory.join(name), content).unwrap(),
             None => {
                 let original = Path::new(&source.directory).join(name);
@@ -107,8 +105,7 @@ fn without_the_library_tokens_are_still_counted() {
     for path in ["/nonexistent/libonnxruntime.so", text_file.to_str().unwrap()] {
         let server = Server::start_with(&["--onnxruntime", path]);
         let mut client = server.connect();
-        let (code, message) =
-            error(client.call(&Request::Describe { model: reranker() }).unwrap());
+        let (code, message) = error(client.call(&Request::Describe { model: reranker() }).unwrap());
         assert_eq!(code, ErrorCode::RuntimeMissing);
         assert!(message.contains(path), "{message}");
         let request = Request::Prepare {
@@ -118,10 +115,7 @@ fn without_the_library_tokens_are_still_counted() {
             token_texts: vec!["hello world".to_owned()],
         };
         let counted = client.call(&request).unwrap();
-        assert_eq!(
-            counted,
-            Response::Prepared { embeddings: Vec::new(), token_counts: vec![2] }
-        );
+        assert_eq!(counted, Response::Prepared { embeddings: Vec::new(), token_counts: vec![2] });
     }
 }
 
@@ -200,7 +194,11 @@ fn the_log_never_contains_texts() {
     client.call(&embed_request(Purpose::Document, &[secret])).unwrap();
     let model = ModelRef { name: "none".to_owned(), directory: "/nonexistent".to_owned() };
     client
-        .call(&Request::Rerank { model, query: secret.to_owned(), documents: vec![secret.to_owned()] })
+        .call(&Request::Rerank {
+            model,
+            query: secret.to_owned(),
+            documents: vec![secret.to_owned()],
+        })
         .unwrap();
     assert!(!server.log().contains(secret));
 }

@@ -1,5 +1,6 @@
 //! Tests with the shipped models and the real ONNX Runtime, in one binary so that they are
 //! linked once. `common.rs` says where the files are looked for.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

@@ -28,8 +28,11 @@ fn request() -> impl Strategy<Value = Request> {
                 token_texts
             }
         ),
-        (model(), ".{0,50}", texts())
-            .prop_map(|(model, query, documents)| Request::Rerank { model, query, documents }),
+        (model(), ".{0,50}", texts()).prop_map(|(model, query, documents)| Request::Rerank {
+            model,
+            query,
+            documents
+        }),
         model().prop_map(|model| Request::Describe { model }),
         Just(Request::Status),
         Just(Request::FlushCaches),
@@ -46,8 +49,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             load_milliseconds,
         },
     );
-    (".{0,10}", any::<[u32; 2]>(), any::<[u64; 11]>(), prop::collection::vec(loaded, 0..3)).prop_map(
-        |(version, [pid, threads], numbers, models)| ServerStatus {
+    (".{0,10}", any::<[u32; 2]>(), any::<[u64; 11]>(), prop::collection::vec(loaded, 0..3))
+        .prop_map(|(version, [pid, threads], numbers, models)| ServerStatus {
             version,
             pid,
             uptime_seconds: numbers[0],
@@ -63,8 +66,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             pair_cache_hits: numbers[8],
             pair_cache_misses: numbers[9],
             resident_bytes: numbers[10],
-        },
-    )
+        })
 }
 
 fn response() -> impl Strategy<Value = Response> {
@@ -81,9 +83,8 @@ fn response() -> impl Strategy<Value = Response> {
         Just(ErrorCode::Version),
     ];
     prop_oneof![
-        (windows, prop::collection::vec(any::<u32>(), 0..4)).prop_map(
-            |(embeddings, token_counts)| Response::Prepared { embeddings, token_counts }
-        ),
+        (windows, prop::collection::vec(any::<u32>(), 0..4))
+            .prop_map(|(embeddings, token_counts)| Response::Prepared { embeddings, token_counts }),
         vector().prop_map(Response::Logits),
         (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 2]>()).prop_map(
             |(name, kind, dimension, [max_tokens, load_milliseconds])| {

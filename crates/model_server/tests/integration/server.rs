@@ -30,7 +30,8 @@ fn one_request_embeds_and_counts() {
 
 #[test]
 fn answers_are_those_of_an_engine_in_this_process() {
-    let engine = Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 1 }).unwrap();
+    let engine =
+        Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 1 }).unwrap();
     let mut go_on = || ControlFlow::Continue(());
     let server = Server::start();
     let mut client = server.connect();
@@ -168,6 +169,22 @@ fn bytes_beyond_the_limit_are_refused_without_closing_the_connection() {
     assert_eq!(code, ErrorCode::InvalidRequest);
     assert!(message.contains("100000"), "{message}");
     assert_eq!(server.status().queue_bytes, 1, "only the status request itself is held");
+}
+
+#[test]
+fn a_connection_that_sends_without_end_is_answered_busy() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.call(&Request::Describe { model: reranker() }).unwrap();
+    let documents: Vec<String> = (0..30).map(|seed| text(seed, 50)).collect();
+    for number in 0..70 {
+        let query = format!("Who moved to number {number}?");
+        client.send(&rerank_request(&query, &documents)).unwrap();
+    }
+    let (_, response) = client.receive().unwrap();
+    let Response::Error { code, message } = response else { panic!("{response:?}") };
+    assert_eq!(code, ErrorCode::Busy);
+    assert!(message.contains("unanswered"), "{message}");
 }
 
 #[test]

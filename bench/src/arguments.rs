@@ -1,0 +1,119 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+pub const USAGE: &str = "\
+Usage: bench [SECTION ...] [OPTION ...]
+
+Sections; without any, all of them:
+  --quality       recall on labelled conversations, through memory_recall
+  --latency       recall and ingest, as ratios to the raw models and to a bare pgvector query
+  --memory        private memory of a backend, and the model server's
+  --scale         recall and ingest while a user's memory grows
+
+Options:
+  --data DIR      directory of the labelled data, with folders locomo-open and realmem-open
+                  (MEMORY_AGENT_BENCH_DATA, or ../shared/eval beside the checkout)
+  --limit N       only the first N questions of each conversation
+  --runs DIR      write the rankings there, one file per data set and configuration
+  --samples N     measurements of each latency (200)
+  --scale-rows N  largest memory of --scale (200000)
+  --json FILE     write all figures there
+";
+
+/// What to measure, and how.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arguments {
+    pub quality: bool,
+    pub latency: bool,
+    pub memory: bool,
+    pub scale: bool,
+    pub data: PathBuf,
+    /// Questions of each conversation; `None` is all.
+    pub limit: Option<usize>,
+    pub runs: Option<PathBuf>,
+    pub samples: usize,
+    pub scale_rows: usize,
+    pub json: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Reads the arguments after the program's name; `None` when help is asked for.
+    pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let mut parsed = Self {
+            quality: false,
+            latency: false,
+            memory: false,
+            scale: false,
+            data: default_data(),
+            limit: None,
+            runs: None,
+            samples: 200,
+            scale_rows: 200_000,
+            json: None,
+        };
+        let mut arguments = arguments;
+        while let Some(name) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
+            match name.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "--quality" => parsed.quality = true,
+                "--latency" => parsed.latency = true,
+                "--memory" => parsed.memory = true,
+                "--scale" => parsed.scale = true,
+                "--data" => parsed.data = value()?.into(),
+                "--runs" => parsed.runs = Some(value()?.into()),
+                "--json" => parsed.json = Some(value()?.into()),
+                "--limit" => parsed.limit = Some(number(&name, &value()?)?),
+                "--samples" => parsed.samples = number(&name, &value()?)?,
+                "--scale-rows" => parsed.scale_rows = number(&name, &value()?)?,
+                _ => return Err(format!("unknown argument {name}")),
+            }
+        }
+        if !(parsed.quality || parsed.latency || parsed.memory || parsed.scale) {
+            (parsed.quality, parsed.latency, parsed.memory, parsed.scale) = (true, true, true, true);
+        }
+        Ok(Some(parsed))
+    }
+}
+
+fn default_data() -> PathBuf {
+    match std::env::var_os("MEMORY_AGENT_BENCH_DATA") {
+        Some(directory) => directory.into(),
+        None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/eval")),
+    }
+}
+
+fn number(name: &str, value: &str) -> Result<usize, String> {
+    value
+        .parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("{name} needs a positive number, not {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Arguments>, String> {
+        Arguments::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn no_section_means_all_of_them() {
+        let all = parse("--limit 3").unwrap().unwrap();
+        assert!(all.quality && all.latency && all.memory && all.scale);
+        assert_eq!(all.limit, Some(3));
+        let one = parse("--memory").unwrap().unwrap();
+        assert!(one.memory && !one.quality && !one.latency && !one.scale);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in ["--fast", "--limit", "--limit 0", "--samples many"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert_eq!(parse("--scale --help"), Ok(None));
+    }
+}
