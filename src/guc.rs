@@ -11,6 +11,8 @@ use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// `memory_agent.fusion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
@@ -134,6 +136,15 @@ macro_rules! settings {
         GucRegistry::define_enum_guc(cstr($full), cstr($short), c"", &value::$name,
             GucContext::$context, GucFlags::default())
     };
+    (@define sealed $name:ident, $full:literal, $short:literal, $context:ident, ()) => {{
+        let was_given = is_given(cstr($full));
+        // SAFETY: the hook has the signature PostgreSQL expects.
+        unsafe {
+            GucRegistry::define_enum_guc_with_hooks(cstr($full), cstr($short), c"", &value::$name,
+                GucContext::$context, GucFlags::default(), Some(note_identity_source), None, None);
+        }
+        IDENTITY_REFUSED.store(was_given && !IDENTITY_SET.load(Relaxed), Relaxed);
+    }};
 }
 
 settings! {
@@ -194,7 +205,7 @@ settings! {
         "memory_agent.user_id\0", "The user whose memory this session reads and writes; empty means current_user.\0";
     text agent_id: String = c"", Userset, (GucFlags::default()),
         "memory_agent.agent_id\0", "The agent whose memory this session reads and writes; empty means default.\0";
-    choice identity: IdentityMode = IdentityMode::Setting, Sighup, (),
+    sealed identity: IdentityMode = IdentityMode::Setting, Sighup, (),
         "memory_agent.identity\0", "Where a session's identity comes from: setting, required (setting, never empty) or role.\0";
 
     // Ingest.
@@ -238,6 +249,35 @@ settings! {
         "memory_agent.embedding_model\0", "Embedding model of a database in which none was activated yet.\0";
     text rerank_model: String = c"ms-marco-MiniLM-L-12-v2", Sighup, (GucFlags::default()),
         "memory_agent.rerank_model\0", "Rerank model of a database in which none was activated yet; empty means none.\0";
+}
+
+/// Whether a value for `memory_agent.identity` was taken over, from a file or the command line.
+static IDENTITY_SET: AtomicBool = AtomicBool::new(false);
+/// Whether a client gave `memory_agent.identity` in its connection options before the library was
+/// loaded. PostgreSQL then refuses that value, but also forgets the one in postgresql.conf.
+static IDENTITY_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the identity mode that counts is unknown, because a client's connection options hid it.
+pub fn identity_is_hidden() -> bool {
+    IDENTITY_REFUSED.load(Relaxed) && !IDENTITY_SET.load(Relaxed)
+}
+
+/// Whether a setting has a value before it is defined: a placeholder made by a file or a client.
+fn is_given(name: &CStr) -> bool {
+    // SAFETY: looks a name up; NULL when there is no such setting.
+    !unsafe { pg_sys::GetConfigOption(name.as_ptr(), true, false) }.is_null()
+}
+
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn note_identity_source(
+    _new_value: *mut i32,
+    _extra: *mut *mut std::ffi::c_void,
+    source: pg_sys::GucSource::Type,
+) -> bool {
+    if source > pg_sys::GucSource::PGC_S_DYNAMIC_DEFAULT {
+        IDENTITY_SET.store(true, Relaxed);
+    }
+    true
 }
 
 fn cstr(text: &'static str) -> &'static CStr {

@@ -152,6 +152,13 @@ pub fn resolve(
 /// The identity that this session has by itself: the setting, or the role in mode `role`. `None`
 /// when the setting is empty and the mode lets an argument (or the role) decide.
 fn own_identity() -> PgResult<Option<String>> {
+    if guc::identity_is_hidden() {
+        return Err(Error::not_permitted(
+            "memory_agent.identity was given in the connection's options",
+            "It can only be set in postgresql.conf. Connect without it.",
+        )
+        .into());
+    }
     let mode = guc::identity();
     if mode == IdentityMode::Role {
         return Ok(Some(role_identity()?));

@@ -41,6 +41,8 @@ impl Child {
         builder
             .args(&command[1..])
             .env_clear()
+            // ONNX Runtime would otherwise queue events about this process for its makers.
+            .env("ORT_DISABLE_TELEMETRY", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

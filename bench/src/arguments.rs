@@ -71,7 +71,8 @@ impl Arguments {
             }
         }
         if !(parsed.quality || parsed.latency || parsed.memory || parsed.scale) {
-            (parsed.quality, parsed.latency, parsed.memory, parsed.scale) = (true, true, true, true);
+            (parsed.quality, parsed.latency, parsed.memory, parsed.scale) =
+                (true, true, true, true);
         }
         Ok(Some(parsed))
     }

@@ -33,7 +33,8 @@ impl Environment {
             .start();
         let mut client = cluster.connect("postgres");
         let directory = |client: &mut Client, name: &str| -> Result<PathBuf> {
-            let row = client.query_one("SELECT setting FROM pg_config WHERE name = $1", &[&name])?;
+            let row =
+                client.query_one("SELECT setting FROM pg_config WHERE name = $1", &[&name])?;
             Ok(PathBuf::from(row.get::<_, String>(0)).join("memory_agent"))
         };
         let model_directory = directory(&mut client, "SHAREDIR")?.join("models");

@@ -76,7 +76,12 @@ impl Report {
             for Target { name, measured, bound } in &self.targets {
                 let is_met = bound.is_met_by(*measured);
                 let verdict = if is_met { "met" } else { "MISSED" };
-                table.row([name.clone(), format!("{measured:.3}"), bound.to_string(), verdict.into()]);
+                table.row([
+                    name.clone(),
+                    format!("{measured:.3}"),
+                    bound.to_string(),
+                    verdict.into(),
+                ]);
                 rows.push(json!({
                     "name": name, "measured": measured, "target": bound.to_string(), "met": is_met,
                 }));

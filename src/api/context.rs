@@ -11,13 +11,17 @@ use crate::sql_types::JsonbText;
 use crate::store::entries::{self, WindowTurn};
 use crate::store::grants::Level;
 use crate::store::spi::Session as Spi;
-use memory_agent_core::text;
+use memory_agent_core::{text, tokens};
+use memory_agent_model_server::protocol::Purpose;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
+use std::cell::Cell;
 
 /// Most of the budget that memories may take.
 const MEMORY_SHARE: f64 = 0.25;
+/// Memories that are asked for before what does not fit is dropped.
+const MEMORY_CANDIDATES: i32 = 50;
 /// What stands above the memories in the system message.
 const MEMORY_HEADING: &str = "Long-term memory (most relevant first):";
 
@@ -45,7 +49,8 @@ fn memory_context(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));
     let overhead = i64::from(guc::message_overhead_tokens());
-    let current = i64::from(models::count_tokens(&query)?.0) + overhead;
+    let tokens = TokenCounter::new();
+    let current = tokens.count(vec![query.clone()])[0] + overhead;
     if current > budget {
         return Err(Error::invalid(
             format!("the current message has {current} tokens, the budget is {budget}"),
@@ -59,19 +64,19 @@ fn memory_context(
         session_id: Some(session_id.clone()),
         user_id,
         agent_id,
-        token_budget: Some(i32::try_from(share.max(0)).unwrap_or(i32::MAX)),
+        // More than will fit: what the window shows anyway is taken away first.
+        top_k: Some(MEMORY_CANDIDATES),
         ..Arguments::default()
     };
     let mut memories = recalled(arguments)?;
 
-    // Turns get what the memories leave. A memory that is among those turns is taken out of the
-    // memories; the room this frees goes to older turns.
-    let mut block_tokens = fit_block(&mut memories, share, overhead)?;
+    // The window that is certain, whatever the memories take, shows its turns itself.
     let turns = newest_turns(&caller, &session_id, &query, budget - current)?;
-    let mut shown = fitting(&turns, &memories, budget - current - block_tokens, overhead, true);
-    memories.retain(|memory| !shown.iter().any(|&turn| turns[turn].id == memory.id));
-    block_tokens = fit_block(&mut memories, share, overhead)?;
-    shown = fitting(&turns, &memories, budget - current - block_tokens, overhead, false);
+    let certain = fitting(&turns, &[], budget - current - share, overhead);
+    memories.retain(|memory| !certain.iter().any(|&turn| turns[turn].id == memory.id));
+    let block_tokens = fit_block(&mut memories, share, overhead, &tokens);
+    // Older turns get what the memories left; those among the memories are passed over.
+    let shown = fitting(&turns, &memories, budget - current - block_tokens, overhead);
 
     let turn_tokens: i64 =
         shown.iter().map(|&turn| i64::from(turns[turn].token_count) + overhead).sum();
@@ -120,47 +125,89 @@ fn recalled(arguments: Arguments) -> PgResult<Vec<Memory>> {
 fn newest_turns(caller: &Caller, session_id: &str, query: &str, tokens: i64) -> PgResult<Vec<WindowTurn>> {
     let mut turns = identity::as_owner(|| {
         let spi = Spi::read_only()?;
-        entries::newest_turns(&spi, &caller.user_id, caller.agent(), session_id, tokens)
+        entries::newest_turns(&spi, &caller.user_id, caller.agent(), session_id, query, tokens)
     })?;
-    if turns.first().is_some_and(|newest| newest.role == "user" && newest.content == query) {
+    if turns.first().is_some_and(|newest| newest.is_current) {
         turns.remove(0);
     }
     Ok(turns)
 }
 
 /// The turns that fit, newest first, ending with the first that does not: a conversation with holes
-/// misleads. `may_repeat` also admits turns that are among the memories.
-fn fitting(
-    turns: &[WindowTurn],
-    memories: &[Memory],
-    mut room: i64,
-    overhead: i64,
-    may_repeat: bool,
-) -> Vec<usize> {
+/// misleads. Turns that are among the memories are passed over.
+fn fitting(turns: &[WindowTurn], memories: &[Memory], mut room: i64, overhead: i64) -> Vec<usize> {
     let mut shown = Vec::new();
     for (index, turn) in turns.iter().enumerate() {
+        if memories.iter().any(|memory| memory.id == turn.id) {
+            continue;
+        }
         let tokens = i64::from(turn.token_count) + overhead;
         if tokens > room {
             break;
         }
-        if may_repeat || !memories.iter().any(|memory| memory.id == turn.id) {
-            room -= tokens;
-            shown.push(index);
-        }
+        room -= tokens;
+        shown.push(index);
     }
     shown
 }
 
-/// Drops the last memories until the block they make fits the share; returns its tokens.
-fn fit_block(memories: &mut Vec<Memory>, share: i64, overhead: i64) -> PgResult<i64> {
+/// Keeps the best memories whose block fits the share; returns the block's tokens.
+fn fit_block(memories: &mut Vec<Memory>, share: i64, overhead: i64, tokens: &TokenCounter) -> i64 {
+    // Lines are counted once; where joining them costs a token more, one more memory goes.
+    let lines: Vec<String> =
+        memories.iter().map(line).chain([MEMORY_HEADING.to_owned()]).collect();
+    let mut counts = tokens.count(lines);
+    let mut left = share - overhead - counts.pop().unwrap_or(0);
+    let mut kept = Vec::new();
+    for (memory, count) in memories.drain(..).zip(counts) {
+        if count <= left {
+            left -= count;
+            kept.push(memory);
+        }
+    }
+    *memories = kept;
     while let Some(block) = block(memories) {
-        let tokens = i64::from(models::count_tokens(&block)?.0) + overhead;
-        if tokens <= share {
-            return Ok(tokens);
+        let count = tokens.count(vec![block])[0] + overhead;
+        if count <= share {
+            return count;
         }
         memories.pop();
     }
-    Ok(0)
+    0
+}
+
+/// A memory as a line of the block.
+fn line(memory: &Memory) -> String {
+    format!("\n[{}] {}", memory.role, memory.content)
+}
+
+/// Counts tokens, by estimate once the tokeniser was not to be had; says so once.
+struct TokenCounter {
+    failed: Cell<bool>,
+}
+
+impl TokenCounter {
+    fn new() -> Self {
+        Self { failed: Cell::new(false) }
+    }
+
+    /// One count per text.
+    fn count(&self, texts: Vec<String>) -> Vec<i64> {
+        let estimates: Vec<u32> = texts.iter().map(|text| tokens::estimate_tokens(text)).collect();
+        let counts = if self.failed.get() {
+            estimates
+        } else {
+            match models::current().prepare(None, Purpose::Document, Vec::new(), texts) {
+                Ok(prepared) => prepared.token_counts,
+                Err(failure) => {
+                    failure.warn("token counts are estimates");
+                    self.failed.set(true);
+                    estimates
+                }
+            }
+        };
+        counts.into_iter().map(i64::from).collect()
+    }
 }
 
 fn block(memories: &[Memory]) -> Option<String> {
@@ -169,7 +216,7 @@ fn block(memories: &[Memory]) -> Option<String> {
     }
     let mut block = MEMORY_HEADING.to_owned();
     for memory in memories {
-        block.push_str(&format!("\n[{}] {}", memory.role, memory.content));
+        block.push_str(&line(memory));
     }
     Some(block)
 }

@@ -95,7 +95,18 @@ fn store(caller: &Caller, fact: &Fact, prepared: &ingest::Prepare) -> PgResult<U
         session_id: fact.session_id.as_deref(),
     };
     // Two callers that add the same fact at once must see each other.
-    facts::lock(&spi, &caller.user_id)?;
+    let session = fact.session_id.as_ref().map(|session_id| SessionKey {
+        user_id: caller.user_id.clone(),
+        agent_id: caller.agent().to_owned(),
+        session_id: session_id.clone(),
+    });
+    let open_episode = match &session {
+        Some(key) => sessions::lock(&spi, key, fact.created_at)?,
+        None => {
+            facts::lock_global(&spi, &scope)?;
+            None
+        }
+    };
     let hash = entries::content_hash(&fact.content);
     let holder = match &fact.key {
         Some(key) => facts::holder_of_key(&spi, &scope, key)?,
@@ -115,6 +126,10 @@ fn store(caller: &Caller, fact: &Fact, prepared: &ingest::Prepare) -> PgResult<U
         facts::supersede(&spi, &caller.user_id, holder.id, id, fact.created_at)?;
     }
     insert(&spi, caller, fact, prepared, id)?;
+    if let Some(key) = &session {
+        let growth = Growth { entries: 1, ..Growth::default() };
+        sessions::grow(&spi, key, &growth, None, open_episode)?;
+    }
     if let Some(holder) = &holder {
         history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref())?;
     }
@@ -182,16 +197,6 @@ fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &ingest::Prepare, i
             expires_at: fact.expires_at,
         },
     )?;
-    if let Some(session_id) = &fact.session_id {
-        let key = SessionKey {
-            user_id: caller.user_id.clone(),
-            agent_id: caller.agent().to_owned(),
-            session_id: session_id.clone(),
-        };
-        let open = sessions::lock(spi, &key, fact.created_at)?;
-        let growth = Growth { entries: 1, ..Growth::default() };
-        sessions::grow(spi, &key, &growth, fact.created_at, open)?;
-    }
     if prepared.needs_job() {
         jobs::enqueue(
             spi,

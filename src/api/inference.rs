@@ -99,7 +99,7 @@ fn memory_register_model(
     let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
     if description.kind.to_string() != kind.as_str() {
         return Err(Error::invalid(
-            format!("the model \"{name}\" is a {}, not a {}", description.kind, kind.as_str()),
+            format!("the kind of \"{name}\" is {}, not {}", description.kind, kind.as_str()),
             "Register it as what its config.json says.",
         )
         .into());
@@ -108,8 +108,19 @@ fn memory_register_model(
     let activate = activate.unwrap_or(false);
     identity::as_owner(|| {
         let spi = Spi::read_write()?;
-        if activate && kind == Kind::Embedder {
-            refuse_with_other_embeddings(&spi, &name)?;
+        let (known_kind, is_active) = model_store::known(&spi, &name)?.unwrap_or((kind, false));
+        if known_kind != kind {
+            return Err(Error::invalid(
+                format!("\"{name}\" is registered as another kind of model"),
+                "Register it under another name.",
+            )
+            .into());
+        }
+        if kind == Kind::Embedder {
+            refuse_other_dimension(&spi, &name, dimension)?;
+            if activate || is_active {
+                refuse_with_other_embeddings(&spi, &name)?;
+            }
         }
         model_store::register(&spi, &name, kind, dimension, location.as_deref(), activate)
     })?;
@@ -141,6 +152,19 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
         )
         .into()),
         None => Ok(()),
+    }
+}
+
+/// Rows that this model embedded must stay comparable with what it gives now.
+fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgResult<()> {
+    let vector = catalog::vector_type()?;
+    match crate::store::entries::embedding_dimension(spi, &vector, name)? {
+        Some(stored) if Some(stored) != dimension => Err(Error::invalid(
+            format!("rows of this database are embedded by \"{name}\" with {stored} dimensions"),
+            "Register the other model under another name.",
+        )
+        .into()),
+        _ => Ok(()),
     }
 }
 

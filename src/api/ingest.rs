@@ -24,8 +24,9 @@ use pgrx::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Most texts in one request to the model server.
+/// Most texts, and bytes of them, in one request to the model server.
 const TEXTS_PER_REQUEST: usize = 256;
+const BYTES_PER_REQUEST: usize = 8 * 1024 * 1024;
 
 /// One message as it was given.
 pub struct Turn {
@@ -278,16 +279,13 @@ pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Pr
     let mut embeddings = Vec::with_capacity(indexed_texts.len());
     let mut token_counts = Vec::with_capacity(contents.len());
     let mut failure = None;
-    let mut texts = indexed_texts.into_iter();
-    let mut contents = contents.into_iter();
-    loop {
-        let token_texts: Vec<String> = contents.by_ref().take(TEXTS_PER_REQUEST).collect();
-        if token_texts.is_empty() {
-            break;
-        }
-        let chunk: Vec<String> = texts.by_ref().take(TEXTS_PER_REQUEST).collect();
-        let chunk = if embed_now.is_some() { chunk } else { Vec::new() };
-        match models::current().prepare(embed_now, Purpose::Document, chunk, token_texts) {
+    let mut start = 0;
+    while start < contents.len() {
+        let end = end_of_request(&contents, start);
+        let token_texts = contents[start..end].to_vec();
+        let texts = if embed_now.is_some() { indexed_texts[start..end].to_vec() } else { Vec::new() };
+        start = end;
+        match models::current().prepare(embed_now, Purpose::Document, texts, token_texts) {
             Ok(Prepared { embeddings: some, token_counts: counts }) => {
                 embeddings.extend(some);
                 token_counts.extend(counts);
@@ -310,6 +308,20 @@ pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Pr
         wants_embedding: model.is_some(),
         model,
     })
+}
+
+/// Where the request that begins at `start` ends: at least one text, within the limits.
+fn end_of_request(contents: &[String], start: usize) -> usize {
+    let mut bytes = 0;
+    let fitting = contents[start..]
+        .iter()
+        .take(TEXTS_PER_REQUEST)
+        .take_while(|content| {
+            bytes += content.len();
+            bytes <= BYTES_PER_REQUEST
+        })
+        .count();
+    start + fitting.max(1)
 }
 
 impl Prepare {
@@ -430,7 +442,7 @@ impl<'a> SessionWriter<'a> {
             episodes::save(self.spi, &self.key.user_id, episode, None)?;
         }
         let open = self.episode.as_ref().map(|episode| episode.id);
-        let active_entries = sessions::grow(self.spi, self.key, &growth, last_turn_at, open)?;
+        let active_entries = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
         self.queue_jobs(active_entries)
     }
 

@@ -33,6 +33,8 @@ use std::time::Instant;
 const LEAST_CANDIDATES: usize = 30;
 /// Longest query, in bytes.
 const MAX_QUERY_BYTES: usize = 1_048_576;
+/// Most rows of one recall.
+const MAX_TOP_K: i32 = 1000;
 /// Most rewrites of a query.
 const MAX_REWRITES: usize = 4;
 
@@ -235,6 +237,13 @@ impl Arguments {
             }
             budget => budget.map(|budget| budget as u32),
         };
+        if self.top_k.is_some_and(|top_k| top_k > MAX_TOP_K) {
+            return Err(Error::invalid(
+                format!("top_k must be at most {MAX_TOP_K}"),
+                "Read memory_entries to see everything.",
+            )
+            .into());
+        }
         // With a budget and no top_k, the budget alone cuts the ranked candidates.
         let top_k = match (self.top_k, token_budget) {
             (Some(top_k), _) => Some(top_k),
@@ -301,8 +310,22 @@ fn parse_filter(filter: Option<JsonbText>) -> PgResult<(Filter, Option<JsonbText
         Error::invalid(format!("filter cannot be read: {error}"), "Use numbers in the range of a double.")
     })?;
     let parsed = Filter::parse(&value).map_err(Error::from)?;
-    let metadata = parsed.metadata.as_ref().map(|metadata| JsonbText(metadata.to_string()));
+    // The object as it was written: a double would drop digits that jsonb keeps.
+    let metadata = match &parsed.metadata {
+        Some(_) => serde_json::from_str::<RawFilter<'_>>(&filter.0)
+            .ok()
+            .and_then(|raw| raw.metadata)
+            .map(|metadata| JsonbText(metadata.get().to_owned())),
+        None => None,
+    };
     Ok((parsed, metadata))
+}
+
+/// The part of a filter that PostgreSQL compares itself.
+#[derive(serde::Deserialize)]
+struct RawFilter<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a serde_json::value::RawValue>,
 }
 
 /// Steps 1 to 5. `None` when no rows are wanted.
@@ -459,7 +482,7 @@ fn is_included(included: &[Uuid], row: &FoundRow) -> bool {
 }
 
 fn union_of_best(found: &Found, per_arm: usize, included: &[Uuid]) -> Vec<FoundRow> {
-    let mut chosen = Vec::with_capacity(2 * per_arm);
+    let mut chosen = Vec::with_capacity((2 * per_arm).min(found.rows.len()));
     if !included.is_empty() {
         chosen.extend((0..found.rows.len()).filter(|&at| is_included(included, &found.rows[at])));
     }

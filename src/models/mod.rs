@@ -12,7 +12,7 @@ pub mod socket;
 pub mod supervisor;
 pub mod supervisor_state;
 
-use crate::error::{Error, PgResult};
+use crate::error::Error;
 use crate::guc::{self, Inference};
 use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -110,17 +110,6 @@ pub fn model_ref(name: &str, location: Option<&str>) -> ModelRef {
         None => paths::model_directory().join(name).to_string_lossy().into_owned(),
     };
     ModelRef { name: name.to_owned(), directory }
-}
-
-/// Counts the tokens of one text; an estimate, marked as such, when no tokeniser is to be had.
-pub fn count_tokens(text: &str) -> PgResult<(u32, bool)> {
-    match current().prepare(None, Purpose::Document, Vec::new(), vec![text.to_owned()]) {
-        Ok(prepared) => Ok((prepared.token_counts.first().copied().unwrap_or(0), true)),
-        Err(failure) => {
-            failure.warn("token count is an estimate");
-            Ok((memory_agent_core::tokens::estimate_tokens(text), false))
-        }
-    }
 }
 
 /// Cosine similarities that mean something for one embedding model, calibrated on labelled pairs

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// First and longest pause before a failing server is started again.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+/// Longest pause for a server that had come as far as listening, for so many failures in a row.
+const SHORT_BACK_OFF: Duration = Duration::from_millis(500);
+const PATIENT_FAILURES: u32 = 20;
 /// A server that ran for so long was healthy: the next failure is a first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// A server that does not listen after so long has failed.
@@ -49,9 +52,12 @@ pub fn ensure_started() -> Result<bool, Failure> {
         Some(State::Failing(reason)) => {
             Err(Failure::unavailable(format!("the model server does not start: {reason}")))
         }
-        None if is_preloaded() => Ok(true),
+        // The postmaster starts it by itself; it takes a moment after the server's start.
+        None if is_preloaded() => Ok(false),
         None => match builder().load_dynamic() {
             Ok(_) => Ok(true),
+            // Another backend was quicker and took the last slot for the same purpose.
+            Err(_) if supervisor_state::read().is_some() => Ok(true),
             Err(_) => Err(Failure {
                 message: "the model server cannot be started: no background worker slot is free".into(),
                 hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
@@ -72,12 +78,13 @@ pub extern "C-unwind" fn memory_agent_supervisor_main(_argument: pg_sys::Datum) 
     hear_of_stopped_children();
     // A SIGHUP that came before the handler was there is lost: read the files once more.
     reload_settings();
-    let Some(lock) = supervisor_state::Lock::take(Duration::from_secs(2)) else {
+    match supervisor_state::Lock::take() {
+        Ok(Some(lock)) => Supervisor::new(lock).run(),
         // Another supervisor is at work; this one is not needed.
         // SAFETY: the regular way out of a background worker; 0 means: do not start it again.
-        unsafe { pg_sys::proc_exit(0) };
-    };
-    Supervisor::new(lock).run();
+        Ok(None) => unsafe { pg_sys::proc_exit(0) },
+        Err(error) => log!("memory_agent: the model supervisor cannot lock its state: {error}"),
+    }
     // SAFETY: as above; 1 means: start it again, unless the server is shutting down.
     unsafe { pg_sys::proc_exit(1) };
 }
@@ -110,6 +117,8 @@ fn command_line() -> Vec<String> {
         paths::onnxruntime().to_string_lossy().into_owned(),
         "--threads".into(),
         threads().to_string(),
+        "--parent".into(),
+        std::process::id().to_string(),
     ];
     for name in [guc::embedding_model(), guc::rerank_model()] {
         if !name.is_empty() {
@@ -141,6 +150,8 @@ struct Supervisor {
     start_at: Instant,
     last_message: String,
     last_check: Option<Instant>,
+    /// Failures in a row.
+    failures: u32,
 }
 
 impl Supervisor {
@@ -153,6 +164,7 @@ impl Supervisor {
             start_at: Instant::now(),
             last_message: String::new(),
             last_check: None,
+            failures: 0,
         }
     }
 
@@ -224,14 +236,19 @@ impl Supervisor {
                 }
             }
             ChildEvent::Ended(how) => {
-                let healthy = child.age() >= HEALTHY_AFTER || child.is_listening(listens);
+                let healthy = child.age() >= HEALTHY_AFTER;
+                let listened = child.is_listening(|| false);
                 for line in child.read_log() {
                     log!("memory_agent: model server: {line}");
                     self.last_message = line;
                 }
                 self.child = None;
+                self.failures = if healthy { 0 } else { self.failures + 1 };
                 if healthy {
                     self.back_off = FIRST_BACK_OFF;
+                } else if listened && self.failures <= PATIENT_FAILURES {
+                    // It worked and was ended, by the kernel or by hand: be back soon.
+                    self.back_off = self.back_off.min(SHORT_BACK_OFF);
                 }
                 let reason = if self.last_message.is_empty() {
                     how

@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Relative to the data directory, the working directory of every process of the cluster.
 const PATH: &str = "pg_stat_tmp/memory_agent.supervisor";
@@ -42,8 +41,8 @@ impl State {
 /// The state, or `None` when no supervisor is alive.
 pub fn read() -> Option<State> {
     let mut file = File::open(Path::new(PATH)).ok()?;
-    if try_lock(&file, libc::LOCK_SH) {
-        return None; // closing the file gives the lock back
+    if !is_locked(&file) {
+        return None;
     }
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
@@ -68,19 +67,15 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock; a reader may hold it for a moment, so this tries for a while.
-    pub fn take(patience: Duration) -> Option<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(PATH).ok()?;
-        let deadline = Instant::now() + patience;
-        while !try_lock(&file, libc::LOCK_EX) {
-            if Instant::now() >= deadline {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(20));
+    /// Takes the lock; `None` when another supervisor has it.
+    pub fn take() -> std::io::Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(PATH)?;
+        if !try_lock(&file) {
+            return Ok(None);
         }
         let mut lock = Self { file, last: None };
         lock.write(&State::Starting);
-        Some(lock)
+        Ok(Some(lock))
     }
 
     /// Publishes a state. A full disk only costs the message.
@@ -100,8 +95,28 @@ impl Lock {
     }
 }
 
+/// A lock on the whole file that belongs to the open file description (fcntl(2), F_OFD_SETLK): it
+/// can be looked at without being taken.
+fn whole_file() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
 #[allow(unsafe_code)]
-fn try_lock(file: &File, mode: i32) -> bool {
-    // SAFETY: the descriptor is open.
-    unsafe { libc::flock(file.as_raw_fd(), mode | libc::LOCK_NB) == 0 }
+fn try_lock(file: &File) -> bool {
+    // SAFETY: the descriptor is open, the structure is complete.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole_file()) == 0 }
+}
+
+#[allow(unsafe_code)]
+fn is_locked(file: &File) -> bool {
+    let mut lock = whole_file();
+    // SAFETY: as above; the call fills the structure in.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) == 0 };
+    asked && i32::from(lock.l_type) != libc::F_UNLCK
 }

@@ -112,14 +112,18 @@ pub struct WindowTurn {
     pub role: String,
     pub content: String,
     pub token_count: i32,
+    /// Whether it is the message that is being answered: the newest, of the user, with its text.
+    pub is_current: bool,
 }
 
-/// The newest turns of a session's window, newest first; stops once `tokens` are reached.
+/// The newest turns of a session's window, newest first; stops once `tokens` are reached, to which
+/// the current message does not count.
 pub fn newest_turns(
     spi: &Spi,
     user_id: &str,
     agent_id: &str,
     session_id: &str,
+    current: &str,
     tokens: i64,
 ) -> PgResult<Vec<WindowTurn>> {
     let mut found = Vec::new();
@@ -135,13 +139,15 @@ pub fn newest_turns(
             .with(agent_id.to_owned()),
         50,
         |row| {
+            let (role, content): (String, String) = (row.required(2)?, row.required(3)?);
             let turn = WindowTurn {
                 id: row.required(1)?,
-                role: row.required(2)?,
-                content: row.required(3)?,
+                is_current: found.is_empty() && role == "user" && content == current,
+                role,
+                content,
                 token_count: row.required(4)?,
             };
-            sum += i64::from(turn.token_count);
+            sum += if turn.is_current { 0 } else { i64::from(turn.token_count) };
             found.push(turn);
             Ok(if sum >= tokens {
                 std::ops::ControlFlow::Break(())

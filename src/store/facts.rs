@@ -33,11 +33,12 @@ pub struct KeyHolder {
     pub content_hash: Option<Vec<u8>>,
 }
 
-/// Serialises fact writers of one user until the end of the transaction.
-pub fn lock(spi: &Spi, user_id: &str) -> PgResult<()> {
+/// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
+/// of a session are serialised by the lock on the session's row.
+pub fn lock_global(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
     spi.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended('memory_agent.facts:' || $1, 0))",
-        &mut Params::new().with(user_id.to_owned()),
+        "SELECT pg_advisory_xact_lock(hashtextextended('memory_agent.facts:' || $1, hashtextextended($2, 0)))",
+        &mut Params::new().with(scope.user_id.to_owned()).with(scope.agent_id.to_owned()),
     )?;
     Ok(())
 }

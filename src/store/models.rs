@@ -48,6 +48,16 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
     Ok((!name.is_empty()).then(|| model_ref(&name, None)))
 }
 
+/// The kind of a registered model, and whether it is active.
+pub fn known(spi: &Spi, name: &str) -> PgResult<Option<(Kind, bool)>> {
+    let found = spi.first(
+        "SELECT m.kind, m.active FROM memory_agent.models m WHERE m.name = $1",
+        &mut Params::new().with(name.to_owned()),
+        |row| Ok((Kind::parse(&row.required::<String>(1)?), row.required(2)?)),
+    )?;
+    Ok(found.and_then(|(kind, active)| kind.map(|kind| (kind, active))))
+}
+
 /// Adds a model, or changes its location; with `activate` it becomes the active one of its kind.
 pub fn register(
     spi: &Spi,

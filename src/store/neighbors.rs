@@ -28,12 +28,20 @@ pub fn blend(
     if share <= 0.0 || rows.is_empty() {
         return Ok(());
     }
+    // The filter's own conditions are left out: a neighbour is context, not an answer.
+    let visible = match scope.as_of {
+        None => "n.state <> 'inactive' AND (n.expires_at IS NULL OR n.expires_at > coalesce($5, now()))",
+        Some(_) => {
+            "n.created_at <= $5 AND (n.valid_to IS NULL OR n.valid_to > $5) \
+             AND (n.expires_at IS NULL OR n.expires_at > $5)"
+        }
+    };
     let neighbor = |comparison: &str, direction: &str| {
         format!(
             "(SELECT n.embedding {} $4 FROM memory_agent.entries n \
                WHERE n.user_id = e.user_id AND n.session_id = e.session_id AND n.agent_id = e.agent_id \
-                 AND (n.created_at, n.id) {comparison} (e.created_at, e.id) AND n.state <> 'inactive' \
-                 AND n.embedding_model = $3 \
+                 AND (n.created_at, n.id) {comparison} (e.created_at, e.id) AND n.embedding_model = $3 \
+                 AND {visible} \
                ORDER BY n.created_at {direction}, n.id {direction} LIMIT 1)",
             vector.cosine_distance()
         )
@@ -49,7 +57,8 @@ pub fn blend(
         .with(scope.caller.visible())
         .with(ids)
         .with(model.to_owned())
-        .raw(vector.oid, Some(embedding.to_datum()));
+        .raw(vector.oid, Some(embedding.to_datum()))
+        .with(scope.as_of);
     let mut means = HashMap::new();
     spi.for_each(&statement, &mut params, |row| {
         let found: Vec<f64> =

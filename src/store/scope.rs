@@ -132,22 +132,27 @@ impl Scope {
 }
 
 impl ScopeSql {
-    /// `SELECT columns` over all parts, with an optional further condition.
+    /// `SELECT columns` over all parts, with an optional further condition. `{part}` in the columns
+    /// stands for the number of the part.
     pub fn select(&self, columns: &str, condition: &str) -> String {
         self.parts
             .iter()
-            .map(|part| format!("SELECT {columns} {part}{condition}"))
+            .enumerate()
+            .map(|(number, part)| {
+                format!("SELECT {} {part}{condition}", columns.replace("{part}", &number.to_string()))
+            })
             .collect::<Vec<_>>()
             .join(" UNION ALL ")
     }
 
-    /// Each part ordered and limited by itself.
-    pub fn select_best(&self, columns: &str, condition: &str, order: &str, limit: usize) -> String {
-        self.parts
-            .iter()
-            .map(|part| format!("(SELECT {columns} {part}{condition} ORDER BY {order} LIMIT {limit})"))
-            .collect::<Vec<_>>()
-            .join(" UNION ALL ")
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The best rows of one part.
+    pub fn select_best(&self, part: usize, columns: &str, condition: &str, order: &str, limit: &str) -> String {
+        format!("SELECT {columns} {}{condition} ORDER BY {order} LIMIT {limit}", self.parts[part])
     }
 }
 

@@ -6,7 +6,7 @@ use crate::guc;
 use crate::sql_types::Vector;
 use crate::store::catalog::{self, VectorType};
 use crate::store::lexemes::{self, Lexemes};
-use crate::store::scope::{Scope, ScopeSql};
+use crate::store::scope::{Scope, ScopeSql, bind};
 use crate::store::spi::{Params, Session as Spi};
 use crate::store::{neighbors, vector_index, windows};
 use memory_agent_core::bm25::{Bm25, LexicalMatch, score_matches};
@@ -122,10 +122,10 @@ fn estimated_entries(spi: &Spi) -> PgResult<f64> {
 
 fn scope_is_within(spi: &Spi, scope: &Scope, limit: usize) -> PgResult<bool> {
     let mut sql = scope.to_sql()?;
+    let most = bind(&mut sql.params, limit as i64 + 1);
     let statement = format!(
-        "SELECT count(*) FROM (SELECT FROM ({}) all_parts LIMIT {}) limited",
-        sql.select("1", ""),
-        limit + 1
+        "SELECT count(*) FROM (SELECT FROM ({}) all_parts LIMIT {most}) limited",
+        sql.select("1", "")
     );
     let counted = spi.first(&statement, &mut sql.params, |row| row.required::<i64>(1))?;
     Ok(counted.unwrap_or(0) <= limit as i64)
@@ -142,7 +142,7 @@ impl Dense {
         let (Some(model), false) = (query.embedding_model, query.embeddings.is_empty()) else {
             return Self { distance: "NULL::float8".into() };
         };
-        let model = crate::store::scope::bind(&mut sql.params, model.to_owned());
+        let model = bind(&mut sql.params, model.to_owned());
         let operator = vector.cosine_distance();
         let distances: Vec<String> = query
             .embeddings
@@ -252,8 +252,10 @@ fn through_indexes(
     terms: &[String],
     vector: &VectorType,
 ) -> PgResult<Found> {
-    let (documents, total_length) = totals(spi, scope)?;
-    let (mut rows, mode) = nearest(spi, scope, query, vector, documents)?;
+    let totals = totals(spi, scope)?;
+    let documents = totals.iter().map(|part| part.documents).sum();
+    let total_length = totals.iter().map(|part| part.length).sum();
+    let (mut rows, mode) = nearest(spi, scope, query, vector, &totals)?;
     let mut known: HashMap<[u8; 16], usize> =
         rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
 
@@ -312,7 +314,7 @@ fn add_included(
         return Ok(());
     }
     let mut sql = scope.to_sql()?;
-    let ids = crate::store::scope::bind(&mut sql.params, missing);
+    let ids = bind(&mut sql.params, missing);
     let statement = sql.select("e.id", &format!(" AND e.id = ANY ({ids})"));
     spi.for_each(&statement, &mut sql.params, |row| {
         let id = *row.required::<Uuid>(1)?.as_bytes();
@@ -322,26 +324,39 @@ fn add_included(
     Ok(())
 }
 
-fn totals(spi: &Spi, scope: &Scope) -> PgResult<(u64, u64)> {
-    let mut sql = scope.to_sql()?;
-    let statement = format!(
-        "SELECT count(*), coalesce(sum(all_parts.doc_len), 0)::int8 FROM ({}) all_parts",
-        sql.select("e.doc_len", "")
-    );
-    Ok(spi
-        .first(&statement, &mut sql.params, |row| {
-            Ok((row.required::<i64>(1)?.max(0) as u64, row.required::<i64>(2)?.max(0) as u64))
-        })?
-        .unwrap_or((0, 0)))
+/// Size of one part of a scope.
+struct PartTotals {
+    documents: u64,
+    length: u64,
+    embedded: u64,
 }
 
-/// The nearest rows: through the vector index if there is one, exactly if it gives too few.
+fn totals(spi: &Spi, scope: &Scope) -> PgResult<Vec<PartTotals>> {
+    let mut sql = scope.to_sql()?;
+    let statement = format!(
+        "SELECT numbers.part, count(p.part), coalesce(sum(p.doc_len), 0)::int8, count(p.embedding_model) \
+           FROM generate_series(0, {}) numbers(part) LEFT JOIN ({}) p ON p.part = numbers.part \
+          GROUP BY numbers.part ORDER BY numbers.part",
+        sql.parts() - 1,
+        sql.select("{part} AS part, e.doc_len, e.embedding_model", "")
+    );
+    spi.all(&statement, &mut sql.params, |row| {
+        Ok(PartTotals {
+            documents: row.required::<i64>(2)?.max(0) as u64,
+            length: row.required::<i64>(3)?.max(0) as u64,
+            embedded: row.required::<i64>(4)?.max(0) as u64,
+        })
+    })
+}
+
+/// The nearest rows of each part: through the vector index if there is one, exactly where it gives
+/// too few.
 fn nearest(
     spi: &Spi,
     scope: &Scope,
     query: &Query<'_>,
     vector: &VectorType,
-    documents: u64,
+    totals: &[PartTotals],
 ) -> PgResult<(Vec<FoundRow>, Mode)> {
     let Some(model) = query.embedding_model.filter(|_| !query.embeddings.is_empty()) else {
         return Ok((Vec::new(), Mode::Index));
@@ -350,20 +365,23 @@ fn nearest(
     let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
     let mut mode = Mode::Index;
     for embedding in &query.embeddings {
-        let mut found = match &index {
-            Some(index) => {
-                let _settings = vector_index::ScanSettings::set(query.limit);
-                nearest_by(spi, scope, query, vector, embedding, &index.expression(vector), model, false)?
+        let search = NearestSearch { spi, scope, query, vector, embedding, model };
+        for (part, size) in totals.iter().enumerate() {
+            let mut found = match &index {
+                Some(index) => {
+                    let _settings = vector_index::ScanSettings::set(query.limit);
+                    search.run(part, &index.expression(vector), false)?
+                }
+                None => Vec::new(),
+            };
+            if (found.len() as u64) < (query.limit as u64).min(size.embedded) {
+                mode = Mode::IndexThenExact;
+                found = search.run(part, "e.embedding", true)?;
             }
-            None => Vec::new(),
-        };
-        if (found.len() as u64) < (query.limit as u64).min(documents) {
-            mode = if index.is_some() { Mode::IndexThenExact } else { Mode::Exact };
-            found = nearest_by(spi, scope, query, vector, embedding, "e.embedding", model, true)?;
-        }
-        for row in found {
-            let best = rows.entry(row.id).or_insert(row);
-            best.similarity = larger(best.similarity, row.similarity);
+            for row in found {
+                let best = rows.entry(row.id).or_insert(row);
+                best.similarity = larger(best.similarity, row.similarity);
+            }
         }
     }
     let mut rows: Vec<FoundRow> = rows.into_values().collect();
@@ -374,35 +392,41 @@ fn nearest(
     Ok((rows, mode))
 }
 
-#[allow(clippy::too_many_arguments)]
-fn nearest_by(
-    spi: &Spi,
-    scope: &Scope,
-    query: &Query<'_>,
-    vector: &VectorType,
-    embedding: &Vector,
-    expression: &str,
-    model: &str,
-    exact: bool,
-) -> PgResult<Vec<FoundRow>> {
-    let mut sql = scope.to_sql()?;
-    let params = std::mem::take(&mut sql.params);
-    sql.params = params.raw(vector.oid, Some(embedding.to_datum()));
-    let distance = format!("{expression} {} ${}", vector.cosine_distance(), sql.params.len());
-    // The model is a literal here: a partial index is only used when its condition is implied.
-    let condition = format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(model));
-    // Adding zero hides the ordering from the index: every row of the scope is compared.
-    let order = if exact { format!("({distance}) + 0") } else { distance.clone() };
-    let statement =
-        sql.select_best(&format!("e.id, {distance} AS distance"), &condition, &order, query.limit);
-    spi.all(&statement, &mut sql.params, |row| {
-        Ok(FoundRow {
-            id: *row.required::<Uuid>(1)?.as_bytes(),
-            similarity: row.optional::<f64>(2).map(similarity),
-            dense: None,
-            lexical: None,
+/// One search for the rows nearest to an embedding.
+struct NearestSearch<'a> {
+    spi: &'a Spi,
+    scope: &'a Scope,
+    query: &'a Query<'a>,
+    vector: &'a VectorType,
+    embedding: &'a Vector,
+    model: &'a str,
+}
+
+impl NearestSearch<'_> {
+    /// Searches one part of the scope; `expression` is what is compared with the query.
+    fn run(&self, part: usize, expression: &str, exact: bool) -> PgResult<Vec<FoundRow>> {
+        let mut sql = self.scope.to_sql()?;
+        let params = std::mem::take(&mut sql.params);
+        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
+        let distance =
+            format!("{expression} {} ${}", self.vector.cosine_distance(), sql.params.len());
+        // The model is a literal here: a partial index is only used when its condition is implied.
+        let condition =
+            format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(self.model));
+        // Adding zero hides the ordering from the index: every row of the part is compared.
+        let order = if exact { format!("({distance}) + 0") } else { distance.clone() };
+        let columns = format!("e.id, {distance} AS distance");
+        let limit = bind(&mut sql.params, self.query.limit as i64);
+        let statement = sql.select_best(part, &columns, &condition, &order, &limit);
+        self.spi.all(&statement, &mut sql.params, |row| {
+            Ok(FoundRow {
+                id: *row.required::<Uuid>(1)?.as_bytes(),
+                similarity: row.optional::<f64>(2).map(similarity),
+                dense: None,
+                lexical: None,
+            })
         })
-    })
+    }
 }
 
 /// Computes the similarity of rows that were found by their words only.
@@ -423,7 +447,7 @@ fn fill_similarities(
     }
     let mut sql = scope.to_sql()?;
     let dense = Dense::bind(&mut sql, query, vector);
-    let ids = crate::store::scope::bind(&mut sql.params, missing);
+    let ids = bind(&mut sql.params, missing);
     let statement =
         sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));
     let mut filled = HashMap::new();
@@ -439,7 +463,8 @@ fn fill_similarities(
     Ok(())
 }
 
-/// A long entry counts with its best window.
+/// A long entry counts with its best window. Only entries that were found are raised: where the
+/// scope is too large to be read, one whose first window is far from the query may be missed.
 fn raise_by_windows(
     spi: &Spi,
     scope: &Scope,
@@ -448,15 +473,17 @@ fn raise_by_windows(
     found: &mut Found,
 ) -> PgResult<()> {
     let Some(model) = query.embedding_model else { return Ok(()) };
+    let users = scope.caller.visible();
+    if query.embeddings.is_empty() || !windows::any(spi, &users)? {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = found.rows.iter().map(|row| Uuid::from_bytes(row.id)).collect();
     let mut nearest: HashMap<[u8; 16], f64> = HashMap::new();
     for embedding in &query.embeddings {
-        for (id, distance) in windows::nearest(spi, vector, &scope.caller.visible(), model, embedding)? {
+        for (id, distance) in windows::nearest(spi, vector, &users, &ids, model, embedding)? {
             let best = nearest.entry(id).or_insert(distance);
             *best = best.min(distance);
         }
-    }
-    if nearest.is_empty() {
-        return Ok(());
     }
     for row in &mut found.rows {
         if let Some(&distance) = nearest.get(&row.id) {

@@ -31,14 +31,13 @@ pub struct Growth {
 }
 
 /// Creates the session if it is new, locks its row until the end of the transaction, and returns
-/// the open episode.
+/// the open episode. `at` is the event time of what is about to be added.
 pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<Option<Uuid>> {
     spi.first(
         "INSERT INTO memory_agent.sessions AS s (user_id, agent_id, session_id, created_at, last_turn_at) \
          VALUES ($1, $2, $3, $4, $4) \
          ON CONFLICT (user_id, agent_id, session_id) DO UPDATE \
-            SET last_turn_at = greatest(s.last_turn_at, excluded.last_turn_at), \
-                created_at = least(s.created_at, excluded.created_at) \
+            SET created_at = least(s.created_at, excluded.created_at) \
          RETURNING s.open_episode_id",
         &mut key.params().with(at),
         |row| Ok(row.optional(1)),
@@ -56,12 +55,13 @@ pub fn lock_existing(spi: &Spi, key: &SessionKey) -> PgResult<Option<Option<Uuid
     )
 }
 
-/// Stores what changed and returns how many entries are now in the window.
+/// Stores what changed and returns how many entries are now in the window. `last_turn_at` is the
+/// event time of the newest turn added, if any.
 pub fn grow(
     spi: &Spi,
     key: &SessionKey,
     growth: &Growth,
-    last_turn_at: TimestampWithTimeZone,
+    last_turn_at: Option<TimestampWithTimeZone>,
     open_episode: Option<Uuid>,
 ) -> PgResult<i64> {
     spi.first(

@@ -9,7 +9,7 @@
 use crate::error::{Error, PgResult};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_long};
 use std::ops::ControlFlow;
@@ -19,8 +19,15 @@ const PLANS_KEPT: usize = 96;
 
 type PlanKey = (String, Vec<pg_sys::Oid>);
 
+/// A kept plan and when it was last used, in statements.
+struct Kept {
+    plan: pg_sys::SPIPlanPtr,
+    used: u64,
+}
+
 thread_local! {
-    static PLANS: RefCell<HashMap<PlanKey, pg_sys::SPIPlanPtr>> = RefCell::new(HashMap::new());
+    static PLANS: RefCell<HashMap<PlanKey, Kept>> = RefCell::new(HashMap::new());
+    static STATEMENTS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Parameters `$1, $2, ..` of a statement.
@@ -129,13 +136,15 @@ impl Session {
         let plan = plan(sql, params)?;
         // SAFETY: the plan was made for these parameter types and is kept; arrays have its arity.
         unsafe {
-            let code = pg_sys::SPI_execute_plan(
-                plan,
-                params.values.as_mut_ptr(),
-                params.nulls.as_ptr(),
-                self.read_only,
-                0,
-            );
+            let code = in_callers_context(|| {
+                pg_sys::SPI_execute_plan(
+                    plan,
+                    params.values.as_mut_ptr(),
+                    params.nulls.as_ptr(),
+                    self.read_only,
+                    0,
+                )
+            });
             if code < 0 {
                 return Err(Error::internal(format!("a statement failed with SPI code {code}")).into());
             }
@@ -203,16 +212,18 @@ impl Session {
         let plan = plan(sql, params)?;
         // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
         unsafe {
-            let portal = pg_sys::SPI_cursor_open(
-                std::ptr::null(),
-                plan,
-                params.values.as_mut_ptr(),
-                params.nulls.as_ptr(),
-                self.read_only,
-            );
+            let portal = in_callers_context(|| {
+                pg_sys::SPI_cursor_open(
+                    std::ptr::null(),
+                    plan,
+                    params.values.as_mut_ptr(),
+                    params.nulls.as_ptr(),
+                    self.read_only,
+                )
+            });
             let mut outcome = Ok(ControlFlow::Continue(()));
             while matches!(outcome, Ok(ControlFlow::Continue(()))) {
-                pg_sys::SPI_cursor_fetch(portal, true, batch as c_long);
+                in_callers_context(|| pg_sys::SPI_cursor_fetch(portal, true, batch as c_long));
                 let fetched = pg_sys::SPI_processed as usize;
                 let table = pg_sys::SPI_tuptable;
                 if fetched > 0 {
@@ -224,7 +235,7 @@ impl Session {
                 }
                 pgrx::check_for_interrupts!();
             }
-            pg_sys::SPI_cursor_close(portal);
+            in_callers_context(|| pg_sys::SPI_cursor_close(portal));
             outcome.map(|_| ())
         }
     }
@@ -237,6 +248,18 @@ impl Drop for Session {
             // SAFETY: matches the SPI_connect of this session.
             unsafe { pg_sys::SPI_finish() };
         }
+    }
+}
+
+/// Runs one SPI call and returns to the memory context it was called in: SPI leaves its own current,
+/// and what callers allocate there stays until SPI_finish.
+fn in_callers_context<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: the context that is current now outlives the call; an ERROR resets it itself.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        let result = call();
+        pg_sys::MemoryContextSwitchTo(context);
+        result
     }
 }
 
@@ -284,24 +307,43 @@ unsafe fn rows(
 /// The kept plan of a statement, prepared on first use.
 fn plan(sql: &str, params: &mut Params) -> PgResult<pg_sys::SPIPlanPtr> {
     let key = (sql.to_owned(), params.types.clone());
-    if let Some(plan) = PLANS.with_borrow(|plans| plans.get(&key).copied()) {
+    let now = STATEMENTS.get() + 1;
+    STATEMENTS.set(now);
+    let known = PLANS.with_borrow_mut(|plans| {
+        plans.get_mut(&key).map(|kept| {
+            kept.used = now;
+            kept.plan
+        })
+    });
+    if let Some(plan) = known {
         return Ok(plan);
     }
     let text = CString::new(sql).map_err(|_| Error::internal("a statement contains NUL"))?;
     // SAFETY: SPI is connected; the types array has as many elements as it says.
-    let plan = unsafe {
+    let plan = in_callers_context(|| unsafe {
         pg_sys::SPI_prepare(text.as_ptr(), params.len() as c_int, params.types.as_mut_ptr())
-    };
+    });
     if plan.is_null() {
         return Err(Error::internal("a statement could not be prepared").into());
     }
-    PLANS.with_borrow_mut(|plans| {
-        // A full cache keeps what it has: the plan is then freed by SPI_finish. Nothing is evicted,
-        // since an outer statement may be running the plan that would go.
-        // SAFETY: keepplan moves the plan to memory that lives as long as the backend.
-        if plans.len() < PLANS_KEPT && unsafe { pg_sys::SPI_keepplan(plan) } == 0 {
-            plans.insert(key, plan);
+    // SAFETY: keepplan moves the plan to memory that lives until it is freed. The one that is freed
+    // was used longest ago: statements nest one or two deep at most (a trigger on a table of ours),
+    // so the outer ones are among the most recent.
+    unsafe {
+        if pg_sys::SPI_keepplan(plan) == 0 {
+            let oldest = PLANS.with_borrow_mut(|plans| {
+                plans.insert(key, Kept { plan, used: now });
+                if plans.len() <= PLANS_KEPT {
+                    return None;
+                }
+                let oldest =
+                    plans.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| key.clone());
+                oldest.and_then(|key| plans.remove(&key))
+            });
+            if let Some(oldest) = oldest {
+                pg_sys::SPI_freeplan(oldest.plan);
+            }
         }
-    });
+    }
     Ok(plan)
 }

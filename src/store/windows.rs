@@ -30,16 +30,28 @@ pub fn insert(
     Ok(())
 }
 
-/// The smallest cosine distance of any further window of each entry of these users.
+/// Whether these users have any entry with more than one window.
+pub fn any(spi: &Spi, users: &[String]) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.entry_windows w WHERE w.user_id = ANY ($1) LIMIT 1",
+        &mut Params::new().with(users.to_vec()),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// The smallest cosine distance of any further window of each of these entries.
 pub fn nearest(
     spi: &Spi,
     vector: &VectorType,
     users: &[String],
+    entries: &[Uuid],
     model: &str,
     query: &Vector,
 ) -> PgResult<Vec<([u8; 16], f64)>> {
     let sql = format!(
         "SELECT w.entry_id, min(w.embedding {} $3) FROM memory_agent.entry_windows w \
+           JOIN unnest($4::uuid[]) found(id) ON found.id = w.entry_id \
           WHERE w.user_id = ANY ($1) AND w.embedding_model = $2 GROUP BY w.entry_id",
         vector.cosine_distance()
     );
@@ -48,7 +60,8 @@ pub fn nearest(
         &mut Params::new()
             .with(users.to_vec())
             .with(model.to_owned())
-            .raw(vector.oid, Some(query.to_datum())),
+            .raw(vector.oid, Some(query.to_datum()))
+            .with(entries.to_vec()),
         |row| Ok((*row.required::<Uuid>(1)?.as_bytes(), row.required(2)?)),
     )
 }

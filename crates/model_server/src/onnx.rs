@@ -42,6 +42,14 @@ impl Runtime {
         // Without this, ort looks for a relative path beside the executable.
         let absolute = std::path::absolute(path).map_err(|error| missing(error.to_string()))?;
         let _signals = SignalsBlocked::new().map_err(|error| missing(error.to_string()))?;
+        // The library queues events about the process, its title included, for its makers before
+        // it can be told not to; only this variable is read early enough.
+        // SAFETY: no other thread of ours reads the environment: the library is loaded once, before
+        // any model thread exists.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::env::set_var("ORT_DISABLE_TELEMETRY", "1");
+        }
         // ort panics when the library does not offer the API version it was built for.
         let environment = catch_unwind(AssertUnwindSafe(|| {
             let builder = ort::init_from(&absolute).map_err(|error| error.to_string())?;

@@ -50,11 +50,12 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// A program of PostgreSQL, to be run as the server's user, without the caller's PG* variables.
+/// A program of PostgreSQL, to be run as the server's user. The caller's PG* variables are for some
+/// other server, and with `RUST_BACKTRACE` errors would look other than they do to users.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(bindir().join(program));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("PG") {
+        if name.to_string_lossy().starts_with("PG") || name == "RUST_BACKTRACE" {
             command.env_remove(name);
         }
     }

@@ -12,6 +12,7 @@ mod cluster;
 mod database;
 mod expect;
 mod files;
+pub mod memory;
 pub mod processes;
 mod shared;
 mod spawner;
@@ -23,5 +24,7 @@ pub use expect::{expect_error, retry_until, sqlstate, wait_until};
 pub use shared::shared;
 
 // What suites need to talk to a database, so that they name one crate only.
+pub use chrono::{DateTime, Utc};
 pub use postgres::{Client, Error, Row, Transaction};
 pub use serde_json::{Value as Json, json};
+pub use uuid::Uuid;

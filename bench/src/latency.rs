@@ -1,0 +1,232 @@
+//! What a recall costs, in one run with what it cannot do without: the models alone, and a bare
+//! pgvector query. Everything is measured in turn, sample after sample, so that a busy moment of
+//! the machine falls on both sides of a ratio.
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::environment::{Environment, literal, vector_literal};
+use crate::raw_model::RawModels;
+use crate::report::{Bound, Report, Table, progress};
+use crate::samples::Samples;
+use crate::synthetic::{self, FreshQuestions};
+use memory_agent_e2e::{Client, Json, json};
+
+/// Rows of the user's memory: about a conversation of LoCoMo.
+const ROWS: usize = 600;
+/// Rows that the bare query fetches.
+const NEAREST: usize = 15;
+/// Samples before the first that counts.
+const WARM_UP: usize = 5;
+/// Of so many rounds one also asks for the times of the steps.
+const STAGES_EVERY: usize = 4;
+const DATABASE: &str = "latency";
+const STEPS: [&str; 4] = ["embed", "search", "rerank", "rank"];
+/// Set beside the defaults for "30 candidates".
+const FEWER_CANDIDATES: &str = "30";
+
+#[derive(Default)]
+struct Figures {
+    plain: Samples,
+    plain_to_raw: Samples,
+    reranked: Samples,
+    reranked_to_raw: Samples,
+    reranked_30: Samples,
+    reranked_30_to_raw: Samples,
+    first: Samples,
+    embedding: Samples,
+    nearest: Samples,
+    raw_rerank: Samples,
+    raw_rerank_30: Samples,
+    pool: Samples,
+    steps: [Samples; 4],
+}
+
+pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
+    let models = RawModels::load(environment)?;
+    let mut client = environment.database(DATABASE)?;
+    fill(&mut client)?;
+    let mut questions = FreshQuestions::default();
+    let mut figures = Figures::default();
+    progress(format_args!("latency: {} rounds", arguments.samples));
+    for round in 0..arguments.samples + WARM_UP {
+        if round == WARM_UP {
+            figures = Figures::default();
+        }
+        without_reranker(&mut client, &models, &mut questions, &mut figures)?;
+        with_reranker(&mut client, &models, &mut questions, &mut figures)?;
+        first_recall(environment, &mut questions, &mut figures)?;
+        if round % STAGES_EVERY == 0 {
+            steps(&mut client, &mut questions, &mut figures)?;
+        }
+    }
+    show(report, &figures);
+    Ok(())
+}
+
+fn fill(client: &mut Client) -> Result<()> {
+    let turns: Vec<Json> = (0..ROWS).map(synthetic::turn).collect();
+    client.execute(
+        "SELECT count(*) FROM memory_ingest_batch($1::text::jsonb)",
+        &[&Json::from(turns).to_string()],
+    )?;
+    client.batch_execute(
+        "CREATE TABLE bare AS SELECT id, embedding FROM memory_agent.entries; \
+         VACUUM ANALYZE bare; VACUUM ANALYZE memory_agent.entries",
+    )?;
+    Ok(())
+}
+
+fn recall(question: &str, rerank: bool) -> String {
+    format!("SELECT * FROM memory_recall({}, rerank => {rerank})", literal(question))
+}
+
+/// The query that an application without us would send.
+pub fn bare_query(table: &str, vector: &[f32]) -> String {
+    format!(
+        "SELECT id FROM {table} ORDER BY embedding <=> {} LIMIT {NEAREST}",
+        vector_literal(vector)
+    )
+}
+
+fn without_reranker(
+    client: &mut Client,
+    models: &RawModels,
+    questions: &mut FreshQuestions,
+    figures: &mut Figures,
+) -> Result<()> {
+    let question = questions.next();
+    figures.plain.time(|| client.simple_query(&recall(&question, false)))?;
+    let (vector, time) = models.embed_query(&question)?;
+    figures.embedding.add(time);
+    figures.nearest.time(|| client.simple_query(&bare_query("bare", &vector)))?;
+    let raw = figures.embedding.last() + figures.nearest.last();
+    figures.plain_to_raw.push(figures.plain.last() / raw);
+    Ok(())
+}
+
+fn with_reranker(
+    client: &mut Client,
+    models: &RawModels,
+    questions: &mut FreshQuestions,
+    figures: &mut Figures,
+) -> Result<()> {
+    let question = questions.next();
+    figures.reranked.time(|| client.simple_query(&recall(&question, true)))?;
+    let batch = reranked_texts(client, &question)?;
+    figures.pool.push(batch.len() as f64);
+    figures.raw_rerank.add(rerank_raw(models, &question, &batch)?);
+    figures.reranked_to_raw.push(figures.reranked.last() / figures.raw_rerank.last());
+
+    let question = questions.next();
+    client.batch_execute(&format!("SET memory_agent.max_candidates = {FEWER_CANDIDATES}"))?;
+    figures.reranked_30.time(|| client.simple_query(&recall(&question, true)))?;
+    let batch = reranked_texts(client, &question)?;
+    client.batch_execute("RESET memory_agent.max_candidates")?;
+    figures.raw_rerank_30.add(rerank_raw(models, &question, &batch)?);
+    figures.reranked_30_to_raw.push(figures.reranked_30.last() / figures.raw_rerank_30.last());
+    Ok(())
+}
+
+/// The texts that a recall of this question let the reranker score. Its scores are remembered by
+/// now, so that asking again costs the model server nothing.
+fn reranked_texts(client: &mut Client, question: &str) -> Result<Vec<String>> {
+    let rows = client.query(
+        "SELECT (e.metadata->>'name') || ': ' || e.content \
+           FROM jsonb_array_elements(memory_explain($1, rerank => true)->'candidates') AS candidate \
+           JOIN memory_agent.entries e ON e.id = (candidate->>'id')::uuid \
+          WHERE candidate->>'logit' IS NOT NULL",
+        &[&question],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn rerank_raw(models: &RawModels, question: &str, texts: &[String]) -> Result<std::time::Duration> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    models.rerank(question, &texts)
+}
+
+/// The first recall of a connection: everything a backend loads or looks up once. Connecting itself
+/// is PostgreSQL's and not counted.
+fn first_recall(
+    environment: &Environment,
+    questions: &mut FreshQuestions,
+    figures: &mut Figures,
+) -> Result<()> {
+    let mut client = environment.cluster.connect(DATABASE);
+    let question = questions.next();
+    figures.first.time(|| client.simple_query(&recall(&question, false)))?;
+    Ok(())
+}
+
+fn steps(client: &mut Client, questions: &mut FreshQuestions, figures: &mut Figures) -> Result<()> {
+    let row = client.query_one("SELECT memory_explain($1)::text", &[&questions.next()])?;
+    let explained: Json = serde_json::from_str(row.get(0))?;
+    for (samples, step) in figures.steps.iter_mut().zip(STEPS) {
+        let time = explained["milliseconds"][step].as_f64();
+        samples.push(time.ok_or("memory_explain does not tell the times of its steps")?);
+    }
+    Ok(())
+}
+
+fn show(report: &mut Report, figures: &Figures) {
+    let Figures { plain, reranked, reranked_30, first, .. } = figures;
+    report.section(&format!("Latency: one user, {ROWS} turns, {} samples, ms", plain.len()));
+    let mut table = Table::new(&["", "p50", "p95", "to raw, p50"]);
+    let mut row = |name: &str, samples: &Samples, ratio: Option<&Samples>| {
+        let ratio = ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median()));
+        let (p50, p95) = (samples.median(), samples.quantile(0.95));
+        table.row([name.to_owned(), format!("{p50:.2}"), format!("{p95:.2}"), ratio]);
+    };
+    row("recall without reranker", plain, Some(&figures.plain_to_raw));
+    row("  raw: embedding the question", &figures.embedding, None);
+    row("  raw: bare pgvector query", &figures.nearest, None);
+    row("recall, 30 candidates", reranked_30, Some(&figures.reranked_30_to_raw));
+    row("  raw: reranker on the same pairs", &figures.raw_rerank_30, None);
+    let pool = format!("recall, defaults ({} candidates)", figures.pool.median());
+    row(&pool, reranked, Some(&figures.reranked_to_raw));
+    row("  raw: reranker on the same pairs", &figures.raw_rerank, None);
+    row("first recall of a connection, no reranker", first, None);
+    for (step, samples) in STEPS.iter().zip(&figures.steps) {
+        row(&format!("step of a default recall: {step}"), samples, None);
+    }
+    print!("{table}");
+    report.target(
+        "recall without reranker to embedding + pgvector",
+        figures.plain_to_raw.median(),
+        Bound::AtMost(1.5),
+    );
+    report.target(
+        "recall, 30 candidates, to raw reranker",
+        figures.reranked_30_to_raw.median(),
+        Bound::AtMost(1.3),
+    );
+    report.target(
+        "first recall of a connection, ms more",
+        first.median() - plain.median(),
+        Bound::AtMost(20.0),
+    );
+    let steps: serde_json::Map<String, Json> = STEPS
+        .iter()
+        .zip(&figures.steps)
+        .map(|(step, all)| ((*step).to_owned(), all.summary()))
+        .collect();
+    report.add(
+        "latency",
+        json!({
+            "rows": ROWS,
+            "recall_without_reranker": plain.summary(),
+            "recall_without_reranker_to_raw": figures.plain_to_raw.summary(),
+            "recall_30_candidates": reranked_30.summary(),
+            "recall_30_candidates_to_raw": figures.reranked_30_to_raw.summary(),
+            "recall": reranked.summary(),
+            "recall_to_raw": figures.reranked_to_raw.summary(),
+            "recall_candidates": figures.pool.summary(),
+            "first_recall": first.summary(),
+            "raw_embedding": figures.embedding.summary(),
+            "raw_nearest": figures.nearest.summary(),
+            "raw_rerank_30": figures.raw_rerank_30.summary(),
+            "raw_rerank": figures.raw_rerank.summary(),
+            "steps": steps,
+        }),
+    );
+}

@@ -1,0 +1,119 @@
+//! Calls of the extension's functions, with their rows as Rust values.
+//!
+//! Arguments are SQL text, as a user would write them: `recall(&mut c, "'Where?', top_k => 3")`.
+
+use chrono::{DateTime, Utc};
+use postgres::types::{FromSqlOwned, ToSql};
+use postgres::{Client, Error};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// A row of `memory_recall`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recalled {
+    pub id: Uuid,
+    pub kind: String,
+    pub role: String,
+    pub content: String,
+    pub score: f32,
+    pub relevance: f32,
+    pub similarity: Option<f32>,
+    pub lexical: Option<f32>,
+    pub recency: f32,
+    pub markers: Vec<String>,
+    pub token_count: i32,
+    pub session_id: Option<String>,
+    pub episode_id: Option<Uuid>,
+    pub metadata: Value,
+    pub created_at: DateTime<Utc>,
+}
+
+/// The rows of `memory_recall(arguments)`, or why there are none.
+pub fn try_recall(client: &mut Client, arguments: &str) -> Result<Vec<Recalled>, Error> {
+    let rows = client.query(&format!("SELECT * FROM memory_recall({arguments})"), &[])?;
+    let row = |row: &postgres::Row| Recalled {
+        id: row.get("id"),
+        kind: row.get("kind"),
+        role: row.get("role"),
+        content: row.get("content"),
+        score: row.get("score"),
+        relevance: row.get("relevance"),
+        similarity: row.get("similarity"),
+        lexical: row.get("lexical"),
+        recency: row.get("recency"),
+        markers: row.get("markers"),
+        token_count: row.get("token_count"),
+        session_id: row.get("session_id"),
+        episode_id: row.get("episode_id"),
+        metadata: row.get("metadata"),
+        created_at: row.get("created_at"),
+    };
+    Ok(rows.iter().map(row).collect())
+}
+
+/// The rows of `memory_recall(arguments)`.
+#[track_caller]
+pub fn recall(client: &mut Client, arguments: &str) -> Vec<Recalled> {
+    match try_recall(client, arguments) {
+        Ok(rows) => rows,
+        Err(error) => panic!("memory_recall({arguments}): {error:?}"),
+    }
+}
+
+/// The contents that `memory_recall(arguments)` returns, in its order.
+#[track_caller]
+pub fn recalled_texts(client: &mut Client, arguments: &str) -> Vec<String> {
+    recall(client, arguments).into_iter().map(|row| row.content).collect()
+}
+
+/// The document of `memory_explain(arguments)`.
+#[track_caller]
+pub fn explain(client: &mut Client, arguments: &str) -> Value {
+    value(client, &format!("SELECT memory_explain({arguments})"), &[])
+}
+
+/// Stores one turn of role `user`.
+#[track_caller]
+pub fn ingest(client: &mut Client, session: &str, content: &str) -> Uuid {
+    value(client, "SELECT memory_ingest($1, 'user', $2)", &[&session, &content])
+}
+
+/// Stores turns of role `user` in one statement.
+#[track_caller]
+pub fn ingest_all(client: &mut Client, session: &str, contents: &[&str]) -> Vec<Uuid> {
+    let turns: Vec<Value> = contents
+        .iter()
+        .map(|content| serde_json::json!({"role": "user", "content": content}))
+        .collect();
+    values(client, "SELECT memory_ingest_batch($1, $2)", &[&Value::from(turns), &session])
+}
+
+/// The one value that a query returns.
+#[track_caller]
+pub fn value<T: FromSqlOwned>(client: &mut Client, sql: &str, params: &[&(dyn ToSql + Sync)]) -> T {
+    match client.query_one(sql, params) {
+        Ok(row) => row.get(0),
+        Err(error) => panic!("{sql}: {error:?}"),
+    }
+}
+
+/// The first column of all rows that a query returns.
+#[track_caller]
+pub fn values<T: FromSqlOwned>(
+    client: &mut Client,
+    sql: &str,
+    params: &[&(dyn ToSql + Sync)],
+) -> Vec<T> {
+    match client.query(sql, params) {
+        Ok(rows) => rows.iter().map(|row| row.get(0)).collect(),
+        Err(error) => panic!("{sql}: {error:?}"),
+    }
+}
+
+/// Runs statements that return nothing of interest.
+#[track_caller]
+pub fn run(client: &mut Client, sql: &str) {
+    if let Err(error) = client.batch_execute(sql) {
+        panic!("{sql}: {error:?}");
+    }
+}

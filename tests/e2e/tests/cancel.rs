@@ -1,0 +1,191 @@
+//! Interrupts: whoever stops a statement that waits for the models gets the connection back at once,
+//! the model server forgets what nobody waits for, and no answer reaches the wrong question.
+
+mod common;
+
+use common::random::Random;
+use common::slow::{self, Slow};
+use common::witness::Witness;
+use common::{MEMORIES, Session};
+use memory_agent_e2e::{Cluster, Error, shared, sqlstate, wait_until};
+use std::time::{Duration, Instant};
+
+/// What the project promises, in the default mode of inference.
+const AT_ONCE: Duration = Duration::from_millis(100);
+/// The promise is about an idle machine, so the best of some attempts counts.
+const ATTEMPTS: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who stops a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// A cancel request of the client: what Ctrl-C sends in psql.
+    CancelRequest,
+    PgCancelBackend,
+    StatementTimeout,
+    PgTerminateBackend,
+}
+
+#[test]
+fn every_interrupt_stops_every_call_at_once() {
+    let cluster = shared();
+    let mut observer = Session::with_memories(cluster, "interrupts");
+    slow::prepare_recall(&mut observer);
+    let mut witness = Witness::of(cluster, "interrupts");
+    for call in Slow::ALL {
+        for stop in
+            [Stop::CancelRequest, Stop::PgCancelBackend, Stop::StatementTimeout, Stop::PgTerminateBackend]
+        {
+            let mut times = Vec::new();
+            for _ in 0..ATTEMPTS {
+                times.push(time_to_stop(cluster, &mut observer, call, stop));
+                if times.last().is_some_and(|last| *last <= AT_ONCE / 2) {
+                    break;
+                }
+            }
+            println!("{call:?} stopped by {stop:?}: {times:?}");
+            assert!(times.iter().min().is_some_and(|best| *best <= AT_ONCE), "{call:?}, {stop:?}: {times:?}");
+        }
+    }
+    let kept: i64 = observer
+        .client
+        .query_one("SELECT count(*) FROM memory_agent.entries WHERE session_id = 'cancelled'", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(kept, 0, "a cancelled batch was stored in part");
+    witness.confirm_no_restart();
+}
+
+/// Starts a call in a session of its own, stops it, and returns how long the stop took.
+fn time_to_stop(cluster: &Cluster, observer: &mut Session, call: Slow, stop: Stop) -> Duration {
+    const TIMEOUT: Duration = Duration::from_millis(400);
+    let mut session = Session::open(cluster, "interrupts");
+    let (pid, token) = (session.pid, session.client.cancel_token());
+    if stop == Stop::StatementTimeout {
+        session.client.batch_execute(&format!("SET statement_timeout = {}", TIMEOUT.as_millis())).unwrap();
+    }
+    let statement = call.statement();
+    let start = Instant::now();
+    let running = std::thread::spawn(move || {
+        let result = session.client.batch_execute(&statement);
+        (session, result, Instant::now())
+    });
+    let stopped_at = match stop {
+        Stop::StatementTimeout => start + TIMEOUT,
+        other => {
+            wait_for_the_models(observer, pid);
+            let stopped_at = Instant::now();
+            match other {
+                Stop::CancelRequest => token.cancel_query(postgres::NoTls).unwrap(),
+                Stop::PgCancelBackend => send(observer, "pg_cancel_backend", pid),
+                _ => send(observer, "pg_terminate_backend", pid),
+            }
+            stopped_at
+        }
+    };
+    let (mut session, result, ended_at) = running.join().unwrap();
+    if stop == Stop::PgTerminateBackend {
+        assert_eq!(sqlstate(&result.unwrap_err()), "57P01");
+        session = Session::open(cluster, "interrupts");
+    } else {
+        assert_eq!(sqlstate(&result.unwrap_err()), "57014");
+        session.client.batch_execute("RESET statement_timeout").unwrap();
+    }
+    assert!(session.is_whole(), "the next call of the session is not answered well");
+    ended_at.saturating_duration_since(stopped_at)
+}
+
+fn send(observer: &mut Session, function: &str, pid: i32) {
+    let sent: bool = observer.client.query_one(&format!("SELECT {function}({pid})"), &[]).unwrap().get(0);
+    assert!(sent, "{function}({pid})");
+}
+
+/// Waits until a session waits for the model server.
+fn wait_for_the_models(observer: &mut Session, pid: i32) {
+    wait_until(PATIENCE, "a session to wait for the model server", || {
+        observer
+            .client
+            .query_one(
+                "SELECT coalesce(bool_or(state = 'active' AND wait_event_type = 'Extension'), false) \
+                   FROM pg_stat_activity WHERE pid = $1",
+                &[&pid],
+            )
+            .unwrap()
+            .get(0)
+    });
+}
+
+#[test]
+fn answers_belong_to_their_questions_after_interrupts() {
+    let cluster = shared();
+    let mut session = Session::with_memories(cluster, "mixed");
+    let texts: Vec<String> = (0..20).map(|n| format!("text number {n}{}", " and more".repeat(n))).collect();
+    let expected: Vec<String> = texts.iter().map(|text| session.embed(text).unwrap()).collect();
+    let scores = rerank(&mut session).unwrap();
+    let mut random = Random::seeded("interrupted at random");
+    let mut interrupted = 0;
+    while interrupted < 50 {
+        let limit = 1 + random.below(60);
+        let call = [Slow::Rerank, Slow::Embed][random.below(2) as usize];
+        session.client.batch_execute(&format!("SET statement_timeout = {limit}")).unwrap();
+        let result = session.client.batch_execute(&call.statement());
+        // RESET may come too late for a timeout of one millisecond, so it has none.
+        session.client.batch_execute("SET statement_timeout = 0").unwrap();
+        assert_eq!(sqlstate(&result.unwrap_err()), "57014");
+        interrupted += 1;
+        let at = random.below(texts.len() as u64) as usize;
+        assert_eq!(session.embed(&texts[at]).unwrap(), expected[at], "the answer to another question");
+        if interrupted % 5 == 0 {
+            assert_eq!(rerank(&mut session).unwrap(), scores);
+            assert!(session.is_whole());
+        }
+    }
+    assert!(session.take_warnings().is_empty());
+}
+
+fn rerank(session: &mut Session) -> Result<Vec<f32>, Error> {
+    let documents = MEMORIES.to_vec();
+    let row = session.client.query_one("SELECT memory_rerank('Who sleeps under the desk?', $1)", &[&documents])?;
+    Ok(row.get(0))
+}
+
+#[test]
+fn nobody_waiting_means_nothing_queued() {
+    let cluster = shared();
+    let mut observer = Session::with_memories(cluster, "queue");
+    for call in [Slow::Rerank, Slow::Embed] {
+        // Cancelled by another session.
+        let mut session = Session::open(cluster, "queue");
+        let pid = session.pid;
+        let statement = call.statement();
+        let running = std::thread::spawn(move || session.client.batch_execute(&statement));
+        wait_until(PATIENCE, "sequences to queue", || observer.waiting_sequences() > 100);
+        send(&mut observer, "pg_cancel_backend", pid);
+        assert_eq!(sqlstate(&running.join().unwrap().unwrap_err()), "57014");
+        expect_empty_queue(&mut observer, call);
+
+        // Left by its client; PostgreSQL looks for that only when it is told to.
+        let mut session = Session::open(cluster, "queue");
+        session.client.batch_execute("SET client_connection_check_interval = '100ms'").unwrap();
+        let token = session.client.cancel_token();
+        abandon(session, &call.statement(), || {
+            wait_until(PATIENCE, "sequences to queue", || observer.waiting_sequences() > 100);
+        });
+        expect_empty_queue(&mut observer, call);
+        drop(token);
+    }
+}
+
+/// Starts a statement, and leaves without a word once `condition` returns.
+fn abandon(session: Session, statement: &str, condition: impl FnOnce()) {
+    let _ = (session, statement);
+    condition();
+}
+
+fn expect_empty_queue(observer: &mut Session, call: Slow) {
+    let start = Instant::now();
+    // Far less than the models would need for the rest.
+    wait_until(Duration::from_secs(2), "the queue to be empty", || observer.waiting_sequences() == 0);
+    println!("{call:?}: forgotten after {:?}", start.elapsed());
+    assert!(observer.is_whole());
+}
