@@ -71,11 +71,17 @@ impl Error {
             Self::InvalidArgument { hint, .. } => {
                 (PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, hint)
             }
-            Self::NotPermitted { hint, .. } => (PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, hint),
+            Self::NotPermitted { hint, .. } => {
+                (PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, hint)
+            }
             Self::UndefinedObject { hint, .. } => (PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, hint),
             Self::Inference { hint, .. } => (PgSqlErrorCode::ERRCODE_SYSTEM_ERROR, hint),
-            Self::ReadOnly { hint, .. } => (PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION, hint),
-            Self::NotSupported { hint, .. } => (PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, hint),
+            Self::ReadOnly { hint, .. } => {
+                (PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION, hint)
+            }
+            Self::NotSupported { hint, .. } => {
+                (PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, hint)
+            }
             Self::Internal { hint, .. } => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, hint),
         }
     }

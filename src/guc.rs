@@ -11,8 +11,7 @@ use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::OnceLock;
 
 /// `memory_agent.fusion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
@@ -98,6 +97,11 @@ macro_rules! settings {
 
         /// Defines all settings; called once when the library is loaded.
         pub fn register() {
+            let mut given: Vec<&'static str> = Vec::new();
+            $( if matches!(GucContext::$context, GucContext::Sighup) && is_given(cstr($full)) {
+                given.push($full.trim_end_matches('\0'));
+            } )*
+            GIVEN_BEFORE.get_or_init(|| given);
             $( settings!(@define $kind $name, $full, $short, $context, ($($bounds)*)); )*
             // From here on a mistyped memory_agent.* name is an error, not a silent placeholder.
             // SAFETY: the argument is a C string that lives forever.
@@ -136,15 +140,6 @@ macro_rules! settings {
         GucRegistry::define_enum_guc(cstr($full), cstr($short), c"", &value::$name,
             GucContext::$context, GucFlags::default())
     };
-    (@define sealed $name:ident, $full:literal, $short:literal, $context:ident, ()) => {{
-        let was_given = is_given(cstr($full));
-        // SAFETY: the hook has the signature PostgreSQL expects.
-        unsafe {
-            GucRegistry::define_enum_guc_with_hooks(cstr($full), cstr($short), c"", &value::$name,
-                GucContext::$context, GucFlags::default(), Some(note_identity_source), None, None);
-        }
-        IDENTITY_REFUSED.store(was_given && !IDENTITY_SET.load(Relaxed), Relaxed);
-    }};
 }
 
 settings! {
@@ -205,7 +200,7 @@ settings! {
         "memory_agent.user_id\0", "The user whose memory this session reads and writes; empty means current_user.\0";
     text agent_id: String = c"", Userset, (GucFlags::default()),
         "memory_agent.agent_id\0", "The agent whose memory this session reads and writes; empty means default.\0";
-    sealed identity: IdentityMode = IdentityMode::Setting, Sighup, (),
+    choice identity: IdentityMode = IdentityMode::Setting, Sighup, (),
         "memory_agent.identity\0", "Where a session's identity comes from: setting, required (setting, never empty) or role.\0";
 
     // Ingest.
@@ -251,33 +246,21 @@ settings! {
         "memory_agent.rerank_model\0", "Rerank model of a database in which none was activated yet; empty means none.\0";
 }
 
-/// Whether a value for `memory_agent.identity` was taken over, from a file or the command line.
-static IDENTITY_SET: AtomicBool = AtomicBool::new(false);
-/// Whether a client gave `memory_agent.identity` in its connection options before the library was
-/// loaded. PostgreSQL then refuses that value, but also forgets the one in postgresql.conf.
-static IDENTITY_REFUSED: AtomicBool = AtomicBool::new(false);
+/// Settings of the server's owner that had a value before the library was loaded: from a file, or
+/// from the connection options of a client.
+static GIVEN_BEFORE: OnceLock<Vec<&'static str>> = OnceLock::new();
 
-/// Whether the identity mode that counts is unknown, because a client's connection options hid it.
-pub fn identity_is_hidden() -> bool {
-    IDENTITY_REFUSED.load(Relaxed) && !IDENTITY_SET.load(Relaxed)
+/// The settings for postgresql.conf that had a value before the library was loaded. PostgreSQL
+/// refuses a client's value for them, but has by then forgotten the one in the file, so a setting of
+/// this list whose source is `default` was hidden by a client.
+pub fn given_before_load() -> &'static [&'static str] {
+    GIVEN_BEFORE.get().map_or(&[], Vec::as_slice)
 }
 
 /// Whether a setting has a value before it is defined: a placeholder made by a file or a client.
 fn is_given(name: &CStr) -> bool {
     // SAFETY: looks a name up; NULL when there is no such setting.
     !unsafe { pg_sys::GetConfigOption(name.as_ptr(), true, false) }.is_null()
-}
-
-#[pgrx::pg_guard]
-unsafe extern "C-unwind" fn note_identity_source(
-    _new_value: *mut i32,
-    _extra: *mut *mut std::ffi::c_void,
-    source: pg_sys::GucSource::Type,
-) -> bool {
-    if source > pg_sys::GucSource::PGC_S_DYNAMIC_DEFAULT {
-        IDENTITY_SET.store(true, Relaxed);
-    }
-    true
 }
 
 fn cstr(text: &'static str) -> &'static CStr {

@@ -7,9 +7,12 @@
 
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
+use crate::is_preloaded;
 use crate::store::catalog;
 use crate::store::grants::{self, Level};
+use crate::store::spi::{Params, Session};
 use pgrx::pg_sys;
+use std::cell::Cell;
 
 /// The user id of memory that every user of the installation reads.
 pub const SHARED_USER: &str = "*";
@@ -115,7 +118,9 @@ pub fn resolve(
     let identity = own_identity()?;
     let user_id = match (user_argument, identity) {
         (None, Some(identity)) => identity,
-        (None, None) if guc::identity() == IdentityMode::Required => return Err(identity_required()),
+        (None, None) if guc::identity() == IdentityMode::Required => {
+            return Err(identity_required());
+        }
         (None, None) => role_identity()?,
         (Some(argument), identity) => {
             check_id("user_id", argument)?;
@@ -152,13 +157,7 @@ pub fn resolve(
 /// The identity that this session has by itself: the setting, or the role in mode `role`. `None`
 /// when the setting is empty and the mode lets an argument (or the role) decide.
 fn own_identity() -> PgResult<Option<String>> {
-    if guc::identity_is_hidden() {
-        return Err(Error::not_permitted(
-            "memory_agent.identity was given in the connection's options",
-            "It can only be set in postgresql.conf. Connect without it.",
-        )
-        .into());
-    }
+    refuse_hidden_settings()?;
     let mode = guc::identity();
     if mode == IdentityMode::Role {
         return Ok(Some(role_identity()?));
@@ -190,7 +189,39 @@ fn role_identity() -> PgResult<String> {
 }
 
 fn not_an_identity() -> pg_sys::panic::ErrorReport {
-    Error::not_permitted("'*' is not an identity", "Set memory_agent.user_id to the user's own id.").into()
+    Error::not_permitted("'*' is not an identity", "Set memory_agent.user_id to the user's own id.")
+        .into()
+}
+
+/// Fails closed when a client has hidden a value of postgresql.conf by connection options, which it
+/// can while the library is not preloaded (see [`guc::given_before_load`]). Looked up once a session.
+fn refuse_hidden_settings() -> PgResult<()> {
+    thread_local! {
+        static CHECKED: Cell<bool> = const { Cell::new(false) };
+    }
+    if CHECKED.get() || is_preloaded() || guc::given_before_load().is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> =
+        guc::given_before_load().iter().map(|name| (*name).to_owned()).collect();
+    let hidden = as_owner(|| {
+        Session::read_only()?.first(
+            "SELECT s.name FROM pg_settings s WHERE s.name = ANY ($1) AND s.source = 'default' LIMIT 1",
+            &mut Params::new().with(names),
+            |row| row.required::<String>(1),
+        )
+    })?;
+    match hidden {
+        Some(name) => Err(Error::not_permitted(
+            format!("{name} was given in the connection's options"),
+            "It can only be set in postgresql.conf. Connect without it.",
+        )
+        .into()),
+        None => {
+            CHECKED.set(true);
+            Ok(())
+        }
+    }
 }
 
 fn identity_required() -> pg_sys::panic::ErrorReport {
@@ -203,14 +234,22 @@ fn identity_required() -> pg_sys::panic::ErrorReport {
 
 /// Refuses callers below a level and returns the level they have.
 pub fn require(needed: Level) -> PgResult<Level> {
+    refuse_hidden_settings()?;
     let level = current_level()?;
     if level >= needed {
         return Ok(level);
     }
     Err(Error::not_permitted(
-        format!("role \"{}\" needs the level \"{}\" of memory_agent", current_role_name(), needed.as_str()),
-        format!("Ask the extension's owner for SELECT memory_grant('{}', '{}').",
-                current_role_name(), needed.as_str()),
+        format!(
+            "role \"{}\" needs the level \"{}\" of memory_agent",
+            current_role_name(),
+            needed.as_str()
+        ),
+        format!(
+            "Ask the extension's owner for SELECT memory_grant('{}', '{}').",
+            current_role_name(),
+            needed.as_str()
+        ),
     )
     .into())
 }
@@ -227,9 +266,8 @@ fn current_level() -> PgResult<Level> {
         .into_iter()
         .filter(|(name, _)| {
             // SAFETY: a membership look-up by OIDs.
-            catalog::role_oid(name).is_some_and(|granted| unsafe {
-                pg_sys::has_privs_of_role(role, granted)
-            })
+            catalog::role_oid(name)
+                .is_some_and(|granted| unsafe { pg_sys::has_privs_of_role(role, granted) })
         })
         .map(|(_, level)| level)
         .max()

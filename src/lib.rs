@@ -1,6 +1,8 @@
 //! `memory_agent`: long-term memory for AI agents inside PostgreSQL. This file only declares: the
 //! modules, the SQL files in their order, and what happens when the library is loaded.
-#![cfg_attr(not(test), warn(missing_docs))]
+// An ErrorReport is large, but it is the only error type that keeps its SQLSTATE and hint on the way
+// to PostgreSQL, and errors end the statement anyway.
+#![allow(clippy::result_large_err)]
 
 use pgrx::prelude::*;
 
@@ -19,14 +21,35 @@ mod store;
 compile_error!("PostgreSQL errors unwind through this library: build it with panic = \"unwind\"");
 
 pgrx::extension_sql_file!("../sql/schema/05_requirements.sql", name = "requirements", bootstrap);
-pgrx::extension_sql_file!("../sql/schema/10_tables.sql", name = "tables", requires = ["requirements"]);
+pgrx::extension_sql_file!(
+    "../sql/schema/10_tables.sql",
+    name = "tables",
+    requires = ["requirements"]
+);
 pgrx::extension_sql_file!("../sql/schema/20_indexes.sql", name = "indexes", requires = ["tables"]);
 pgrx::extension_sql_file!("../sql/schema/30_views.sql", name = "views", requires = ["indexes"]);
-pgrx::extension_sql_file!("../sql/schema/40_functions.sql", name = "functions", requires = ["views"]);
-pgrx::extension_sql_file!("../sql/schema/70_security.sql", name = "security", requires = ["functions"]);
-pgrx::extension_sql_file!("../sql/schema/80_comments.sql", name = "comments", requires = ["security"]);
+pgrx::extension_sql_file!(
+    "../sql/schema/40_functions.sql",
+    name = "functions",
+    requires = ["views"]
+);
+pgrx::extension_sql_file!(
+    "../sql/schema/70_security.sql",
+    name = "security",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
+    "../sql/schema/80_comments.sql",
+    name = "comments",
+    requires = ["security"]
+);
 pgrx::extension_sql_file!("../sql/schema/90_dump.sql", name = "dump", requires = ["comments"]);
-pgrx::extension_sql_file!("../sql/schema/95_revoke.sql", name = "revoke", requires = ["dump"], finalize);
+pgrx::extension_sql_file!(
+    "../sql/schema/95_revoke.sql",
+    name = "revoke",
+    requires = ["dump"],
+    finalize
+);
 
 /// Whether the library was in shared_preload_libraries when the server started.
 static PRELOADED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
@@ -43,9 +66,8 @@ fn is_preloaded() -> bool {
 pub extern "C-unwind" fn _PG_init() {
     guc::register();
     // SAFETY: flags that the server sets before it loads libraries.
-    let (preloading, upgrading) = unsafe {
-        (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade)
-    };
+    let (preloading, upgrading) =
+        unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     if preloading && !upgrading {
         PRELOADED.store(true, std::sync::atomic::Ordering::Relaxed);
         models::supervisor::register();

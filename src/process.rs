@@ -139,7 +139,11 @@ impl Child {
         loop {
             // SAFETY: waits for a child of this process, without blocking.
             let changed = unsafe {
-                libc::waitpid(self.pid, &mut status, libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED)
+                libc::waitpid(
+                    self.pid,
+                    &mut status,
+                    libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED,
+                )
             };
             if changed == self.pid {
                 if libc::WIFSTOPPED(status) {
@@ -149,7 +153,9 @@ impl Child {
                 } else {
                     return ChildEvent::Ended(ExitStatus::from_raw(status).to_string());
                 }
-            } else if changed < 0 && std::io::Error::last_os_error().kind() != ErrorKind::Interrupted {
+            } else if changed < 0
+                && std::io::Error::last_os_error().kind() != ErrorKind::Interrupted
+            {
                 return ChildEvent::Ended("it was waited for elsewhere".into());
             } else if changed == 0 {
                 return match self.stopped_since {

@@ -69,10 +69,8 @@ fn fill(client: &mut Client) -> Result<()> {
         "SELECT count(*) FROM memory_ingest_batch($1::text::jsonb)",
         &[&Json::from(turns).to_string()],
     )?;
-    client.batch_execute(
-        "CREATE TABLE bare AS SELECT id, embedding FROM memory_agent.entries; \
-         VACUUM ANALYZE bare; VACUUM ANALYZE memory_agent.entries",
-    )?;
+    client.batch_execute("CREATE TABLE bare AS SELECT id, embedding FROM memory_agent.entries")?;
+    client.batch_execute("VACUUM ANALYZE bare, memory_agent.entries")?;
     Ok(())
 }
 

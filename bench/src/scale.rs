@@ -112,9 +112,9 @@ fn add_user(client: &mut Client, rows: usize) -> Result<()> {
            FROM generate_series(1, {rows}) AS n \
            JOIN seeds a ON a.n = n % {SEEDS} \
            JOIN seeds b ON b.n = (n * 13 + n / {SEEDS} * 37 + 1) % {SEEDS}; \
-         CREATE TABLE {bare} AS SELECT id, embedding FROM memory_agent.entries WHERE user_id = {user}; \
-         VACUUM ANALYZE {bare}; VACUUM ANALYZE memory_agent.entries"
+         CREATE TABLE {bare} AS SELECT id, embedding FROM memory_agent.entries WHERE user_id = {user}"
     ))?;
+    client.batch_execute(&format!("VACUUM ANALYZE {bare}, memory_agent.entries"))?;
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 //! this order: the current message, recalled memories (at most a quarter), the newest turns of the
 //! session with the rest. Nothing is there twice, and nothing is written.
 
-use crate::api::recall::{self, Arguments};
+use crate::api::recall;
+use crate::api::request::Arguments;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
@@ -45,7 +46,8 @@ fn memory_context(
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
     let query = query.unwrap_or_default();
-    text::validate_content(&query, guc::max_content_bytes().max(0) as usize).map_err(Error::from)?;
+    text::validate_content(&query, guc::max_content_bytes().max(0) as usize)
+        .map_err(Error::from)?;
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));
     let overhead = i64::from(guc::message_overhead_tokens());
@@ -116,13 +118,24 @@ fn recalled(arguments: Arguments) -> PgResult<Vec<Memory>> {
     };
     Ok(rows
         .into_iter()
-        .map(|row| Memory { id: row.0, role: row.2, content: row.3, created_at: row.14, score: row.4 })
+        .map(|row| Memory {
+            id: row.0,
+            role: row.2,
+            content: row.3,
+            created_at: row.14,
+            score: row.4,
+        })
         .collect())
 }
 
 /// The newest turns of the window, newest first, without the current message if it was stored
 /// before it was asked about.
-fn newest_turns(caller: &Caller, session_id: &str, query: &str, tokens: i64) -> PgResult<Vec<WindowTurn>> {
+fn newest_turns(
+    caller: &Caller,
+    session_id: &str,
+    query: &str,
+    tokens: i64,
+) -> PgResult<Vec<WindowTurn>> {
     let mut turns = identity::as_owner(|| {
         let spi = Spi::read_only()?;
         entries::newest_turns(&spi, &caller.user_id, caller.agent(), session_id, query, tokens)
@@ -154,8 +167,7 @@ fn fitting(turns: &[WindowTurn], memories: &[Memory], mut room: i64, overhead: i
 /// Keeps the best memories whose block fits the share; returns the block's tokens.
 fn fit_block(memories: &mut Vec<Memory>, share: i64, overhead: i64, tokens: &TokenCounter) -> i64 {
     // Lines are counted once; where joining them costs a token more, one more memory goes.
-    let lines: Vec<String> =
-        memories.iter().map(line).chain([MEMORY_HEADING.to_owned()]).collect();
+    let lines: Vec<String> = memories.iter().map(line).chain([MEMORY_HEADING.to_owned()]).collect();
     let mut counts = tokens.count(lines);
     let mut left = share - overhead - counts.pop().unwrap_or(0);
     let mut kept = Vec::new();

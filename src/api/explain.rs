@@ -2,7 +2,8 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it.
 
-use crate::api::recall::{self, Arguments, Recalled};
+use crate::api::recall::{self, Recalled};
+use crate::api::request::Arguments;
 use crate::error::PgResult;
 use crate::sql_types::{JsonbText, Vector};
 use pgrx::prelude::*;

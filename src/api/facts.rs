@@ -2,6 +2,7 @@
 //! key replaces the fact that holds the key, and history says so.
 
 use crate::api::ingest;
+use crate::api::prepare::{Prepare, prepare};
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
@@ -58,11 +59,13 @@ fn memory_add(
         .into());
     }
     let content = content.unwrap_or_default();
-    text::validate_content(&content, guc::max_content_bytes().max(0) as usize).map_err(Error::from)?;
+    text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
+        .map_err(Error::from)?;
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::from)?;
     }
-    if fact_key.as_ref().is_some_and(|key| key.trim().is_empty() || key.len() > MAX_FACT_KEY_BYTES) {
+    if fact_key.as_ref().is_some_and(|key| key.trim().is_empty() || key.len() > MAX_FACT_KEY_BYTES)
+    {
         return Err(Error::invalid(
             format!("fact_key must have 1 to {MAX_FACT_KEY_BYTES} bytes and not be blank"),
             "Example: fact_key => 'home_city'.",
@@ -83,11 +86,11 @@ fn memory_add(
         session_id,
         metadata,
     };
-    let prepared = ingest::prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
+    let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
     identity::as_owner(|| store(&caller, &fact, &prepared))
 }
 
-fn store(caller: &Caller, fact: &Fact, prepared: &ingest::Prepare) -> PgResult<Uuid> {
+fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let scope = FactScope {
         user_id: &caller.user_id,
@@ -113,7 +116,9 @@ fn store(caller: &Caller, fact: &Fact, prepared: &ingest::Prepare) -> PgResult<U
         None => None,
     };
     match &holder {
-        Some(holder) if holder.content_hash.as_deref() == Some(hash.as_slice()) => return Ok(holder.id),
+        Some(holder) if holder.content_hash.as_deref() == Some(hash.as_slice()) => {
+            return Ok(holder.id);
+        }
         Some(_) => {}
         None => {
             if let Some(duplicate) = duplicate(&spi, &scope, fact, &hash, prepared)? {
@@ -149,12 +154,14 @@ fn duplicate(
     scope: &FactScope<'_>,
     fact: &Fact,
     hash: &[u8],
-    prepared: &ingest::Prepare,
+    prepared: &Prepare,
 ) -> PgResult<Option<Uuid>> {
     if let Some(same) = facts::with_hash(spi, scope, hash)? {
         return Ok(Some(same));
     }
-    let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else { return Ok(None) };
+    let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else {
+        return Ok(None);
+    };
     let threshold = match guc::dedup_similarity() {
         set if set >= 0.0 => set,
         _ => match thresholds(model) {
@@ -169,7 +176,7 @@ fn duplicate(
         .map(|(id, _)| id))
 }
 
-fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &ingest::Prepare, id: Uuid) -> PgResult<()> {
+fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &Prepare, id: Uuid) -> PgResult<()> {
     let configuration = guc::text_search_config();
     let model = prepared.model.as_ref().map(|model| model.name.as_str());
     entries::insert(

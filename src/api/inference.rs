@@ -89,7 +89,9 @@ fn memory_register_model(
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
     let Some(kind) = Kind::parse(kind.as_deref().unwrap_or_default()) else {
-        return Err(Error::invalid("unknown kind of model", "Kinds are embedder and reranker.").into());
+        return Err(
+            Error::invalid("unknown kind of model", "Kinds are embedder and reranker.").into()
+        );
     };
     check_model_name(&name)?;
     if let Some(location) = &location {
@@ -195,7 +197,11 @@ fn check_location(location: &str) -> PgResult<()> {
         .into());
     }
     if !std::path::Path::new(location).is_absolute() {
-        return Err(Error::invalid("location must be an absolute path", "Name the model's folder.").into());
+        return Err(Error::invalid(
+            "location must be an absolute path",
+            "Name the model's folder.",
+        )
+        .into());
     }
     Ok(())
 }

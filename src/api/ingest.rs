@@ -1,10 +1,11 @@
 //! `memory_ingest`, `memory_ingest_batch`, `memory_close_episode`: turns of a conversation become
 //! rows in the caller's transaction. Embedding and token counting come first, before any lock.
 
+use crate::api::batch;
+use crate::api::prepare::{Prepare, prepare};
 use crate::error::{Error, PgResult};
-use crate::guc::{self, EmbedOnIngest};
+use crate::guc;
 use crate::identity::{self, Caller};
-use crate::models::{self, Prepared};
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::catalog::{self, VectorType};
 use crate::store::entries::{self, NewEntry};
@@ -12,21 +13,17 @@ use crate::store::episodes::{self, Running};
 use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
-use crate::store::models::{self as model_store, Kind};
 use crate::store::sessions::{self, Growth, SessionKey};
-use crate::store::spi::{Params, Session as Spi, scratch};
-use memory_agent_core::episodes::{CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn};
-use memory_agent_core::{markers, mmr, text, tokens};
-use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use crate::store::spi::{Session as Spi, scratch};
+use memory_agent_core::episodes::{
+    CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn,
+};
+use memory_agent_core::{markers, mmr, text};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// Most texts, and bytes of them, in one request to the model server.
-const TEXTS_PER_REQUEST: usize = 256;
-const BYTES_PER_REQUEST: usize = 8 * 1024 * 1024;
 
 /// One message as it was given.
 pub struct Turn {
@@ -77,7 +74,7 @@ fn memory_ingest_batch(
     agent_id: Option<String>,
 ) -> Result<SetOfIterator<'static, Uuid>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let turns = parse_batch(turns.unwrap_or_else(|| JsonbText("null".into())), session_id)?;
+    let turns = batch::parse(turns.unwrap_or_else(|| JsonbText("null".into())), session_id)?;
     Ok(SetOfIterator::new(ingest(&caller, turns)?))
 }
 
@@ -93,7 +90,11 @@ fn memory_close_episode(
     text::validate_session_id(&session_id).map_err(Error::from)?;
     let reason = reason.unwrap_or_else(|| CloseReason::Manual.as_str().to_owned());
     if reason.trim().is_empty() || reason.len() > 200 {
-        return Err(Error::invalid("reason must have 1 to 200 bytes", "Leave it out for 'manual'.").into());
+        return Err(Error::invalid(
+            "reason must have 1 to 200 bytes",
+            "Leave it out for 'manual'.",
+        )
+        .into());
     }
     let key = SessionKey {
         user_id: caller.user_id.clone(),
@@ -113,75 +114,10 @@ fn memory_close_episode(
 pub fn without_nulls(values: Vec<Option<String>>) -> PgResult<Vec<String>> {
     values
         .into_iter()
-        .map(|value| value.ok_or_else(|| Error::invalid("an array element is NULL", "Leave it out.").into()))
+        .map(|value| {
+            value.ok_or_else(|| Error::invalid("an array element is NULL", "Leave it out.").into())
+        })
         .collect()
-}
-
-/// Reads the turns of a batch. PostgreSQL parses the values, so that times and intervals mean what
-/// they mean elsewhere in SQL.
-fn parse_batch(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>> {
-    const HINT: &str = "Example: [{\"role\": \"user\", \"content\": \"I moved to Rome.\", \"created_at\": \
-                        \"2026-01-31T10:00:00Z\", \"metadata\": {\"name\": \"Ada\"}}]. Keys: session_id, role, \
-                        content, metadata, markers, created_at, ttl.";
-    // No table is read and no text becomes SQL, so this runs as the caller.
-    let spi = Spi::read_only()?;
-    let problem = spi.first(
-        "SELECT CASE \
-            WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
-            ELSE (SELECT CASE \
-                     WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
-                     THEN pg_catalog.format('turn %s is not an object', t.position) \
-                     WHEN k.unknown IS NOT NULL \
-                     THEN pg_catalog.format('turn %s has the unknown key \"%s\"', t.position, k.unknown) \
-                     WHEN w.wrong IS NOT NULL \
-                     THEN pg_catalog.format('turn %s: %s must be %s', t.position, w.wrong, w.expected) END \
-                    FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) \
-                    LEFT JOIN LATERAL (SELECT o.key AS unknown \
-                           FROM pg_catalog.jsonb_each(CASE WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.=) 'object' \
-                                                          THEN t.turn ELSE '{}' END) o \
-                          WHERE o.key OPERATOR(pg_catalog.<>) ALL (ARRAY['session_id', 'role', 'content', 'metadata', \
-                                                   'markers', 'created_at', 'ttl']) LIMIT 1) k ON true \
-                    LEFT JOIN LATERAL (SELECT e.name AS wrong, e.expected \
-                           FROM (VALUES ('session_id', 'string'), ('role', 'string'), ('content', 'string'), \
-                                        ('metadata', 'object'), ('markers', 'array'), \
-                                        ('created_at', 'string'), ('ttl', 'string')) e(name, expected) \
-                          WHERE pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) e.name) \
-                                OPERATOR(pg_catalog.<>) ALL (ARRAY[e.expected, 'null']) LIMIT 1) w ON true \
-                   WHERE pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
-                      OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
-                   ORDER BY t.position LIMIT 1) END",
-        &mut Params::new().with(turns.clone()),
-        |row| Ok(row.optional::<String>(1)),
-    )?;
-    if let Some(problem) = problem.flatten() {
-        return Err(Error::invalid(problem, HINT).into());
-    }
-    spi.all(
-        "SELECT t.turn OPERATOR(pg_catalog.->>) 'session_id', t.turn OPERATOR(pg_catalog.->>) 'role', \
-                t.turn OPERATOR(pg_catalog.->>) 'content', \
-                CASE WHEN pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) 'metadata') OPERATOR(pg_catalog.=) 'object' \
-                     THEN t.turn OPERATOR(pg_catalog.->) 'metadata' ELSE '{}' END, \
-                CASE WHEN pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) 'markers') OPERATOR(pg_catalog.=) 'array' \
-                     THEN ARRAY(SELECT m.marker FROM pg_catalog.jsonb_array_elements_text(t.turn OPERATOR(pg_catalog.->) 'markers') m(marker)) END, \
-                (t.turn OPERATOR(pg_catalog.->>) 'created_at')::pg_catalog.timestamptz, \
-                (t.turn OPERATOR(pg_catalog.->>) 'ttl')::pg_catalog.interval \
-           FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) ORDER BY t.position",
-        &mut Params::new().with(turns),
-        |row| {
-            Ok(Turn {
-                session_id: row
-                    .optional::<String>(1)
-                    .or_else(|| session_id.clone())
-                    .unwrap_or_default(),
-                role: row.optional(2).unwrap_or_default(),
-                content: row.optional(3).unwrap_or_default(),
-                metadata: row.required(4)?,
-                markers: row.optional::<Vec<Option<String>>>(5).map(without_nulls).transpose()?,
-                created_at: row.optional(6),
-                ttl: row.optional(7),
-            })
-        },
-    )
 }
 
 /// Everything about a turn that is known before the database is touched.
@@ -209,7 +145,11 @@ fn check(turn: Turn, now: TimestampWithTimeZone) -> PgResult<Checked> {
 /// Refuses metadata that is not an object, or larger than content may be.
 pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
     if !metadata.0.starts_with('{') {
-        return Err(Error::invalid("metadata must be a JSON object", "Example: {\"project\": \"x\"}.").into());
+        return Err(Error::invalid(
+            "metadata must be a JSON object",
+            "Example: {\"project\": \"x\"}.",
+        )
+        .into());
     }
     let limit = guc::max_content_bytes().max(0) as usize;
     if metadata.0.len() > limit {
@@ -239,11 +179,16 @@ pub fn indexed_text(content: &str, metadata: &JsonbText) -> String {
 }
 
 /// When an entry expires: `ttl` after now, or after the default.
-pub fn expiry(now: TimestampWithTimeZone, ttl: Option<Interval>) -> PgResult<Option<TimestampWithTimeZone>> {
+pub fn expiry(
+    now: TimestampWithTimeZone,
+    ttl: Option<Interval>,
+) -> PgResult<Option<TimestampWithTimeZone>> {
     if let Some(ttl) = ttl {
         let expires_at = now + ttl;
         if expires_at <= now {
-            return Err(Error::invalid("ttl must be positive", "Example: interval '7 days'.").into());
+            return Err(
+                Error::invalid("ttl must be positive", "Example: interval '7 days'.").into()
+            );
         }
         return Ok(Some(expires_at));
     }
@@ -253,92 +198,6 @@ pub fn expiry(now: TimestampWithTimeZone, ttl: Option<Interval>) -> PgResult<Opt
     }
     let ttl = Interval::from_seconds(f64::from(seconds));
     Ok(Some(now + ttl))
-}
-
-/// Embeddings and token counts of texts, or what stands in for them.
-pub struct Prepare {
-    /// Per text its windows; empty when they are to be made later.
-    pub embeddings: Vec<Vec<Vec<f32>>>,
-    pub token_counts: Vec<u32>,
-    pub token_counts_exact: bool,
-    pub model: Option<ModelRef>,
-    /// Whether rows without an embedding are to be embedded by a job.
-    pub wants_embedding: bool,
-}
-
-/// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
-/// are then stored without embeddings and with estimated counts.
-pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Prepare> {
-    let mode = guc::embed_on_ingest();
-    let model = match mode {
-        EmbedOnIngest::Off => None,
-        _ => identity::as_owner(|| model_store::active(&Spi::read_only()?, Kind::Embedder))?,
-    };
-    let embed_now = model.as_ref().filter(|_| mode == EmbedOnIngest::Sync);
-    let estimates: Vec<u32> = contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
-    let mut embeddings = Vec::with_capacity(indexed_texts.len());
-    let mut token_counts = Vec::with_capacity(contents.len());
-    let mut failure = None;
-    let mut start = 0;
-    while start < contents.len() {
-        let end = end_of_request(&contents, start);
-        let token_texts = contents[start..end].to_vec();
-        let texts = if embed_now.is_some() { indexed_texts[start..end].to_vec() } else { Vec::new() };
-        start = end;
-        match models::current().prepare(embed_now, Purpose::Document, texts, token_texts) {
-            Ok(Prepared { embeddings: some, token_counts: counts }) => {
-                embeddings.extend(some);
-                token_counts.extend(counts);
-            }
-            Err(error) => {
-                failure = Some(error);
-                break;
-            }
-        }
-    }
-    if let Some(failure) = &failure {
-        failure.warn("stored without embedding");
-        embeddings.clear();
-        token_counts = estimates;
-    }
-    Ok(Prepare {
-        embeddings,
-        token_counts,
-        token_counts_exact: failure.is_none(),
-        wants_embedding: model.is_some(),
-        model,
-    })
-}
-
-/// Where the request that begins at `start` ends: at least one text, within the limits.
-fn end_of_request(contents: &[String], start: usize) -> usize {
-    let mut bytes = 0;
-    let fitting = contents[start..]
-        .iter()
-        .take(TEXTS_PER_REQUEST)
-        .take_while(|content| {
-            bytes += content.len();
-            bytes <= BYTES_PER_REQUEST
-        })
-        .count();
-    start + fitting.max(1)
-}
-
-impl Prepare {
-    /// The windows of the text at `index`.
-    pub fn embedding(&self, index: usize) -> Option<&[Vec<f32>]> {
-        self.embeddings.get(index).map(Vec::as_slice)
-    }
-
-    /// The token count of the text at `index`.
-    pub fn token_count(&self, index: usize) -> i32 {
-        self.token_counts.get(index).map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX))
-    }
-
-    /// Whether rows stored with this need the embed job.
-    pub fn needs_job(&self) -> bool {
-        (self.wants_embedding && self.embeddings.is_empty()) || !self.token_counts_exact
-    }
 }
 
 /// Stores turns and returns their ids in the order given.
@@ -446,7 +305,13 @@ impl<'a> SessionWriter<'a> {
         self.queue_jobs(active_entries)
     }
 
-    fn add_turn(&mut self, vector: &VectorType, turn: &Checked, index: usize, id: Uuid) -> PgResult<()> {
+    fn add_turn(
+        &mut self,
+        vector: &VectorType,
+        turn: &Checked,
+        index: usize,
+        id: Uuid,
+    ) -> PgResult<()> {
         let episode_id = self.episode_for(turn, index)?;
         let model = self.prepared.model.as_ref().map(|model| model.name.as_str());
         entries::insert(
@@ -506,7 +371,9 @@ impl<'a> SessionWriter<'a> {
 
     fn is_topic_boundary(&self, running: &Running, index: usize) -> PgResult<bool> {
         let threshold = guc::episode_topic_similarity();
-        let (Some(model), Some([first, ..])) = (&self.prepared.model, self.prepared.embedding(index)) else {
+        let (Some(model), Some([first, ..])) =
+            (&self.prepared.model, self.prepared.embedding(index))
+        else {
             return Ok(false);
         };
         if threshold <= 0.0 {

@@ -2,11 +2,15 @@
 //! checks its arguments, resolves the caller's identity, and leaves SQL to `store/` and arithmetic
 //! to the ranking crate.
 
+pub mod batch;
 pub mod context;
 pub mod explain;
 pub mod facts;
 pub mod inference;
 pub mod ingest;
+pub mod pool;
+pub mod prepare;
 pub mod recall;
+pub mod request;
 pub mod security;
 pub mod status;

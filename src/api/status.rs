@@ -77,7 +77,9 @@ fn library() -> StatusRow {
             "library",
             "on demand",
             format!("{version}; the first call of a session loads it"),
-            Some("Add memory_agent to shared_preload_libraries and restart, so that the model server is always there."),
+            Some(
+                "Add memory_agent to shared_preload_libraries and restart, so that the model server is always there.",
+            ),
         )
     }
 }
@@ -89,7 +91,9 @@ fn identity_row() -> StatusRow {
         IdentityMode::Role => "role",
     };
     match identity::visible_identity() {
-        Ok(user) => row("identity", mode, format!("this session reads and writes as \"{user}\""), None),
+        Ok(user) => {
+            row("identity", mode, format!("this session reads and writes as \"{user}\""), None)
+        }
         Err(_) => row(
             "identity",
             mode,
@@ -127,10 +131,20 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
                      then SELECT pg_reload_conf()."
                 }
                 "starting" => "Try again in a moment.",
-                "not responding" => "It is checked and replaced now; SELECT pg_reload_conf() does so too. See the server log.",
+                "not responding" => {
+                    "It is checked and replaced now; SELECT pg_reload_conf() does so too. See the server log."
+                }
                 _ => "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
             };
-            (None, row("model server", state, failure.message, Some(hint)))
+            (
+                None,
+                row(
+                    "model server",
+                    state,
+                    paths::without_secret_places(&failure.message),
+                    Some(hint),
+                ),
+            )
         }
     }
 }
@@ -150,7 +164,7 @@ fn runtime() -> StatusRow {
 }
 
 fn row_of_failure(component: &str, failure: &Failure) -> StatusRow {
-    row(component, "failing", failure.message.clone(), Some(failure.hint))
+    row(component, "failing", paths::without_secret_places(&failure.message), Some(failure.hint))
 }
 
 /// A model's row, and why it cannot be used. The server is asked to load and run it: files that are
@@ -187,20 +201,24 @@ fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
             "embeddings",
             "incomplete",
             format!("{missing} entries are found by their words only"),
-            Some("They were stored while no model was to be had, or with embed_on_ingest other than sync."),
+            Some(
+                "They were stored while no model was to be had, or with embed_on_ingest other than sync.",
+            ),
         )
     })
 }
 
 fn queue(spi: &Spi) -> PgResult<StatusRow> {
     let queue = status::queue(spi)?;
-    let oldest = queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
+    let oldest =
+        queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
     let detail = format!(
         "{} pending, {} running, {} dead{oldest}",
         queue.pending, queue.running, queue.dead
     );
     let state = if queue.pending + queue.running + queue.dead == 0 { "empty" } else { "waiting" };
-    let hint = (state == "waiting").then_some("This version has no job worker: jobs are kept for the one that has.");
+    let hint = (state == "waiting")
+        .then_some("This version has no job worker: jobs are kept for the one that has.");
     Ok(row("queue", state, detail, hint))
 }
 

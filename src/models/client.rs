@@ -66,9 +66,13 @@ impl Models for ServerModels {
         }
     }
 
-    fn rerank(&self, model: &ModelRef, query: &str, documents: Vec<String>) -> Result<Vec<f32>, Failure> {
-        let request =
-            Request::Rerank { model: model.clone(), query: query.to_owned(), documents };
+    fn rerank(
+        &self,
+        model: &ModelRef,
+        query: &str,
+        documents: Vec<String>,
+    ) -> Result<Vec<f32>, Failure> {
+        let request = Request::Rerank { model: model.clone(), query: query.to_owned(), documents };
         match call(&request)? {
             Response::Logits(logits) => Ok(logits),
             other => Err(unexpected(&other)),
@@ -125,7 +129,8 @@ fn call(request: &Request) -> Result<Response, Failure> {
         }
         Err(lost) => {
             if lost.failure.is_outage {
-                LAST_FAILURE.set(Some(Remembered { at: Instant::now(), failure: lost.failure.clone() }));
+                LAST_FAILURE
+                    .set(Some(Remembered { at: Instant::now(), failure: lost.failure.clone() }));
                 supervisor_state::ask_to_check();
             }
             Err(lost.failure)
@@ -175,7 +180,9 @@ impl Connection {
                         }
                     }
                     if Instant::now() >= deadline {
-                        return Err(Lost::hung(format!("the model server is not reachable: {reason}")));
+                        return Err(Lost::hung(format!(
+                            "the model server is not reachable: {reason}"
+                        )));
                     }
                 }
             }
@@ -211,7 +218,9 @@ impl Connection {
             }
             let now = Instant::now();
             if now >= started + timeout {
-                return Err(Lost::hung("the model server did not answer within memory_agent.inference_timeout"));
+                return Err(Lost::hung(
+                    "the model server did not answer within memory_agent.inference_timeout",
+                ));
             }
             match probed_at {
                 Some(at) if now >= at + PROBE_PATIENCE => {
@@ -243,7 +252,10 @@ impl Connection {
                     if Instant::now() >= deadline || last_progress.elapsed() >= PROBE_PATIENCE {
                         return Err(Lost::hung("the model server does not read requests"));
                     }
-                    wait(Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)), Duration::from_millis(250));
+                    wait(
+                        Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)),
+                        Duration::from_millis(250),
+                    );
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
@@ -277,7 +289,8 @@ fn wait(socket: Option<(&UnixStream, u32)>, timeout: Duration) -> bool {
         Some((stream, event)) => (stream.as_raw_fd(), event),
         None => (-1, 0),
     };
-    let wake = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH | socket_event;
+    let wake =
+        pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH | socket_event;
     // SAFETY: MyLatch is this process's latch; the descriptor is open while `socket` is borrowed.
     let events = unsafe {
         pg_sys::WaitLatchOrSocket(

@@ -34,7 +34,12 @@ impl Models for BackendModels {
         })
     }
 
-    fn rerank(&self, model: &ModelRef, query: &str, documents: Vec<String>) -> Result<Vec<f32>, Failure> {
+    fn rerank(
+        &self,
+        model: &ModelRef,
+        query: &str,
+        documents: Vec<String>,
+    ) -> Result<Vec<f32>, Failure> {
         with_engine(|engine| engine.rerank(model, query, &borrowed(&documents), &mut check))
     }
 
@@ -48,7 +53,10 @@ fn with_engine<T>(work: impl FnOnce(&Engine) -> Result<T, InferenceError>) -> Re
         let engine = match cell.get() {
             Some(engine) => engine,
             None => {
-                let built = Engine::new(EngineOptions { onnxruntime_path: paths::onnxruntime(), threads: 1 })?;
+                let built = Engine::new(EngineOptions {
+                    onnxruntime_path: paths::onnxruntime(),
+                    threads: 1,
+                })?;
                 cell.get_or_init(|| built)
             }
         };

@@ -46,7 +46,9 @@ impl Failure {
 
     pub fn of(code: ErrorCode, message: String) -> Self {
         let hint = match code {
-            ErrorCode::Busy => "Too many requests at once: try again, or raise memory_agent.inference_threads.",
+            ErrorCode::Busy => {
+                "Too many requests at once: try again, or raise memory_agent.inference_threads."
+            }
             ErrorCode::ModelMissing | ErrorCode::ModelInvalid => {
                 "Check memory_agent.model_dir and the files of the model, then memory_status()."
             }
@@ -54,22 +56,28 @@ impl Failure {
                 "Install the ONNX Runtime library or set memory_agent.onnxruntime_path."
             }
             ErrorCode::InvalidRequest => "Send less text in one call.",
-            ErrorCode::Version => "Restart the server: library and model server are of different versions.",
+            ErrorCode::Version => {
+                "Restart the server: library and model server are of different versions."
+            }
             ErrorCode::Internal => "See the server log.",
         };
-        Self { message, hint, is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version) }
+        Self {
+            message,
+            hint,
+            is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version),
+        }
     }
 
     /// The failure as an ERROR, for functions whose only purpose is inference.
     pub fn into_error(self) -> Error {
-        Error::inference(self.message, self.hint)
+        Error::inference(paths::without_secret_places(&self.message), self.hint)
     }
 
     /// Tells the user, once in a call, that the call went on without inference.
     pub fn warn(&self, consequence: &str) {
         ErrorReport::new(
             PgSqlErrorCode::ERRCODE_WARNING,
-            format!("{consequence}: {}", self.message),
+            format!("{consequence}: {}", paths::without_secret_places(&self.message)),
             "memory_agent",
         )
         .set_hint(self.hint)
@@ -89,7 +97,12 @@ pub trait Models {
     ) -> Result<Prepared, Failure>;
 
     /// One logit per document.
-    fn rerank(&self, model: &ModelRef, query: &str, documents: Vec<String>) -> Result<Vec<f32>, Failure>;
+    fn rerank(
+        &self,
+        model: &ModelRef,
+        query: &str,
+        documents: Vec<String>,
+    ) -> Result<Vec<f32>, Failure>;
 
     /// Loads the model and says what it is.
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure>;
@@ -126,6 +139,7 @@ pub fn thresholds(model: &ModelRef) -> Option<Thresholds> {
     struct Config {
         similarity: Option<Thresholds>,
     }
-    let text = std::fs::read_to_string(std::path::Path::new(&model.directory).join("config.json")).ok()?;
+    let text =
+        std::fs::read_to_string(std::path::Path::new(&model.directory).join("config.json")).ok()?;
     serde_json::from_str::<Config>(&text).ok()?.similarity
 }

@@ -28,6 +28,29 @@ pub fn onnxruntime() -> PathBuf {
     chosen(&guc::onnxruntime_path(), || library_directory().join("memory_agent/libonnxruntime.so"))
 }
 
+/// A message as the calling role may see it: where files of the server are is for those who may read
+/// the settings that say so.
+pub fn without_secret_places(message: &str) -> String {
+    // SAFETY: reads backend state and catalogs. The outer user is the caller, also while a statement
+    // of ours runs as the owner.
+    let may_see = unsafe {
+        let user = pg_sys::GetOuterUserId();
+        pg_sys::superuser_arg(user)
+            || pg_sys::has_privs_of_role(user, pg_sys::Oid::from(pg_sys::ROLE_PG_READ_ALL_SETTINGS))
+    };
+    if may_see {
+        return message.to_owned();
+    }
+    let mut shown = message.to_owned();
+    for place in [model_directory(), model_server(), onnxruntime()] {
+        let place = place.to_string_lossy().into_owned();
+        if place.len() > 1 {
+            shown = shown.replace(&format!("{place}/"), "").replace(&place, "");
+        }
+    }
+    shown
+}
+
 fn chosen(setting: &str, installed: impl FnOnce() -> PathBuf) -> PathBuf {
     if setting.is_empty() { installed() } else { PathBuf::from(setting) }
 }

@@ -54,7 +54,8 @@ pub fn status_within(timeout: Duration) -> Option<ServerStatus> {
                 _ => None,
             };
         }
-        let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        let left =
+            deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
         stream.set_read_timeout(Some(left)).ok()?;
         match stream.read(&mut buffer) {
             Ok(count) if count > 0 => reader.push(&buffer[..count]),

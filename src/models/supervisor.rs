@@ -9,7 +9,9 @@ use super::{Failure, paths, socket};
 use crate::models::supervisor_state::{self, State};
 use crate::process::{Child, ChildEvent};
 use crate::{guc, is_preloaded};
-use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags};
+use pgrx::bgworkers::{
+    BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
+};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::time::{Duration, Instant};
@@ -59,7 +61,8 @@ pub fn ensure_started() -> Result<bool, Failure> {
             // Another backend was quicker and took the last slot for the same purpose.
             Err(_) if supervisor_state::read().is_some() => Ok(true),
             Err(_) => Err(Failure {
-                message: "the model server cannot be started: no background worker slot is free".into(),
+                message: "the model server cannot be started: no background worker slot is free"
+                    .into(),
                 hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
                 is_outage: true,
             }),
@@ -206,7 +209,10 @@ impl Supervisor {
         } else {
             self.lock.write(&State::Starting);
         }
-        log!("memory_agent: model server failed, next start in {} ms: {reason}", self.back_off.as_millis());
+        log!(
+            "memory_agent: model server failed, next start in {} ms: {reason}",
+            self.back_off.as_millis()
+        );
         self.start_at = Instant::now() + self.back_off;
         self.back_off = (self.back_off * 2).min(LONGEST_BACK_OFF);
     }
@@ -277,7 +283,9 @@ impl Supervisor {
     /// process that could not reach it, and by every reload.
     fn replace_if_mute(&mut self) {
         let Some(child) = &mut self.child else { return };
-        if !child.is_listening(listens) || self.last_check.is_some_and(|at| at.elapsed() < ANSWER_PATIENCE) {
+        if !child.is_listening(listens)
+            || self.last_check.is_some_and(|at| at.elapsed() < ANSWER_PATIENCE)
+        {
             return;
         }
         self.last_check = Some(Instant::now());

@@ -69,7 +69,8 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock; `None` when another supervisor has it.
     pub fn take() -> std::io::Result<Option<Self>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(PATH)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(PATH)?;
         if !try_lock(&file) {
             return Ok(None);
         }

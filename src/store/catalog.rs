@@ -79,7 +79,9 @@ pub fn vector_type() -> PgResult<VectorType> {
             pg_sys::Datum::from(oid),
         );
         if tuple.is_null() {
-            return Err(Error::internal("the type of memory_agent.entries.embedding is gone").into());
+            return Err(
+                Error::internal("the type of memory_agent.entries.embedding is gone").into()
+            );
         }
         let namespace = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_type>()).typnamespace;
         pg_sys::ReleaseSysCache(tuple);
@@ -106,7 +108,11 @@ pub fn role_name(role: pg_sys::Oid) -> String {
     // SAFETY: GetUserNameFromId returns a palloc'ed C string; with noerr it may be NULL.
     unsafe {
         let name = pg_sys::GetUserNameFromId(role, true);
-        if name.is_null() { role.to_string() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        if name.is_null() {
+            role.to_string()
+        } else {
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::store::catalog::VectorType;
 use crate::store::lexemes::Lexemes;
 use crate::store::spi::{Params, Session as Spi};
 use crate::store::windows;
-use pgrx::pg_sys;
 use pgrx::datum::Uuid;
+use pgrx::pg_sys;
 use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -161,7 +161,12 @@ pub fn newest_turns(
 
 /// The newest turns of an episode as (id, tokens), newest first, as far as `tokens` reach. One that is
 /// too long by itself is passed over.
-pub fn episode_turns(spi: &Spi, user_id: &str, episode: Uuid, tokens: u32) -> PgResult<Vec<(Uuid, u32)>> {
+pub fn episode_turns(
+    spi: &Spi,
+    user_id: &str,
+    episode: Uuid,
+    tokens: u32,
+) -> PgResult<Vec<(Uuid, u32)>> {
     let mut left = tokens;
     let mut found = Vec::new();
     spi.for_each(
@@ -184,22 +189,23 @@ pub fn episode_turns(spi: &Spi, user_id: &str, episode: Uuid, tokens: u32) -> Pg
 
 /// Whether any row of this model has another dimension than `dimension`; `None` without rows.
 pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
-    Ok(spi
-        .first(
-            &format!(
-                "SELECT {}.vector_dims(e.embedding) FROM memory_agent.entries e \
+    spi.first(
+        &format!(
+            "SELECT {}.vector_dims(e.embedding) FROM memory_agent.entries e \
                   WHERE e.embedding_model = $1 LIMIT 1",
-                vector.schema
-            ),
-            &mut Params::new().with(model.to_owned()),
-            |row| row.required(1),
-        )?)
+            vector.schema
+        ),
+        &mut Params::new().with(model.to_owned()),
+        |row| row.required(1),
+    )
 }
 
 /// Refuses a timestamp that is not finite: it would break every age.
 pub fn finite(what: &str, at: TimestampWithTimeZone) -> PgResult<TimestampWithTimeZone> {
     if at.is_infinity() || at.is_neg_infinity() {
-        return Err(Error::invalid(format!("{what} must be finite"), "Leave it out for now().").into());
+        return Err(
+            Error::invalid(format!("{what} must be finite"), "Leave it out for now().").into()
+        );
     }
     Ok(at)
 }

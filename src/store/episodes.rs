@@ -29,7 +29,12 @@ pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
 }
 
 /// Starts an episode.
-pub fn start(spi: &Spi, key: &SessionKey, id: Uuid, at: TimestampWithTimeZone) -> PgResult<Running> {
+pub fn start(
+    spi: &Spi,
+    key: &SessionKey,
+    id: Uuid,
+    at: TimestampWithTimeZone,
+) -> PgResult<Running> {
     spi.execute(
         "INSERT INTO memory_agent.episodes (id, user_id, agent_id, session_id, started_at, ended_at) \
          VALUES ($4, $1, $2, $3, $5, $5)",
@@ -44,7 +49,12 @@ pub fn start(spi: &Spi, key: &SessionKey, id: Uuid, at: TimestampWithTimeZone) -
 }
 
 /// Stores the running counts and, with a reason, closes the episode.
-pub fn save(spi: &Spi, user_id: &str, episode: &Running, closed: Option<CloseReason>) -> PgResult<()> {
+pub fn save(
+    spi: &Spi,
+    user_id: &str,
+    episode: &Running,
+    closed: Option<CloseReason>,
+) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.episodes e \
             SET turn_count = $3, ended_at = greatest(e.ended_at, $4), \

@@ -8,7 +8,13 @@ use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 
 /// Appends one event about an entry. The body is the entry as it is now, without its vector.
-pub fn append(spi: &Spi, user_id: &str, entry_id: Uuid, op: &str, reason: Option<&str>) -> PgResult<()> {
+pub fn append(
+    spi: &Spi,
+    user_id: &str,
+    entry_id: Uuid,
+    op: &str,
+    reason: Option<&str>,
+) -> PgResult<()> {
     // The salt makes the commitment useless for guessing an erased body.
     spi.execute(
         "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \

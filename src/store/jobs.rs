@@ -2,9 +2,9 @@
 
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
+use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Session as Spi};
-use crate::store::entries::new_id;
 
 /// The kinds of work that ingest asks for.
 #[derive(Clone, Copy)]
@@ -55,6 +55,11 @@ pub fn enqueue(
 }
 
 /// Queues work for a session.
-pub fn enqueue_for_session(spi: &Spi, kind: JobKind, key: &SessionKey, payload: String) -> PgResult<()> {
+pub fn enqueue_for_session(
+    spi: &Spi,
+    kind: JobKind,
+    key: &SessionKey,
+    payload: String,
+) -> PgResult<()> {
     enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload)
 }

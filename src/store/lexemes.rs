@@ -39,7 +39,9 @@ impl Lexemes {
             let vector = Self::index_piece(session, configuration, piece)?;
             whole = Some(match whole {
                 None => vector,
-                Some(before) if before.bytes() + vector.bytes() > MAX_VECTOR_BYTES => return Ok(before),
+                Some(before) if before.bytes() + vector.bytes() > MAX_VECTOR_BYTES => {
+                    return Ok(before);
+                }
                 Some(before) => before.concatenated(vector)?,
             });
         }
@@ -53,7 +55,8 @@ impl Lexemes {
         let mut params = Params::new().with(configuration.to_owned()).with(piece.to_owned());
         session
             .first("SELECT to_tsvector($1::regconfig, $2)", &mut params, |row| {
-                let datum = row.datum(1).ok_or_else(|| Error::internal("to_tsvector returned NULL"))?;
+                let datum =
+                    row.datum(1).ok_or_else(|| Error::internal("to_tsvector returned NULL"))?;
                 // SAFETY: a tsvector datum of a live row, copied before the row goes.
                 Ok(unsafe { Self::copied(datum) })
             })?
@@ -76,7 +79,9 @@ impl Lexemes {
                 &[Some(self.vector), Some(other.vector)],
             )
         };
-        datum.map(|vector| Self { vector }).ok_or_else(|| Error::internal("tsvector_concat returned NULL").into())
+        datum
+            .map(|vector| Self { vector })
+            .ok_or_else(|| Error::internal("tsvector_concat returned NULL").into())
     }
 
     fn bytes(self) -> usize {
@@ -128,8 +133,13 @@ pub fn any_of(terms: &[String]) -> PgResult<pg_sys::Datum> {
     let text = CString::new(lexical::tsquery_any(terms))
         .map_err(|_| Error::internal("a lexeme contains NUL"))?;
     // SAFETY: tsqueryin reads a C string and raises an ERROR if it is no query.
-    unsafe { pgrx::direct_function_call_as_datum(pg_sys::tsqueryin, &[Some(pg_sys::Datum::from(text.as_ptr()))]) }
-        .ok_or_else(|| Error::internal("tsqueryin returned NULL").into())
+    unsafe {
+        pgrx::direct_function_call_as_datum(
+            pg_sys::tsqueryin,
+            &[Some(pg_sys::Datum::from(text.as_ptr()))],
+        )
+    }
+    .ok_or_else(|| Error::internal("tsqueryin returned NULL").into())
 }
 
 /// PostgreSQL's tsvector in memory (tsearch/ts_type.h): a count, that many 32-bit entries

@@ -11,6 +11,7 @@ pub mod history;
 pub mod jobs;
 pub mod lexemes;
 pub mod models;
+pub mod nearest;
 pub mod neighbors;
 pub mod scope;
 pub mod search;

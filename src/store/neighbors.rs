@@ -22,7 +22,8 @@ pub fn blend(
     for row in rows.iter_mut() {
         row.dense = row.similarity;
     }
-    let (Some(model), [embedding, ..]) = (query.embedding_model, query.embeddings.as_slice()) else {
+    let (Some(model), [embedding, ..]) = (query.embedding_model, query.embeddings.as_slice())
+    else {
         return Ok(());
     };
     if share <= 0.0 || rows.is_empty() {
@@ -30,7 +31,9 @@ pub fn blend(
     }
     // The filter's own conditions are left out: a neighbour is context, not an answer.
     let visible = match scope.as_of {
-        None => "n.state <> 'inactive' AND (n.expires_at IS NULL OR n.expires_at > coalesce($5, now()))",
+        None => {
+            "n.state <> 'inactive' AND (n.expires_at IS NULL OR n.expires_at > coalesce($5, now()))"
+        }
         Some(_) => {
             "n.created_at <= $5 AND (n.valid_to IS NULL OR n.valid_to > $5) \
              AND (n.expires_at IS NULL OR n.expires_at > $5)"
@@ -61,8 +64,11 @@ pub fn blend(
         .with(scope.as_of);
     let mut means = HashMap::new();
     spi.for_each(&statement, &mut params, |row| {
-        let found: Vec<f64> =
-            [2, 3].into_iter().filter_map(|column| row.optional::<f64>(column)).map(similarity).collect();
+        let found: Vec<f64> = [2, 3]
+            .into_iter()
+            .filter_map(|column| row.optional::<f64>(column))
+            .map(similarity)
+            .collect();
         if !found.is_empty() {
             let mean = found.iter().sum::<f64>() / found.len() as f64;
             means.insert(*row.required::<Uuid>(1)?.as_bytes(), mean);

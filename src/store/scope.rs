@@ -50,13 +50,17 @@ impl Scope {
                 "e.user_id = {user} AND e.session_id = {session} AND e.agent_id = {agent_of_session}"
             ));
             let narrowed = match &agent {
-                Some(agent) if self.caller.agent_is_explicit => format!(" AND e.agent_id = {agent}"),
+                Some(agent) if self.caller.agent_is_explicit => {
+                    format!(" AND e.agent_id = {agent}")
+                }
                 _ => String::new(),
             };
             places.push(format!("e.user_id = {user} AND e.session_id IS NULL{narrowed}"));
         } else {
             let narrowed = match &agent {
-                Some(agent) if self.caller.agent_is_explicit => format!(" AND e.agent_id = {agent}"),
+                Some(agent) if self.caller.agent_is_explicit => {
+                    format!(" AND e.agent_id = {agent}")
+                }
                 Some(agent) => format!(" AND (e.agent_id = {agent} OR e.session_id IS NULL)"),
                 None => String::new(),
             };
@@ -139,7 +143,10 @@ impl ScopeSql {
             .iter()
             .enumerate()
             .map(|(number, part)| {
-                format!("SELECT {} {part}{condition}", columns.replace("{part}", &number.to_string()))
+                format!(
+                    "SELECT {} {part}{condition}",
+                    columns.replace("{part}", &number.to_string())
+                )
             })
             .collect::<Vec<_>>()
             .join(" UNION ALL ")
@@ -151,7 +158,14 @@ impl ScopeSql {
     }
 
     /// The best rows of one part.
-    pub fn select_best(&self, part: usize, columns: &str, condition: &str, order: &str, limit: &str) -> String {
+    pub fn select_best(
+        &self,
+        part: usize,
+        columns: &str,
+        condition: &str,
+        order: &str,
+        limit: &str,
+    ) -> String {
         format!("SELECT {columns} {}{condition} ORDER BY {order} LIMIT {limit}", self.parts[part])
     }
 }

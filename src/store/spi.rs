@@ -146,7 +146,9 @@ impl Session {
                 )
             });
             if code < 0 {
-                return Err(Error::internal(format!("a statement failed with SPI code {code}")).into());
+                return Err(
+                    Error::internal(format!("a statement failed with SPI code {code}")).into()
+                );
             }
             let processed = pg_sys::SPI_processed;
             let table = pg_sys::SPI_tuptable;
@@ -293,9 +295,8 @@ unsafe fn rows(
     mut each: impl FnMut(&Row) -> PgResult<ControlFlow<()>>,
 ) -> PgResult<ControlFlow<()>> {
     // SAFETY: the caller vouches for table and count.
-    let (tuples, descriptor) = unsafe {
-        (std::slice::from_raw_parts((*table).vals, count), (*table).tupdesc)
-    };
+    let (tuples, descriptor) =
+        unsafe { (std::slice::from_raw_parts((*table).vals, count), (*table).tupdesc) };
     for &tuple in tuples {
         if each(&Row { tuple, descriptor })?.is_break() {
             return Ok(ControlFlow::Break(()));

@@ -35,7 +35,10 @@ pub fn queue(spi: &Spi) -> PgResult<Queue> {
 
 /// Entries that recall finds only by their words.
 pub fn without_embedding(spi: &Spi) -> PgResult<i64> {
-    count(spi, "SELECT count(*) FROM memory_agent.entries e WHERE e.embedding IS NULL AND e.state <> 'inactive'")
+    count(
+        spi,
+        "SELECT count(*) FROM memory_agent.entries e WHERE e.embedding IS NULL AND e.state <> 'inactive'",
+    )
 }
 
 /// Entries as the planner counts them; negative while the table was never analysed.

@@ -45,7 +45,13 @@ pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
 }
 
 /// Creates the index. `method` is `hnsw` or `ivfflat`; the caller has checked it.
-pub fn create(spi: &Spi, vector: &VectorType, model: &str, dimension: i32, method: &str) -> PgResult<String> {
+pub fn create(
+    spi: &Spi,
+    vector: &VectorType,
+    model: &str,
+    dimension: i32,
+    method: &str,
+) -> PgResult<String> {
     let name = name_for(model);
     let options = if method == "ivfflat" { " WITH (lists = 100)" } else { "" };
     spi.execute(

@@ -8,6 +8,8 @@ use common::slow::{self, Slow};
 use common::witness::Witness;
 use common::{MEMORIES, Session};
 use memory_agent_e2e::{Cluster, Error, shared, sqlstate, wait_until};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// What the project promises, in the default mode of inference.
@@ -164,22 +166,25 @@ fn nobody_waiting_means_nothing_queued() {
         assert_eq!(sqlstate(&running.join().unwrap().unwrap_err()), "57014");
         expect_empty_queue(&mut observer, call);
 
-        // Left by its client; PostgreSQL looks for that only when it is told to.
-        let mut session = Session::open(cluster, "queue");
-        session.client.batch_execute("SET client_connection_check_interval = '100ms'").unwrap();
-        let token = session.client.cancel_token();
-        abandon(session, &call.statement(), || {
-            wait_until(PATIENCE, "sequences to queue", || observer.waiting_sequences() > 100);
-        });
+        // Left by its client without a word; PostgreSQL looks for that only when it is told to.
+        let stream = start_without_waiting(cluster, "queue", &call.statement());
+        wait_until(PATIENCE, "sequences to queue", || observer.waiting_sequences() > 100);
+        drop(stream);
         expect_empty_queue(&mut observer, call);
-        drop(token);
     }
 }
 
-/// Starts a statement, and leaves without a word once `condition` returns.
-fn abandon(session: Session, statement: &str, condition: impl FnOnce()) {
-    let _ = (session, statement);
-    condition();
+/// Sends a statement in a new session and returns the connection, to be closed without a farewell.
+fn start_without_waiting(cluster: &Cluster, database: &str, statement: &str) -> UnixStream {
+    const PROTOCOL_3: i32 = 196_608;
+    let options = "-c client_connection_check_interval=100ms";
+    let parameters = format!("user\0postgres\0database\0{database}\0options\0{options}\0\0");
+    let startup = [&PROTOCOL_3.to_be_bytes()[..], parameters.as_bytes()].concat();
+    let query = [statement.as_bytes(), b"\0"].concat();
+    let with_length = |body: &[u8]| [&(body.len() as i32 + 4).to_be_bytes()[..], body].concat();
+    let mut stream = UnixStream::connect(cluster.socket_directory().join(".s.PGSQL.5432")).unwrap();
+    stream.write_all(&[with_length(&startup), b"Q".to_vec(), with_length(&query)].concat()).unwrap();
+    stream
 }
 
 fn expect_empty_queue(observer: &mut Session, call: Slow) {

@@ -251,6 +251,7 @@ fn a_role_is_not_the_shared_user_by_its_name() {
     let mut superuser = cluster.database("db").connect();
     create_roles(&mut superuser, &["*"]);
     grant(&mut superuser, "*", "user");
+    remember(&mut superuser, "alice", "a memory of alice");
     for mode in MODES {
         cluster.alter_system("memory_agent.identity", Some(mode));
         let mut client = cluster.connect_as("db", "*");

@@ -1,0 +1,73 @@
+//! The turns of `memory_ingest_batch`, read from their jsonb array.
+
+use crate::api::ingest::{Turn, without_nulls};
+use crate::error::{Error, PgResult};
+use crate::sql_types::JsonbText;
+use crate::store::spi::{Params, Session as Spi};
+
+/// Reads the turns of a batch. PostgreSQL parses the values, so that times and intervals mean what
+/// they mean elsewhere in SQL.
+pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>> {
+    const HINT: &str = "Example: [{\"role\": \"user\", \"content\": \"I moved to Rome.\", \"created_at\": \
+                        \"2026-01-31T10:00:00Z\", \"metadata\": {\"name\": \"Ada\"}}]. Keys: session_id, role, \
+                        content, metadata, markers, created_at, ttl.";
+    // No table is read and no text becomes SQL, so this runs as the caller.
+    let spi = Spi::read_only()?;
+    let problem = spi.first(
+        "SELECT CASE \
+            WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
+            ELSE (SELECT CASE \
+                     WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
+                     THEN pg_catalog.format('turn %s is not an object', t.position) \
+                     WHEN k.unknown IS NOT NULL \
+                     THEN pg_catalog.format('turn %s has the unknown key \"%s\"', t.position, k.unknown) \
+                     WHEN w.wrong IS NOT NULL \
+                     THEN pg_catalog.format('turn %s: %s must be %s', t.position, w.wrong, w.expected) END \
+                    FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) \
+                    LEFT JOIN LATERAL (SELECT o.key AS unknown \
+                           FROM pg_catalog.jsonb_each(CASE WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.=) 'object' \
+                                                          THEN t.turn ELSE '{}' END) o \
+                          WHERE o.key OPERATOR(pg_catalog.<>) ALL (ARRAY['session_id', 'role', 'content', 'metadata', \
+                                                   'markers', 'created_at', 'ttl']) LIMIT 1) k ON true \
+                    LEFT JOIN LATERAL (SELECT e.name AS wrong, e.expected \
+                           FROM (VALUES ('session_id', 'string'), ('role', 'string'), ('content', 'string'), \
+                                        ('metadata', 'object'), ('markers', 'array'), \
+                                        ('created_at', 'string'), ('ttl', 'string')) e(name, expected) \
+                          WHERE pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) e.name) \
+                                OPERATOR(pg_catalog.<>) ALL (ARRAY[e.expected, 'null']) LIMIT 1) w ON true \
+                   WHERE pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
+                      OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
+                   ORDER BY t.position LIMIT 1) END",
+        &mut Params::new().with(turns.clone()),
+        |row| Ok(row.optional::<String>(1)),
+    )?;
+    if let Some(problem) = problem.flatten() {
+        return Err(Error::invalid(problem, HINT).into());
+    }
+    spi.all(
+        "SELECT t.turn OPERATOR(pg_catalog.->>) 'session_id', t.turn OPERATOR(pg_catalog.->>) 'role', \
+                t.turn OPERATOR(pg_catalog.->>) 'content', \
+                CASE WHEN pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) 'metadata') OPERATOR(pg_catalog.=) 'object' \
+                     THEN t.turn OPERATOR(pg_catalog.->) 'metadata' ELSE '{}' END, \
+                CASE WHEN pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) 'markers') OPERATOR(pg_catalog.=) 'array' \
+                     THEN ARRAY(SELECT m.marker FROM pg_catalog.jsonb_array_elements_text(t.turn OPERATOR(pg_catalog.->) 'markers') m(marker)) END, \
+                (t.turn OPERATOR(pg_catalog.->>) 'created_at')::pg_catalog.timestamptz, \
+                (t.turn OPERATOR(pg_catalog.->>) 'ttl')::pg_catalog.interval \
+           FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) ORDER BY t.position",
+        &mut Params::new().with(turns),
+        |row| {
+            Ok(Turn {
+                session_id: row
+                    .optional::<String>(1)
+                    .or_else(|| session_id.clone())
+                    .unwrap_or_default(),
+                role: row.optional(2).unwrap_or_default(),
+                content: row.optional(3).unwrap_or_default(),
+                metadata: row.required(4)?,
+                markers: row.optional::<Vec<Option<String>>>(5).map(without_nulls).transpose()?,
+                created_at: row.optional(6),
+                ttl: row.optional(7),
+            })
+        },
+    )
+}

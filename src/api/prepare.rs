@@ -1,0 +1,103 @@
+//! What storing texts needs of the models, asked for before the database is touched: embeddings and
+//! token counts, or what stands in for them.
+
+use crate::error::PgResult;
+use crate::guc::{self, EmbedOnIngest};
+use crate::identity;
+use crate::models::{self, Prepared};
+use crate::store::models::{self as model_store, Kind};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::tokens;
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+
+/// Most texts, and bytes of them, in one request to the model server.
+const TEXTS_PER_REQUEST: usize = 256;
+const BYTES_PER_REQUEST: usize = 8 * 1024 * 1024;
+
+/// Embeddings and token counts of texts, or what stands in for them.
+pub struct Prepare {
+    /// Per text its windows; empty when they are to be made later.
+    pub embeddings: Vec<Vec<Vec<f32>>>,
+    pub token_counts: Vec<u32>,
+    pub token_counts_exact: bool,
+    pub model: Option<ModelRef>,
+    /// Whether rows without an embedding are to be embedded by a job.
+    pub wants_embedding: bool,
+}
+
+/// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
+/// are then stored without embeddings and with estimated counts.
+pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Prepare> {
+    let mode = guc::embed_on_ingest();
+    let model = match mode {
+        EmbedOnIngest::Off => None,
+        _ => identity::as_owner(|| model_store::active(&Spi::read_only()?, Kind::Embedder))?,
+    };
+    let embed_now = model.as_ref().filter(|_| mode == EmbedOnIngest::Sync);
+    let estimates: Vec<u32> =
+        contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
+    let mut embeddings = Vec::with_capacity(indexed_texts.len());
+    let mut token_counts = Vec::with_capacity(contents.len());
+    let mut failure = None;
+    let mut start = 0;
+    while start < contents.len() {
+        let end = end_of_request(&contents, start);
+        let token_texts = contents[start..end].to_vec();
+        let texts =
+            if embed_now.is_some() { indexed_texts[start..end].to_vec() } else { Vec::new() };
+        start = end;
+        match models::current().prepare(embed_now, Purpose::Document, texts, token_texts) {
+            Ok(Prepared { embeddings: some, token_counts: counts }) => {
+                embeddings.extend(some);
+                token_counts.extend(counts);
+            }
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    if let Some(failure) = &failure {
+        failure.warn("stored without embedding");
+        embeddings.clear();
+        token_counts = estimates;
+    }
+    Ok(Prepare {
+        embeddings,
+        token_counts,
+        token_counts_exact: failure.is_none(),
+        wants_embedding: model.is_some(),
+        model,
+    })
+}
+
+/// Where the request that begins at `start` ends: at least one text, within the limits.
+fn end_of_request(contents: &[String], start: usize) -> usize {
+    let mut bytes = 0;
+    let fitting = contents[start..]
+        .iter()
+        .take(TEXTS_PER_REQUEST)
+        .take_while(|content| {
+            bytes += content.len();
+            bytes <= BYTES_PER_REQUEST
+        })
+        .count();
+    start + fitting.max(1)
+}
+
+impl Prepare {
+    /// The windows of the text at `index`.
+    pub fn embedding(&self, index: usize) -> Option<&[Vec<f32>]> {
+        self.embeddings.get(index).map(Vec::as_slice)
+    }
+
+    /// The token count of the text at `index`.
+    pub fn token_count(&self, index: usize) -> i32 {
+        self.token_counts.get(index).map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
+    /// Whether rows stored with this need the embed job.
+    pub fn needs_job(&self) -> bool {
+        (self.wants_embedding && self.embeddings.is_empty()) || !self.token_counts_exact
+    }
+}

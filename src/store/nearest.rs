@@ -1,0 +1,121 @@
+//! The dense arm where a scope is too large to be read: the nearest rows through the vector index,
+//! part by part of the scope, and exactly where the index gives too few (its iterative scan stops at
+//! a limit of its own, for a small user among many with nothing).
+
+use crate::error::PgResult;
+use crate::sql_types::Vector;
+use crate::store::catalog::VectorType;
+use crate::store::scope::{Scope, bind};
+use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
+use crate::store::spi::Session as Spi;
+use crate::store::vector_index;
+use pgrx::datum::Uuid;
+use std::collections::HashMap;
+
+/// Size of one part of a scope.
+pub struct PartTotals {
+    pub documents: u64,
+    /// Words of all its rows.
+    pub length: u64,
+    /// Rows that have an embedding.
+    pub embedded: u64,
+}
+
+/// The size of each part.
+pub fn totals(spi: &Spi, scope: &Scope) -> PgResult<Vec<PartTotals>> {
+    let mut sql = scope.to_sql()?;
+    let statement = format!(
+        "SELECT numbers.part, count(p.part), coalesce(sum(p.doc_len), 0)::int8, count(p.embedding_model) \
+           FROM generate_series(0, {}) numbers(part) LEFT JOIN ({}) p ON p.part = numbers.part \
+          GROUP BY numbers.part ORDER BY numbers.part",
+        sql.parts() - 1,
+        sql.select("{part} AS part, e.doc_len, e.embedding_model", "")
+    );
+    spi.all(&statement, &mut sql.params, |row| {
+        Ok(PartTotals {
+            documents: row.required::<i64>(2)?.max(0) as u64,
+            length: row.required::<i64>(3)?.max(0) as u64,
+            embedded: row.required::<i64>(4)?.max(0) as u64,
+        })
+    })
+}
+
+/// The nearest rows of each part: through the vector index if there is one, exactly where it gives
+/// too few.
+pub fn nearest(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    vector: &VectorType,
+    totals: &[PartTotals],
+) -> PgResult<(Vec<FoundRow>, Mode)> {
+    let Some(model) = query.embedding_model.filter(|_| !query.embeddings.is_empty()) else {
+        return Ok((Vec::new(), Mode::Index));
+    };
+    let index = vector_index::find(spi, model)?;
+    let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
+    let mut mode = Mode::Index;
+    for embedding in &query.embeddings {
+        let search = NearestSearch { spi, scope, query, vector, embedding, model };
+        for (part, size) in totals.iter().enumerate() {
+            let mut found = match &index {
+                Some(index) => {
+                    let _settings = vector_index::ScanSettings::set(query.limit);
+                    search.run(part, &index.expression(vector), false)?
+                }
+                None => Vec::new(),
+            };
+            if (found.len() as u64) < (query.limit as u64).min(size.embedded) {
+                mode = Mode::IndexThenExact;
+                found = search.run(part, "e.embedding", true)?;
+            }
+            for row in found {
+                let best = rows.entry(row.id).or_insert(row);
+                best.similarity = larger(best.similarity, row.similarity);
+            }
+        }
+    }
+    let mut rows: Vec<FoundRow> = rows.into_values().collect();
+    rows.sort_by(|a, b| {
+        b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)).then(a.id.cmp(&b.id))
+    });
+    rows.truncate(query.limit);
+    Ok((rows, mode))
+}
+
+/// One search for the rows nearest to an embedding.
+struct NearestSearch<'a> {
+    spi: &'a Spi,
+    scope: &'a Scope,
+    query: &'a Query<'a>,
+    vector: &'a VectorType,
+    embedding: &'a Vector,
+    model: &'a str,
+}
+
+impl NearestSearch<'_> {
+    /// Searches one part of the scope; `expression` is what is compared with the query.
+    fn run(&self, part: usize, expression: &str, exact: bool) -> PgResult<Vec<FoundRow>> {
+        let mut sql = self.scope.to_sql()?;
+        let params = std::mem::take(&mut sql.params);
+        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
+        let distance =
+            format!("{expression} {} ${}", self.vector.cosine_distance(), sql.params.len());
+        // The model is a literal here: a partial index is only used when its condition is implied.
+        let condition =
+            format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(self.model));
+        // Adding zero hides the ordering from the index: every row of the part is compared.
+        let order = if exact { format!("({distance}) + 0") } else { distance.clone() };
+        let columns = format!("e.id, {distance} AS distance");
+        let limit = bind(&mut sql.params, self.query.limit as i64);
+        let statement = sql.select_best(part, &columns, &condition, &order, &limit);
+        self.spi.all(&statement, &mut sql.params, |row| {
+            Ok(FoundRow {
+                id: *row.required::<Uuid>(1)?.as_bytes(),
+                similarity: row.optional::<f64>(2).map(similarity),
+                dense: None,
+                lexical: None,
+            })
+        })
+    }
+}

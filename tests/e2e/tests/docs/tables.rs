@@ -1,0 +1,186 @@
+//! Tables of the documentation against what the server says of itself.
+
+use crate::markdown::{Document, code};
+use memory_agent_e2e::{Client, expect_error, shared};
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+fn client(database: &str) -> Client {
+    shared().database(database).connect()
+}
+
+/// Two sets that should be equal; says which members are only in one of them.
+fn assert_same<T: Ord + Debug>(documented: &BTreeSet<T>, actual: &BTreeSet<T>) {
+    let wrong: Vec<&T> = documented.difference(actual).collect();
+    let missing: Vec<&T> = actual.difference(documented).collect();
+    assert!(
+        wrong.is_empty() && missing.is_empty(),
+        "documented but not so: {wrong:#?}\nnot documented: {missing:#?}"
+    );
+}
+
+/// One row of docs/settings.md.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Setting {
+    name: String,
+    default: String,
+    /// `0 .. 1`, the values of an enumeration, or nothing.
+    range: String,
+    unit: String,
+    context: String,
+}
+
+fn settings(client: &mut Client) -> BTreeSet<Setting> {
+    let rows = client
+        .query(
+            "SELECT name, coalesce(boot_val, ''), coalesce(min_val || ' .. ' || max_val, ''), \
+                    coalesce(array_to_string(enumvals, ', '), ''), coalesce(unit, ''), context \
+               FROM pg_settings WHERE name LIKE 'memory\\_agent.%'",
+            &[],
+        )
+        .expect("pg_settings");
+    rows.into_iter()
+        .map(|row| {
+            let text = |column: usize| row.get::<_, String>(column);
+            Setting {
+                name: text(0),
+                default: text(1),
+                range: text(2) + &text(3),
+                unit: text(4),
+                context: text(5),
+            }
+        })
+        .collect()
+}
+
+fn default_of(cell: &str) -> String {
+    match code(cell).as_slice() {
+        ["''"] => String::new(),
+        [value] => (*value).to_owned(),
+        other => panic!("a default is one value in backquotes, not {other:?}"),
+    }
+}
+
+#[test]
+fn settings_page_has_every_setting() {
+    let actual = settings(&mut client("settings_page_has_every_setting"));
+    let rows = Document::read("docs/settings.md").rows_under("Setting");
+    let documented: BTreeSet<Setting> = rows
+        .iter()
+        .map(|(line, cells)| {
+            let [name, default, range, unit, context, reason] = cells.as_slice() else {
+                panic!("docs/settings.md:{line} has {} cells", cells.len());
+            };
+            assert!(reason.ends_with('.'), "docs/settings.md:{line} gives no reason");
+            Setting {
+                name: code(name).concat(),
+                default: default_of(default),
+                range: range.replace('`', ""),
+                unit: unit.clone(),
+                context: context.clone(),
+            }
+        })
+        .collect();
+    assert_eq!(documented.len(), rows.len(), "a setting is there twice");
+    assert!(documented.len() > 40);
+    assert_same(&documented, &actual);
+}
+
+#[test]
+fn readme_has_the_defaults_of_settings() {
+    let actual = settings(&mut client("readme_has_the_defaults_of_settings"));
+    let rows = Document::read("README.md").rows_under("Setting");
+    assert!(rows.len() > 5);
+    for (line, cells) in rows {
+        let name = code(&cells[0]).concat();
+        let setting = actual.iter().find(|setting| setting.name == name);
+        let default = setting.map(|setting| setting.default.clone());
+        assert_eq!(Some(default_of(&cells[1])), default, "README.md:{line}: {name}");
+    }
+}
+
+/// `name(required, [optional])`, as the README writes it.
+fn documented_signature(cell: &str) -> (String, Vec<String>, Vec<String>) {
+    let signature = code(cell).concat();
+    let (name, arguments) =
+        signature.split_once('(').unwrap_or_else(|| panic!("no signature: {cell}"));
+    let arguments = arguments.trim_end_matches(')');
+    let (required, optional) = arguments.split_once('[').unwrap_or((arguments, ""));
+    let list = |text: &str| -> Vec<String> {
+        text.trim_end_matches(']')
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    (name.to_owned(), list(required), list(optional))
+}
+
+#[test]
+fn readme_has_every_public_function() {
+    let mut client = client("readme_has_every_public_function");
+    let actual: BTreeSet<(String, Vec<String>, Vec<String>)> = client
+        .query(
+            "SELECT p.proname::text, coalesce(p.proargnames[1:p.pronargs], '{}'), p.pronargdefaults::int \
+               FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid \
+               JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid \
+              WHERE e.extname = 'memory_agent' AND d.deptype = 'e' AND p.pronamespace = e.extnamespace",
+            &[],
+        )
+        .expect("the functions of the extension")
+        .into_iter()
+        .map(|row| {
+            let mut required: Vec<String> = row.get(1);
+            let optional = required.split_off(required.len() - row.get::<_, i32>(2) as usize);
+            (row.get(0), required, optional)
+        })
+        .collect();
+    let rows = Document::read("README.md").rows_under("Function");
+    let documented: BTreeSet<_> =
+        rows.iter().map(|(_, cells)| documented_signature(&cells[0])).collect();
+    assert_eq!(documented.len(), rows.len(), "a function is there twice");
+    assert!(actual.len() > 10);
+    assert_same(&documented, &actual);
+}
+
+fn first_cells(path: &str, first: &str) -> BTreeSet<String> {
+    let rows = Document::read(path).rows_under(first);
+    assert!(!rows.is_empty(), "{path} has no table {first:?}");
+    rows.iter().flat_map(|(_, cells)| code(&cells[0])).map(str::to_owned).collect()
+}
+
+fn strings(client: &mut Client, query: &str) -> BTreeSet<String> {
+    client.query(query, &[]).expect(query).into_iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn readme_has_every_view() {
+    let views = strings(
+        &mut client("readme_has_every_view"),
+        "SELECT c.relname::text FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid \
+           JOIN pg_extension e ON d.refobjid = e.oid AND e.extname = 'memory_agent' \
+          WHERE d.deptype = 'e' AND c.relkind = 'v'",
+    );
+    assert_same(&first_cells("README.md", "View"), &views);
+}
+
+#[test]
+fn readme_has_every_filter_key() {
+    let mut client = client("readme_has_every_filter_key");
+    let unknown = "SELECT * FROM memory_recall('x', filter => '{\"unknown\": 1}')";
+    let message = expect_error(client.query(unknown, &[]), "22023");
+    let keys = message.lines().next().and_then(|line| line.split("expected one of ").nth(1));
+    let keys: BTreeSet<String> =
+        keys.expect("the message lists the keys").split(", ").map(str::to_owned).collect();
+    assert_same(&first_cells("README.md", "Key"), &keys);
+}
+
+#[test]
+fn operations_has_every_component_of_status() {
+    let components = strings(
+        &mut client("operations_has_every_component_of_status"),
+        "SELECT component FROM memory_status()",
+    );
+    assert_same(&first_cells("docs/operations.md", "Component"), &components);
+}

@@ -1,0 +1,141 @@
+//! Memory that moves: dumps and restores, other schemas, dropping and creating again, logical
+//! replication. What is compared is every row of every table, and what recall answers.
+
+mod placement;
+mod programs;
+mod replication;
+mod snapshot;
+
+use memory_agent_e2e::memory::run;
+use memory_agent_e2e::{Client, shared};
+use programs::Programs;
+use snapshot::{Snapshot, fill, recall};
+use std::collections::BTreeSet;
+
+/// A database that holds at least one row in every table, and what it holds.
+fn source(name: &str) -> Snapshot {
+    let mut client = shared().database(name).connect();
+    fill(&mut client);
+    let snapshot = Snapshot::take(&mut client);
+    assert_eq!(snapshot.empty_tables(), BTreeSet::new(), "fill() has to reach each table");
+    snapshot
+}
+
+/// The restored database has the same rows and gives the same answers.
+#[track_caller]
+fn assert_restored(database: &str, original: &Snapshot) {
+    let mut client = shared().connect(database);
+    client.batch_execute("SET memory_agent.user_id = 'alice'").unwrap();
+    let restored = Snapshot::take(&mut client);
+    assert_eq!(restored, *original);
+    // It goes on as before: the key of a fact is still held, the session still open.
+    let before = recall(&mut client);
+    run(&mut client, "SELECT memory_add('Ann lives in Oslo.', infer => false, fact_key => 'home')");
+    run(&mut client, "SELECT memory_ingest('s1', 'user', 'Ann has moved to Oslo.')");
+    assert_ne!(recall(&mut client), before);
+    let homes = "SELECT count(*) FROM memory_agent.entries WHERE fact_key = 'home' AND state = 'active'";
+    assert_eq!(client.query_one(homes, &[]).unwrap().get::<_, i64>(0), 1);
+}
+
+#[test]
+fn custom_format() {
+    let original = source("custom_source");
+    shared().plain_database("custom_target");
+    let programs = Programs::of(shared());
+    let archive = programs.file("custom");
+    programs.dump("custom_source", &["-Fc", "-f", &archive]);
+    programs.restore("custom_target", &["-d", "custom_target", "--exit-on-error", &archive]);
+    assert_restored("custom_target", &original);
+}
+
+#[test]
+fn directory_format_in_parallel() {
+    let original = source("parallel_source");
+    shared().plain_database("parallel_target");
+    let programs = Programs::of(shared());
+    let archive = programs.file("directory");
+    programs.dump("parallel_source", &["-Fd", "-j", "2", "-f", &archive]);
+    programs.restore("parallel_target", &["-d", "parallel_target", "-j", "2", "--exit-on-error", &archive]);
+    assert_restored("parallel_target", &original);
+}
+
+#[test]
+fn plain_text() {
+    let original = source("plain_source");
+    shared().plain_database("plain_target");
+    let programs = Programs::of(shared());
+    let script = programs.file("plain.sql");
+    programs.dump("plain_source", &["-f", &script]);
+    programs.execute("plain_target", &script);
+    assert_restored("plain_target", &original);
+}
+
+/// Over what is there already: everything is dropped and made again.
+#[test]
+fn clean_restore_over_other_memory() {
+    let original = source("clean_source");
+    source("clean_target");
+    let programs = Programs::of(shared());
+    let archive = programs.file("clean");
+    programs.dump("clean_source", &["-Fc", "-f", &archive]);
+    programs.restore("clean_target", &["-d", "clean_target", "--clean", "--if-exists", "--exit-on-error", &archive]);
+    assert_restored("clean_target", &original);
+}
+
+#[test]
+fn data_only_into_a_database_with_the_extension() {
+    let original = source("data_source");
+    shared().database("data_target");
+    let programs = Programs::of(shared());
+    let archive = programs.file("data");
+    programs.dump("data_source", &["-Fc", "--data-only", "-f", &archive]);
+    programs.restore("data_target", &["-d", "data_target", "--data-only", "--exit-on-error", &archive]);
+    assert_restored("data_target", &original);
+}
+
+/// `-n memory_agent` leaves CREATE EXTENSION out and takes the rows along.
+#[test]
+fn the_schema_alone() {
+    let original = source("schema_source");
+    shared().database("schema_target");
+    let programs = Programs::of(shared());
+    let script = programs.file("schema.sql");
+    programs.dump("schema_source", &["-n", "memory_agent", "-f", &script]);
+    programs.execute("schema_target", &script);
+    assert_restored("schema_target", &original);
+}
+
+/// Levels need both the table of levels and the privileges; a dump carries both.
+#[test]
+fn levels_survive() {
+    let mut superuser = shared().database("levels_source").connect();
+    run(&mut superuser, "CREATE ROLE \"Dump User\" LOGIN; CREATE ROLE dump_reader LOGIN; CREATE ROLE dump_none LOGIN");
+    run(&mut superuser, "SELECT memory_grant('\"Dump User\"'), memory_grant('dump_reader', 'reader')");
+    shared().plain_database("levels_target");
+    shared().plain_database("levels_without");
+    let programs = Programs::of(shared());
+    let archive = programs.file("levels");
+    programs.dump("levels_source", &["-Fc", "-f", &archive]);
+    programs.restore("levels_target", &["-d", "levels_target", "--exit-on-error", &archive]);
+    programs.restore("levels_without", &["-d", "levels_without", "--no-acl", "--exit-on-error", &archive]);
+    let mut may = |database: &str, role: &str, call: &str| -> bool {
+        match shared().connect_as(database, role).batch_execute(call) {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(memory_agent_e2e::sqlstate(&error), "42501", "{error:?}");
+                false
+            }
+        }
+    };
+    let (read, write) = ("SELECT memory_stats()", "SELECT memory_ingest('s', 'user', 'still mine')");
+    for (role, reads, writes) in
+        [("Dump User", true, true), ("dump_reader", true, false), ("dump_none", false, false)]
+    {
+        assert_eq!((may("levels_target", role, read), may("levels_target", role, write)), (reads, writes), "{role}");
+        // Without the privileges nobody has a level, whatever the table says.
+        assert_eq!((may("levels_without", role, read), may("levels_without", role, write)), (false, false), "{role}");
+    }
+    let mut owner: Client = shared().connect("levels_without");
+    run(&mut owner, "SELECT memory_grant(role_name::text::regrole, level) FROM memory_agent.grants WHERE role_name = 'dump_reader'");
+    assert!(may("levels_without", "dump_reader", read));
+}

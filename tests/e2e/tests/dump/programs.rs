@@ -1,0 +1,53 @@
+//! pg_dump and its kin, of the same installation as the server.
+
+use memory_agent_e2e::Cluster;
+use memory_agent_e2e::memory::value;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The client programs, ready to talk to one cluster. They may run as whoever runs the tests, for
+/// the cluster trusts everyone who reaches its socket.
+pub struct Programs<'a> {
+    cluster: &'a Cluster,
+    bindir: PathBuf,
+}
+
+impl<'a> Programs<'a> {
+    pub fn of(cluster: &'a Cluster) -> Self {
+        let bindir: String =
+            value(&mut cluster.connect("postgres"), "SELECT setting FROM pg_config WHERE name = 'BINDIR'", &[]);
+        Self { cluster, bindir: bindir.into() }
+    }
+
+    /// A path in the cluster's directory, which is removed with it.
+    pub fn file(&self, name: &str) -> String {
+        self.cluster.socket_directory().join(name).to_string_lossy().into_owned()
+    }
+
+    pub fn dump(&self, database: &str, arguments: &[&str]) {
+        self.run("pg_dump", &[arguments, &["-d", database]].concat());
+    }
+
+    pub fn restore(&self, _database: &str, arguments: &[&str]) {
+        self.run("pg_restore", arguments);
+    }
+
+    /// Runs a script to its first error.
+    pub fn execute(&self, database: &str, script: &str) {
+        self.run("psql", &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", script]);
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let output = Command::new(self.bindir.join(program))
+            .env_clear()
+            .arg("-h")
+            .arg(self.cluster.socket_directory())
+            .args(["-U", "postgres"])
+            .args(arguments)
+            .output()
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program} {arguments:?}: {}\n{said}", output.status);
+        assert!(said.is_empty(), "{program} {arguments:?} complains:\n{said}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Arguments that cannot be meant, and that recall only reads.
+
+use memory_agent_e2e::memory::{ingest_all, recall, run, try_recall, value};
+use memory_agent_e2e::{expect_error, shared};
+
+const REFUSED: [&str; 30] = [
+    "''",
+    "' '",
+    "NULL",
+    "repeat('word ', 300000)",
+    "'q', session_id => ''",
+    "'q', user_id => ''",
+    "'q', agent_id => repeat('x', 513)",
+    "'q', token_budget => -1",
+    "'q', kinds => '{summary}'",
+    "'q', kinds => '{turn,NULL}'",
+    "'q', as_of => 'infinity'",
+    "'q', as_of => '-infinity'",
+    "'q', score_threshold => 1.5",
+    "'q', score_threshold => -0.1",
+    "'q', score_threshold => 'NaN'",
+    "'q', recency_weight => 2",
+    "'q', recency_weight => -1",
+    "'q', recency_weight => 'NaN'",
+    "'q', recency_weight => 'Infinity'",
+    "'q', mmr_lambda => 1.01",
+    "'q', mmr_lambda => 'NaN'",
+    "'q', query_embedding => '[1,2,3]'",
+    "'q', query_embedding => array_fill(0.1::real, ARRAY[385])::vector",
+    "'', query_embedding => '[1]'",
+    "'q', rewrites => '{a,b,c,d,e}'",
+    "'q', rewrites => '{\" \"}'",
+    "'q', rewrites => '{a,NULL}'",
+    "'q', top_k => 2147483647",
+    "'q', filter => '[]'",
+    "'q', filter => '{\"unknown\": 1}'",
+];
+
+#[test]
+fn refused_with_a_hint() {
+    let mut client = shared().database("recall_refused").connect();
+    ingest_all(&mut client, "s", &["q is a letter"]);
+    for arguments in REFUSED {
+        let message = expect_error(try_recall(&mut client, arguments), "22023");
+        assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{arguments}: {message}");
+        assert!(message.len() < 1000, "the message repeats the input: {arguments}");
+        let explained = client.query(&format!("SELECT memory_explain({arguments})"), &[]);
+        expect_error(explained, "22023");
+    }
+    // The session is usable afterwards, within the same transaction too.
+    run(&mut client, "BEGIN; SAVEPOINT before");
+    expect_error(try_recall(&mut client, "''"), "22023");
+    run(&mut client, "ROLLBACK TO before");
+    assert_eq!(recall(&mut client, "'letter'").len(), 1);
+    run(&mut client, "COMMIT");
+}
+
+#[test]
+fn weights_at_their_bounds_are_accepted() {
+    let mut client = shared().database("recall_bounds").connect();
+    ingest_all(&mut client, "s", &["one letter", "two letters", "three letters"]);
+    for arguments in [
+        "recency_weight => 0, mmr_lambda => 0, score_threshold => 0",
+        "recency_weight => 1, mmr_lambda => 1",
+        "token_budget => 2147483647",
+        "token_budget => 2147483647, session_id => 's'",
+        "rewrites => '{}'",
+        "rewrites => '{a,b,c,d}'",
+        "as_of => '9999-12-31'",
+    ] {
+        let rows = recall(&mut client, &format!("'letters', {arguments}"));
+        assert_eq!(rows.len(), 3, "{arguments}");
+        assert!(rows.iter().all(|row| row.score.is_finite()), "{arguments}");
+    }
+}
+
+#[test]
+fn all_arguments_null_is_the_default() {
+    let mut client = shared().database("recall_nulls").connect();
+    ingest_all(&mut client, "s", &["one letter", "two letters", "a parcel"]);
+    // One transaction, one now(): ages are the same.
+    run(&mut client, "BEGIN");
+    let nulls = "'letters', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL";
+    assert_eq!(recall(&mut client, nulls), recall(&mut client, "'letters'"));
+}
+
+#[test]
+fn recall_only_reads() {
+    let mut client = shared().database("recall_reads").connect();
+    ingest_all(&mut client, "s", &["one letter", "two letters"]);
+    run(&mut client, "SET default_transaction_read_only = on");
+    let calls = "SELECT count(*) FROM memory_recall('letters', 's', token_budget => 100), \
+                        memory_explain('letters'), memory_context('s', 'letters'), memory_stats(), memory_status()";
+    run(&mut client, calls);
+    run(&mut client, "SET default_transaction_read_only = off");
+    let writes = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::int8 FROM pg_stat_xact_user_tables";
+    run(&mut client, "BEGIN");
+    run(&mut client, calls);
+    assert_eq!(value::<i64>(&mut client, writes, &[]), 0);
+    let id: Option<String> = value(&mut client, "SELECT pg_current_xact_id_if_assigned()::text", &[]);
+    assert_eq!(id, None, "a recall takes no transaction id");
+    run(&mut client, "COMMIT");
+}
+
+#[test]
+fn recall_works_in_queries_with_other_tables() {
+    let mut client = shared().database("recall_joins").connect();
+    run(
+        &mut client,
+        "CREATE TABLE tickets (id int, title text);
+         INSERT INTO tickets VALUES (1, 'printer'), (2, 'garden');
+         SELECT memory_ingest('s', 'user', 'The printer is out of paper.');
+         SELECT memory_ingest('s', 'user', 'The garden needs water.')",
+    );
+    let pairs: Vec<String> = memory_agent_e2e::memory::values(
+        &mut client,
+        "SELECT t.title || ' ' || m.content FROM tickets t, LATERAL memory_recall(t.title, top_k => 1) m ORDER BY t.id",
+        &[],
+    );
+    assert_eq!(pairs, ["printer The printer is out of paper.", "garden The garden needs water."]);
+    run(&mut client, "BEGIN; DECLARE c CURSOR FOR SELECT content FROM memory_recall('printer')");
+    run(&mut client, "FETCH 1 FROM c; SELECT memory_ingest('s', 'user', 'between'); FETCH ALL FROM c; COMMIT");
+}

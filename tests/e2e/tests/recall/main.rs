@@ -1,0 +1,32 @@
+//! Finding: `memory_recall` and `memory_explain`, from the candidates to the token budget.
+
+mod arguments;
+mod arms;
+mod budget;
+mod explain;
+mod filters;
+mod index_path;
+mod ranking;
+mod rerank;
+mod scopes;
+mod time;
+
+use memory_agent_e2e::Client;
+use memory_agent_e2e::memory::run;
+
+/// Leaves relevance as the only part of the score, so that a test sees one rule at a time.
+fn relevance_only(client: &mut Client) {
+    run(
+        client,
+        "SET memory_agent.recency_weight = 0; SET memory_agent.mmr_lambda = 1; \
+         SET memory_agent.neighbor_weight = 0; SET memory_agent.marker_weight = 0; \
+         SET memory_agent.rerank = off",
+    );
+}
+
+#[track_caller]
+fn assert_close(found: impl Into<f64>, expected: impl Into<f64>) {
+    let (found, expected) = (found.into(), expected.into());
+    let tolerance = 1e-5 * expected.abs().max(1.0);
+    assert!((found - expected).abs() <= tolerance, "{found} is not {expected}");
+}

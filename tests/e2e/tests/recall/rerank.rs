@@ -1,0 +1,181 @@
+//! The cross-encoder: it changes the order, its logits are what recall ranks by, and when it is left
+//! out or has the last word.
+
+use super::{assert_close, relevance_only};
+use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run, value};
+use memory_agent_e2e::{Client, shared};
+
+/// The words and the topic of the question are in all of them, the answer in one.
+const PASSAGES: [&str; 5] = [
+    "How many people live in Berlin? Many people ask how many people live in Berlin.",
+    "Berlin has 3.7 million inhabitants.",
+    "People in Berlin live in many large old houses.",
+    "Munich has 1.5 million inhabitants.",
+    "The Berlin wall fell in 1989.",
+];
+const QUESTION: &str = "'How many people live in Berlin?'";
+
+fn sigmoid(logit: f64) -> f64 {
+    1.0 / (1.0 + (-logit).exp())
+}
+
+/// Stores the passages and switches the reranker on, with nothing else in the score.
+fn passages(name: &'static str) -> Client {
+    let mut client = shared().database(name).connect();
+    ingest_all(&mut client, "s", &PASSAGES);
+    relevance_only(&mut client);
+    run(&mut client, "SET memory_agent.rerank = on");
+    client
+}
+
+#[test]
+fn reranking_changes_the_order_to_that_of_the_logits() {
+    let mut client = passages("rerank_order");
+    run(&mut client, "SET memory_agent.rerank_weight = 1");
+    let mut by_logit: Vec<(f32, String)> = {
+        let logits: Vec<f32> =
+            value(&mut client, &format!("SELECT memory_rerank({QUESTION}, $1)"), &[&&PASSAGES[..]]);
+        logits.into_iter().zip(PASSAGES.map(str::to_owned)).collect()
+    };
+    by_logit.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let expected: Vec<String> = by_logit.into_iter().map(|(_, text)| text).collect();
+    let reranked = recalled_texts(&mut client, QUESTION);
+    assert_eq!(reranked, expected);
+    let retrieved = recalled_texts(&mut client, &format!("{QUESTION}, rerank => false"));
+    assert_ne!(retrieved, reranked, "the reranker did nothing");
+    let place = |texts: &[String]| texts.iter().position(|text| text == PASSAGES[1]).unwrap();
+    assert!(place(&reranked) < place(&retrieved), "the answer moves up");
+}
+
+#[test]
+fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
+    let mut client = passages("rerank_blend");
+    let fused: Vec<(String, f64)> = recall(&mut client, &format!("{QUESTION}, rerank => false"))
+        .into_iter()
+        .map(|row| (row.content, f64::from(row.relevance)))
+        .collect();
+    for weight in [0.5, 0.0, 0.8, 1.0] {
+        run(&mut client, &format!("SET memory_agent.rerank_weight = {weight}"));
+        let rows = recall(&mut client, QUESTION);
+        let document = explain(&mut client, QUESTION);
+        assert_eq!(document["reranking"], "ms-marco-MiniLM-L-12-v2");
+        for (row, explained) in rows.iter().zip(document["candidates"].as_array().unwrap()) {
+            let logit = explained["logit"].as_f64().unwrap();
+            let alone: Vec<f32> = value(
+                &mut client,
+                &format!("SELECT memory_rerank({QUESTION}, ARRAY[$1])"),
+                &[&row.content],
+            );
+            assert!((logit - f64::from(alone[0])).abs() < 0.01, "{logit} {alone:?}");
+            let fused = fused.iter().find(|(text, _)| *text == row.content).unwrap().1;
+            assert_close(row.relevance, weight * sigmoid(logit) + (1.0 - weight) * fused);
+        }
+    }
+}
+
+#[test]
+fn logits_may_be_scaled_by_their_range_instead() {
+    let mut client = passages("rerank_minmax");
+    run(&mut client, "SET memory_agent.rerank_weight = 1; SET memory_agent.score_normalization = 'minmax'");
+    let document = explain(&mut client, QUESTION);
+    let rows = document["candidates"].as_array().unwrap();
+    let logits: Vec<f64> = rows.iter().map(|row| row["logit"].as_f64().unwrap()).collect();
+    let lowest = logits.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    for (row, logit) in rows.iter().zip(logits) {
+        assert_close(row["relevance"].as_f64().unwrap(), (logit - lowest) / (highest - lowest));
+    }
+}
+
+#[test]
+fn a_speakers_name_is_shown_to_the_reranker() {
+    let mut client = shared().database("rerank_name").connect();
+    relevance_only(&mut client);
+    run(
+        &mut client,
+        "SET memory_agent.rerank = on;
+         SELECT memory_ingest('s', 'user', 'I live in Berlin.', metadata => '{\"name\": \"Caroline\"}')",
+    );
+    let document = explain(&mut client, "'Where does Caroline live?'");
+    let logits: Vec<f32> = value(
+        &mut client,
+        "SELECT memory_rerank('Where does Caroline live?', '{\"Caroline: I live in Berlin.\", \"I live in Berlin.\"}')",
+        &[],
+    );
+    let found = document["candidates"][0]["logit"].as_f64().unwrap();
+    assert!((found - f64::from(logits[0])).abs() < 0.01 && logits[0] > logits[1] + 1.0, "{found} {logits:?}");
+}
+
+#[test]
+fn long_questions_are_not_reranked() {
+    let mut client = passages("rerank_long");
+    let question = |length: usize| format!("'{:<length$}?'", "How many people live in Berlin", length = length - 1);
+    let state = |client: &mut Client, length: usize| {
+        explain(client, &question(length))["reranking"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(state(&mut client, 250), "ms-marco-MiniLM-L-12-v2");
+    assert!(state(&mut client, 251).starts_with("skipped"));
+    run(&mut client, "BEGIN");
+    let long = recall(&mut client, &question(251));
+    let off = recall(&mut client, &format!("{}, rerank => false", question(251)));
+    assert_eq!(long, off);
+    run(&mut client, "COMMIT");
+    run(&mut client, "SET memory_agent.rerank_max_query_chars = 0");
+    assert_eq!(state(&mut client, 1000), "ms-marco-MiniLM-L-12-v2");
+    run(&mut client, "SET memory_agent.rerank_max_query_chars = 10");
+    assert!(state(&mut client, 31).starts_with("skipped"));
+    // Characters, not bytes.
+    run(&mut client, "SET memory_agent.rerank_max_query_chars = 4");
+    assert_eq!(explain(&mut client, "'ÄÖÜß'")["reranking"], "ms-marco-MiniLM-L-12-v2");
+}
+
+#[test]
+fn the_reranker_is_left_out_by_argument_or_setting() {
+    let mut client = passages("rerank_off");
+    let off = explain(&mut client, &format!("{QUESTION}, rerank => false"));
+    assert_eq!(off["reranking"], "off");
+    assert!(off["candidates"].as_array().unwrap().iter().all(|row| row["logit"].is_null()));
+    run(&mut client, "SET memory_agent.rerank = off");
+    assert_eq!(explain(&mut client, QUESTION)["reranking"], "off");
+    assert_ne!(explain(&mut client, &format!("{QUESTION}, rerank => true"))["reranking"], "off");
+}
+
+#[test]
+fn an_explicit_threshold_is_strict() {
+    let mut client = passages("threshold_explicit");
+    let logits: Vec<f64> = explain(&mut client, QUESTION)["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| sigmoid(row["logit"].as_f64().unwrap()))
+        .collect();
+    for threshold in [0.0, 0.2, 0.5, 0.9, 1.0] {
+        let expected = logits.iter().filter(|logit| **logit >= threshold).count();
+        let rows = recall(&mut client, &format!("{QUESTION}, score_threshold => {threshold}"));
+        assert_eq!(rows.len(), expected, "{threshold}");
+    }
+    assert!(logits.iter().any(|logit| *logit < 0.5) && logits.iter().any(|logit| *logit > 0.9));
+    // Nothing answers this one.
+    assert!(recall(&mut client, "'Which fish is poisonous?', score_threshold => 0.5").is_empty());
+    // Without a reranker it is tested on relevance.
+    let rows = recall(&mut client, &format!("{QUESTION}, score_threshold => 0.6, rerank => false"));
+    assert!(!rows.is_empty() && rows.len() < 5 && rows.iter().all(|row| row.relevance >= 0.6));
+}
+
+#[test]
+fn the_default_threshold_leaves_at_least_top_k_rows() {
+    let mut client = passages("threshold_default");
+    // Five rows, of which few pass .35: with top_k 5 none is dropped, with 1 those below are.
+    assert_eq!(recall(&mut client, "'Which fish is poisonous?'").len(), 5);
+    assert_eq!(recall(&mut client, &format!("{QUESTION}, top_k => 5")).len(), 5);
+    let document = explain(&mut client, &format!("{QUESTION}, top_k => 1"));
+    let rows = document["candidates"].as_array().unwrap();
+    for row in rows {
+        let is_below = sigmoid(row["logit"].as_f64().unwrap()) < 0.35;
+        assert_eq!(row["dropped"] == "threshold", is_below, "{row}");
+    }
+    assert!(rows.iter().any(|row| row["dropped"] == "threshold"));
+    run(&mut client, "SET memory_agent.score_threshold = 0");
+    let document = explain(&mut client, &format!("{QUESTION}, top_k => 1"));
+    assert!(document["candidates"].as_array().unwrap().iter().all(|row| row["dropped"] != "threshold"));
+}

@@ -1,0 +1,211 @@
+//! Attacks on name resolution. A role that may create things puts its own before PostgreSQL's: if any
+//! statement of the extension, which runs as its owner, resolved a name through the caller's
+//! search_path, the impostor would run as a superuser.
+
+use crate::{create_roles, grant, remember};
+use memory_agent_e2e::{Client, Row, shared, sqlstate};
+
+/// Impostors for every function and operator that SQL can have impostors for. Each tells who it runs
+/// as; none of them is ever wanted.
+const IMPOSTORS: &str = r#"
+    SET check_function_bodies = off;
+    DO $do$
+    DECLARE
+        target record;
+        made int := 0;
+        body constant text := ' LANGUAGE plpgsql AS $body$ BEGIN RAISE EXCEPTION ''hijacked as %'', current_user; END $body$';
+    BEGIN
+        FOR target IN
+            SELECT p.proname AS name, pg_catalog.oidvectortypes(p.proargtypes) AS arguments, p.proretset AS is_set,
+                   p.prorettype::regtype AS result
+              FROM pg_catalog.pg_proc p
+             WHERE p.prokind = 'f' AND p.pronamespace IN ('pg_catalog'::regnamespace, 'public'::regnamespace)
+               AND p.proname NOT LIKE 'memory\_%'
+        LOOP
+            BEGIN
+                EXECUTE format('CREATE FUNCTION evil.%I(%s) RETURNS %s %s', target.name, target.arguments,
+                               CASE WHEN target.is_set THEN 'SETOF ' ELSE '' END || target.result, body);
+                made := made + 1;
+            EXCEPTION WHEN OTHERS THEN NULL; -- internal types, which SQL cannot name either
+            END;
+        END LOOP;
+        FOR target IN
+            SELECT o.oid, o.oprname AS name, o.oprleft::regtype AS l, o.oprright::regtype AS r,
+                   o.oprresult::regtype AS result
+              FROM pg_catalog.pg_operator o WHERE o.oprleft <> 0
+        LOOP
+            BEGIN
+                EXECUTE format('CREATE FUNCTION evil.%I(%s, %s) RETURNS %s %s', 'operator_' || target.oid,
+                               target.l, target.r, target.result, body);
+                EXECUTE format('CREATE OPERATOR evil.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = evil.%I)',
+                               target.name, target.l, target.r, 'operator_' || target.oid);
+                made := made + 1;
+            EXCEPTION WHEN OTHERS THEN NULL;
+            END;
+        END LOOP;
+        IF made < 2000 THEN
+            RAISE EXCEPTION 'only % impostors', made;
+        END IF;
+    END $do$;
+    -- Objects that are looked up by name: types, a text search configuration, relations.
+    CREATE TEXT SEARCH CONFIGURATION evil.english (COPY = pg_catalog.simple);
+    CREATE DOMAIN evil.jsonb AS pg_catalog.text CHECK (false);
+    CREATE DOMAIN evil.timestamptz AS pg_catalog.text CHECK (false);
+    CREATE DOMAIN evil.regconfig AS pg_catalog.text CHECK (false);
+    CREATE DOMAIN evil.vector AS pg_catalog.text CHECK (false);
+    CREATE TABLE evil.entries (); CREATE TABLE evil.grants ();
+"#;
+
+/// PostgreSQL looks into a session's temporary schema even before pg_catalog.
+const TEMPORARY_IMPOSTORS: &str = r#"
+    CREATE TEMP TABLE pg_class (LIKE pg_catalog.pg_class);
+    CREATE TEMP TABLE pg_namespace (LIKE pg_catalog.pg_namespace);
+    CREATE TEMP TABLE pg_proc (LIKE pg_catalog.pg_proc);
+    CREATE TEMP TABLE pg_extension (LIKE pg_catalog.pg_extension);
+    CREATE TEMP TABLE pg_depend (LIKE pg_catalog.pg_depend);
+    CREATE TEMP TABLE pg_roles (LIKE pg_catalog.pg_roles);
+    CREATE TEMP TABLE pg_index (LIKE pg_catalog.pg_index);
+    CREATE TEMP TABLE entries ();
+    CREATE TEMP TABLE grants ();
+    CREATE TEMP TABLE models ();
+    CREATE TEMP TABLE sessions ();
+"#;
+
+/// One call of every function that a level allows, with all kinds of arguments. No operator and no
+/// implicit cast stands in them: what the caller writes is resolved as the caller says.
+const CALLS: &[&str] = &[
+    "SELECT public.memory_ingest('s', 'user', 'We decided: the dogs are running at noon.', metadata => '{\"name\": \"Ann\"}')",
+    "SELECT public.memory_ingest_batch('[{\"role\": \"user\", \"content\": \"The cats were sleeping.\", \"session_id\": \"s\", \
+     \"created_at\": \"2026-01-31T10:00:00Z\", \"ttl\": \"90 years\", \"markers\": [\"goal\"], \"metadata\": {\"a\": 1}}]')",
+    "SELECT public.memory_add('Ann has a dog.', infer => false, fact_key => 'dog')",
+    "SELECT public.memory_add('Ann has two dogs.', infer => false, fact_key => 'dog')",
+    "SELECT public.memory_recall('running dog', 's', top_k => 3)",
+    "SELECT public.memory_recall('running dog', token_budget => 50, kinds => '{turn,fact}', as_of => '2100-01-01', \
+     filter => '{\"role\": \"user\", \"metadata\": {\"a\": 1}, \"markers_any\": [\"goal\"], \"markers_all\": [], \
+     \"created_after\": \"2020-01-01\", \"session_id\": \"s\", \"agent_id\": \"default\"}', rewrites => '{cat}')",
+    "SELECT public.memory_explain('running dog', 's')",
+    "SELECT public.memory_context('s', 'running dog')",
+    "SELECT public.memory_stats('s')",
+    "SELECT public.memory_status()",
+    "SELECT public.memory_embed('dog')",
+    "SELECT public.memory_embed('{dog,cat}'::pg_catalog.text[])",
+    "SELECT public.memory_rerank('dog', '{a dog,a cat}')",
+    "SELECT public.memory_count_tokens('dog')",
+    "SELECT public.memory_close_episode('s')",
+    "SELECT memory_agent.visible_users()",
+    "SELECT content FROM memory_agent.entries",
+    "SELECT content FROM public.memory_entries",
+];
+
+const ADMIN_CALLS: &[&str] = &[
+    "SELECT public.memory_register_model('ms-marco-MiniLM-L-12-v2', 'reranker', activate => true)",
+    "SELECT public.memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
+    "SELECT public.memory_create_vector_index()",
+    // Asks the index, now that there is one.
+    "SET memory_agent.exact_scan_rows = 0",
+    "SELECT public.memory_recall('running dog', 's')",
+];
+
+const OWNER_CALLS: &[&str] = &[
+    "SELECT public.memory_grant('attacks_friend', 'admin')",
+    "SELECT public.memory_revoke('attacks_friend')",
+    "SELECT public.memory_grant('attacks_friend')",
+];
+
+/// First the attacker calls: nothing of theirs may run, as whoever. Then an admin and a superuser
+/// call with the same search_path, set for them by a careless ALTER ROLE.
+#[test]
+fn no_name_is_resolved_through_the_callers_search_path() {
+    let database = shared().database("attacks_path");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["attacks_mallory", "attacks_admin", "attacks_friend"]);
+    grant(&mut superuser, "attacks_mallory", "user");
+    grant(&mut superuser, "attacks_admin", "admin");
+    superuser
+        .batch_execute(
+            "CREATE SCHEMA evil AUTHORIZATION attacks_mallory; \
+             GRANT USAGE ON SCHEMA evil TO PUBLIC; \
+             GRANT TEMPORARY ON DATABASE attacks_path TO PUBLIC",
+        )
+        .unwrap();
+    for (role, calls) in [("attacks_mallory", [CALLS].as_slice()), ("attacks_admin", &[CALLS, ADMIN_CALLS])] {
+        let mut client = hostile_session(database.name(), role);
+        for call in calls.concat() {
+            client.batch_execute(call).unwrap_or_else(|error| panic!("{role}, {call}: {error:?}"));
+        }
+    }
+    let mut client = hostile_session(database.name(), "postgres");
+    for call in [CALLS, ADMIN_CALLS, OWNER_CALLS].concat() {
+        // The superuser's index exists already.
+        match client.batch_execute(call) {
+            Err(error) if call.contains("vector_index") => assert_eq!(sqlstate(&error), "22023", "{error:?}"),
+            result => result.unwrap_or_else(|error| panic!("postgres, {call}: {error:?}")),
+        }
+    }
+    // The names that are looked up in dictionaries were PostgreSQL's too: words are stemmed.
+    let stemmed = "SELECT pg_catalog.count(*) FROM memory_agent.entries WHERE lexemes OPERATOR(pg_catalog.@@) 'run'::pg_catalog.tsquery";
+    assert_eq!(client.query_one(stemmed, &[]).unwrap().get::<_, i64>(0), 3);
+}
+
+/// A session that looks into the attacker's schema and its own temporary one first.
+fn hostile_session(database: &str, role: &str) -> Client {
+    let mut client = shared().connect_as(database, role);
+    if role == "attacks_mallory" {
+        client.batch_execute(IMPOSTORS).unwrap_or_else(|error| panic!("the impostors: {error:?}"));
+    }
+    client.batch_execute(TEMPORARY_IMPOSTORS).unwrap_or_else(|error| panic!("temporary impostors: {error:?}"));
+    client.batch_execute("SET search_path = evil, pg_temp, pg_catalog, public").unwrap();
+    // The trap is armed: an ordinary statement of this session falls into it.
+    let trapped = client.simple_query("SELECT 1 = 1").expect_err("the impostors come first");
+    assert_eq!(sqlstate(&trapped), "P0001", "{trapped:?}");
+    client
+}
+
+/// The same rows in the same order, whatever the search_path.
+#[test]
+fn recall_does_not_depend_on_the_search_path() {
+    let database = shared().database("attacks_results");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["results_mallory"]);
+    grant(&mut superuser, "results_mallory", "user");
+    superuser.batch_execute("CREATE SCHEMA evil AUTHORIZATION results_mallory").unwrap();
+    for content in ["The dogs are running.", "A cat sleeps all day.", "Paris is in France.", "Ann likes tea."] {
+        remember(&mut superuser, "alice", content);
+    }
+    let mut client = database.connect_as("results_mallory");
+    let recall = |client: &mut Client| -> Vec<(String, f32)> {
+        let call = "SELECT r.content, r.score FROM public.memory_recall('Which animal runs?', as_of => '2100-01-01') r";
+        client.query(call, &[]).unwrap().iter().map(|row: &Row| (row.get(0), row.get(1))).collect()
+    };
+    let before = recall(&mut client);
+    assert!(!before.is_empty());
+    client.batch_execute(IMPOSTORS).unwrap();
+    client.batch_execute(TEMPORARY_IMPOSTORS).unwrap();
+    client.batch_execute("SET search_path = evil, pg_temp, pg_catalog, public").unwrap();
+    assert_eq!(recall(&mut client), before);
+    client.batch_execute("SET search_path = ''").unwrap();
+    assert_eq!(recall(&mut client), before);
+}
+
+/// Functions of the same name in the public schema are not the extension's: no level covers them.
+#[test]
+fn overloads_are_not_granted() {
+    let database = shared().database("attacks_overload");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["overload_mallory", "overload_victim"]);
+    superuser.batch_execute("GRANT CREATE ON SCHEMA public TO overload_mallory").unwrap();
+    let mut mallory = database.connect_as("overload_mallory");
+    mallory
+        .batch_execute(
+            "CREATE FUNCTION public.memory_recall(query text, session_id text) RETURNS text LANGUAGE sql AS 'SELECT $1'; \
+             CREATE FUNCTION public.visible_users() RETURNS text[] LANGUAGE sql AS 'SELECT NULL::text[]'; \
+             REVOKE ALL ON FUNCTION public.memory_recall(text, text), public.visible_users() FROM PUBLIC",
+        )
+        .unwrap();
+    grant(&mut superuser, "overload_victim", "admin");
+    let granted = "SELECT has_function_privilege('overload_victim', f, 'EXECUTE') \
+                     FROM unnest(ARRAY['public.memory_recall(text, text)', 'public.visible_users()']) f";
+    for row in superuser.query(granted, &[]).unwrap() {
+        assert!(!row.get::<_, bool>(0));
+    }
+}

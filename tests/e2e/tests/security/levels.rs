@@ -1,0 +1,173 @@
+//! memory_grant and memory_revoke: what a level is worth, whom it reaches, and how it ends.
+
+use crate::{create_roles, grant};
+use memory_agent_e2e::{Client, expect_error, shared};
+
+const READ: &str = "SELECT public.memory_stats()";
+const WRITE: &str = "SELECT public.memory_close_episode('none')";
+const ADMINISTER: &str = "SELECT public.memory_stats(user_id => 'somebody else')";
+
+/// The level a session has, found by trying.
+fn level(client: &mut Client) -> &'static str {
+    client.batch_execute("SET memory_agent.user_id = 'somebody'").unwrap();
+    let mut can = |call: &str| match client.batch_execute(call) {
+        Ok(()) => true,
+        Err(error) => {
+            assert_eq!(memory_agent_e2e::sqlstate(&error), "42501", "{call}: {error:?}");
+            false
+        }
+    };
+    match (can(READ), can(WRITE), can(ADMINISTER)) {
+        (false, false, false) => "nothing",
+        (true, false, false) => "reader",
+        (true, true, false) => "user",
+        (true, true, true) => "admin",
+        other => panic!("no level allows this: {other:?}"),
+    }
+}
+
+fn level_of(database: &str, role: &str) -> &'static str {
+    level(&mut shared().connect_as(database, role))
+}
+
+fn recorded(superuser: &mut Client) -> Vec<(String, String)> {
+    superuser
+        .query("SELECT role_name::text, level FROM memory_agent.grants ORDER BY 1", &[])
+        .unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect()
+}
+
+#[test]
+fn a_level_is_given_raised_lowered_and_taken() {
+    let database = shared().database("levels_life");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["life"]);
+    assert_eq!(level_of(database.name(), "life"), "nothing");
+    for level in ["reader", "admin", "user", "user", "reader"] {
+        grant(&mut superuser, "life", level);
+        assert_eq!(level_of(database.name(), "life"), level);
+        assert_eq!(recorded(&mut superuser), [("life".to_owned(), level.to_owned())]);
+    }
+    superuser.batch_execute("SELECT memory_grant('life')").unwrap();
+    assert_eq!(level_of(database.name(), "life"), "user", "the default");
+    let had: bool = superuser.query_one("SELECT memory_revoke('life')", &[]).unwrap().get(0);
+    assert!(had);
+    assert_eq!(level_of(database.name(), "life"), "nothing");
+    assert_eq!(recorded(&mut superuser), []);
+    let had: bool = superuser.query_one("SELECT memory_revoke('life')", &[]).unwrap().get(0);
+    assert!(!had);
+    // Nothing of it is left behind that would keep the role from being dropped.
+    superuser.batch_execute("DROP ROLE life").unwrap();
+}
+
+#[test]
+fn role_names_that_need_quoting() {
+    let database = shared().database("levels_names");
+    let mut superuser = database.connect();
+    let names = ["Mixed Case", "select", "with\"\"quote", "with'quote", "semi; DROP TABLE x; --", "ünïcödé", "%s", "a.b"];
+    create_roles(&mut superuser, &names);
+    for name in names {
+        grant(&mut superuser, name, "user");
+        let plain = name.replace("\"\"", "\"");
+        assert_eq!(level_of(database.name(), &plain), "user", "{plain}");
+        assert_eq!(recorded(&mut superuser), [(plain.clone(), "user".to_owned())]);
+        let quoted = format!("\"{name}\"");
+        superuser.execute("SELECT memory_revoke($1::text::regrole)", &[&quoted]).unwrap();
+        assert_eq!(level_of(database.name(), &plain), "nothing", "{plain}");
+    }
+}
+
+#[test]
+fn members_have_the_level_of_their_groups() {
+    let database = shared().database("levels_members");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["readers", "admins", "member"]);
+    grant(&mut superuser, "readers", "reader");
+    grant(&mut superuser, "admins", "admin");
+    superuser.batch_execute("GRANT readers TO member").unwrap();
+    assert_eq!(level_of(database.name(), "member"), "reader");
+    superuser.batch_execute("GRANT admins TO member").unwrap();
+    assert_eq!(level_of(database.name(), "member"), "admin", "the highest counts");
+    // Who does not inherit has the level only as the group.
+    superuser.batch_execute("ALTER ROLE member NOINHERIT").unwrap();
+    let mut client = shared().connect_as(database.name(), "member");
+    if superuser.query_one("SHOW server_version_num", &[]).unwrap().get::<_, String>(0) < "160000".to_owned() {
+        // Since PostgreSQL 16 this is decided when membership is granted.
+        assert_eq!(level(&mut client), "nothing");
+    }
+    client.batch_execute("SET ROLE admins").unwrap();
+    assert_eq!(level(&mut client), "admin");
+    superuser.batch_execute("ALTER ROLE member INHERIT; REVOKE admins FROM member").unwrap();
+    assert_eq!(level_of(database.name(), "member"), "reader");
+    superuser.batch_execute("REVOKE readers FROM member").unwrap();
+    assert_eq!(level_of(database.name(), "member"), "nothing");
+}
+
+#[test]
+fn only_the_owner_gives_levels() {
+    let database = shared().database("levels_owner");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["chief", "friend"]);
+    grant(&mut superuser, "chief", "admin");
+    let mut chief = database.connect_as("chief");
+    expect_error(chief.batch_execute("SELECT memory_grant('friend')"), "42501");
+    expect_error(chief.batch_execute("SELECT memory_grant('chief', 'admin')"), "42501");
+    expect_error(chief.batch_execute("SELECT memory_revoke('chief')"), "42501");
+    // An admin cannot pass on what they have either: PostgreSQL warns and grants nothing.
+    chief.batch_execute("GRANT EXECUTE ON FUNCTION memory_stats TO friend").unwrap();
+    assert_eq!(level_of(database.name(), "friend"), "nothing");
+    // EXECUTE by hand does not help: the function looks for itself.
+    superuser.batch_execute("GRANT EXECUTE ON FUNCTION memory_grant, memory_revoke TO chief").unwrap();
+    expect_error(chief.batch_execute("SELECT memory_grant('friend')"), "42501");
+    expect_error(chief.batch_execute("SELECT memory_revoke('chief')"), "42501");
+}
+
+#[test]
+fn unknown_levels_and_roles_are_refused() {
+    let mut superuser = shared().database("levels_unknown").connect();
+    create_roles(&mut superuser, &["somebody"]);
+    for level in ["'owner'", "''", "'USER'", "NULL"] {
+        expect_error(superuser.batch_execute(&format!("SELECT memory_grant('somebody', {level})")), "22023");
+    }
+    expect_error(superuser.batch_execute("SELECT memory_grant('nobody there')"), "42602");
+    expect_error(superuser.batch_execute("SELECT memory_grant('nobody_there')"), "42704");
+    for role in ["99999::oid::regrole", "'-'::regrole", "NULL"] {
+        expect_error(superuser.batch_execute(&format!("SELECT memory_grant({role})")), "42704");
+        expect_error(superuser.batch_execute(&format!("SELECT memory_revoke({role})")), "42704");
+    }
+    assert_eq!(recorded(&mut superuser), []);
+}
+
+/// Levels are recorded by name, for dumps carry no OIDs. A name that comes back is another role.
+#[test]
+fn a_new_role_of_an_old_name_has_nothing() {
+    let database = shared().database("levels_stale");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["stale_group", "stale_admin"]);
+    grant(&mut superuser, "stale_group", "reader");
+    grant(&mut superuser, "stale_admin", "admin");
+    superuser.batch_execute("DROP OWNED BY stale_admin; DROP ROLE stale_admin").unwrap();
+    create_roles(&mut superuser, &["stale_admin"]);
+    assert_eq!(level_of(database.name(), "stale_admin"), "nothing");
+    superuser.batch_execute("GRANT stale_group TO stale_admin").unwrap();
+    assert_eq!(level_of(database.name(), "stale_admin"), "reader");
+    // Nor does a function of its own count that has the name of the extension's.
+    superuser.batch_execute("GRANT CREATE ON SCHEMA public TO stale_admin").unwrap();
+    let mut stale = database.connect_as("stale_admin");
+    stale
+        .batch_execute(
+            "CREATE FUNCTION public.memory_register_model() RETURNS int LANGUAGE sql AS 'SELECT 1'; \
+             GRANT EXECUTE ON FUNCTION public.memory_register_model() TO stale_admin",
+        )
+        .unwrap();
+    assert_eq!(level_of(database.name(), "stale_admin"), "reader");
+
+    create_roles(&mut superuser, &["renamed_admin"]);
+    grant(&mut superuser, "renamed_admin", "admin");
+    superuser.batch_execute("ALTER ROLE renamed_admin RENAME TO renamed_elsewhere").unwrap();
+    create_roles(&mut superuser, &["renamed_admin"]);
+    superuser.batch_execute("GRANT stale_group TO renamed_admin").unwrap();
+    assert_eq!(level_of(database.name(), "renamed_admin"), "reader");
+}
