@@ -257,8 +257,9 @@ pub fn require(needed: Level) -> PgResult<Level> {
 fn current_level() -> PgResult<Level> {
     // SAFETY: reads backend state.
     let role = unsafe { pg_sys::GetUserId() };
+    let owner = catalog::owner()?;
     // SAFETY: catalog look-ups by OID.
-    if unsafe { pg_sys::superuser_arg(role) } || role == catalog::owner()? {
+    if unsafe { pg_sys::superuser_arg(role) || pg_sys::has_privs_of_role(role, owner) } {
         return Ok(Level::Admin);
     }
     let granted = as_owner(grants::all)?;

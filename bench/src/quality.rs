@@ -32,6 +32,8 @@ struct Configuration {
     settings: &'static [(&'static str, &'static str)],
     is_default: bool,
     asked: Asked,
+    /// The argument `score_threshold`: strict, other than the setting.
+    threshold: Option<f32>,
     /// Recall at five of the same steps in a Python reference implementation, for parity.
     reference: Option<f64>,
 }
@@ -42,7 +44,7 @@ impl Configuration {
         settings: &'static [(&'static str, &'static str)],
         reference: Option<f64>,
     ) -> Self {
-        Self { name, settings, is_default: false, asked: Asked::Then, reference }
+        Self { name, settings, is_default: false, asked: Asked::Then, threshold: None, reference }
     }
 
     const fn default(
@@ -50,7 +52,7 @@ impl Configuration {
         settings: &'static [(&'static str, &'static str)],
         asked: Asked,
     ) -> Self {
-        Self { name, settings, is_default: true, asked, reference: None }
+        Self { name, settings, is_default: true, asked, threshold: None, reference: None }
     }
 }
 
@@ -84,6 +86,27 @@ const SHIPPED_FUSION: &[(&str, &str)] = &[("neighbor_weight", "0.3"), ("bm25_len
 const SHIPPED_BLEND: &[(&str, &str)] =
     &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64"), ("rerank", "on")];
 const NO_RERANKER: &[(&str, &str)] = &[("rerank", "off")];
+const NO_NEIGHBORS: &[(&str, &str)] = &[("bm25_length_floor", "64")];
+
+/// The shipped defaults with one step changed, for what each step gives or takes.
+const WITHOUT_RECENCY: Configuration = Configuration::default(
+    "defaults, recency 0",
+    &[("recency_weight", "0"), ("freshness_boost", "off")],
+    Asked::Then,
+);
+const WITHOUT_FRESHNESS: Configuration =
+    Configuration::default("defaults, freshness off", &[("freshness_boost", "off")], Asked::Then);
+const WITHOUT_MMR: Configuration =
+    Configuration::default("defaults, MMR off", &[("mmr_lambda", "1")], Asked::Then);
+const MIN_MAX_LOGITS: Configuration = Configuration::default(
+    "defaults, logits by min-max",
+    &[("score_normalization", "minmax")],
+    Asked::Then,
+);
+const STRICT_THRESHOLD: Configuration = Configuration {
+    threshold: Some(0.35),
+    ..Configuration::default("defaults, threshold .35 strict", &[], Asked::Then)
+};
 
 /// The configurations of a labelled set. References are those of bge-small-en-v1.5 where there is
 /// one; reciprocal rank fusion and the plain weighted fusion were made with all-MiniLM-L6-v2.
@@ -110,12 +133,18 @@ const PLANS: [Plan; 2] = [
             Configuration::relevance("weighted .5", FUSED, Some(0.567)),
             Configuration::relevance("weighted .7, window", WINDOW, Some(0.628)),
             Configuration::relevance("weighted .7, window, CE order", WINDOW_CE, Some(0.695)),
+            Configuration::relevance("shipped fusion, no neighbours", NO_NEIGHBORS, None),
             Configuration::relevance("shipped fusion", SHIPPED_FUSION, None),
             Configuration::relevance("shipped fusion + CE", SHIPPED_BLEND, None),
             Configuration::default("defaults, no reranker, now", NO_RERANKER, Asked::Now),
             Configuration::default("defaults, no reranker, as_of", NO_RERANKER, Asked::Then),
             Configuration::default("defaults, now", &[], Asked::Now),
             Configuration::default("defaults, as_of", &[], Asked::Then),
+            WITHOUT_RECENCY,
+            WITHOUT_FRESHNESS,
+            WITHOUT_MMR,
+            MIN_MAX_LOGITS,
+            STRICT_THRESHOLD,
         ],
         targets: &[
             ("defaults, no reranker, now", 0.56),
@@ -134,10 +163,16 @@ const PLANS: [Plan; 2] = [
             Configuration::relevance("BM25 only, length floor", BM25_FLOOR, None),
             Configuration::relevance("rrf", RRF, Some(0.335)),
             Configuration::relevance("weighted .5", FUSED, None),
+            Configuration::relevance("shipped fusion, no neighbours", NO_NEIGHBORS, None),
             Configuration::relevance("shipped fusion", SHIPPED_FUSION, None),
             Configuration::relevance("shipped fusion + CE", SHIPPED_BLEND, None),
             Configuration::default("defaults, no reranker, as_of", NO_RERANKER, Asked::Then),
             Configuration::default("defaults, as_of", &[], Asked::Then),
+            WITHOUT_RECENCY,
+            WITHOUT_FRESHNESS,
+            WITHOUT_MMR,
+            MIN_MAX_LOGITS,
+            STRICT_THRESHOLD,
         ],
         targets: &[("defaults, no reranker, as_of", 0.34), ("defaults, as_of", 0.34)],
     },
@@ -217,13 +252,14 @@ fn ask_all(
     }
     let recall = client.prepare(&format!(
         "SELECT id::text FROM memory_recall($1, user_id => $2, top_k => {DEPTH}, \
-                                            as_of => $3::text::timestamptz)"
+                                            as_of => $3::text::timestamptz, score_threshold => $4)"
     ))?;
     let mut answers = Vec::with_capacity(dataset.questions.len());
     for question in &dataset.questions {
         let Question { query, conversation_id, asked_at, .. } = question;
         let as_of = (configuration.asked == Asked::Then).then_some(asked_at);
-        let rows = client.query(&recall, &[query, conversation_id, &as_of])?;
+        let rows =
+            client.query(&recall, &[query, conversation_id, &as_of, &configuration.threshold])?;
         let known = |row: &memory_agent_e2e::Row| ids.get(row.get::<_, &str>(0)).cloned();
         let ranking: Option<Vec<String>> = rows.iter().map(known).collect();
         answers.push(ranking.ok_or("recall returned a row of another conversation's import")?);

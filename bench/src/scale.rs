@@ -98,20 +98,19 @@ fn bare_table(rows: usize) -> String {
     format!("bare_{rows}")
 }
 
-/// Row n is made of the seeds n and 13 n + 37 (n / SEEDS): no pair comes twice among 2000 times
-/// that many rows.
+/// Row i is made of the seeds i and 13 i + 37 (i / SEEDS) + 1, so that no pair comes twice.
 fn add_user(client: &mut Client, rows: usize) -> Result<()> {
     let (user, bare) = (literal(&user(rows)), bare_table(rows));
     client.batch_execute(&format!(
         "INSERT INTO memory_agent.entries (id, user_id, agent_id, session_id, kind, role, content, token_count, \
                 embedding, embedding_model, lexemes, lexeme_config, doc_len, created_at) \
-         SELECT gen_random_uuid(), {user}, 'default', 'session ' || n / 20, 'turn', 'user', \
+         SELECT gen_random_uuid(), {user}, 'default', 'session ' || i / 20, 'turn', 'user', \
                 a.content || ' ' || b.content, a.token_count + b.token_count, \
                 l2_normalize(a.embedding + b.embedding), a.embedding_model, a.lexemes || b.lexemes, \
-                a.lexeme_config, a.doc_len + b.doc_len, now() - n * interval '1 minute' \
-           FROM generate_series(1, {rows}) AS n \
-           JOIN seeds a ON a.n = n % {SEEDS} \
-           JOIN seeds b ON b.n = (n * 13 + n / {SEEDS} * 37 + 1) % {SEEDS}; \
+                a.lexeme_config, a.doc_len + b.doc_len, now() - i * interval '1 minute' \
+           FROM generate_series(1, {rows}) AS i \
+           JOIN seeds a ON a.n = i % {SEEDS} \
+           JOIN seeds b ON b.n = (i * 13 + i / {SEEDS} * 37 + 1) % {SEEDS}; \
          CREATE TABLE {bare} AS SELECT id, embedding FROM memory_agent.entries WHERE user_id = {user}"
     ))?;
     client.batch_execute(&format!("VACUUM ANALYZE {bare}, memory_agent.entries"))?;

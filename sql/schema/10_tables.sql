@@ -67,15 +67,15 @@ CREATE TABLE memory_agent.entries (
 ALTER TABLE memory_agent.entries SET (toast_tuple_target = 8160);
 
 -- The further windows of an entry that is longer than its embedding model reads at once; the
--- first window is entries.embedding. The best window counts in recall.
+-- first window is entries.embedding. The best window counts in recall. No foreign key: a parallel
+-- restore loads the tables of an extension in any order, with the constraints in place.
 CREATE TABLE memory_agent.entry_windows (
     user_id         text NOT NULL,
     entry_id        uuid NOT NULL,
     ordinal         integer NOT NULL,
     embedding       vector NOT NULL,
     embedding_model text NOT NULL,
-    PRIMARY KEY (user_id, entry_id, embedding_model, ordinal),
-    FOREIGN KEY (user_id, entry_id) REFERENCES memory_agent.entries ON DELETE CASCADE
+    PRIMARY KEY (user_id, entry_id, embedding_model, ordinal)
 );
 
 CREATE TABLE memory_agent.session_summaries (

@@ -77,9 +77,11 @@ BEGIN
     END IF;
     EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.entries, '
                    'memory_agent.entry_windows, memory_agent.session_summaries, '
-                   'memory_agent.episodes, memory_agent.jobs, memory_agent.models, '
+                   'memory_agent.episodes, memory_agent.jobs, '
                    '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',
                    memory_agent.public_schema(), memory_grant.role);
+    EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
+                   'ON memory_agent.models TO %s', memory_grant.role);
     IF memory_grant.level = 'admin' THEN
         EXECUTE format('GRANT SELECT ON memory_agent.history, memory_agent.llm_calls, '
                        'memory_agent.traces, memory_agent.archives, memory_agent.attachments, '
@@ -130,6 +132,10 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = require_role.role) THEN
         RAISE EXCEPTION 'there is no role %', coalesce(require_role.role::text, 'NULL')
             USING ERRCODE = 'undefined_object', HINT = 'Name an existing role, for example ''app''.';
+    END IF;
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'memory_agent' AND extowner = require_role.role) THEN
+        RAISE EXCEPTION 'role % owns the extension and has every right already', require_role.role
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are for other roles.';
     END IF;
 END
 $$;

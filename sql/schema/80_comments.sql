@@ -70,7 +70,7 @@ COMMENT ON FUNCTION memory_count_tokens(text) IS
 COMMENT ON FUNCTION memory_register_model(text,text,text,boolean) IS
     'Makes a model known after loading and checking it. kind: embedder or reranker. location: its folder (superusers only; default: its folder in memory_agent.model_dir) with model.onnx, tokenizer.json and config.json. activate: use it from now on; an embedder only while no rows are embedded by another. Returns what it is. Errors: 58000 for a missing file or a bad graph, 22023, 42501.';
 COMMENT ON FUNCTION memory_create_vector_index(text) IS
-    'Builds an approximate index over the embeddings of the active model: hnsw (default) or ivfflat. Worth it when single scopes have more than memory_agent.exact_scan_rows entries. Returns its name. Blocks writers while it builds.';
+    'Builds an approximate index over the embeddings of the active model: hnsw (default) or ivfflat. Worth it when single scopes have more than memory_agent.exact_scan_rows entries. Returns its name. Blocks writers while it builds. pg_dump leaves it out: build it again after a restore.';
 COMMENT ON FUNCTION memory_status() IS
     'What runs and what does not, one row per component, with a hint what to do. Counts only, never content.';
 COMMENT ON FUNCTION memory_stats(text,text,text) IS
@@ -86,7 +86,7 @@ COMMENT ON FUNCTION memory_agent.function_levels() IS
 COMMENT ON FUNCTION memory_agent.require_owner() IS
     'Raises 42501 unless the caller owns the extension.';
 COMMENT ON FUNCTION memory_agent.require_role(regrole) IS
-    'Raises 42704 unless there is such a role.';
+    'Raises 42704 unless there is such a role, 22023 for the owner, who needs no level.';
 COMMENT ON FUNCTION memory_agent.public_schema() IS
     'The schema that holds the public functions.';
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS

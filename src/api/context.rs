@@ -190,7 +190,8 @@ fn fit_block(memories: &mut Vec<Memory>, share: i64, overhead: i64, tokens: &Tok
 
 /// A memory as a line of the block.
 fn line(memory: &Memory) -> String {
-    format!("\n[{}] {}", memory.role, memory.content)
+    // Indented, so that a line of the content cannot pass for an entry of its own.
+    format!("\n[{}] {}", memory.role, memory.content.replace('\n', "\n  "))
 }
 
 /// Counts tokens, by estimate once the tokeniser was not to be had; says so once.
@@ -233,8 +234,13 @@ fn block(memories: &[Memory]) -> Option<String> {
     Some(block)
 }
 
-/// A turn as an OpenAI-style message; a stored fact speaks as the system.
+/// A turn as an OpenAI-style message. A tool's result speaks as the system: without the call it
+/// answers, a message of role tool is refused by OpenAI-compatible servers.
 fn message(turn: &WindowTurn) -> Value {
-    let role = if turn.role == "memory" { "system" } else { turn.role.as_str() };
+    let role = if ["memory", "tool"].contains(&turn.role.as_str()) {
+        "system"
+    } else {
+        turn.role.as_str()
+    };
     json!({"role": role, "content": turn.content})
 }

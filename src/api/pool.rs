@@ -66,7 +66,8 @@ fn union_of_best(found: &Found, per_arm: usize, included: &[Uuid]) -> Vec<FoundR
         }
         chosen.extend(ranked.into_iter().map(|(_, at)| at));
     }
-    chosen.sort_unstable();
+    // By id, not by place on disk: reciprocal rank fusion breaks ties by this order.
+    chosen.sort_unstable_by_key(|&at| found.rows[at].id);
     chosen.dedup();
     chosen.into_iter().map(|at| found.rows[at]).collect()
 }

@@ -4,7 +4,7 @@
 
 use crate::api::pool::fuse_pool;
 use crate::api::request::{Arguments, Request};
-use crate::error::{Error, PgResult};
+use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
 use crate::models::{self, Failure};
@@ -321,12 +321,9 @@ fn rerank(
     }
     let documents = details.iter().map(|detail| detail.text.clone()).collect();
     match models::current().rerank(model, &request.query, documents) {
-        Ok(logits) if logits.len() == details.len() => {
+        Ok(logits) => {
             trace.reranking = model.name.clone();
             Ok(Some(logits))
-        }
-        Ok(_) => {
-            Err(Error::internal("the reranker gave another number of scores than asked for").into())
         }
         Err(failure) => {
             trace.reranking = format!("failed: {}", failure.message);

@@ -57,13 +57,18 @@ impl Models for ServerModels {
         texts: Vec<String>,
         token_texts: Vec<String>,
     ) -> Result<Prepared, Failure> {
+        let expected = (texts.len(), token_texts.len());
         let request = Request::Prepare { model: model.cloned(), purpose, texts, token_texts };
-        match call(&request)? {
-            Response::Prepared { embeddings, token_counts } => {
+        call(&request, Patience::ForStart, |response| match response {
+            Response::Prepared { embeddings, token_counts }
+                if (embeddings.len(), token_counts.len()) == expected
+                    && embeddings.iter().all(|windows| !windows.is_empty())
+                    && embeddings.iter().flatten().flatten().all(|value| value.is_finite()) =>
+            {
                 Ok(Prepared { embeddings, token_counts })
             }
-            other => Err(unexpected(&other)),
-        }
+            other => Err(other),
+        })
     }
 
     fn rerank(
@@ -72,67 +77,78 @@ impl Models for ServerModels {
         query: &str,
         documents: Vec<String>,
     ) -> Result<Vec<f32>, Failure> {
+        let expected = documents.len();
         let request = Request::Rerank { model: model.clone(), query: query.to_owned(), documents };
-        match call(&request)? {
-            Response::Logits(logits) => Ok(logits),
-            other => Err(unexpected(&other)),
-        }
+        call(&request, Patience::ForStart, |response| match response {
+            Response::Logits(logits)
+                if logits.len() == expected && logits.iter().all(|logit| logit.is_finite()) =>
+            {
+                Ok(logits)
+            }
+            other => Err(other),
+        })
     }
 
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure> {
-        match call(&Request::Describe { model: model.clone() })? {
+        let request = Request::Describe { model: model.clone() };
+        call(&request, Patience::ForStart, |response| match response {
             Response::Description(description) => Ok(description),
-            other => Err(unexpected(&other)),
-        }
+            other => Err(other),
+        })
     }
 }
 
-/// The server's own account of itself, for `memory_status()`.
+/// The server's own account of itself, for `memory_status()`. Asks for a start, but does not wait
+/// for it.
 pub fn status() -> Result<ServerStatus, Failure> {
-    match call(&Request::Status)? {
+    call(&Request::Status, Patience::None, |response| match response {
         Response::Status(status) => Ok(status),
-        other => Err(unexpected(&other)),
-    }
+        other => Err(other),
+    })
 }
 
-fn unexpected(response: &Response) -> Failure {
-    match response {
-        Response::Error { code, message } => Failure::of(*code, message.clone()),
-        _ => Failure::unavailable("the model server gave an answer of the wrong kind"),
-    }
+/// Whether a call waits for a server that is being started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    None,
+    ForStart,
 }
 
-/// Sends a request and waits for its answer. A connection that turns out to be dead is replaced
-/// once: requests have no side effects, so sending one twice is harmless.
-fn call(request: &Request) -> Result<Response, Failure> {
+/// Sends a request and waits for its answer, which `accept` takes or gives back. A connection that
+/// turns out to be dead is replaced once: requests have no side effects, so sending one twice is
+/// harmless. An answer of the wrong kind is nonsense: its connection is of no more use either.
+fn call<T>(
+    request: &Request,
+    patience: Patience,
+    accept: impl Fn(Response) -> Result<T, Response>,
+) -> Result<T, Failure> {
     let kept = CONNECTION.take();
     let was_kept = kept.is_some();
     // A statement that has waited in vain once does not wait again for its next step.
     if let (false, Some(failure)) = (was_kept, remembered()) {
         return Err(failure);
     }
+    let fresh =
+        || Connection::open(patience).and_then(|connection| connection.call(request, &accept));
     let outcome = match kept {
-        Some(connection) => connection.call(request),
-        None => Connection::open().and_then(|connection| connection.call(request)),
-    };
-    let outcome = match outcome {
-        Err(lost) if was_kept && lost.may_retry => {
-            Connection::open().and_then(|connection| connection.call(request))
-        }
-        outcome => outcome,
+        Some(connection) => match connection.call(request, &accept) {
+            Err(lost) if lost.may_retry => fresh(),
+            outcome => outcome,
+        },
+        None => fresh(),
     };
     match outcome {
-        Ok((connection, response)) => {
+        Ok((connection, answer)) => {
             CONNECTION.set(Some(connection));
             LAST_FAILURE.set(None);
-            Ok(response)
+            answer
         }
         Err(lost) => {
-            if lost.failure.is_outage {
+            if lost.failure.is_outage && patience == Patience::ForStart {
                 LAST_FAILURE
                     .set(Some(Remembered { at: Instant::now(), failure: lost.failure.clone() }));
-                supervisor_state::ask_to_check();
             }
+            supervisor_state::ask_to_check();
             Err(lost.failure)
         }
     }
@@ -162,8 +178,11 @@ struct Connection {
 
 impl Connection {
     /// Connects, waiting a little for a server that is starting.
-    fn open() -> Result<Self, Lost> {
-        let mut deadline = Instant::now() + RECONNECT_PATIENCE;
+    fn open(patience: Patience) -> Result<Self, Lost> {
+        let mut deadline = match patience {
+            Patience::None => Instant::now(),
+            Patience::ForStart => Instant::now() + RECONNECT_PATIENCE,
+        };
         let mut start_requested = false;
         loop {
             match socket::connect() {
@@ -174,8 +193,10 @@ impl Connection {
                     if !start_requested {
                         start_requested = true;
                         match supervisor::ensure_started() {
-                            Ok(true) => deadline = Instant::now() + START_PATIENCE,
-                            Ok(false) => {}
+                            Ok(true) if patience == Patience::ForStart => {
+                                deadline = Instant::now() + START_PATIENCE;
+                            }
+                            Ok(_) => {}
                             Err(failure) => return Err(Lost { failure, may_retry: false }),
                         }
                     }
@@ -190,8 +211,13 @@ impl Connection {
         }
     }
 
-    /// One request and its answer; the connection survives only a complete exchange.
-    fn call(mut self, request: &Request) -> Result<(Self, Response), Lost> {
+    /// One request and its answer; the connection survives only a complete exchange. The inner error
+    /// is the server's own refusal.
+    fn call<T>(
+        mut self,
+        request: &Request,
+        accept: impl Fn(Response) -> Result<T, Response>,
+    ) -> Result<(Self, Result<T, Failure>), Lost> {
         let id = self.next_id;
         let probe_id = id + 1;
         self.next_id += 2;
@@ -210,7 +236,13 @@ impl Connection {
                     let response = frame
                         .decode::<Response>()
                         .map_err(|error| Lost::dead(error.to_string()))?;
-                    return Ok((self, response));
+                    return match accept(response) {
+                        Ok(answer) => Ok((self, Ok(answer))),
+                        Err(Response::Error { code, message }) => {
+                            Ok((self, Err(Failure::of(code, message))))
+                        }
+                        Err(_) => Err(Lost::hung("the model server's answer makes no sense")),
+                    };
                 }
                 // An answer to a probe: it is alive.
                 probed_at = None;

@@ -48,6 +48,9 @@ pub fn register() {
 
 /// Makes sure that a supervisor runs; `Ok(true)` when a server is starting and worth waiting for.
 pub fn ensure_started() -> Result<bool, Failure> {
+    if is_binary_upgrade() {
+        return Err(Failure::unavailable("no model server is started during pg_upgrade"));
+    }
     match supervisor_state::read() {
         Some(State::Starting) => Ok(true),
         Some(State::Running(_)) => Ok(false),
@@ -68,6 +71,13 @@ pub fn ensure_started() -> Result<bool, Failure> {
             }),
         },
     }
+}
+
+/// Whether this server is pg_upgrade's.
+#[allow(unsafe_code)]
+fn is_binary_upgrade() -> bool {
+    // SAFETY: a flag that is set when the server starts.
+    unsafe { pg_sys::IsBinaryUpgrade }
 }
 
 /// Entry point of the worker.

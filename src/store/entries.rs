@@ -187,7 +187,7 @@ pub fn episode_turns(
     Ok(found)
 }
 
-/// Whether any row of this model has another dimension than `dimension`; `None` without rows.
+/// The dimension of the rows that a model embedded; `None` without rows.
 pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
     spi.first(
         &format!(

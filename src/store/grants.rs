@@ -47,7 +47,9 @@ pub fn all() -> PgResult<Vec<(String, Level)>> {
         "SELECT g.role_name::text, g.level \
            FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
           WHERE EXISTS (SELECT FROM pg_extension x \
-                          JOIN pg_proc p ON p.pronamespace = x.extnamespace \
+                          JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass \
+                           AND d.refobjid = x.oid AND d.deptype = 'e' AND d.classid = 'pg_proc'::regclass \
+                          JOIN pg_proc p ON p.oid = d.objid \
                          CROSS JOIN LATERAL aclexplode(p.proacl) a \
                          WHERE x.extname = 'memory_agent' AND a.grantee = r.oid \
                            AND a.privilege_type = 'EXECUTE' \

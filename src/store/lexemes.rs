@@ -27,6 +27,8 @@ struct Lexeme<'a> {
     text: &'a [u8],
     /// Occurrences; PostgreSQL keeps at most 255 positions of a lexeme.
     frequency: u16,
+    /// Where it occurs first, in words.
+    position: u16,
 }
 
 impl Lexemes {
@@ -102,11 +104,13 @@ impl Lexemes {
         i32::try_from(length).unwrap_or(i32::MAX)
     }
 
-    /// The distinct lexemes, as text.
+    /// The distinct lexemes, as text, in the order in which they first occur.
     pub fn terms(self) -> Vec<String> {
         // SAFETY: as above.
         let lexemes = unsafe { View::new(self.vector) };
-        lexemes.iter().map(|lexeme| String::from_utf8_lossy(lexeme.text).into_owned()).collect()
+        let mut found: Vec<Lexeme<'_>> = lexemes.iter().collect();
+        found.sort_by_key(|lexeme| lexeme.position);
+        found.iter().map(|lexeme| String::from_utf8_lossy(lexeme.text).into_owned()).collect()
     }
 }
 
@@ -173,11 +177,12 @@ impl<'a> View<'a> {
         let end = (offset + length).min(self.text.len());
         let text = &self.text[offset.min(end)..end];
         let counter = end + (end & 1);
-        let frequency = match self.text.get(counter..counter + 2) {
-            Some(bytes) if has_positions => u16::from_ne_bytes([bytes[0], bytes[1]]).max(1),
-            _ => 1,
+        let number = |at: usize| match self.text.get(at..at + 2) {
+            Some(bytes) if has_positions => u16::from_ne_bytes([bytes[0], bytes[1]]),
+            _ => 0,
         };
-        Lexeme { text, frequency }
+        // The two highest bits of a position are its weight.
+        Lexeme { text, frequency: number(counter).max(1), position: number(counter + 2) & 0x3fff }
     }
 
     fn iter(&self) -> impl Iterator<Item = Lexeme<'a>> + '_ {

@@ -27,6 +27,8 @@ pub struct Scope {
 /// A scope as SQL: one `FROM .. WHERE ..` per part, and the parameters they share.
 pub struct ScopeSql {
     parts: Vec<String>,
+    /// What the parts have in common; `@.` stands for the row.
+    conditions: String,
     pub params: Params,
 }
 
@@ -71,30 +73,33 @@ impl Scope {
         }
         let parts = places
             .into_iter()
-            .map(|place| format!("FROM memory_agent.entries e WHERE {place}{common}"))
+            .map(|place| {
+                format!("FROM memory_agent.entries e WHERE {place}{}", common.replace("@.", "e."))
+            })
             .collect();
-        Ok(ScopeSql { parts, params })
+        Ok(ScopeSql { parts, conditions: common, params })
     }
 
+    /// The conditions of every part, with `@.` for the row.
     fn common_conditions(&self, params: &mut Params) -> PgResult<String> {
         let mut sql = String::new();
         match self.as_of {
             None => {
                 sql.push_str(match guc::recall_scope() {
-                    RecallScope::All => " AND e.state IN ('active', 'archived')",
-                    RecallScope::Active => " AND e.state = 'active'",
+                    RecallScope::All => " AND @.state IN ('active', 'archived')",
+                    RecallScope::Active => " AND @.state = 'active'",
                 });
-                sql.push_str(" AND (e.expires_at IS NULL OR e.expires_at > now())");
+                sql.push_str(" AND (@.expires_at IS NULL OR @.expires_at > now())");
             }
             Some(as_of) => {
                 let at = bind(params, as_of);
                 sql.push_str(&format!(
-                    " AND e.created_at <= {at} AND (e.valid_to IS NULL OR e.valid_to > {at}) \
-                     AND (e.expires_at IS NULL OR e.expires_at > {at})"
+                    " AND @.created_at <= {at} AND (@.valid_to IS NULL OR @.valid_to > {at}) \
+                     AND (@.expires_at IS NULL OR @.expires_at > {at})"
                 ));
             }
         }
-        sql.push_str(&format!(" AND e.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}'"));
+        sql.push_str(&format!(" AND @.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}'"));
         let filter = &self.filter;
         for (column, values) in [
             ("kind", &self.kinds),
@@ -105,31 +110,31 @@ impl Scope {
         ] {
             if let Some(values) = values {
                 let values = bind(params, values.clone());
-                sql.push_str(&format!(" AND e.{column} = ANY ({values})"));
+                sql.push_str(&format!(" AND @.{column} = ANY ({values})"));
             }
         }
         if let Some(markers) = &filter.markers_any {
             let markers = bind(params, markers.clone());
-            sql.push_str(&format!(" AND e.markers && {markers}"));
+            sql.push_str(&format!(" AND @.markers && {markers}"));
         }
         if let Some(markers) = &filter.markers_all {
             let markers = bind(params, markers.clone());
-            sql.push_str(&format!(" AND e.markers @> {markers}"));
+            sql.push_str(&format!(" AND @.markers @> {markers}"));
         }
         if let Some(metadata) = &self.filter_metadata {
             let metadata = bind(params, metadata.clone());
-            sql.push_str(&format!(" AND e.metadata @> {metadata}"));
+            sql.push_str(&format!(" AND @.metadata @> {metadata}"));
         }
         // The filter's own grammar has checked these: the casts cannot fail.
         for (operator, at) in [(">=", &filter.created_after), ("<", &filter.created_before)] {
             if let Some(at) = at {
                 let at = bind(params, at.clone());
-                sql.push_str(&format!(" AND e.created_at {operator} {at}::timestamptz"));
+                sql.push_str(&format!(" AND @.created_at {operator} {at}::timestamptz"));
             }
         }
         if let Some(episode) = &filter.episode_id {
             let episode = bind(params, episode.clone());
-            sql.push_str(&format!(" AND e.episode_id = {episode}::uuid"));
+            sql.push_str(&format!(" AND @.episode_id = {episode}::uuid"));
         }
         Ok(sql)
     }
@@ -150,6 +155,11 @@ impl ScopeSql {
             })
             .collect::<Vec<_>>()
             .join(" UNION ALL ")
+    }
+
+    /// The conditions that all parts have in common, for a row of another name; they begin with AND.
+    pub fn conditions(&self, row: &str) -> String {
+        self.conditions.replace("@.", &format!("{row}."))
     }
 
     /// How many parts there are.

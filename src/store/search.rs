@@ -6,7 +6,7 @@ use crate::guc;
 use crate::sql_types::Vector;
 use crate::store::catalog::{self, VectorType};
 use crate::store::lexemes::{self, Lexemes};
-use crate::store::nearest::{nearest, totals};
+use crate::store::nearest::{PartTotals, nearest, totals};
 use crate::store::scope::{Scope, ScopeSql, bind};
 use crate::store::spi::{Params, Session as Spi};
 use crate::store::{neighbors, windows};
@@ -15,13 +15,15 @@ use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// Rows fetched from a cursor at a time.
 const BATCH: usize = 1000;
-/// A query has at most this many distinct words; the rest of a very long one is not searched.
+/// A query has at most this many distinct words, and bytes of them; the rest of a very long one is
+/// not searched (a tsquery holds 1 MiB).
 const MAX_TERMS: usize = 512;
+const MAX_TERM_BYTES: usize = 256 * 1024;
 
 /// One number per session of a user: rows of the same session are neighbours in time.
 const SESSION_KEY: &str = "CASE WHEN e.session_id IS NOT NULL THEN \
@@ -35,7 +37,7 @@ pub struct Query<'a> {
     /// The query's embeddings, one per wording; empty for lexical recall only.
     pub embeddings: Vec<Vector>,
     pub embedding_model: Option<&'a str>,
-    /// Rows wanted from each arm where a scope is too large to be read.
+    /// Rows wanted from each arm.
     pub limit: usize,
     /// Rows to be included, if they are in the scope, whatever the arms say of them.
     pub included: &'a [Uuid],
@@ -89,12 +91,19 @@ pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found
     let terms = terms(spi, query)?;
     let limit = guc::exact_scan_rows().max(0) as usize;
     let estimate = estimated_entries(spi)?;
-    if (estimate < 0.0 || estimate <= limit as f64 || scope_is_within(spi, scope, limit)?)
+    if (estimate < 0.0 || estimate <= limit as f64)
         && let Some(found) = exact(spi, scope, query, &terms, &vector, limit)?
     {
         return Ok(found);
     }
-    through_indexes(spi, scope, query, &terms, &vector)
+    let totals = totals(spi, scope)?;
+    let documents: u64 = totals.iter().map(|part| part.documents).sum();
+    if documents <= limit as u64
+        && let Some(found) = exact(spi, scope, query, &terms, &vector, limit)?
+    {
+        return Ok(found);
+    }
+    through_indexes(spi, scope, query, &terms, &vector, &totals)
 }
 
 /// The distinct lexemes of the query and its rewrites.
@@ -104,9 +113,15 @@ fn terms(spi: &Spi, query: &Query<'_>) -> PgResult<Vec<String>> {
     for rewrite in query.rewrites {
         all.extend(Lexemes::index(spi, &configuration, rewrite)?.terms());
     }
-    all.sort_unstable();
-    all.dedup();
-    all.truncate(MAX_TERMS);
+    let mut seen = HashSet::new();
+    all.retain(|term| seen.insert(term.clone()));
+    let mut bytes = 0;
+    let within = all.iter().take(MAX_TERMS).take_while(|term| {
+        bytes += term.len();
+        bytes <= MAX_TERM_BYTES
+    });
+    let count = within.count();
+    all.truncate(count);
     Ok(all)
 }
 
@@ -121,25 +136,14 @@ fn estimated_entries(spi: &Spi) -> PgResult<f64> {
         .unwrap_or(-1.0))
 }
 
-fn scope_is_within(spi: &Spi, scope: &Scope, limit: usize) -> PgResult<bool> {
-    let mut sql = scope.to_sql()?;
-    let most = bind(&mut sql.params, limit as i64 + 1);
-    let statement = format!(
-        "SELECT count(*) FROM (SELECT FROM ({}) all_parts LIMIT {most}) limited",
-        sql.select("1", "")
-    );
-    let counted = spi.first(&statement, &mut sql.params, |row| row.required::<i64>(1))?;
-    Ok(counted.unwrap_or(0) <= limit as i64)
-}
-
 /// The expression and parameters that every dense arm shares.
-struct Dense {
+pub struct Dense {
     /// Smallest distance of the row's embedding to any wording of the query, NULL without one.
-    distance: String,
+    pub distance: String,
 }
 
 impl Dense {
-    fn bind(sql: &mut ScopeSql, query: &Query<'_>, vector: &VectorType) -> Self {
+    pub fn bind(sql: &mut ScopeSql, query: &Query<'_>, vector: &VectorType) -> Self {
         let (Some(model), false) = (query.embedding_model, query.embeddings.is_empty()) else {
             return Self { distance: "NULL::float8".into() };
         };
@@ -252,11 +256,11 @@ fn through_indexes(
     query: &Query<'_>,
     terms: &[String],
     vector: &VectorType,
+    totals: &[PartTotals],
 ) -> PgResult<Found> {
-    let totals = totals(spi, scope)?;
     let documents = totals.iter().map(|part| part.documents).sum();
     let total_length = totals.iter().map(|part| part.length).sum();
-    let (mut rows, mode) = nearest(spi, scope, query, vector, &totals)?;
+    let (mut rows, mode) = nearest(spi, scope, query, vector, totals)?;
     let mut known: HashMap<[u8; 16], usize> =
         rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
 

@@ -5,9 +5,10 @@ mod common;
 
 use common::random::Random;
 use common::slow::{self, Slow};
+use common::supervisor::{self, Frozen};
 use common::witness::Witness;
-use common::{MEMORIES, Session};
-use memory_agent_e2e::{Cluster, Error, shared, sqlstate, wait_until};
+use common::{MEMORIES, QUESTION, Session};
+use memory_agent_e2e::{Cluster, Error, processes, shared, sqlstate, wait_until};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// The promise is about an idle machine, so the best of some attempts counts.
 const ATTEMPTS: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What loading the models and one batch of them may take in a backend, on a busy machine.
+const A_BATCH: Duration = Duration::from_secs(5);
 
 /// Who stops a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +38,12 @@ fn every_interrupt_stops_every_call_at_once() {
     slow::prepare_recall(&mut observer);
     let mut witness = Witness::of(cluster, "interrupts");
     for call in Slow::ALL {
-        for stop in
-            [Stop::CancelRequest, Stop::PgCancelBackend, Stop::StatementTimeout, Stop::PgTerminateBackend]
-        {
+        for stop in [
+            Stop::CancelRequest,
+            Stop::PgCancelBackend,
+            Stop::StatementTimeout,
+            Stop::PgTerminateBackend,
+        ] {
             let mut times = Vec::new();
             for _ in 0..ATTEMPTS {
                 times.push(time_to_stop(cluster, &mut observer, call, stop));
@@ -46,7 +52,10 @@ fn every_interrupt_stops_every_call_at_once() {
                 }
             }
             println!("{call:?} stopped by {stop:?}: {times:?}");
-            assert!(times.iter().min().is_some_and(|best| *best <= AT_ONCE), "{call:?}, {stop:?}: {times:?}");
+            assert!(
+                times.iter().min().is_some_and(|best| *best <= AT_ONCE),
+                "{call:?}, {stop:?}: {times:?}"
+            );
         }
     }
     let kept: i64 = observer
@@ -64,7 +73,10 @@ fn time_to_stop(cluster: &Cluster, observer: &mut Session, call: Slow, stop: Sto
     let mut session = Session::open(cluster, "interrupts");
     let (pid, token) = (session.pid, session.client.cancel_token());
     if stop == Stop::StatementTimeout {
-        session.client.batch_execute(&format!("SET statement_timeout = {}", TIMEOUT.as_millis())).unwrap();
+        session
+            .client
+            .batch_execute(&format!("SET statement_timeout = {}", TIMEOUT.as_millis()))
+            .unwrap();
     }
     let statement = call.statement();
     let start = Instant::now();
@@ -98,7 +110,8 @@ fn time_to_stop(cluster: &Cluster, observer: &mut Session, call: Slow, stop: Sto
 }
 
 fn send(observer: &mut Session, function: &str, pid: i32) {
-    let sent: bool = observer.client.query_one(&format!("SELECT {function}({pid})"), &[]).unwrap().get(0);
+    let sent: bool =
+        observer.client.query_one(&format!("SELECT {function}({pid})"), &[]).unwrap().get(0);
     assert!(sent, "{function}({pid})");
 }
 
@@ -118,10 +131,60 @@ fn wait_for_the_models(observer: &mut Session, pid: i32) {
 }
 
 #[test]
+fn waiting_for_a_model_server_that_is_not_there_can_be_stopped() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut session = Session::with_memories(&cluster, "absent");
+    let frozen_supervisor = Frozen::new(supervisor::pid(&cluster));
+    let server = cluster.model_server_pid();
+    let frozen_server = Frozen::new(server);
+    expect_timeout_to_work(&cluster, "hung");
+    processes::signal(server, libc::SIGKILL);
+    expect_timeout_to_work(&cluster, "dead");
+    drop((frozen_server, frozen_supervisor));
+    wait_until(PATIENCE, "recall to work in full", || session.is_whole());
+}
+
+/// Recalls into a statement_timeout, each time in a new session that has no reason to give up early.
+fn expect_timeout_to_work(cluster: &Cluster, state: &str) {
+    const TIMEOUT: Duration = Duration::from_millis(150);
+    let mut times = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let mut session = Session::open(cluster, "absent");
+        session
+            .client
+            .batch_execute(&format!("SET statement_timeout = {}", TIMEOUT.as_millis()))
+            .unwrap();
+        let start = Instant::now();
+        let error = session.recall(QUESTION).unwrap_err();
+        assert_eq!(sqlstate(&error), "57014");
+        times.push(start.elapsed().saturating_sub(TIMEOUT));
+    }
+    println!("waiting for a {state} server, stopped by StatementTimeout: {times:?}");
+    assert!(times.iter().min().is_some_and(|best| *best <= AT_ONCE), "{state}: {times:?}");
+}
+
+/// Where the backend runs the models itself, it looks for interrupts between batches only.
+#[test]
+fn models_in_a_backend_finish_their_batch_first() {
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.inference", "backend").start();
+    let mut observer = Session::with_memories(&cluster, "interrupts");
+    slow::prepare_recall(&mut observer);
+    let mut witness = Witness::of(&cluster, "interrupts");
+    for call in Slow::ALL {
+        let took = time_to_stop(&cluster, &mut observer, call, Stop::StatementTimeout);
+        println!("{call:?} in the backend: {took:?}");
+        assert!(took < A_BATCH, "{call:?}: {took:?}");
+    }
+    witness.confirm_no_restart();
+}
+
+#[test]
 fn answers_belong_to_their_questions_after_interrupts() {
     let cluster = shared();
     let mut session = Session::with_memories(cluster, "mixed");
-    let texts: Vec<String> = (0..20).map(|n| format!("text number {n}{}", " and more".repeat(n))).collect();
+    let texts: Vec<String> =
+        (0..20).map(|n| format!("text number {n}{}", " and more".repeat(n))).collect();
     let expected: Vec<String> = texts.iter().map(|text| session.embed(text).unwrap()).collect();
     let scores = rerank(&mut session).unwrap();
     let mut random = Random::seeded("interrupted at random");
@@ -136,7 +199,11 @@ fn answers_belong_to_their_questions_after_interrupts() {
         assert_eq!(sqlstate(&result.unwrap_err()), "57014");
         interrupted += 1;
         let at = random.below(texts.len() as u64) as usize;
-        assert_eq!(session.embed(&texts[at]).unwrap(), expected[at], "the answer to another question");
+        assert_eq!(
+            session.embed(&texts[at]).unwrap(),
+            expected[at],
+            "the answer to another question"
+        );
         if interrupted % 5 == 0 {
             assert_eq!(rerank(&mut session).unwrap(), scores);
             assert!(session.is_whole());
@@ -147,7 +214,9 @@ fn answers_belong_to_their_questions_after_interrupts() {
 
 fn rerank(session: &mut Session) -> Result<Vec<f32>, Error> {
     let documents = MEMORIES.to_vec();
-    let row = session.client.query_one("SELECT memory_rerank('Who sleeps under the desk?', $1)", &[&documents])?;
+    let row = session
+        .client
+        .query_one("SELECT memory_rerank('Who sleeps under the desk?', $1)", &[&documents])?;
     Ok(row.get(0))
 }
 
@@ -183,14 +252,18 @@ fn start_without_waiting(cluster: &Cluster, database: &str, statement: &str) -> 
     let query = [statement.as_bytes(), b"\0"].concat();
     let with_length = |body: &[u8]| [&(body.len() as i32 + 4).to_be_bytes()[..], body].concat();
     let mut stream = UnixStream::connect(cluster.socket_directory().join(".s.PGSQL.5432")).unwrap();
-    stream.write_all(&[with_length(&startup), b"Q".to_vec(), with_length(&query)].concat()).unwrap();
+    stream
+        .write_all(&[with_length(&startup), b"Q".to_vec(), with_length(&query)].concat())
+        .unwrap();
     stream
 }
 
 fn expect_empty_queue(observer: &mut Session, call: Slow) {
     let start = Instant::now();
     // Far less than the models would need for the rest.
-    wait_until(Duration::from_secs(2), "the queue to be empty", || observer.waiting_sequences() == 0);
+    wait_until(Duration::from_secs(2), "the queue to be empty", || {
+        observer.waiting_sequences() == 0
+    });
     println!("{call:?}: forgotten after {:?}", start.elapsed());
     assert!(observer.is_whole());
 }

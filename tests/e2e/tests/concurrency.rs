@@ -4,15 +4,25 @@
 mod common;
 
 use common::Session;
-use memory_agent_e2e::{Cluster, shared};
+use memory_agent_e2e::{Cluster, Json, json, shared, wait_until};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const READERS: usize = 32;
 const WRITERS: usize = 2;
-const SUBJECTS: [&str; 8] =
-    ["the garden", "a train journey", "green curry", "the budget", "a broken bicycle", "piano lessons", "the dog", "rent"];
+/// Recalls of all readers that a run has to see, however slow the machine, to say what is fair.
+const LEAST_RECALLS: u64 = 6 * READERS as u64;
+const SUBJECTS: [&str; 8] = [
+    "the garden",
+    "a train journey",
+    "green curry",
+    "the budget",
+    "a broken bicycle",
+    "piano lessons",
+    "the dog",
+    "rent",
+];
 
 /// Private memory of a process that every call leaves a little behind would grow by much more.
 const GROWTH_OF_A_BACKEND_KB: u64 = 2048;
@@ -39,10 +49,13 @@ fn many_connections_share_fairly_and_leak_nothing() {
         .map_or(15, |seconds| seconds.parse().expect("MEMORY_AGENT_LOAD_SECONDS is a number"));
     let cluster = shared();
     let mut session = Session::with_memories(cluster, "load");
-    for n in 0..400 {
-        let subject = SUBJECTS[n % SUBJECTS.len()];
-        session.remember(&format!("On day {n} we talked about {subject} and what it cost, {} in all.", n * 7)).unwrap();
-    }
+    let turns: Vec<Json> = (0..400)
+        .map(|n| {
+            let subject = SUBJECTS[n % SUBJECTS.len()];
+            json!({"role": "user", "content": format!("On day {n} {subject} cost {} in all.", n * 7)})
+        })
+        .collect();
+    session.client.execute("SELECT memory_ingest_batch($1, 's')", &[&Json::from(turns)]).unwrap();
     let (shares, memory) = load(cluster, Duration::from_secs(seconds));
     let (readers, writers) = shares.split_at(READERS);
 
@@ -60,7 +73,6 @@ fn many_connections_share_fairly_and_leak_nothing() {
     );
     assert!(shares.iter().all(|share| share.warnings == 0), "some calls went on without models");
     assert!(writers.iter().all(|share| share.completed > 0), "the readers starved ingest");
-    assert!(median >= 3, "too little was done to say anything");
     assert!(completed[0] * 3 >= median, "unfair: {completed:?}");
 
     let [early, late] = memory;
@@ -68,24 +80,34 @@ fn many_connections_share_fairly_and_leak_nothing() {
     println!("kB of the backends: {:?} then {:?}", early.backends, late.backends);
     assert!(late.server <= early.server + GROWTH_OF_THE_SERVER_KB, "the model server grows");
     for (early, late) in early.backends.iter().zip(&late.backends) {
-        assert!(late <= &(early + GROWTH_OF_A_BACKEND_KB), "a backend grows: {early} kB, then {late} kB");
+        assert!(
+            late <= &(early + GROWTH_OF_A_BACKEND_KB),
+            "a backend grows: {early} kB, then {late} kB"
+        );
     }
 }
 
-/// Runs readers and writers for so long; what each did, and the memory at a third and at the end.
+/// Runs readers and writers for so long, longer on a slow machine; what each did, and the memory at a
+/// third of it and at the end.
 fn load(cluster: &Cluster, duration: Duration) -> (Vec<Share>, [Memory; 2]) {
-    let sessions: Vec<Session> = (0..READERS + WRITERS).map(|_| Session::open(cluster, "load")).collect();
+    let sessions: Vec<Session> =
+        (0..READERS + WRITERS).map(|_| Session::open(cluster, "load")).collect();
     let backends: Vec<i32> = sessions.iter().map(|session| session.pid).collect();
-    let (begin, stop, number) = (Barrier::new(sessions.len() + 1), AtomicBool::new(false), AtomicU64::new(0));
+    let (begin, stop) = (Barrier::new(sessions.len() + 1), AtomicBool::new(false));
+    let (asked, said) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let threads: Vec<_> = sessions
             .into_iter()
             .enumerate()
             .map(|(index, session)| {
-                let (begin, stop, number) = (&begin, &stop, &number);
+                let (begin, stop, asked, said) = (&begin, &stop, &asked, &said);
                 scope.spawn(move || {
                     begin.wait();
-                    work(session, index < READERS, stop, number)
+                    if index < READERS {
+                        recall(session, stop, asked)
+                    } else {
+                        ingest(session, stop, said)
+                    }
                 })
             })
             .collect();
@@ -93,6 +115,9 @@ fn load(cluster: &Cluster, duration: Duration) -> (Vec<Share>, [Memory; 2]) {
         std::thread::sleep(duration / 3);
         let early = memory_of(cluster, &backends);
         std::thread::sleep(duration - duration / 3);
+        wait_until(10 * duration, "enough recalls", || {
+            asked.load(Ordering::Relaxed) >= LEAST_RECALLS
+        });
         let late = memory_of(cluster, &backends);
         stop.store(true, Ordering::Relaxed);
         let shares: Vec<Share> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
@@ -101,20 +126,29 @@ fn load(cluster: &Cluster, duration: Duration) -> (Vec<Share>, [Memory; 2]) {
     })
 }
 
-/// Recalls with the reranker, or ingests, until it is told to stop. Every question is a new one, so
-/// that no cache answers it.
-fn work(mut session: Session, reads: bool, stop: &AtomicBool, number: &AtomicU64) -> Share {
+/// Recalls with the reranker. Every question is a new one, so that no cache answers it.
+fn recall(session: Session, stop: &AtomicBool, asked: &AtomicU64) -> Share {
+    repeat(session, stop, |session| {
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let subject = SUBJECTS[number as usize % SUBJECTS.len()];
+        let rows = session.recall(&format!("What did {subject} cost on day {number}?")).unwrap();
+        assert!(rows.iter().all(|row| row.similarity.is_some()) && !rows.is_empty(), "{rows:?}");
+    })
+}
+
+fn ingest(session: Session, stop: &AtomicBool, said: &AtomicU64) -> Share {
+    repeat(session, stop, |session| {
+        let number = said.fetch_add(1, Ordering::Relaxed);
+        session.remember(&format!("Later, for the {number}th time, rent came up again.")).unwrap();
+    })
+}
+
+/// Calls `call` until it is told to stop.
+fn repeat(mut session: Session, stop: &AtomicBool, mut call: impl FnMut(&mut Session)) -> Share {
     let (mut completed, mut longest) = (0, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
-        let number = number.fetch_add(1, Ordering::Relaxed);
-        let subject = SUBJECTS[number as usize % SUBJECTS.len()];
         let start = Instant::now();
-        if reads {
-            let rows = session.recall(&format!("What did {subject} cost on day {number}?")).unwrap();
-            assert!(rows.iter().all(|row| row.similarity.is_some()) && !rows.is_empty(), "{rows:?}");
-        } else {
-            session.remember(&format!("Later, on day {number}, {subject} came up again.")).unwrap();
-        }
+        call(&mut session);
         longest = longest.max(start.elapsed());
         completed += 1;
     }
@@ -132,6 +166,7 @@ fn memory_of(cluster: &Cluster, backends: &[i32]) -> Memory {
 /// Anonymous resident memory: what no other process shares.
 fn private_kb(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
-    let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5 or later");
+    let value =
+        status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5 or later");
     value.trim().trim_end_matches(" kB").parse().expect("a number of kB")
 }

@@ -23,7 +23,8 @@ enum End {
 
 #[test]
 fn nothing_outlives_the_cluster() {
-    for preload in [true, false] {
+    // A stopped model server cannot end by itself.
+    for (preload, stopped) in [(true, false), (true, true), (false, false)] {
         let cluster = Cluster::builder().preload(preload).start();
         let mut session = Session::with_memories(&cluster, "ends");
         slow::prepare_recall(&mut session);
@@ -31,9 +32,14 @@ fn nothing_outlives_the_cluster() {
             let mut busy = Session::open(&cluster, "ends");
             assert!(busy.is_whole(), "no models before the {end:?}");
             let pid = busy.pid;
-            let call = std::thread::spawn(move || busy.client.batch_execute(&slow::Slow::Recall.statement()));
+            let call = std::thread::spawn(move || {
+                busy.client.batch_execute(&slow::Slow::Recall.statement())
+            });
             wait_for_a_call(&mut Session::open(&cluster, "ends"), pid);
             let (server, supervisor) = (cluster.model_server_pid(), supervisor::pid(&cluster));
+            if stopped {
+                processes::signal(server, libc::SIGSTOP);
+            }
             match end {
                 End::FastStop => cluster.stop(StopMode::Fast),
                 End::ImmediateStop => cluster.stop(StopMode::Immediate),
@@ -43,7 +49,10 @@ fn nothing_outlives_the_cluster() {
                 cluster.processes().is_empty()
             });
             for pid in [server, supervisor] {
-                assert!(Process::find(pid).is_none_or(|process| process.state == 'Z'), "{end:?}: {pid} lives");
+                assert!(
+                    Process::find(pid).is_none_or(|process| process.state == 'Z'),
+                    "{end:?}: {pid} lives"
+                );
             }
             assert!(call.join().unwrap().is_err(), "the call survived a {end:?}");
             cluster.start();
@@ -81,8 +90,14 @@ fn terminated_supervisor_comes_back() {
         });
         session.expect_an_answer();
         wait_until(PATIENCE, "recall to work in full", || session.is_whole());
-        assert!(Process::find(server).is_none_or(|process| process.state == 'Z'), "two model servers");
-        assert_eq!(Process::find(cluster.model_server_pid()).map(|process| process.parent), Some(next));
+        assert!(
+            Process::find(server).is_none_or(|process| process.state == 'Z'),
+            "two model servers"
+        );
+        assert_eq!(
+            Process::find(cluster.model_server_pid()).map(|process| process.parent),
+            Some(next)
+        );
     }
     witness.confirm_no_restart();
 }
@@ -90,21 +105,31 @@ fn terminated_supervisor_comes_back() {
 /// PostgreSQL restarts all sessions when any of its processes is killed, the supervisor as any
 /// other; what matters is that no model server is left behind and that there is a new one.
 #[test]
-fn killed_supervisor_leaves_no_orphan() {
+fn crash_restart_leaves_no_orphan() {
     let cluster = Cluster::builder().preload(true).start();
     let mut session = Session::with_memories(&cluster, "orphan");
-    let (supervisor, server) = (supervisor::pid(&cluster), cluster.model_server_pid());
-    processes::signal(supervisor, libc::SIGKILL);
-    wait_until(AT_THE_LATEST, "the orphaned model server to end", || {
-        Process::find(server).is_none_or(|process| process.state == 'Z')
-    });
-    wait_until(PATIENCE, "PostgreSQL to end the session", || session.client.batch_execute("SELECT 1").is_err());
-    let mut session = retry_until(PATIENCE, "PostgreSQL to take sessions again", || {
-        cluster.config("orphan").connect(postgres::NoTls).ok()?;
-        Some(Session::open(&cluster, "orphan"))
-    });
-    wait_until(PATIENCE, "recall to work in full", || session.is_whole());
-    assert_eq!((supervisor::all(&cluster).len(), processes::model_servers(&cluster.data()).len()), (1, 1));
+    for victim in ["supervisor", "backend"] {
+        let server = cluster.model_server_pid();
+        let killed = if victim == "supervisor" { supervisor::pid(&cluster) } else { session.pid };
+        processes::signal(killed, libc::SIGKILL);
+        wait_until(AT_THE_LATEST, "the orphaned model server to end", || {
+            Process::find(server).is_none_or(|process| process.state == 'Z')
+        });
+        wait_until(PATIENCE, "PostgreSQL to end the session", || {
+            session.client.batch_execute("SELECT 1").is_err()
+        });
+        wait_until(PATIENCE, "PostgreSQL to take sessions again", || {
+            cluster.config("orphan").connect(postgres::NoTls).is_ok()
+        });
+        session = Session::open(&cluster, "orphan");
+        wait_until(PATIENCE, "recall to work in full", || session.is_whole());
+        let servers = processes::model_servers(&cluster.data());
+        assert_eq!(
+            (supervisor::all(&cluster).len(), servers.len()),
+            (1, 1),
+            "after the {victim}'s death"
+        );
+    }
 }
 
 #[test]
@@ -124,7 +149,11 @@ fn without_preload_the_first_call_starts_the_server() {
     let mut second = Session::open(&cluster, "on_demand");
     assert!(second.is_whole());
     assert_eq!(processes::model_servers(&cluster.data()).len(), 1);
-    assert_eq!(cluster.model_server_pid(), server, "the second session did not use the first one's server");
+    assert_eq!(
+        cluster.model_server_pid(),
+        server,
+        "the second session did not use the first one's server"
+    );
 
     drop(first);
     assert!(second.is_whole(), "the server ended with the session that started it");
@@ -148,7 +177,9 @@ fn sessions_that_start_at_once_start_one_server() {
     let whole: Vec<bool> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert!(whole.iter().all(|whole| *whole), "some sessions were answered by words: {whole:?}");
     assert_eq!(processes::model_servers(&cluster.data()).len(), 1);
-    wait_until(PATIENCE, "the supervisors that came late to leave", || supervisor::all(&cluster).len() == 1);
+    wait_until(PATIENCE, "the supervisors that came late to leave", || {
+        supervisor::all(&cluster).len() == 1
+    });
     let starts = cluster.log().matches("listens on").count();
     assert_eq!(starts, 2, "one server before the restart and one after it");
 }
@@ -174,7 +205,8 @@ fn no_worker_slot_leaves_words() {
 
 #[test]
 fn changed_threads_mean_a_new_server() {
-    let cluster = Cluster::builder().preload(true).setting("memory_agent.inference_threads", 1).start();
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.inference_threads", 1).start();
     let mut session = Session::with_memories(&cluster, "threads");
     let mut witness = Witness::of(&cluster, "threads");
     let one = cluster.model_server_pid();
@@ -189,12 +221,15 @@ fn changed_threads_mean_a_new_server() {
     let three = cluster.model_server_pid();
     cluster.alter_system("memory_agent.default_top_k", Some("4"));
     assert!(session.is_whole());
-    assert_eq!(cluster.model_server_pid(), three, "a setting that is not the server's restarted it");
+    assert_eq!(
+        cluster.model_server_pid(),
+        three,
+        "a setting that is not the server's restarted it"
+    );
     witness.confirm_no_restart();
 }
 
-/// The child must share nothing with PostgreSQL that could harm it: SPEC of the process is in
-/// docs/operations.md.
+/// The model server shares nothing with PostgreSQL by which either could harm the other.
 #[test]
 fn model_server_is_a_process_apart() {
     let cluster = Cluster::builder().preload(true).start();
@@ -203,16 +238,22 @@ fn model_server_is_a_process_apart() {
     let (server, data) = (cluster.model_server_pid(), cluster.data());
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{server}/{name}")).unwrap();
 
-    let group = read("stat").rsplit_once(')').unwrap().1.split_whitespace().nth(2).map(str::to_owned);
+    let group =
+        read("stat").rsplit_once(')').unwrap().1.split_whitespace().nth(2).map(str::to_owned);
     assert_eq!(group, Some(server.to_string()), "it shares the process group of PostgreSQL");
     assert_eq!(read("oom_score_adj").trim(), "500");
     assert_eq!(field(&read("status"), "SigBlk"), 0, "signals are blocked");
     // Ignoring SIGPIPE is what Rust's programs do.
-    assert_eq!(field(&read("status"), "SigIgn") & !(1 << (libc::SIGPIPE - 1)), 0, "signals are ignored");
+    assert_eq!(
+        field(&read("status"), "SigIgn") & !(1 << (libc::SIGPIPE - 1)),
+        0,
+        "signals are ignored"
+    );
     assert_eq!(read("environ").matches("PG").count(), 0, "it has PostgreSQL's environment");
     for (file, path) in open_files(server) {
         let own = path.starts_with(data.join("pg_stat_tmp").to_string_lossy().as_ref());
-        let nameless = ["pipe:", "socket:", "anon_inode:"].iter().any(|kind| path.starts_with(kind));
+        let nameless =
+            ["pipe:", "socket:", "anon_inode:"].iter().any(|kind| path.starts_with(kind));
         assert!(own || nameless || path == "/dev/null", "descriptor {file} is {path}");
     }
     let socket = std::fs::metadata(data.join("pg_stat_tmp/memory_agent.sock")).unwrap();
@@ -222,13 +263,17 @@ fn model_server_is_a_process_apart() {
 /// ONNX Runtime keeps a file of what it would like to report to its maker, unless it is told not to.
 #[test]
 fn models_in_a_backend_write_nowhere() {
-    let cluster = Cluster::builder().preload(true).setting("memory_agent.inference", "backend").start();
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.inference", "backend").start();
     let mut session = Session::with_memories(&cluster, "in_backend");
     assert!(session.is_whole());
     let data = cluster.data();
     for (file, path) in open_files(session.pid) {
         let own = path.starts_with(data.to_string_lossy().as_ref());
-        assert!(own || !path.starts_with('/') || path.starts_with("/dev/") || path.ends_with("/log"), "{file}: {path}");
+        assert!(
+            own || !path.starts_with('/') || path.starts_with("/dev/") || path.ends_with("/log"),
+            "{file}: {path}"
+        );
     }
 }
 
@@ -239,7 +284,10 @@ fn open_files(pid: i32) -> Vec<(String, String)> {
         .flatten()
         .filter_map(|entry| {
             let path = std::fs::read_link(entry.path()).ok()?;
-            Some((entry.file_name().to_string_lossy().into_owned(), path.to_string_lossy().into_owned()))
+            Some((
+                entry.file_name().to_string_lossy().into_owned(),
+                path.to_string_lossy().into_owned(),
+            ))
         })
         .collect()
 }

@@ -16,14 +16,18 @@ fn standby_recalls_what_the_primary_recalls() {
     let mut session = Session::with_memories(&primary, "replicated");
     let standby = primary.standby();
     for n in 0..30 {
-        session.remember(&format!("Note {n}: the {} was about food and travel.", topic(n))).unwrap();
+        session
+            .remember(&format!("Note {n}: the {} was about food and travel.", topic(n)))
+            .unwrap();
     }
     primary.wait_for_replay(&standby);
     let mut reader = Session::open(&standby, "replicated");
     assert_ne!(standby.model_server_pid(), primary.model_server_pid());
     let mut answered = 0;
     for question in [QUESTION, "Which notes are about travel?", "What did the meeting decide?"] {
-        for arguments in ["", ", rerank => false", ", session_id => 's', token_budget => 60", ", top_k => 20"] {
+        for arguments in
+            ["", ", rerank => false", ", session_id => 's', token_budget => 60", ", top_k => 20"]
+        {
             let rows = |client: &mut Client| everything(client, question, arguments);
             let on_primary = rows(&mut session.client);
             assert_eq!(rows(&mut reader.client), on_primary, "{question}{arguments}");
@@ -38,7 +42,10 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_status()",
         "SELECT memory_embed('food'), memory_rerank('food', '{a,b}'), memory_count_tokens('food')",
     ] {
-        reader.client.batch_execute(statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        reader
+            .client
+            .batch_execute(statement)
+            .unwrap_or_else(|error| panic!("{statement}: {error:?}"));
     }
     assert_eq!(reader.status("model server").state, "running");
     for statement in [
@@ -131,9 +138,12 @@ fn recall_works_in_every_read_only_transaction() {
     let mut answers = |begin: &str| {
         let mut transaction = session.client.build_transaction().start().unwrap();
         transaction.batch_execute(&format!("ROLLBACK; {begin}")).unwrap();
-        let rows = transaction.query("SELECT content FROM memory_recall($1)", &[&QUESTION]).unwrap();
-        let xid: Option<String> =
-            transaction.query_one("SELECT pg_current_xact_id_if_assigned()::text", &[]).unwrap().get(0);
+        let rows =
+            transaction.query("SELECT content FROM memory_recall($1)", &[&QUESTION]).unwrap();
+        let xid: Option<String> = transaction
+            .query_one("SELECT pg_current_xact_id_if_assigned()::text", &[])
+            .unwrap()
+            .get(0);
         assert_eq!(xid, None, "{begin}: recall assigned a transaction id");
         transaction.commit().unwrap();
         rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
@@ -229,15 +239,24 @@ fn recall_reads_one_snapshot() {
         .start()
         .unwrap();
     let mut recall = || {
-        texts(&transaction.query("SELECT content FROM memory_recall('favourite food', top_k => 50)", &[]).unwrap())
+        texts(
+            &transaction
+                .query("SELECT content FROM memory_recall('favourite food', top_k => 50)", &[])
+                .unwrap(),
+        )
     };
     let before = recall();
     other.remember("Her favourite food is now a favourite food from Peru.").unwrap();
     assert_eq!(recall(), before, "a row that was committed later");
     // What the transaction itself stored is there; its transaction id changes nothing else.
-    transaction.batch_execute("SELECT memory_ingest('s', 'user', 'My own favourite food is bread.')").unwrap();
-    let after =
-        texts(&transaction.query("SELECT content FROM memory_recall('favourite food', top_k => 50)", &[]).unwrap());
+    transaction
+        .batch_execute("SELECT memory_ingest('own', 'user', 'My own favourite food is bread.')")
+        .unwrap();
+    let after = texts(
+        &transaction
+            .query("SELECT content FROM memory_recall('favourite food', top_k => 50)", &[])
+            .unwrap(),
+    );
     assert_eq!(after.len(), before.len() + 1);
     assert!(after.contains(&"My own favourite food is bread.".to_owned()));
     transaction.rollback().unwrap();
@@ -255,7 +274,9 @@ fn recall_leaves_nothing_behind() {
     let cluster = Cluster::builder().preload(true).setting("autovacuum", "off").start();
     let mut session = Session::with_memories(&cluster, "traceless");
     // Reading a page for the first time may set hint bits and prune it.
-    session.client.batch_execute("VACUUM FREEZE; CHECKPOINT").unwrap();
+    for statement in ["VACUUM FREEZE", "CHECKPOINT"] {
+        session.client.batch_execute(statement).unwrap();
+    }
     assert!(session.is_whole());
     // PostgreSQL itself logs something now and then, so an attempt without anything counts.
     let mut attempts = Vec::new();

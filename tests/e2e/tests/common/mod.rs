@@ -83,7 +83,9 @@ impl Session {
 
     /// The rows for a question, best first.
     pub fn recall(&mut self, question: &str) -> Result<Vec<Memory>, Error> {
-        let rows = self.client.query("SELECT id, content, similarity FROM memory_recall($1)", &[&question])?;
+        let rows = self
+            .client
+            .query("SELECT id, content, similarity FROM memory_recall($1)", &[&question])?;
         Ok(rows
             .iter()
             .map(|row| Memory { id: row.get(0), content: row.get(1), similarity: row.get(2) })
@@ -99,7 +101,10 @@ impl Session {
     pub fn status(&mut self, component: &str) -> Status {
         let row = self
             .client
-            .query_one("SELECT state, detail, hint FROM memory_status() WHERE component = $1", &[&component])
+            .query_one(
+                "SELECT state, detail, hint FROM memory_status() WHERE component = $1",
+                &[&component],
+            )
             .unwrap_or_else(|error| panic!("memory_status() about {component}: {error:?}"));
         Status { state: row.get(0), detail: row.get(1), hint: row.get(2) }
     }
@@ -132,7 +137,10 @@ impl Session {
         let rows = self.recall(QUESTION).unwrap();
         self.expect_the_food(&rows);
         let warnings = self.take_warnings();
-        assert!(rows[0].similarity.is_some() || !warnings.is_empty(), "by words, without a WARNING");
+        assert!(
+            rows[0].similarity.is_some() || !warnings.is_empty(),
+            "by words, without a WARNING"
+        );
         if !warnings.is_empty() {
             expect_one_with_a_hint(&warnings);
         }
@@ -170,7 +178,8 @@ impl Session {
 }
 
 fn expect_one_with_a_hint(warnings: &[DbError]) {
-    let texts: Vec<_> = warnings.iter().map(|warning| (warning.message(), warning.hint())).collect();
+    let texts: Vec<_> =
+        warnings.iter().map(|warning| (warning.message(), warning.hint())).collect();
     assert_eq!(texts.len(), 1, "not one WARNING: {texts:#?}");
     assert!(texts[0].1.is_some(), "no hint: {texts:#?}");
 }

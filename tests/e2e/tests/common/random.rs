@@ -10,7 +10,9 @@ impl Random {
     pub fn seeded(purpose: &str) -> Self {
         let seed = match std::env::var("MEMORY_AGENT_TEST_SEED") {
             Ok(seed) => seed.parse().expect("MEMORY_AGENT_TEST_SEED is a number"),
-            Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64),
+            Err(_) => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64)
+            }
         };
         println!("{purpose}: MEMORY_AGENT_TEST_SEED={seed}");
         Self(seed.max(1))

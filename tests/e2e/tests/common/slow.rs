@@ -64,5 +64,7 @@ pub fn prepare_recall(session: &mut Session) {
 
 /// An SQL expression over `n`: some 330 words, as many tokens as the models read.
 fn long_text(number: u64) -> String {
-    format!("'Case {number} ' || n || repeat(' the harbour was closed that week and ship ' || n || ' waited', 30)")
+    format!(
+        "'Case {number} ' || n || repeat(' the harbour was closed that week and ship ' || n || ' waited', 30)"
+    )
 }

@@ -34,7 +34,9 @@ impl<'a> Witness<'a> {
         assert_eq!(pid, self.session.pid);
         assert_eq!(self.cluster.postmaster_pid(), self.postmaster);
         let log = self.cluster.log();
-        for sign in ["terminating any other active server processes", "was terminated by signal", "PANIC:"] {
+        for sign in
+            ["terminating any other active server processes", "was terminated by signal", "PANIC:"]
+        {
             let line = log[self.log_length..].lines().find(|line| line.contains(sign));
             assert_eq!(line, None, "a process of PostgreSQL crashed");
         }

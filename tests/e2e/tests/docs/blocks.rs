@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Blocks that are for the reader only.
-const NOT_RUN: [&str; 2] = ["sh", ""];
+const NOT_RUN: [&str; 3] = ["sh", "math", ""];
 
 /// Runs all blocks of a page; returns what is wrong with them, each with its place.
 pub fn problems(page: &Document) -> Vec<String> {

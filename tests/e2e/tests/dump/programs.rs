@@ -28,8 +28,9 @@ impl<'a> Programs<'a> {
         self.run("pg_dump", &[arguments, &["-d", database]].concat());
     }
 
-    pub fn restore(&self, _database: &str, arguments: &[&str]) {
-        self.run("pg_restore", arguments);
+    /// Restores an archive to its first error.
+    pub fn restore(&self, database: &str, arguments: &[&str], archive: &str) {
+        self.run("pg_restore", &[arguments, &["--exit-on-error", "-d", database, archive]].concat());
     }
 
     /// Runs a script to its first error.

@@ -1,7 +1,7 @@
 //! What a database remembers, in a form that can be compared.
 
 use memory_agent_e2e::memory::{recall as recalled, run, values};
-use memory_agent_e2e::{Client, json};
+use memory_agent_e2e::{Client, Uuid, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every table with a digest of its rows, and what recall answers.
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Snapshot {
     /// Per table: rows, and a hash over their text, embeddings and lexemes included.
     tables: BTreeMap<String, (i64, String)>,
-    answers: Vec<(String, f32)>,
+    answers: Vec<(Uuid, f32)>,
 }
 
 impl Snapshot {
@@ -35,12 +35,12 @@ impl Snapshot {
 }
 
 /// Answers to a few questions, with ages counted from a fixed day so that no clock is in the scores.
-pub fn recall(client: &mut Client) -> Vec<(String, f32)> {
+pub fn recall(client: &mut Client) -> Vec<(Uuid, f32)> {
     let mut answers = Vec::new();
     for question in ["Where does Ann live?", "Which animal does she have?", "What was decided about the budget?"] {
         let rows = recalled(client, &format!("'{question}', as_of => '2100-01-01'"));
         assert!(!rows.is_empty(), "{question}");
-        answers.extend(rows.into_iter().map(|row| (row.content, row.score)));
+        answers.extend(rows.into_iter().map(|row| (row.id, row.score)));
     }
     answers
 }
