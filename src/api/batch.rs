@@ -4,6 +4,9 @@ use crate::api::ingest::{Turn, without_nulls};
 use crate::error::{Error, PgResult};
 use crate::sql_types::JsonbText;
 use crate::store::spi::{Params, Session as Spi};
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::prelude::*;
+use std::panic::AssertUnwindSafe;
 
 /// Reads the turns of a batch. PostgreSQL parses the values, so that times and intervals mean what
 /// they mean elsewhere in SQL.
@@ -44,6 +47,26 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
     if let Some(problem) = problem.flatten() {
         return Err(Error::invalid(problem, HINT).into());
     }
+    PgTryBuilder::new(AssertUnwindSafe(|| rows(&spi, turns, session_id)))
+        .catch_when(PgSqlErrorCode::ERRCODE_INVALID_DATETIME_FORMAT, |error| Err(bad_time(error)))
+        .catch_when(PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW, |error| Err(bad_time(error)))
+        .execute()
+}
+
+/// A time that PostgreSQL cannot read, as the wrong argument it is. The statement ends with it.
+fn bad_time(error: CaughtError) -> ErrorReport {
+    let (CaughtError::PostgresError(report)
+    | CaughtError::ErrorReport(report)
+    | CaughtError::RustPanic { ereport: report, .. }) = error;
+    Error::invalid(
+        report.message().to_owned(),
+        "created_at is a timestamp such as 2026-01-31T10:00:00Z, ttl an interval such as 7 days.",
+    )
+    .into()
+}
+
+/// The turns as PostgreSQL reads them.
+fn rows(spi: &Spi, turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>> {
     spi.all(
         "SELECT t.turn OPERATOR(pg_catalog.->>) 'session_id', t.turn OPERATOR(pg_catalog.->>) 'role', \
                 t.turn OPERATOR(pg_catalog.->>) 'content', \

@@ -72,8 +72,13 @@ fn memory_context(
     };
     let mut memories = recalled(arguments)?;
 
+    // The current message may have been stored before it is asked about: it comes last anyway.
+    let mut turns = newest_turns(&caller, &session_id, &query, budget - current)?;
+    if turns.first().is_some_and(|newest| newest.is_current) {
+        let stored = turns.remove(0);
+        memories.retain(|memory| memory.id != stored.id);
+    }
     // The window that is certain, whatever the memories take, shows its turns itself.
-    let turns = newest_turns(&caller, &session_id, &query, budget - current)?;
     let certain = fitting(&turns, &[], budget - current - share, overhead);
     memories.retain(|memory| !certain.iter().any(|&turn| turns[turn].id == memory.id));
     let block_tokens = fit_block(&mut memories, share, overhead, &tokens);
@@ -128,22 +133,17 @@ fn recalled(arguments: Arguments) -> PgResult<Vec<Memory>> {
         .collect())
 }
 
-/// The newest turns of the window, newest first, without the current message if it was stored
-/// before it was asked about.
+/// The newest turns of the window, newest first.
 fn newest_turns(
     caller: &Caller,
     session_id: &str,
     query: &str,
     tokens: i64,
 ) -> PgResult<Vec<WindowTurn>> {
-    let mut turns = identity::as_owner(|| {
+    identity::as_owner(|| {
         let spi = Spi::read_only()?;
         entries::newest_turns(&spi, &caller.user_id, caller.agent(), session_id, query, tokens)
-    })?;
-    if turns.first().is_some_and(|newest| newest.is_current) {
-        turns.remove(0);
-    }
-    Ok(turns)
+    })
 }
 
 /// The turns that fit, newest first, ending with the first that does not: a conversation with holes

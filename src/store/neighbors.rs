@@ -27,7 +27,7 @@ pub fn blend(
         return Ok(());
     }
     let mut sql = scope.to_sql()?;
-    let distance = Dense::bind(&mut sql, query, vector).distance.replace("e.", "n.");
+    let distance = Dense::bind(&mut sql, "n", query, vector).distance;
     let visible = sql.conditions("n");
     let neighbor = |comparison: &str, direction: &str| {
         format!(

@@ -143,7 +143,7 @@ pub struct Dense {
 }
 
 impl Dense {
-    pub fn bind(sql: &mut ScopeSql, query: &Query<'_>, vector: &VectorType) -> Self {
+    pub fn bind(sql: &mut ScopeSql, row: &str, query: &Query<'_>, vector: &VectorType) -> Self {
         let (Some(model), false) = (query.embedding_model, query.embeddings.is_empty()) else {
             return Self { distance: "NULL::float8".into() };
         };
@@ -155,14 +155,14 @@ impl Dense {
             .map(|embedding| {
                 let params = std::mem::take(&mut sql.params);
                 sql.params = params.raw(vector.oid, Some(embedding.to_datum()));
-                format!("e.embedding {operator} ${}", sql.params.len())
+                format!("{row}.embedding {operator} ${}", sql.params.len())
             })
             .collect();
         let nearest = match distances.as_slice() {
             [only] => only.clone(),
             several => format!("least({})", several.join(", ")),
         };
-        Self { distance: format!("CASE WHEN e.embedding_model = {model} THEN {nearest} END") }
+        Self { distance: format!("CASE WHEN {row}.embedding_model = {model} THEN {nearest} END") }
     }
 }
 
@@ -185,7 +185,7 @@ fn exact(
     limit: usize,
 ) -> PgResult<Option<Found>> {
     let mut sql = scope.to_sql()?;
-    let dense = Dense::bind(&mut sql, query, vector);
+    let dense = Dense::bind(&mut sql, "e", query, vector);
     let matching = match bind_terms(&mut sql, terms)? {
         Some(terms) => format!("CASE WHEN e.lexemes @@ {terms} THEN e.lexemes END"),
         None => "NULL::tsvector".into(),
@@ -351,7 +351,7 @@ fn fill_similarities(
         return Ok(());
     }
     let mut sql = scope.to_sql()?;
-    let dense = Dense::bind(&mut sql, query, vector);
+    let dense = Dense::bind(&mut sql, "e", query, vector);
     let ids = bind(&mut sql.params, missing);
     let statement =
         sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));

@@ -1,0 +1,7 @@
+//! Every setting: its default, context and bounds, and that it does something.
+
+mod catalog;
+mod effects;
+mod ranking;
+mod server;
+mod table;
