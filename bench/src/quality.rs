@@ -72,19 +72,25 @@ const DENSE: &[(&str, &str)] = &[("dense_weight", "1")];
 const BM25: &[(&str, &str)] = &[("dense_weight", "0")];
 const BM25_FLOOR: &[(&str, &str)] = &[("dense_weight", "0"), ("bm25_length_floor", "64")];
 const RRF: &[(&str, &str)] = &[("fusion", "rrf")];
-const WINDOW: &[(&str, &str)] = &[("dense_weight", "0.7"), ("neighbor_weight", "0.667")];
-const WINDOW_CE: &[(&str, &str)] = &[
-    ("dense_weight", "0.7"),
-    ("neighbor_weight", "0.667"),
+const FUSED: &[(&str, &str)] = &[];
+const SHIPPED_FUSION: &[(&str, &str)] = &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64")];
+const SHIPPED_BLEND: &[(&str, &str)] =
+    &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64"), ("rerank", "on")];
+/// The reranker's order alone, over as many candidates as the reference had.
+const CE_ORDER: &[(&str, &str)] = &[
     ("rerank", "on"),
     ("rerank_weight", "1"),
     ("score_normalization", "minmax"),
     ("max_candidates", "30"),
 ];
-const FUSED: &[(&str, &str)] = &[];
-const SHIPPED_FUSION: &[(&str, &str)] = &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64")];
-const SHIPPED_BLEND: &[(&str, &str)] =
-    &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64"), ("rerank", "on")];
+const SHIPPED_CE_ORDER: &[(&str, &str)] = &[
+    ("neighbor_weight", "0.3"),
+    ("bm25_length_floor", "64"),
+    ("rerank", "on"),
+    ("rerank_weight", "1"),
+    ("score_normalization", "minmax"),
+    ("max_candidates", "30"),
+];
 const NO_RERANKER: &[(&str, &str)] = &[("rerank", "off")];
 const NO_NEIGHBORS: &[(&str, &str)] = &[("bm25_length_floor", "64")];
 
@@ -131,10 +137,10 @@ const PLANS: [Plan; 2] = [
             Configuration::relevance("BM25 only, length floor", BM25_FLOOR, None),
             Configuration::relevance("rrf", RRF, Some(0.500)),
             Configuration::relevance("weighted .5", FUSED, Some(0.567)),
-            Configuration::relevance("weighted .7, window", WINDOW, Some(0.628)),
-            Configuration::relevance("weighted .7, window, CE order", WINDOW_CE, Some(0.695)),
+            Configuration::relevance("weighted .5, CE order of 30", CE_ORDER, Some(0.667)),
             Configuration::relevance("shipped fusion, no neighbours", NO_NEIGHBORS, None),
             Configuration::relevance("shipped fusion", SHIPPED_FUSION, None),
+            Configuration::relevance("shipped fusion, CE order of 30", SHIPPED_CE_ORDER, None),
             Configuration::relevance("shipped fusion + CE", SHIPPED_BLEND, None),
             Configuration::default("defaults, no reranker, now", NO_RERANKER, Asked::Now),
             Configuration::default("defaults, no reranker, as_of", NO_RERANKER, Asked::Then),

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::arguments::Arguments;
 use crate::environment::{Environment, literal};
 use crate::latency::bare_query;
+use crate::raw_model::RawModels;
 use crate::report::{Report, Table, progress};
 use crate::samples::Samples;
 use crate::synthetic::{self, FreshQuestions};
@@ -29,11 +30,14 @@ struct Figures {
     recall: Samples,
     search: Samples,
     bare: Samples,
+    /// The recall to the raw embedding and the bare query together.
+    to_raw: Samples,
     /// Turns a second.
     ingest: Option<f64>,
 }
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
+    let models = RawModels::load(environment)?;
     let mut client = environment.database("scale")?;
     progress("scale: seeds");
     seed(&mut client)?;
@@ -48,11 +52,11 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
     }
     for rows in sizes.iter().copied() {
         progress(format_args!("scale: recall from {rows} rows"));
-        let mut measured = recall(&mut client, &mut questions, rows, "defaults")?;
+        let mut measured = recall(&mut client, &models, &mut questions, rows, "defaults")?;
         measured.ingest = Some(ingest(&mut client, rows, &mut next_turn)?);
         figures.push(measured);
     }
-    figures.push(recall(&mut client, &mut questions, SMALL, "small user among all")?);
+    figures.push(recall(&mut client, &models, &mut questions, SMALL, "small user among all")?);
 
     progress("scale: building the vector index");
     let started = Instant::now();
@@ -63,13 +67,13 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
     for rows in sizes.iter().copied() {
         // Without this, memories of up to that many rows are searched exactly.
         client.batch_execute("SET memory_agent.exact_scan_rows = 0")?;
-        figures.push(recall(&mut client, &mut questions, rows, "vector index")?);
+        figures.push(recall(&mut client, &models, &mut questions, rows, "vector index")?);
     }
-    figures.push(recall(&mut client, &mut questions, SMALL, "small user, vector index")?);
+    figures.push(recall(&mut client, &models, &mut questions, SMALL, "small user, vector index")?);
     client.batch_execute("RESET memory_agent.exact_scan_rows")?;
     if let Some(rows) = sizes.last() {
         let mut measured =
-            recall(&mut client, &mut questions, *rows, "defaults, vector index there")?;
+            recall(&mut client, &models, &mut questions, *rows, "defaults, vector index there")?;
         measured.ingest = Some(ingest(&mut client, *rows, &mut next_turn)?);
         figures.push(measured);
     }
@@ -119,6 +123,7 @@ fn add_user(client: &mut Client, rows: usize) -> Result<()> {
 
 fn recall(
     client: &mut Client,
+    models: &RawModels,
     questions: &mut FreshQuestions,
     rows: usize,
     name: &str,
@@ -131,6 +136,7 @@ fn recall(
         recall: Samples::default(),
         search: Samples::default(),
         bare: Samples::default(),
+        to_raw: Samples::default(),
         ingest: None,
     };
     for _ in 0..SAMPLES {
@@ -142,16 +148,18 @@ fn recall(
                 literal(&user)
             ))
         })?;
+        let (vector, embedding) = models.embed_query(&question)?;
+        let nearest = bare_query(&bare_table(rows), &vector);
+        figures.bare.time(|| client.simple_query(&nearest))?;
+        let raw = figures.bare.last() + embedding.as_secs_f64() * 1000.0;
+        figures.to_raw.push(figures.recall.last() / raw);
         let row = client.query_one(
-            "SELECT memory_explain($1, user_id => $2, rerank => false)::text, \
-                    memory_embed($1)::real[]",
+            "SELECT memory_explain($1, user_id => $2, rerank => false)::text",
             &[&question, &user],
         )?;
         let explained: Json = serde_json::from_str(row.get(0))?;
         figures.search.push(explained["milliseconds"]["search"].as_f64().unwrap_or(f64::NAN));
         figures.mode = explained["mode"].as_str().unwrap_or_default().to_owned();
-        let vector: Vec<f32> = row.get(1);
-        figures.bare.time(|| client.simple_query(&bare_query(&bare_table(rows), &vector)))?;
     }
     Ok(figures)
 }
@@ -189,6 +197,7 @@ fn show(report: &mut Report, figures: &[Figures], build_seconds: f64) {
         "p95",
         "its search p50",
         "bare pgvector p50",
+        "to raw, p50",
         "ingest/s",
     ]);
     for one in figures {
@@ -200,6 +209,7 @@ fn show(report: &mut Report, figures: &[Figures], build_seconds: f64) {
             format!("{:.1}", one.recall.quantile(0.95)),
             format!("{:.1}", one.search.median()),
             format!("{:.1}", one.bare.median()),
+            format!("{:.2}", one.to_raw.median()),
             one.ingest.map_or(String::new(), |rate| format!("{rate:.0}")),
         ]);
     }
@@ -210,7 +220,7 @@ fn show(report: &mut Report, figures: &[Figures], build_seconds: f64) {
         .map(|one| {
             json!({
                 "name": one.name, "rows": one.rows, "mode": one.mode, "recall": one.recall.summary(),
-                "search": one.search.summary(), "bare": one.bare.summary(), "ingest_per_second": one.ingest,
+                "search": one.search.summary(), "bare": one.bare.summary(), "to_raw": one.to_raw.summary(), "ingest_per_second": one.ingest,
             })
         })
         .collect();

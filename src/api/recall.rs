@@ -395,6 +395,18 @@ fn within_budget(
         ranking.scored[position].dropped = None;
     }
     shown.extend(further);
+    // An explicit top_k bounds the turns of the episode too; they enter first.
+    while request.settings.top_k.is_some_and(|top_k| shown.len() > top_k) {
+        let is_turn = |position: &usize| turns.contains(position);
+        let worst = (0..shown.len())
+            .min_by(|&a, &b| {
+                is_turn(&shown[a])
+                    .cmp(&is_turn(&shown[b]))
+                    .then(ranking.scored[shown[a]].score.total_cmp(&ranking.scored[shown[b]].score))
+            })
+            .unwrap_or(0);
+        ranking.scored[shown.remove(worst)].dropped = Some(DroppedAt::Mmr);
+    }
     for &position in &ranking.selected {
         if !shown.contains(&position) {
             ranking.scored[position].dropped = Some(DroppedAt::Budget);

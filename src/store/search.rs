@@ -14,7 +14,6 @@ use memory_agent_core::bm25::{Bm25, LexicalMatch, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -216,7 +215,7 @@ fn exact(
         let id = *row.required::<Uuid>(1)?.as_bytes();
         // A row without a session is a session of its own: its id stands in for the key.
         let session = row.optional::<i64>(5).unwrap_or_else(|| own_key(&id));
-        let created_at = row.required::<TimestampWithTimeZone>(6)?.into_inner();
+        let created_at = row.datum(6).map_or(0, |at| at.value() as i64);
         let similarity = row.optional::<f64>(2).map(similarity);
         places.push(Placed { session: session as u64, position: (created_at, id), similarity });
         rows.push(FoundRow { id, similarity, dense: None, lexical: None });

@@ -63,26 +63,20 @@ impl Params {
     }
 }
 
-/// One row of a result. Columns are numbered from 1.
-pub struct Row {
-    tuple: pg_sys::HeapTuple,
-    descriptor: pg_sys::TupleDesc,
+/// One row of a result, taken apart once. Columns are numbered from 1.
+pub struct Row<'a> {
+    values: &'a [pg_sys::Datum],
+    nulls: &'a [bool],
+    types: &'a [pg_sys::Oid],
 }
 
-impl Row {
+impl Row<'_> {
     /// The value of a column; NULL is `None`.
     pub fn optional<T: FromDatum>(&self, column: usize) -> Option<T> {
-        let mut is_null = true;
-        // SAFETY: tuple and descriptor belong to the same, still allocated, SPI tuple table.
-        unsafe {
-            let datum =
-                pg_sys::SPI_getbinval(self.tuple, self.descriptor, column as c_int, &mut is_null);
-            if is_null {
-                return None;
-            }
-            let type_oid = pg_sys::SPI_gettypeid(self.descriptor, column as c_int);
-            T::from_polymorphic_datum(datum, is_null, type_oid)
-        }
+        let datum = self.datum(column)?;
+        let type_oid = self.types.get(column - 1).copied()?;
+        // SAFETY: the datum belongs to a tuple of the still allocated SPI tuple table.
+        unsafe { T::from_polymorphic_datum(datum, false, type_oid) }
     }
 
     /// The value of a column that is never NULL.
@@ -93,12 +87,10 @@ impl Row {
 
     /// The datum of a column as it is, for types without a Rust mapping. It lives as long as the row.
     pub fn datum(&self, column: usize) -> Option<pg_sys::Datum> {
-        let mut is_null = true;
-        // SAFETY: as in `optional`.
-        let datum = unsafe {
-            pg_sys::SPI_getbinval(self.tuple, self.descriptor, column as c_int, &mut is_null)
-        };
-        (!is_null).then_some(datum)
+        match (self.values.get(column - 1), self.nulls.get(column - 1)) {
+            (Some(&datum), Some(false)) => Some(datum),
+            _ => None,
+        }
     }
 }
 
@@ -131,7 +123,7 @@ impl Session {
         &self,
         sql: &str,
         params: &mut Params,
-        mut each: impl FnMut(&Row) -> PgResult<()>,
+        mut each: impl FnMut(&Row<'_>) -> PgResult<()>,
     ) -> PgResult<u64> {
         let plan = plan(sql, params)?;
         // SAFETY: the plan was made for these parameter types and is kept; arrays have its arity.
@@ -174,7 +166,7 @@ impl Session {
         &self,
         sql: &str,
         params: &mut Params,
-        decode: impl FnOnce(&Row) -> PgResult<T>,
+        decode: impl FnOnce(&Row<'_>) -> PgResult<T>,
     ) -> PgResult<Option<T>> {
         let mut found = None;
         let mut decode = Some(decode);
@@ -192,7 +184,7 @@ impl Session {
         &self,
         sql: &str,
         params: &mut Params,
-        mut decode: impl FnMut(&Row) -> PgResult<T>,
+        mut decode: impl FnMut(&Row<'_>) -> PgResult<T>,
     ) -> PgResult<Vec<T>> {
         let mut found = Vec::new();
         self.for_each(sql, params, |row| {
@@ -209,7 +201,7 @@ impl Session {
         sql: &str,
         params: &mut Params,
         batch: usize,
-        mut each: impl FnMut(&Row) -> PgResult<ControlFlow<()>>,
+        mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
     ) -> PgResult<()> {
         let plan = plan(sql, params)?;
         // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
@@ -292,13 +284,28 @@ pub fn scratch<T>(body: impl FnOnce() -> T) -> T {
 unsafe fn rows(
     table: *mut pg_sys::SPITupleTable,
     count: usize,
-    mut each: impl FnMut(&Row) -> PgResult<ControlFlow<()>>,
+    mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
 ) -> PgResult<ControlFlow<()>> {
     // SAFETY: the caller vouches for table and count.
     let (tuples, descriptor) =
         unsafe { (std::slice::from_raw_parts((*table).vals, count), (*table).tupdesc) };
+    // SAFETY: a descriptor has as many attributes as it says.
+    let columns = unsafe { (*descriptor).natts as usize };
+    // SAFETY: as above; columns are numbered from 1.
+    let types: Vec<pg_sys::Oid> = (1..=columns)
+        .map(|column| unsafe { pg_sys::SPI_gettypeid(descriptor, column as c_int) })
+        .collect();
+    let mut values = vec![pg_sys::Datum::from(0); columns];
+    let mut nulls = vec![true; columns];
     for &tuple in tuples {
-        if each(&Row { tuple, descriptor })?.is_break() {
+        // One call takes the whole tuple apart: every call into PostgreSQL is guarded, and a scan
+        // has many rows.
+        // SAFETY: both arrays have an element for each attribute of the descriptor.
+        unsafe {
+            pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
+        let row = Row { values: &values, nulls: &nulls, types: &types };
+        if each(&row)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

@@ -89,7 +89,10 @@ fn bad_input_is_refused() {
     ] {
         let result = client.query(&format!("SELECT memory_add({arguments}, infer => false)"), &[]);
         let message = expect_error(result, "22023");
-        assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{arguments}: {message}");
+        assert!(
+            message.lines().nth(1).is_some_and(|hint| !hint.is_empty()),
+            "{arguments}: {message}"
+        );
     }
     let rows: i64 = value(
         &mut client,
@@ -149,7 +152,14 @@ fn another_name_number_or_negation_is_another_fact() {
 fn the_same_text_elsewhere_is_another_fact() {
     let mut client = shared().database("fact_scopes").connect();
     let text = "'Anna likes tea'";
-    let places = ["NULL", "'s'", "'t'", "'s', agent_id => 'coder'", "NULL, 'bob'", "NULL, agent_id => 'coder'"];
+    let places = [
+        "NULL",
+        "'s'",
+        "'t'",
+        "'s', agent_id => 'coder'",
+        "NULL, 'bob'",
+        "NULL, agent_id => 'coder'",
+    ];
     for place in places {
         for _ in 0..2 {
             run(&mut client, &format!("SELECT memory_add({text}, {place}, infer => false)"));
@@ -255,12 +265,25 @@ fn a_key_with_the_same_text_changes_nothing() {
 #[test]
 fn a_key_holds_in_its_scope_only() {
     let mut client = shared().database("fact_key_scope").connect();
-    for (place, city) in [("NULL", "Rome"), ("'s'", "Oslo"), ("NULL, 'bob'", "Bern"), ("NULL, agent_id => 'a'", "Kyiv")] {
-        run(&mut client, &format!("SELECT memory_add('Lives in {city}.', {place}, infer => false, fact_key => 'home')"));
+    for (place, city) in [
+        ("NULL", "Rome"),
+        ("'s'", "Oslo"),
+        ("NULL, 'bob'", "Bern"),
+        ("NULL, agent_id => 'a'", "Kyiv"),
+    ] {
+        run(
+            &mut client,
+            &format!(
+                "SELECT memory_add('Lives in {city}.', {place}, infer => false, fact_key => 'home')"
+            ),
+        );
     }
     assert_eq!(facts(&mut client), 4);
     let counts = "SELECT active_entries FROM memory_agent.sessions WHERE session_id = 's'";
-    run(&mut client, "SELECT memory_add('Lives in Riga.', 's', infer => false, fact_key => 'home')");
+    run(
+        &mut client,
+        "SELECT memory_add('Lives in Riga.', 's', infer => false, fact_key => 'home')",
+    );
     assert_eq!(value::<i64>(&mut client, counts, &[]), 1, "the replaced fact has left the window");
 }
 
@@ -278,7 +301,10 @@ fn a_chain_of_keys_keeps_the_whole_past() {
         );
     }
     for (year, city) in (2020..).zip(cities) {
-        let found = recalled_texts(&mut client, &format!("'Where does Bob live?', as_of => '{year}-07-01'"));
+        let found = recalled_texts(
+            &mut client,
+            &format!("'Where does Bob live?', as_of => '{year}-07-01'"),
+        );
         assert_eq!(found, [format!("Bob lives in {city}.")], "{year}");
     }
 }

@@ -179,7 +179,7 @@ fn killed_model_server_costs_moments() {
     );
 
     let mut random = Random::seeded("killed in the middle of calls");
-    for _ in 0..12 {
+    for _ in 0..10 {
         let delay = random.time_below(Duration::from_millis(150));
         let pid = cluster.model_server_pid();
         let killer = std::thread::spawn(move || {
@@ -228,11 +228,12 @@ fn stopped_model_server_is_replaced() {
         time_until_whole(&mut session);
         times.push(start.elapsed());
     }
-    // The supervisor waits a second before it gives a stopped server up.
     println!("stopped: replaced and back after {times:?}");
+    // The supervisor waits a second before it gives a stopped server up.
+    let limit = BACK + Duration::from_secs(1);
     assert!(
-        times.iter().min().is_some_and(|best| *best <= BACK),
-        "never back within {BACK:?}: {times:?}"
+        times.iter().min().is_some_and(|best| *best <= limit),
+        "never back within {limit:?}: {times:?}"
     );
     witness.confirm_no_restart();
 }

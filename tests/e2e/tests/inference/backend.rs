@@ -14,18 +14,24 @@ fn everything_works_without_a_model_server() {
     let mut client = database.connect();
     ingest_all(&mut client, "s", &TURNS);
     run(&mut client, "SELECT memory_add('The user owns a cat.', infer => false)");
-    let embedded: i64 = value(&mut client, "SELECT count(embedding) FROM memory_agent.entries", &[]);
+    let embedded: i64 =
+        value(&mut client, "SELECT count(embedding) FROM memory_agent.entries", &[]);
     assert_eq!(embedded, 4);
     let document = explain(&mut client, "'Where does the kitten rest?', top_k => 1");
     assert_eq!(document["embedding"], "bge-small-en-v1.5");
     assert_eq!(document["reranking"], "ms-marco-MiniLM-L-12-v2");
-    assert_eq!(recalled_texts(&mut client, "'Where does the kitten rest?', kinds => '{turn}', top_k => 1"), [TURNS[0]]);
+    assert_eq!(
+        recalled_texts(&mut client, "'Where does the kitten rest?', kinds => '{turn}', top_k => 1"),
+        [TURNS[0]]
+    );
     assert_eq!(value::<i32>(&mut client, "SELECT memory_count_tokens('hello world')", &[]), 2);
     let context: Json = value(&mut client, "SELECT memory_context('s', 'hello')", &[]);
     assert!(context["messages"].as_array().unwrap().len() >= 4);
     run(&mut client, "SELECT memory_register_model('all-MiniLM-L6-v2', 'embedder')");
 
-    let state = |component: &str| format!("SELECT state FROM memory_status() WHERE component = '{component}'");
+    let state = |component: &str| {
+        format!("SELECT state FROM memory_status() WHERE component = '{component}'")
+    };
     assert_eq!(value::<String>(&mut client, &state("model server"), &[]), "off");
     assert_eq!(value::<String>(&mut client, &state("library"), &[]), "on demand");
     assert!(processes::model_servers(&cluster.data()).is_empty());
@@ -39,9 +45,13 @@ fn everything_works_without_a_model_server() {
     // The same numbers as from the model server.
     let mut server = shared().database("backend_compared").connect();
     let texts = "'How many people live in Berlin?', ARRAY['Berlin has 3.7 million inhabitants.', 'Rain fell.']";
-    for (call, tolerance) in [(format!("memory_rerank({texts})"), 0.01), ("memory_embed('Where is she?')::real[]".to_owned(), 0.001)] {
+    for (call, tolerance) in [
+        (format!("memory_rerank({texts})"), 0.01),
+        ("memory_embed('Where is she?')::real[]".to_owned(), 0.001),
+    ] {
         let sql = format!("SELECT {call}");
-        let (here, there): (Vec<f32>, Vec<f32>) = (value(&mut client, &sql, &[]), value(&mut server, &sql, &[]));
+        let (here, there): (Vec<f32>, Vec<f32>) =
+            (value(&mut client, &sql, &[]), value(&mut server, &sql, &[]));
         assert_eq!(here.len(), there.len());
         let difference = here.iter().zip(&there).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(difference < tolerance, "{call}: {difference}");
@@ -52,14 +62,20 @@ fn everything_works_without_a_model_server() {
 fn without_preload_the_first_call_starts_the_model_server() {
     let cluster = Cluster::builder().start();
     let database = cluster.database("on_demand");
-    assert!(processes::model_servers(&cluster.data()).is_empty(), "nothing was asked of a model yet");
+    assert!(
+        processes::model_servers(&cluster.data()).is_empty(),
+        "nothing was asked of a model yet"
+    );
     let mut client = database.connect();
     ingest_all(&mut client, "s", &TURNS);
-    let embedded: i64 = value(&mut client, "SELECT count(embedding) FROM memory_agent.entries", &[]);
+    let embedded: i64 =
+        value(&mut client, "SELECT count(embedding) FROM memory_agent.entries", &[]);
     assert_eq!(embedded, 3, "the first call waits for the server");
     assert_eq!(processes::model_servers(&cluster.data()).len(), 1);
     let (state, hint): (String, Option<String>) = {
-        let row = client.query_one("SELECT state, hint FROM memory_status() WHERE component = 'library'", &[]).unwrap();
+        let row = client
+            .query_one("SELECT state, hint FROM memory_status() WHERE component = 'library'", &[])
+            .unwrap();
         (row.get(0), row.get(1))
     };
     assert_eq!(state, "on demand");

@@ -17,8 +17,16 @@ fn embeddings_have_length_one_and_are_near_for_paraphrases() {
     );
     assert!(unit);
     let nurse = "memory_embed('She works as a nurse in a hospital.', 'document')";
-    let paraphrase = cosine(&mut client, nurse, "memory_embed('Her job is nursing at the hospital.', 'document')");
-    let unrelated = cosine(&mut client, nurse, "memory_embed('The train to Munich leaves at nine.', 'document')");
+    let paraphrase = cosine(
+        &mut client,
+        nurse,
+        "memory_embed('Her job is nursing at the hospital.', 'document')",
+    );
+    let unrelated = cosine(
+        &mut client,
+        nurse,
+        "memory_embed('The train to Munich leaves at nine.', 'document')",
+    );
     assert!(paraphrase > unrelated + 0.15, "{paraphrase} {unrelated}");
 }
 
@@ -28,8 +36,12 @@ fn a_query_is_embedded_with_the_models_prefix() {
     let question = "memory_embed('Where does she work?')";
     let prefixed = "memory_embed('Represent this sentence for searching relevant passages: Where does she work?', 'document')";
     assert!(cosine(&mut client, question, prefixed) > 0.9999);
-    assert!(cosine(&mut client, question, "memory_embed('Where does she work?', 'query')") > 0.9999);
-    assert!(cosine(&mut client, question, "memory_embed('Where does she work?', 'document')") < 0.999);
+    assert!(
+        cosine(&mut client, question, "memory_embed('Where does she work?', 'query')") > 0.9999
+    );
+    assert!(
+        cosine(&mut client, question, "memory_embed('Where does she work?', 'document')") < 0.999
+    );
 }
 
 #[test]
@@ -45,7 +57,14 @@ fn an_array_gives_the_same_embeddings_in_its_order() {
     );
     assert!(same);
     assert_eq!(value::<i32>(&mut client, "SELECT cardinality(memory_embed('{}'::text[]))", &[]), 0);
-    for null in ["memory_embed(NULL::text)", "memory_embed(NULL::text[])", "memory_embed('x', NULL)", "memory_rerank(NULL, '{x}')", "memory_rerank('x', NULL)", "memory_count_tokens(NULL)"] {
+    for null in [
+        "memory_embed(NULL::text)",
+        "memory_embed(NULL::text[])",
+        "memory_embed('x', NULL)",
+        "memory_rerank(NULL, '{x}')",
+        "memory_rerank('x', NULL)",
+        "memory_count_tokens(NULL)",
+    ] {
         assert!(value::<bool>(&mut client, &format!("SELECT {null} IS NULL"), &[]), "{null}");
     }
 }
@@ -102,7 +121,11 @@ fn tokens_are_those_of_cl100k() {
         ("2 + 2 = 4", 7),
         ("お誕生日おめでとう", 9),
     ] {
-        assert_eq!(value::<i32>(&mut client, "SELECT memory_count_tokens($1)", &[&text]), tokens, "{text}");
+        assert_eq!(
+            value::<i32>(&mut client, "SELECT memory_count_tokens($1)", &[&text]),
+            tokens,
+            "{text}"
+        );
     }
 }
 

@@ -28,7 +28,11 @@ fn conversation(client: &mut Client) {
         ("assistant", "Where do you want to go?"),
         ("user", "To Norway, in February."),
     ] {
-        value::<memory_agent_e2e::Uuid>(client, "SELECT memory_ingest('now', $1, $2)", &[&role, &content]);
+        value::<memory_agent_e2e::Uuid>(
+            client,
+            "SELECT memory_ingest('now', $1, $2)",
+            &[&role, &content],
+        );
     }
     run(
         client,
@@ -59,7 +63,11 @@ fn memories_then_turns_then_the_current_message() {
     let memories = document["memories"].as_array().unwrap();
     let fact = memories.iter().find(|memory| memory["role"] == "memory").unwrap();
     assert_eq!(fact["content"], "The user is afraid of flying.");
-    assert!(fact["score"].as_f64().unwrap() > 0.0 && fact["id"].is_string() && fact["created_at"].is_string());
+    assert!(
+        fact["score"].as_f64().unwrap() > 0.0
+            && fact["id"].is_string()
+            && fact["created_at"].is_string()
+    );
     assert_eq!(block.lines().count(), memories.len() + 1, "a heading, and each memory once");
     assert_eq!(document["token_count"].as_i64().unwrap(), recount(&mut client, &document));
 }
@@ -74,9 +82,15 @@ fn nothing_is_there_twice() {
     for budget in [60, 100, 300, 2000] {
         let document = context(&mut client, &format!("'now', '{question}', {budget}"));
         let all = document.to_string();
-        let block = messages(&document).iter().find(|(role, _)| *role == "system").map_or("", |(_, block)| block);
-        let turns: Vec<&str> =
-            messages(&document).iter().filter(|(role, _)| *role != "system").map(|(_, text)| *text).collect();
+        let block = messages(&document)
+            .iter()
+            .find(|(role, _)| *role == "system")
+            .map_or("", |(_, block)| block);
+        let turns: Vec<&str> = messages(&document)
+            .iter()
+            .filter(|(role, _)| *role != "system")
+            .map(|(_, text)| *text)
+            .collect();
         let mut once = turns.clone();
         once.sort_unstable();
         once.dedup();
@@ -89,7 +103,9 @@ fn nothing_is_there_twice() {
 fn the_budget_holds_whatever_it_is() {
     let mut client = shared().database("context_budget").connect();
     let turns: Vec<String> = (0..60)
-        .map(|n| format!("Note {n} on the harvest: {}", "many crates were filled. ".repeat((n * 5) % 17)))
+        .map(|n| {
+            format!("Note {n} on the harvest: {}", "many crates were filled. ".repeat((n * 5) % 17))
+        })
         .collect();
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
     run(
@@ -102,7 +118,12 @@ fn the_budget_holds_whatever_it_is() {
     let mut seen_memories = false;
     for round in 0..30 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let budget = own + if round == 0 { 0 } else { (state >> 16) as i32 % if round % 2 == 0 { 120 } else { 1800 } };
+        let budget = own
+            + if round == 0 {
+                0
+            } else {
+                (state >> 16) as i32 % if round % 2 == 0 { 120 } else { 1800 }
+            };
         let document = context(&mut client, &format!("'s', '{question}', {budget}"));
         let tokens = document["token_count"].as_i64().unwrap();
         assert_eq!(tokens, recount(&mut client, &document));
@@ -111,13 +132,16 @@ fn the_budget_holds_whatever_it_is() {
         assert_eq!(*messages.last().unwrap(), ("user", question));
         if messages[0].0 == "system" {
             seen_memories = true;
-            let block = value::<i32>(&mut client, "SELECT memory_count_tokens($1) + 4", &[&messages[0].1]);
+            let block =
+                value::<i32>(&mut client, "SELECT memory_count_tokens($1) + 4", &[&messages[0].1]);
             assert!(block <= budget / 4, "memories take {block} of {budget}");
         }
         // The turns shown are the newest, without holes other than those told as memories.
         let told = document["memories"].to_string();
-        let shown: Vec<usize> =
-            messages.iter().filter_map(|(_, text)| turns.iter().position(|turn| turn == text)).collect();
+        let shown: Vec<usize> = messages
+            .iter()
+            .filter_map(|(_, text)| turns.iter().position(|turn| turn == text))
+            .collect();
         assert!(shown.is_sorted());
         if let Some(oldest) = shown.first() {
             let missing = (*oldest..60).filter(|n| !shown.contains(n));
@@ -135,9 +159,11 @@ fn the_budget_holds_whatever_it_is() {
 #[test]
 fn the_default_budget_is_a_setting() {
     let mut client = shared().database("context_default").connect();
-    let turns: Vec<String> = (0..100).map(|n| format!("Note {n}: {}", "many crates were filled. ".repeat(6))).collect();
+    let turns: Vec<String> =
+        (0..100).map(|n| format!("Note {n}: {}", "many crates were filled. ".repeat(6))).collect();
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
-    let tokens = |client: &mut Client| context(client, "'s', 'crates?'")["token_count"].as_i64().unwrap();
+    let tokens =
+        |client: &mut Client| context(client, "'s', 'crates?'")["token_count"].as_i64().unwrap();
     assert!((1900..=2000).contains(&tokens(&mut client)));
     run(&mut client, "SET memory_agent.default_token_budget = 300");
     assert!((200..=300).contains(&tokens(&mut client)));
@@ -147,7 +173,9 @@ fn the_default_budget_is_a_setting() {
 fn the_overhead_of_a_message_is_a_setting() {
     let mut client = shared().database("context_overhead").connect();
     ingest_all(&mut client, "s", &["hello world", "hello world again"]);
-    let tokens = |client: &mut Client| context(client, "'s', 'hello world', 24")["token_count"].as_i64().unwrap();
+    let tokens = |client: &mut Client| {
+        context(client, "'s', 'hello world', 24")["token_count"].as_i64().unwrap()
+    };
     assert_eq!(tokens(&mut client), 2 + 2 + 3 + 3 * 4);
     run(&mut client, "SET memory_agent.message_overhead_tokens = 0");
     assert_eq!(tokens(&mut client), 2 + 2 + 3);
@@ -174,7 +202,11 @@ fn only_turns_of_the_window_are_recent() {
     let document = context(&mut client, "'s', 'unrelated question', 32");
     assert_eq!(
         messages(&document),
-        [("user", "current turn"), ("system", "noted by the agent"), ("user", "unrelated question")]
+        [
+            ("user", "current turn"),
+            ("system", "noted by the agent"),
+            ("user", "unrelated question")
+        ]
     );
     let coder = context(&mut client, "'s', 'unrelated question', 30, agent_id => 'coder'");
     assert_eq!(messages(&coder)[0], ("user", "coder's turn"));
@@ -187,9 +219,21 @@ fn only_turns_of_the_window_are_recent() {
 #[test]
 fn bad_arguments_are_refused() {
     let mut client = shared().database("context_refused").connect();
-    for arguments in ["'', 'q'", "NULL, 'q'", "'s', ''", "'s', NULL", "'s', ' '", "'s', 'q', 0", "'s', 'q', -5", "'s', 'q', user_id => ''"] {
+    for arguments in [
+        "'', 'q'",
+        "NULL, 'q'",
+        "'s', ''",
+        "'s', NULL",
+        "'s', ' '",
+        "'s', 'q', 0",
+        "'s', 'q', -5",
+        "'s', 'q', user_id => ''",
+    ] {
         let result = client.query(&format!("SELECT memory_context({arguments})"), &[]);
         let message = expect_error(result, "22023");
-        assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{arguments}: {message}");
+        assert!(
+            message.lines().nth(1).is_some_and(|hint| !hint.is_empty()),
+            "{arguments}: {message}"
+        );
     }
 }

@@ -11,14 +11,16 @@ struct ModelFolder(PathBuf);
 impl ModelFolder {
     /// Links the files of `model` and replaces `changed`: name and content, empty to leave it out.
     fn new(name: &str, model: &str, changed: &[(&str, &str)]) -> Self {
-        let folder = std::env::temp_dir().join(format!("ma_e2e_model_{}_{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("ma_e2e_model_{}_{name}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         for file in ["model.onnx", "tokenizer.json", "config.json"] {
             match changed.iter().find(|(changed, _)| *changed == file) {
                 Some((_, "")) => {}
                 Some((_, content)) => std::fs::write(folder.join(file), content).unwrap(),
-                None => std::os::unix::fs::symlink(installed(model).join(file), folder.join(file)).unwrap(),
+                None => std::os::unix::fs::symlink(installed(model).join(file), folder.join(file))
+                    .unwrap(),
             }
         }
         Self(folder)
@@ -37,7 +39,8 @@ impl Drop for ModelFolder {
 
 fn installed(model: &str) -> PathBuf {
     let mut client = shared().connect("postgres");
-    let share: String = value(&mut client, "SELECT setting FROM pg_config WHERE name = 'SHAREDIR'", &[]);
+    let share: String =
+        value(&mut client, "SELECT setting FROM pg_config WHERE name = 'SHAREDIR'", &[]);
     let folder = Path::new(&share).join("memory_agent/models").join(model);
     assert!(folder.is_dir(), "{} is missing: make install", folder.display());
     folder
@@ -48,7 +51,11 @@ fn config_of(model: &str) -> String {
 }
 
 fn active(client: &mut Client) -> Vec<String> {
-    values(client, "SELECT kind || ' ' || name FROM memory_agent.models WHERE active ORDER BY kind", &[])
+    values(
+        client,
+        "SELECT kind || ' ' || name FROM memory_agent.models WHERE active ORDER BY kind",
+        &[],
+    )
 }
 
 #[test]
@@ -80,7 +87,10 @@ fn another_embedder_is_activated_in_an_empty_database() {
     assert_eq!(model, "all-MiniLM-L6-v2");
     assert_eq!(explain(&mut client, "'Where is the kitten?'")["embedding"], "all-MiniLM-L6-v2");
 
-    let back = client.query("SELECT memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)", &[]);
+    let back = client.query(
+        "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
+        &[],
+    );
     let message = expect_error(back, "22023");
     assert!(message.contains("all-MiniLM-L6-v2"), "rows are embedded by it: {message}");
     run(&mut client, "SELECT memory_register_model('bge-small-en-v1.5', 'embedder')");
@@ -90,19 +100,25 @@ fn another_embedder_is_activated_in_an_empty_database() {
 #[test]
 fn a_model_of_ones_own_is_used_from_its_folder() {
     let mut client = shared().database("register_location").connect();
-    let config = config_of("ms-marco-MiniLM-L-12-v2").replace("ms-marco-MiniLM-L-12-v2", "my-reranker");
+    let config =
+        config_of("ms-marco-MiniLM-L-12-v2").replace("ms-marco-MiniLM-L-12-v2", "my-reranker");
     let folder = ModelFolder::new("own", "ms-marco-MiniLM-L-12-v2", &[("config.json", &config)]);
-    let register = format!("SELECT memory_register_model('my-reranker', 'reranker', {}, true)", folder.sql());
+    let register =
+        format!("SELECT memory_register_model('my-reranker', 'reranker', {}, true)", folder.sql());
     let description: Json = value(&mut client, &register, &[]);
     assert!(description["dimension"].is_null(), "{description}");
     ingest(&mut client, "s", "My cat sleeps.");
     assert_eq!(explain(&mut client, "'Where is the cat?'")["reranking"], "my-reranker");
-    let rerankers = active(&mut client).into_iter().filter(|model| model.starts_with("reranker")).count();
+    let rerankers =
+        active(&mut client).into_iter().filter(|model| model.starts_with("reranker")).count();
     assert_eq!(rerankers, 1, "one is active, not two");
     // Registering it again changes nothing.
     run(&mut client, &register);
-    let rows: i64 =
-        value(&mut client, "SELECT count(*) FROM memory_agent.models WHERE name = 'my-reranker'", &[]);
+    let rows: i64 = value(
+        &mut client,
+        "SELECT count(*) FROM memory_agent.models WHERE name = 'my-reranker'",
+        &[],
+    );
     assert_eq!(rows, 1);
 }
 
@@ -121,16 +137,25 @@ fn a_broken_model_is_refused_with_the_reason() {
     ];
     for (name, file, content, reason) in cases {
         let folder = ModelFolder::new(name, "bge-small-en-v1.5", &[(file, content)]);
-        let register =
-            format!("SELECT memory_register_model('bge-small-en-v1.5', 'embedder', {}, true)", folder.sql());
+        let register = format!(
+            "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', {}, true)",
+            folder.sql()
+        );
         let message = expect_error(client.query(&register, &[]), "58000");
         assert!(message.contains(reason), "{name}: {message}");
         assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{name}: {message}");
     }
-    let missing = "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', '/nowhere/at/all')";
+    let missing =
+        "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', '/nowhere/at/all')";
     expect_error(client.query(missing, &[]), "58000");
-    expect_error(client.query("SELECT memory_register_model('no-such-model', 'embedder')", &[]), "58000");
-    assert_eq!(value::<i32>(&mut client, "SELECT vector_dims(memory_embed('still works'))", &[]), 384);
+    expect_error(
+        client.query("SELECT memory_register_model('no-such-model', 'embedder')", &[]),
+        "58000",
+    );
+    assert_eq!(
+        value::<i32>(&mut client, "SELECT vector_dims(memory_embed('still works'))", &[]),
+        384
+    );
 }
 
 #[test]
@@ -170,5 +195,8 @@ fn models_are_for_admins_and_paths_for_superusers() {
     let with_path = "SELECT memory_register_model('all-MiniLM-L6-v2', 'embedder', '/etc')";
     expect_error(admin.query(with_path, &[]), "42501");
     let mut user = database.connect_as("model_user");
-    expect_error(user.query("SELECT memory_register_model('all-MiniLM-L6-v2', 'embedder')", &[]), "42501");
+    expect_error(
+        user.query("SELECT memory_register_model('all-MiniLM-L6-v2', 'embedder')", &[]),
+        "42501",
+    );
 }

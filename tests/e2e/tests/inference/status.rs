@@ -6,7 +6,10 @@ use memory_agent_e2e::{Client, Json, expect_error, shared};
 /// State, detail and hint of a component.
 fn status(client: &mut Client, component: &str) -> (String, String, Option<String>) {
     let row = client
-        .query_one("SELECT state, detail, hint FROM memory_status() WHERE component = $1", &[&component])
+        .query_one(
+            "SELECT state, detail, hint FROM memory_status() WHERE component = $1",
+            &[&component],
+        )
         .unwrap();
     (row.get(0), row.get(1), row.get(2))
 }
@@ -32,7 +35,8 @@ fn all_is_well_after_installation() {
             "vector index: not needed",
         ]
     );
-    let told: String = value(&mut client, "SELECT string_agg(s::text, ' ') FROM memory_status() s", &[]);
+    let told: String =
+        value(&mut client, "SELECT string_agg(s::text, ' ') FROM memory_status() s", &[]);
     assert!(!told.contains("marmalade"), "counts, never content");
     let hints: i64 = value(&mut client, "SELECT count(hint) FROM memory_status()", &[]);
     assert_eq!(hints, 0, "nothing to do");
@@ -64,7 +68,10 @@ fn what_is_missing_is_counted_and_has_a_hint() {
 fn status_is_for_those_with_a_level() {
     let database = shared().database("status_levels");
     let mut owner = database.connect();
-    run(&mut owner, "CREATE ROLE status_reader LOGIN; CREATE ROLE status_nobody LOGIN; SELECT memory_grant('status_reader', 'reader')");
+    run(
+        &mut owner,
+        "CREATE ROLE status_reader LOGIN; CREATE ROLE status_nobody LOGIN; SELECT memory_grant('status_reader', 'reader')",
+    );
     ingest(&mut owner, "s", "one");
     let mut reader = database.connect_as("status_reader");
     let rows: i64 = value(&mut reader, "SELECT count(*) FROM memory_status()", &[]);
@@ -119,9 +126,15 @@ fn stats_count_what_was_stored() {
     assert!(session["last_at"].as_str().unwrap().starts_with("2024-01-02T00:00:00"));
 
     let all = stats(&mut client, "");
-    assert_eq!((&all["sessions"], &all["turns"], &all["facts"], &all["inactive"]), (&4.into(), &5.into(), &2.into(), &1.into()));
+    assert_eq!(
+        (&all["sessions"], &all["turns"], &all["facts"], &all["inactive"]),
+        (&4.into(), &5.into(), &2.into(), &1.into())
+    );
     let coder = stats(&mut client, "agent_id => 'coder'");
-    assert_eq!((&coder["sessions"], &coder["turns"], &coder["facts"]), (&1.into(), &1.into(), &0.into()));
+    assert_eq!(
+        (&coder["sessions"], &coder["turns"], &coder["facts"]),
+        (&1.into(), &1.into(), &0.into())
+    );
     assert_eq!(stats(&mut client, "user_id => 'bob'")["turns"], 1);
     let nobody = stats(&mut client, "'s', 'nobody'");
     assert_eq!((&nobody["turns"], &nobody["tokens"]), (&0.into(), &0.into()));

@@ -72,7 +72,11 @@ fn user_and_agent_come_from_the_session_when_they_are_not_given() {
     let mut client = shared().database("identity_defaults").connect();
     let stored = |client: &mut _| -> String {
         let id = ingest(client, "s", "text");
-        value(client, "SELECT user_id || '/' || agent_id FROM memory_agent.entries WHERE id = $1", &[&id])
+        value(
+            client,
+            "SELECT user_id || '/' || agent_id FROM memory_agent.entries WHERE id = $1",
+            &[&id],
+        )
     };
     assert_eq!(stored(&mut client), "alice/default");
     run(&mut client, "SET memory_agent.agent_id = 'coder'");
@@ -87,7 +91,8 @@ fn all_roles_are_accepted() {
     for role in ["user", "assistant", "system", "tool", "memory"] {
         run(&mut client, &format!("SELECT memory_ingest('s', '{role}', 'says something')"));
     }
-    let roles: i64 = value(&mut client, "SELECT count(DISTINCT role) FROM memory_agent.entries", &[]);
+    let roles: i64 =
+        value(&mut client, "SELECT count(DISTINCT role) FROM memory_agent.entries", &[]);
     assert_eq!(roles, 5);
 }
 
@@ -132,10 +137,17 @@ fn token_counts_are_those_of_cl100k() {
     ] {
         let id = ingest(&mut client, "s", text);
         let row = client
-            .query_one("SELECT token_count, token_count_exact FROM memory_agent.entries WHERE id = $1", &[&id])
+            .query_one(
+                "SELECT token_count, token_count_exact FROM memory_agent.entries WHERE id = $1",
+                &[&id],
+            )
             .unwrap();
         assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (tokens, true), "{text}");
-        assert_eq!(value::<i32>(&mut client, "SELECT memory_count_tokens($1)", &[&text]), tokens, "{text}");
+        assert_eq!(
+            value::<i32>(&mut client, "SELECT memory_count_tokens($1)", &[&text]),
+            tokens,
+            "{text}"
+        );
     }
 }
 
@@ -179,7 +191,9 @@ fn a_rollback_leaves_nothing() {
     let before = super::row_counts(&mut client);
     assert!(before.iter().all(|(_, rows)| *rows == 0), "{before:?}");
     run(&mut client, &format!("BEGIN; {everything}"));
-    assert!(super::row_counts(&mut client).iter().any(|(table, rows)| *table == "jobs" && *rows > 0));
+    assert!(
+        super::row_counts(&mut client).iter().any(|(table, rows)| *table == "jobs" && *rows > 0)
+    );
     run(&mut client, "ROLLBACK");
     assert_eq!(super::row_counts(&mut client), before);
 

@@ -34,7 +34,10 @@ fn refused_with_a_hint_and_nothing_is_stored() {
     for arguments in REFUSED {
         let result = client.query(&format!("SELECT memory_ingest({arguments})"), &[]);
         let message = expect_error(result, "22023");
-        assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{arguments}: {message}");
+        assert!(
+            message.lines().nth(1).is_some_and(|hint| !hint.is_empty()),
+            "{arguments}: {message}"
+        );
         assert!(message.len() < 1000, "the message repeats the input: {arguments}");
     }
     assert!(super::row_counts(&mut client).iter().all(|(_, rows)| *rows == 0));
@@ -52,8 +55,11 @@ fn nul_cannot_get_in() {
 /// Stores a text and checks that it came back as it went in.
 fn store(client: &mut Client, content: &str) -> Uuid {
     let id: Uuid = value(client, "SELECT memory_ingest('s', 'user', $1)", &[&content]);
-    let same: bool =
-        value(client, "SELECT content = $2 FROM memory_agent.entries WHERE id = $1", &[&id, &content]);
+    let same: bool = value(
+        client,
+        "SELECT content = $2 FROM memory_agent.entries WHERE id = $1",
+        &[&id, &content],
+    );
     assert!(same);
     id
 }
@@ -95,10 +101,16 @@ fn control_characters_and_sql_are_just_text() {
 #[test]
 fn a_turn_of_the_future_is_as_fresh_as_now() {
     let mut client = shared().database("future").connect();
-    run(&mut client, "SELECT memory_ingest('s', 'user', 'The rocket lands.', created_at => now() + interval '10 years')");
+    run(
+        &mut client,
+        "SELECT memory_ingest('s', 'user', 'The rocket lands.', created_at => now() + interval '10 years')",
+    );
     let rows = recall(&mut client, "'rocket'");
     assert_eq!(rows[0].recency, 1.0);
-    run(&mut client, "SELECT memory_ingest('s', 'user', 'The rocket starts.', created_at => '4000-01-01 BC')");
+    run(
+        &mut client,
+        "SELECT memory_ingest('s', 'user', 'The rocket starts.', created_at => '4000-01-01 BC')",
+    );
     let rows = recall(&mut client, "'rocket starts', top_k => 2, rerank => false");
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().all(|row| row.score.is_finite() && (0.0..=1.0).contains(&row.recency)));
@@ -113,7 +125,8 @@ fn metadata_may_be_deep_and_large() {
          SELECT memory_ingest('s', 'user', 'wide', metadata => jsonb_build_object('k', repeat('x', 1000000)))",
     );
     // Counted there: the client cannot read JSON of this depth either.
-    let found: i64 = value(&mut client, "SELECT count(*) FROM memory_recall('deep wide', rerank => false)", &[]);
+    let found: i64 =
+        value(&mut client, "SELECT count(*) FROM memory_recall('deep wide', rerank => false)", &[]);
     assert_eq!(found, 2);
 }
 
@@ -147,7 +160,10 @@ fn the_longest_content_is_indexed_as_far_as_an_index_reaches() {
     let found = recall(&mut client, "'beginning', rerank => false");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].content.len(), content.len());
-    assert!(recall(&mut client, "'ending', rerank => false").is_empty(), "only a prefix is indexed");
+    assert!(
+        recall(&mut client, "'ending', rerank => false").is_empty(),
+        "only a prefix is indexed"
+    );
     let half: f64 = value(
         &mut client,
         "SELECT doc_len / $1::float8 FROM memory_agent.entries",

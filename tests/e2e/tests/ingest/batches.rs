@@ -25,7 +25,8 @@ fn ids_come_in_the_order_of_the_turns() {
         "SELECT content FROM memory_agent.entries WHERE session_id = 's1' ORDER BY created_at, id",
         &[],
     );
-    let expected: Vec<String> = (0..30).filter(|n| n % 4 == 1).map(|n| format!("turn {n}")).collect();
+    let expected: Vec<String> =
+        (0..30).filter(|n| n % 4 == 1).map(|n| format!("turn {n}")).collect();
     assert_eq!(in_session, expected, "turns of one moment are sorted by their ids");
 }
 
@@ -95,7 +96,10 @@ fn one_bad_turn_stores_nothing() {
         let message = expect_error(result, "22023");
         assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{bad}: {message}");
     }
-    for bad in [r#"{"role": "user", "content": "x", "created_at": "gestern"}"#, r#"{"role": "user", "content": "x", "ttl": "soon"}"#] {
+    for bad in [
+        r#"{"role": "user", "content": "x", "created_at": "gestern"}"#,
+        r#"{"role": "user", "content": "x", "ttl": "soon"}"#,
+    ] {
         let turns: Json = serde_json::from_str(&format!("[{good}, {bad}]")).unwrap();
         expect_error(client.query("SELECT memory_ingest_batch($1, 's')", &[&turns]), "22007");
     }
@@ -117,7 +121,8 @@ fn what_is_no_array_is_refused_and_an_empty_one_stores_nothing() {
 #[test]
 fn a_batch_larger_than_one_request_keeps_text_and_embedding_together() {
     let mut client = shared().database("batch_large").connect();
-    let contents: Vec<String> = (0..300).map(|n| format!("Locker {n} holds parcel {}", 1000 - n)).collect();
+    let contents: Vec<String> =
+        (0..300).map(|n| format!("Locker {n} holds parcel {}", 1000 - n)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let ids = ingest_all(&mut client, "s", &contents);
     assert_eq!(ids.len(), 300);
@@ -151,7 +156,10 @@ fn batches_over_the_same_sessions_in_opposite_order_do_not_deadlock() {
             let start = &start;
             scope.spawn(move || {
                 let mut client = database.connect();
-                run(&mut client, "SET memory_agent.embed_on_ingest = off; SET deadlock_timeout = '100ms'");
+                run(
+                    &mut client,
+                    "SET memory_agent.embed_on_ingest = off; SET deadlock_timeout = '100ms'",
+                );
                 for _ in 0..ROUNDS {
                     start.wait();
                     values::<Uuid>(&mut client, "SELECT memory_ingest_batch($1)", &[&turns]);

@@ -1,6 +1,8 @@
 //! Embedding while storing: now, by a job, or not; and texts longer than the model reads at once.
 
-use memory_agent_e2e::memory::{explain, ingest, ingest_all, recall, recalled_texts, run, value, values};
+use memory_agent_e2e::memory::{
+    explain, ingest, ingest_all, recall, recalled_texts, run, value, values,
+};
 use memory_agent_e2e::{Client, Uuid, shared};
 
 /// Pending jobs as `kind user/agent/session`.
@@ -115,7 +117,11 @@ fn a_long_text_is_found_by_its_end() {
     ingest_all(
         &mut client,
         "s",
-        &["The meeting starts at nine.", "My bicycle has a flat tyre.", "The printer is out of paper."],
+        &[
+            "The meeting starts at nine.",
+            "My bicycle has a flat tyre.",
+            "The printer is out of paper.",
+        ],
     );
     let windows: Vec<i32> = values(
         &mut client,
@@ -143,7 +149,10 @@ fn a_long_text_is_found_by_its_end() {
         (row.get(0), row.get(1))
     };
     let similarity = f64::from(rows[0].similarity.unwrap());
-    assert!((similarity - best).abs() < 1e-5, "{similarity} is not that of the best window, {best}");
+    assert!(
+        (similarity - best).abs() < 1e-5,
+        "{similarity} is not that of the best window, {best}"
+    );
     assert!(best > first + 0.05, "the first window alone would not do: {first} {best}");
 }
 
@@ -159,6 +168,7 @@ fn windows_go_with_their_entry_and_stay_with_their_user() {
     run(&mut client, "DELETE FROM memory_agent.entries");
     let left: i64 = value(&mut client, "SELECT count(*) FROM memory_agent.entry_windows", &[]);
     assert_eq!(left, 0);
-    let none: Vec<Uuid> = values(&mut client, "SELECT entry_id FROM memory_agent.entry_windows", &[]);
+    let none: Vec<Uuid> =
+        values(&mut client, "SELECT entry_id FROM memory_agent.entry_windows", &[]);
     assert!(none.is_empty());
 }

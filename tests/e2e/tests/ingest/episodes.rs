@@ -45,7 +45,9 @@ fn turns_and_session_name_their_episode() {
     let ids = ingest_all(&mut client, "s", &["one", "two", "three"]);
     let of: Vec<Uuid> = ids
         .iter()
-        .map(|id| value(&mut client, "SELECT episode_id FROM memory_agent.entries WHERE id = $1", &[id]))
+        .map(|id| {
+            value(&mut client, "SELECT episode_id FROM memory_agent.entries WHERE id = $1", &[id])
+        })
         .collect();
     assert!(of[0] == of[1] && of[1] != of[2]);
     let open: Uuid = value(&mut client, "SELECT open_episode_id FROM memory_agent.sessions", &[]);
@@ -109,8 +111,11 @@ fn a_tool_result_ends_its_own_episode() {
 #[test]
 fn another_topic_ends_an_episode_when_asked_for() {
     let mut client = shared().database("episode_topic").connect();
-    let turns =
-        ["My cat Whiskers is ill.", "The vet looks after my cat.", "Deploy the Kubernetes cluster in Frankfurt."];
+    let turns = [
+        "My cat Whiskers is ill.",
+        "The vet looks after my cat.",
+        "Deploy the Kubernetes cluster in Frankfurt.",
+    ];
     for turn in turns {
         ingest(&mut client, "s", turn);
     }

@@ -37,7 +37,11 @@ fn default_ttl_and_max_entries() {
         &[],
     );
     assert_eq!(scope, "alice/default/s/pending");
-    assert_eq!(recall(&mut client, "'turn', top_k => 10").len(), 6, "leaving the window is not leaving memory");
+    assert_eq!(
+        recall(&mut client, "'turn', top_k => 10").len(),
+        6,
+        "leaving the window is not leaving memory"
+    );
 
     // Facts of a session count too; global memory does not.
     for fact in ["Anna likes tea", "Bob owns a boat", "Carla speaks Greek", "Dora is a judge"] {

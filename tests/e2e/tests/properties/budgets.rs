@@ -57,7 +57,7 @@ fn recall_stays_within_its_budget() {
         prop::option::of(0..40i32),
         prop::sample::select(vec![0.0, 0.5, 1.0]),
     );
-    let outcome = runner("budgets of recall", 150).run(&case, |(question, session, budget, top_k, share)| {
+    let outcome = runner("budgets of recall", 80).run(&case, |(question, session, budget, top_k, share)| {
         let client = &mut *client.borrow_mut();
         run(client, &format!("SET memory_agent.current_episode_share = {share}"));
         let recall = "SELECT r.token_count, r.content FROM memory_recall($1, $2, token_budget => $3, top_k => $4, score_threshold => 0) r";
@@ -74,7 +74,7 @@ fn recall_stays_within_its_budget() {
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(*filled.borrow() > 50, "only {} answers had rows", filled.borrow());
+    assert!(*filled.borrow() > 25, "only {} answers had rows", filled.borrow());
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn context_counts_exactly_and_stays_within_its_budget() {
     let client = RefCell::new(client);
     let (fits, refused) = (RefCell::new(0), RefCell::new(0));
     let case = (text(12), prop::sample::select(vec!["one", "two", "none"]), prop_oneof![0..40i32, 20..400i32, 100..4000i32]);
-    let outcome = runner("budgets of context", 120).run(&case, |(question, session, budget)| {
+    let outcome = runner("budgets of context", 60).run(&case, |(question, session, budget)| {
         let client = &mut *client.borrow_mut();
         let message = count(client, &question) + OVERHEAD;
         let context = client.query_one("SELECT memory_context($1, $2, $3)", &[&session, &question, &budget]);
@@ -113,5 +113,5 @@ fn context_counts_exactly_and_stays_within_its_budget() {
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(*fits.borrow() > 30 && *refused.borrow() > 5, "{} fit, {} refused", fits.borrow(), refused.borrow());
+    assert!(*fits.borrow() > 15 && *refused.borrow() > 2, "{} fit, {} refused", fits.borrow(), refused.borrow());
 }

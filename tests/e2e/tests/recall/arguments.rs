@@ -42,7 +42,10 @@ fn refused_with_a_hint() {
     ingest_all(&mut client, "s", &["q is a letter"]);
     for arguments in REFUSED {
         let message = expect_error(try_recall(&mut client, arguments), "22023");
-        assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{arguments}: {message}");
+        assert!(
+            message.lines().nth(1).is_some_and(|hint| !hint.is_empty()),
+            "{arguments}: {message}"
+        );
         assert!(message.len() < 1000, "the message repeats the input: {arguments}");
         let explained = client.query(&format!("SELECT memory_explain({arguments})"), &[]);
         expect_error(explained, "22023");
@@ -99,7 +102,8 @@ fn recall_only_reads() {
     let before = value::<i64>(&mut client, writes, &[]);
     run(&mut client, calls);
     assert_eq!(value::<i64>(&mut client, writes, &[]), before);
-    let id: Option<String> = value(&mut client, "SELECT pg_current_xact_id_if_assigned()::text", &[]);
+    let id: Option<String> =
+        value(&mut client, "SELECT pg_current_xact_id_if_assigned()::text", &[]);
     assert_eq!(id, None, "a recall takes no transaction id");
     run(&mut client, "COMMIT");
 }
@@ -121,5 +125,8 @@ fn recall_works_in_queries_with_other_tables() {
     );
     assert_eq!(pairs, ["printer The printer is out of paper.", "garden The garden needs water."]);
     run(&mut client, "BEGIN; DECLARE c CURSOR FOR SELECT content FROM memory_recall('printer')");
-    run(&mut client, "FETCH 1 FROM c; SELECT memory_ingest('s', 'user', 'between'); FETCH ALL FROM c; COMMIT");
+    run(
+        &mut client,
+        "FETCH 1 FROM c; SELECT memory_ingest('s', 'user', 'between'); FETCH ALL FROM c; COMMIT",
+    );
 }

@@ -71,7 +71,13 @@ const BM25: &str = "
      GROUP BY o.id";
 
 /// Compares the lexical column of all rows that recall returns with [`BM25`].
-fn check_bm25(client: &mut Client, query: &str, scope: &str, sessions: &[&str], settings: (f64, f64, f64)) {
+fn check_bm25(
+    client: &mut Client,
+    query: &str,
+    scope: &str,
+    sessions: &[&str],
+    settings: (f64, f64, f64),
+) {
     let (k1, b, floor) = settings;
     run(
         client,
@@ -90,7 +96,8 @@ fn check_bm25(client: &mut Client, query: &str, scope: &str, sessions: &[&str], 
     assert_eq!(found.len(), expected.len(), "{query}");
     for row in &found {
         let id = row.id.to_string();
-        let (_, score) = expected.iter().find(|(expected, _)| *expected == id).expect("a row with a word");
+        let (_, score) =
+            expected.iter().find(|(expected, _)| *expected == id).expect("a row with a word");
         assert_close(row.lexical.unwrap(), *score);
     }
     assert!(found.is_sorted_by(|a, b| a.lexical >= b.lexical), "{query}: not in the order of BM25");
@@ -101,8 +108,8 @@ fn lexical_scores_are_exactly_bm25() {
     let mut client = shared().database("bm25").connect();
     // Words by a linear congruence, frequent and rare ones; lengths from 1 to 40 words.
     const WORDS: [&str; 12] = [
-        "harbour", "lantern", "violin", "copper", "meadow", "glacier", "pepper", "saddle", "thunder",
-        "velvet", "walnut", "zebra",
+        "harbour", "lantern", "violin", "copper", "meadow", "glacier", "pepper", "saddle",
+        "thunder", "velvet", "walnut", "zebra",
     ];
     let mut state = 7u32;
     let mut next = |limit: usize| {
@@ -125,12 +132,24 @@ fn lexical_scores_are_exactly_bm25() {
 
     let (all, one): (&[&str], &[&str]) = (&["s", "t"], &["s"]);
     for query in ["zebra", "violin lantern", "harbour harbour harbours walnuts", "velvet unknown"] {
-        for settings in [(1.2, 0.75, 0.0), (1.2, 0.75, 64.0), (0.0, 0.5, 0.0), (3.0, 1.0, 10.0), (1.2, 0.0, 0.0)] {
+        for settings in [
+            (1.2, 0.75, 0.0),
+            (1.2, 0.75, 64.0),
+            (0.0, 0.5, 0.0),
+            (3.0, 1.0, 10.0),
+            (1.2, 0.0, 0.0),
+        ] {
             check_bm25(&mut client, query, "", all, settings);
         }
         // N, df and the mean length are those of the scope, and of the filter.
         check_bm25(&mut client, query, ", session_id => 's'", one, (1.2, 0.75, 0.0));
-        check_bm25(&mut client, query, ", filter => '{\"session_id\": \"s\"}'", one, (1.2, 0.75, 0.0));
+        check_bm25(
+            &mut client,
+            query,
+            ", filter => '{\"session_id\": \"s\"}'",
+            one,
+            (1.2, 0.75, 0.0),
+        );
     }
     assert!(recall(&mut client, "'unknown the of'").is_empty(), "no row has such a word");
 }
@@ -144,7 +163,8 @@ fn scaled(values: &[Option<f64>], floor: Option<f64>) -> Vec<f64> {
     let present = || values.iter().copied().flatten();
     let lowest = floor.unwrap_or_else(|| present().fold(f64::INFINITY, f64::min));
     let highest = present().fold(f64::NEG_INFINITY, f64::max);
-    let scale = |value: f64| if highest > lowest { (value - lowest) / (highest - lowest) } else { 1.0 };
+    let scale =
+        |value: f64| if highest > lowest { (value - lowest) / (highest - lowest) } else { 1.0 };
     values.iter().map(|value| value.map_or(0.0, scale)).collect()
 }
 
@@ -187,7 +207,8 @@ fn reciprocal_rank_fusion_adds_reciprocal_ranks() {
         let share = |key| match number(row, key) {
             None => 0.0,
             Some(own) => {
-                let better = rows.iter().filter(|other| number(other, key).is_some_and(|value| value > own));
+                let better =
+                    rows.iter().filter(|other| number(other, key).is_some_and(|value| value > own));
                 1.0 / (60.0 + 1.0 + better.count() as f64)
             }
         };
@@ -198,7 +219,12 @@ fn reciprocal_rank_fusion_adds_reciprocal_ranks() {
 #[test]
 fn a_turn_counts_with_its_neighbours() {
     let mut client = shared().database("neighbours").connect();
-    let turns = ["Shall we go to the mountains?", "Yes, in June!", "Then I book the cabin.", "My tooth hurts."];
+    let turns = [
+        "Shall we go to the mountains?",
+        "Yes, in June!",
+        "Then I book the cabin.",
+        "My tooth hurts.",
+    ];
     ingest_all(&mut client, "s", &turns);
     ingest_all(&mut client, "t", &["Yes, in June!"]);
     relevance_only(&mut client);
@@ -213,7 +239,10 @@ fn a_turn_counts_with_its_neighbours() {
             .collect()
     };
     let of = |rows: &[(String, f64, f64)], text: &str| {
-        rows.iter().find(|row| row.0 == text).map(|row| (row.1, row.2)).expect("all rows are returned")
+        rows.iter()
+            .find(|row| row.0 == text)
+            .map(|row| (row.1, row.2))
+            .expect("all rows are returned")
     };
     let alone = order(&mut client);
     assert_close(of(&alone, "s Yes, in June!").1, of(&alone, "t Yes, in June!").1);
@@ -232,7 +261,9 @@ fn a_turn_counts_with_its_neighbours() {
         own("t Yes, in June!"),
     ];
     let relevance = scaled(&dense.map(Some), None);
-    for (name, relevance) in names.iter().map(String::as_str).chain(["t Yes, in June!"]).zip(relevance) {
+    for (name, relevance) in
+        names.iter().map(String::as_str).chain(["t Yes, in June!"]).zip(relevance)
+    {
         let (similarity, found) = of(&blended, name);
         assert_close(found, relevance);
         assert_close(similarity, own(name));

@@ -1,7 +1,9 @@
 //! How many rows: top_k and the token budget.
 
 use super::relevance_only;
-use memory_agent_e2e::memory::{explain, ingest, ingest_all, recall, recalled_texts, run, try_recall};
+use memory_agent_e2e::memory::{
+    explain, ingest, ingest_all, recall, recalled_texts, run, try_recall,
+};
 use memory_agent_e2e::{Client, expect_error, shared};
 
 #[test]
@@ -10,7 +12,8 @@ fn top_k_rows_are_returned() {
     run(&mut client, "SET memory_agent.embed_on_ingest = off; SET memory_agent.rerank = off");
     let turns: Vec<String> = (0..40).map(|n| format!("apple {n}")).collect();
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
-    let count = |client: &mut Client, arguments: &str| recall(client, &format!("'apple'{arguments}")).len();
+    let count =
+        |client: &mut Client, arguments: &str| recall(client, &format!("'apple'{arguments}")).len();
     assert_eq!(count(&mut client, ""), 5);
     assert_eq!(count(&mut client, ", top_k => NULL"), 5);
     assert_eq!(count(&mut client, ", top_k => 1"), 1);
@@ -19,13 +22,18 @@ fn top_k_rows_are_returned() {
     assert_eq!(count(&mut client, ", top_k => 0"), 0);
     assert_eq!(count(&mut client, ", top_k => -3"), 0);
     assert_eq!(count(&mut client, ", top_k => -2147483648"), 0);
-    assert_eq!(explain(&mut client, "'apple', top_k => 0")["candidates"].as_array().unwrap().len(), 0);
+    assert_eq!(
+        explain(&mut client, "'apple', top_k => 0")["candidates"].as_array().unwrap().len(),
+        0
+    );
 }
 
 /// Turns of very different lengths about the same thing.
 fn uneven(client: &mut Client) -> Vec<String> {
     let turns: Vec<String> = (1..=30)
-        .map(|n| format!("Apple harvest report {n}: {}", "crates were filled, ".repeat((n * 7) % 23)))
+        .map(|n| {
+            format!("Apple harvest report {n}: {}", "crates were filled, ".repeat((n * 7) % 23))
+        })
         .collect();
     ingest_all(client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
     turns
@@ -40,14 +48,22 @@ fn a_token_budget_is_never_exceeded_and_well_used() {
     assert_eq!(everything.len(), 30, "without top_k the budget alone cuts");
     for budget in (0..60).map(|step| step * step) {
         for arguments in ["", ", session_id => 's'", ", top_k => 4"] {
-            let rows = recall(&mut client, &format!("'apple harvest', token_budget => {budget}{arguments}"));
+            let rows = recall(
+                &mut client,
+                &format!("'apple harvest', token_budget => {budget}{arguments}"),
+            );
             let used: i32 = rows.iter().map(|row| row.token_count).sum();
             assert!(used <= budget, "{used} of {budget} tokens{arguments}");
             assert!(rows.len() <= if arguments.contains("top_k") { 4 } else { 30 });
             if arguments.is_empty() {
-                let left_out = everything.iter().filter(|row| !rows.iter().any(|kept| kept.id == row.id));
+                let left_out =
+                    everything.iter().filter(|row| !rows.iter().any(|kept| kept.id == row.id));
                 for row in left_out {
-                    assert!(used + row.token_count > budget, "{} still fits into {budget}", row.content);
+                    assert!(
+                        used + row.token_count > budget,
+                        "{} still fits into {budget}",
+                        row.content
+                    );
                 }
             }
         }
@@ -71,7 +87,11 @@ fn a_row_too_long_is_skipped_and_the_lowest_scores_go_first() {
     assert_eq!(fitting.len(), 2, "{fitting:?}");
     assert!(!fitting.contains(&long) && !fitting.contains(&"Rain fell.".to_owned()));
     let document = explain(&mut client, "'apple harvest', token_budget => 14");
-    let dropped = document["candidates"].as_array().unwrap().iter().find(|row| row["token_count"].as_i64() > Some(100));
+    let dropped = document["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["token_count"].as_i64() > Some(100));
     assert_eq!(dropped.unwrap()["dropped"], "budget");
 }
 
@@ -86,7 +106,8 @@ fn the_newest_turns_of_the_open_episode_have_their_share() {
     let mut client = shared().database("episode_share").connect();
     run(&mut client, "SET memory_agent.episode_max_turns = 0");
     // Old apples in a closed episode; then an open one about something else.
-    let apples: Vec<String> = (0..12).map(|n| format!("Apple variety number {n} tastes sweet.")).collect();
+    let apples: Vec<String> =
+        (0..12).map(|n| format!("Apple variety number {n} tastes sweet.")).collect();
     ingest_all(&mut client, "s", &apples.iter().map(String::as_str).collect::<Vec<_>>());
     run(&mut client, "SELECT memory_close_episode('s')");
     for n in 0..8 {
@@ -121,6 +142,9 @@ fn the_newest_turns_of_the_open_episode_have_their_share() {
     assert!(steps(&mut client, 1.0).is_empty(), "no episode is open");
     let rows = recall(&mut client, question);
     assert!(rows.iter().map(|row| row.token_count).sum::<i32>() > 45);
-    let other = recall(&mut client, "'Which apple tastes sweet?', session_id => 'other', token_budget => 60");
+    let other = recall(
+        &mut client,
+        "'Which apple tastes sweet?', session_id => 'other', token_budget => 60",
+    );
     assert!(other.is_empty());
 }

@@ -73,13 +73,16 @@ fn explain_agrees_with_recall_row_by_row() {
         }
         for candidate in &candidates[rows.len()..] {
             assert!(candidate["rank"].is_null());
-            let step = candidate["dropped"].as_str().unwrap_or_else(|| panic!("{arguments}: {candidate}"));
+            let step =
+                candidate["dropped"].as_str().unwrap_or_else(|| panic!("{arguments}: {candidate}"));
             assert!(["pool", "threshold", "mmr", "budget"].contains(&step), "{step}");
         }
         for candidate in candidates {
             let part = |key: &str| candidate[key].as_f64().unwrap();
             let weight = document["recency_weight"].as_f64().unwrap();
-            let score = (1.0 - weight) * part("relevance") + weight * part("recency") + part("marker_boost");
+            let score = (1.0 - weight) * part("relevance")
+                + weight * part("recency")
+                + part("marker_boost");
             assert_close(part("score"), score);
             assert_close(part("recency"), f64::exp(-part("age_days").max(0.0) / 30.0));
         }
@@ -88,7 +91,8 @@ fn explain_agrees_with_recall_row_by_row() {
 
 fn steps(document: &Json) -> Vec<&str> {
     let candidates = document["candidates"].as_array().unwrap();
-    let mut steps: Vec<&str> = candidates.iter().filter_map(|row| row["dropped"].as_str()).collect();
+    let mut steps: Vec<&str> =
+        candidates.iter().filter_map(|row| row["dropped"].as_str()).collect();
     steps.sort_unstable();
     steps.dedup();
     steps

@@ -71,7 +71,10 @@ fn columns_are_compared() {
         (r#"{"created_before": "2024-03-01T01:00:00+01:00"}"#, &["one", "two"]),
         (r#"{"created_after": "2024-01-01", "created_before": "2024-02-02"}"#, &["one", "two"]),
         (r#"{"role": null, "metadata": null, "created_after": null}"#, &ALL),
-        (r#"{"role": ["user", "assistant"], "markers_any": ["decision"], "session_id": "s"}"#, &["two"]),
+        (
+            r#"{"role": ["user", "assistant"], "markers_any": ["decision"], "session_id": "s"}"#,
+            &["two"],
+        ),
         ("{}", &ALL),
         ("null", &ALL),
     ] {
@@ -111,7 +114,10 @@ fn filters_narrow_the_session_and_the_kinds_as_well() {
         r#"'apple', session_id => 's', kinds => '{turn,fact}', filter => '{"markers_any": "goal", "role": "user"}'"#,
     );
     assert_eq!(found, ["apple one"]);
-    let none = recalled_texts(&mut client, r#"'apple', session_id => 's', filter => '{"session_id": "t"}'"#);
+    let none = recalled_texts(
+        &mut client,
+        r#"'apple', session_id => 's', filter => '{"session_id": "t"}'"#,
+    );
     assert!(none.is_empty());
 }
 
@@ -145,8 +151,17 @@ fn what_is_no_filter_is_refused() {
     let unknown = try_recall(&mut client, r#"'apple', filter => '{"rolle": "user"}'"#);
     let message = expect_error(unknown, "22023");
     for key in [
-        "rolle", "metadata", "role", "kind", "markers_any", "markers_all", "created_after",
-        "created_before", "session_id", "episode_id", "agent_id",
+        "rolle",
+        "metadata",
+        "role",
+        "kind",
+        "markers_any",
+        "markers_all",
+        "created_after",
+        "created_before",
+        "session_id",
+        "episode_id",
+        "agent_id",
     ] {
         assert!(message.contains(key), "{key} is not named: {message}");
     }

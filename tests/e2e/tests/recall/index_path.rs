@@ -77,18 +77,24 @@ fn the_index_path_gives_the_rows_of_the_exact_search() {
 
     run(&mut client, "SET memory_agent.exact_scan_rows = 0");
     let check = |client: &mut Client, what: &str, mode: &str| {
-        for (question, (found, expected)) in QUESTIONS.iter().zip(answers(client).iter().zip(&exact)) {
+        for (question, (found, expected)) in
+            QUESTIONS.iter().zip(answers(client).iter().zip(&exact))
+        {
             assert_same(found, expected, &format!("{what}: {question}"));
         }
         assert_eq!(explain(client, QUESTIONS[0])["mode"], mode, "{what}");
     };
-    check(&mut client, "no vector index", "exact");
+    check(&mut client, "no vector index", "index, dense exact");
 
     for method in ["hnsw", "ivfflat"] {
         let index: String = value(&mut client, "SELECT memory_create_vector_index($1)", &[&method]);
         check(&mut client, method, "index, dense exact");
         // Without other users' rows in the way the index suffices; their own scope is large.
-        assert_eq!(explain(&mut client, "'apples', user_id => 'crowd'")["mode"], "index", "{method}");
+        assert_eq!(
+            explain(&mut client, "'apples', user_id => 'crowd'")["mode"],
+            "index",
+            "{method}"
+        );
         run(&mut client, &format!("DROP INDEX memory_agent.{index}"));
     }
 }
@@ -98,14 +104,20 @@ fn the_boundary_is_the_size_of_the_scope() {
     let mut client = fill(shared().database("index_boundary"));
     let mode = |client: &mut Client, rows: i32, question: &str| {
         run(client, &format!("SET memory_agent.exact_scan_rows = {rows}"));
-        explain(client, question)["rows"]["scope"].as_i64().map(|scope| (scope, explain(client, question)["mode"].clone()))
+        explain(client, question)["rows"]["scope"]
+            .as_i64()
+            .map(|scope| (scope, explain(client, question)["mode"].clone()))
     };
     run(&mut client, "SELECT memory_create_vector_index()");
     let crowd = "'apples', user_id => 'crowd'";
     let scope = i64::from(OTHERS) + 1;
     assert_eq!(mode(&mut client, OTHERS + 1, crowd), Some((scope, "exact".into())));
     assert_eq!(mode(&mut client, OTHERS, crowd), Some((scope, "index".into())));
-    assert_eq!(mode(&mut client, 22, QUESTIONS[0]), Some((22, "exact".into())), "a small scope in a large table");
+    assert_eq!(
+        mode(&mut client, 22, QUESTIONS[0]),
+        Some((22, "exact".into())),
+        "a small scope in a large table"
+    );
 }
 
 #[test]
@@ -113,12 +125,21 @@ fn a_vector_index_is_made_once() {
     let mut client = shared().database("index_create").connect();
     ingest_all(&mut client, "s", &["one", "two"]);
     for method in ["''", "'btree'", "NULL", "'HNSW; DROP TABLE x'"] {
-        expect_error(client.query(&format!("SELECT memory_create_vector_index({method})"), &[]), "22023");
+        expect_error(
+            client.query(&format!("SELECT memory_create_vector_index({method})"), &[]),
+            "22023",
+        );
     }
     let index: String = value(&mut client, "SELECT memory_create_vector_index()", &[]);
-    let definition: String =
-        value(&mut client, "SELECT pg_get_indexdef(format('memory_agent.%I', $1::text)::regclass)", &[&index]);
-    assert!(definition.contains("USING hnsw") && definition.contains("vector_cosine_ops"), "{definition}");
+    let definition: String = value(
+        &mut client,
+        "SELECT pg_get_indexdef(format('memory_agent.%I', $1::text)::regclass)",
+        &[&index],
+    );
+    assert!(
+        definition.contains("USING hnsw") && definition.contains("vector_cosine_ops"),
+        "{definition}"
+    );
     expect_error(client.query("SELECT memory_create_vector_index()", &[]), "22023");
     expect_error(client.query("SELECT memory_create_vector_index('ivfflat')", &[]), "22023");
     // An empty table has no dimension of its own; the model's is taken.

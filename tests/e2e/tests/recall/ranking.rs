@@ -19,10 +19,14 @@ fn mmr_puts_something_else_before_a_repetition() {
     run(&mut client, "SET memory_agent.recency_weight = 0; SET memory_agent.rerank = off");
     let question = "'What is the favourite food of Anna?', top_k => 3";
     let plain = recalled_texts(&mut client, &format!("{question}, mmr_lambda => 1"));
-    let repetitions = |texts: &[String]| texts.iter().filter(|text| text.contains("lasagne")).count();
+    let repetitions =
+        |texts: &[String]| texts.iter().filter(|text| text.contains("lasagne")).count();
     assert_eq!(repetitions(&plain), 3, "{plain:?}");
     let diverse = recalled_texts(&mut client, &format!("{question}, mmr_lambda => 0.3"));
-    assert!(repetitions(&diverse) < 3 && diverse.contains(&NEAR_DUPLICATES[3].to_owned()), "{diverse:?}");
+    assert!(
+        repetitions(&diverse) < 3 && diverse.contains(&NEAR_DUPLICATES[3].to_owned()),
+        "{diverse:?}"
+    );
     assert_eq!(diverse[0], plain[0], "the best row comes first in any case");
     run(&mut client, "SET memory_agent.mmr_lambda = 0.3");
     assert_eq!(recalled_texts(&mut client, question), diverse, "the setting does the same");
@@ -60,7 +64,8 @@ fn mmr_is_greedy_over_score_and_cosine() {
             let best = (0..left.len()).max_by(|a, b| values[*a].total_cmp(&values[*b])).unwrap();
             chosen.push(left.remove(best).id);
         }
-        let found = format!("SELECT array_agg(id) FROM memory_recall({question}, mmr_lambda => {lambda})");
+        let found =
+            format!("SELECT array_agg(id) FROM memory_recall({question}, mmr_lambda => {lambda})");
         assert_eq!(value::<Vec<Uuid>>(&mut client, &found, &[]), chosen, "lambda {lambda}");
     }
 }
@@ -71,7 +76,8 @@ fn a_rewrite_brings_rows_that_the_question_alone_does_not() {
     run(&mut client, "SET memory_agent.embed_on_ingest = off; SET memory_agent.rerank = off");
     ingest_all(&mut client, "s", &["The automobile is in the garage.", "Dinner is at eight."]);
     assert!(recall(&mut client, "'Where is my car?'").is_empty());
-    let found = recalled_texts(&mut client, "'Where is my car?', rewrites => '{Where is the automobile?}'");
+    let found =
+        recalled_texts(&mut client, "'Where is my car?', rewrites => '{Where is the automobile?}'");
     assert_eq!(found, ["The automobile is in the garage."]);
     let both = recall(&mut client, "'Where is my car?', rewrites => '{automobile,dinner}'");
     assert_eq!(both.len(), 2);
@@ -80,10 +86,15 @@ fn a_rewrite_brings_rows_that_the_question_alone_does_not() {
 #[test]
 fn a_rewrite_counts_with_its_meaning_too() {
     let mut client = shared().database("rewrites_dense").connect();
-    ingest_all(&mut client, "s", &["Rex chewed my shoes again.", "The tax office wrote a letter.", "It rains."]);
+    ingest_all(
+        &mut client,
+        "s",
+        &["Rex chewed my shoes again.", "The tax office wrote a letter.", "It rains."],
+    );
     relevance_only(&mut client);
     let rewrite = "'What did the dog destroy?'";
-    let rows = recall(&mut client, &format!("'Tell me about Monday', rewrites => ARRAY[{rewrite}]"));
+    let rows =
+        recall(&mut client, &format!("'Tell me about Monday', rewrites => ARRAY[{rewrite}]"));
     assert_eq!(rows.len(), 3);
     for row in rows {
         let nearest: f64 = value(
@@ -125,7 +136,8 @@ fn equal_rows_come_in_the_order_of_their_ids() {
     let database = shared().database("ties");
     let mut client = database.connect();
     let ids = ingest_all(&mut client, "s", &["The same words again."; 25]);
-    let first: Vec<Uuid> = recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
+    let first: Vec<Uuid> =
+        recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
     assert_eq!(first, ids[..8]);
     // Another place on disk, another plan, another session.
     run(
@@ -143,7 +155,8 @@ fn equal_rows_come_in_the_order_of_their_ids() {
     ] {
         let mut client = database.connect();
         run(&mut client, statement);
-        let again: Vec<Uuid> = recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
+        let again: Vec<Uuid> =
+            recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
         assert_eq!(again, first, "{statement}");
     }
 }

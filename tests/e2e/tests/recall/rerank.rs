@@ -76,7 +76,10 @@ fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
 #[test]
 fn logits_may_be_scaled_by_their_range_instead() {
     let mut client = passages("rerank_minmax");
-    run(&mut client, "SET memory_agent.rerank_weight = 1; SET memory_agent.score_normalization = 'minmax'");
+    run(
+        &mut client,
+        "SET memory_agent.rerank_weight = 1; SET memory_agent.score_normalization = 'minmax'",
+    );
     let document = explain(&mut client, QUESTION);
     let rows = document["candidates"].as_array().unwrap();
     let logits: Vec<f64> = rows.iter().map(|row| row["logit"].as_f64().unwrap()).collect();
@@ -103,13 +106,18 @@ fn a_speakers_name_is_shown_to_the_reranker() {
         &[],
     );
     let found = document["candidates"][0]["logit"].as_f64().unwrap();
-    assert!((found - f64::from(logits[0])).abs() < 0.01 && logits[0] > logits[1] + 1.0, "{found} {logits:?}");
+    assert!(
+        (found - f64::from(logits[0])).abs() < 0.01 && logits[0] > logits[1] + 1.0,
+        "{found} {logits:?}"
+    );
 }
 
 #[test]
 fn long_questions_are_not_reranked() {
     let mut client = passages("rerank_long");
-    let question = |length: usize| format!("'{:<length$}?'", "How many people live in Berlin", length = length - 1);
+    let question = |length: usize| {
+        format!("'{:<length$}?'", "How many people live in Berlin", length = length - 1)
+    };
     let state = |client: &mut Client, length: usize| {
         explain(client, &question(length))["reranking"].as_str().unwrap().to_owned()
     };
@@ -177,5 +185,7 @@ fn the_default_threshold_leaves_at_least_top_k_rows() {
     assert!(rows.iter().any(|row| row["dropped"] == "threshold"));
     run(&mut client, "SET memory_agent.score_threshold = 0");
     let document = explain(&mut client, &format!("{QUESTION}, top_k => 1"));
-    assert!(document["candidates"].as_array().unwrap().iter().all(|row| row["dropped"] != "threshold"));
+    assert!(
+        document["candidates"].as_array().unwrap().iter().all(|row| row["dropped"] != "threshold")
+    );
 }

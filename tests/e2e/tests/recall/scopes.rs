@@ -72,7 +72,11 @@ fn an_agent_narrows_sessions_and_only_by_argument_global_memory() {
         ", session_id => 's1'",
         &["coder s1", "global", "coder global", "shared"],
     );
-    assert_sees(&mut client, ", agent_id => 'default'", &["s1", "s2", "fact in s1", "global", "shared"]);
+    assert_sees(
+        &mut client,
+        ", agent_id => 'default'",
+        &["s1", "s2", "fact in s1", "global", "shared"],
+    );
 }
 
 #[test]

@@ -94,7 +94,12 @@ fn recency_decays_in_the_form_that_is_set() {
         ("half_life", |days| 0.5f64.powf(days / 10.0)),
         ("reciprocal", |days| 1.0 / (1.0 + days / 10.0)),
     ] {
-        run(&mut client, &format!("SET memory_agent.recency_days = 10; SET memory_agent.recency_decay = '{form}'"));
+        run(
+            &mut client,
+            &format!(
+                "SET memory_agent.recency_days = 10; SET memory_agent.recency_decay = '{form}'"
+            ),
+        );
         check_decay(&mut client, formula);
     }
 }
@@ -116,18 +121,28 @@ fn global_memory_ages_at_half_speed_under_a_half_life() {
 #[test]
 fn the_score_is_relevance_recency_and_markers_by_their_weights() {
     let mut client = shared().database("score_parts").connect();
-    ingest_all(&mut client, "s", &["The apple tree blooms.", "Pears are ripe.", "We decided to plant an apple tree."]);
+    ingest_all(
+        &mut client,
+        "s",
+        &["The apple tree blooms.", "Pears are ripe.", "We decided to plant an apple tree."],
+    );
     run(
         &mut client,
         "SELECT memory_ingest('s', 'user', 'The apple harvest was good.', created_at => now() - interval '40 days');
          SET memory_agent.mmr_lambda = 1",
     );
-    for (weight, arguments) in [(0.2, ""), (0.0, ", recency_weight => 0"), (0.7, ", recency_weight => 0.7"), (1.0, ", recency_weight => 1")] {
+    for (weight, arguments) in [
+        (0.2, ""),
+        (0.0, ", recency_weight => 0"),
+        (0.7, ", recency_weight => 0.7"),
+        (1.0, ", recency_weight => 1"),
+    ] {
         let rows = recall(&mut client, &format!("'apple tree', rerank => false{arguments}"));
         assert_eq!(rows.len(), 4);
         for row in &rows {
             let boost = if row.markers == ["decision"] { 0.3 * 0.1 } else { 0.0 };
-            let score = (1.0 - weight) * f64::from(row.relevance) + weight * f64::from(row.recency) + boost;
+            let score =
+                (1.0 - weight) * f64::from(row.relevance) + weight * f64::from(row.recency) + boost;
             assert_close(row.score, score);
         }
         assert!(rows.is_sorted_by(|a, b| a.score >= b.score));
@@ -142,7 +157,10 @@ fn every_marker_has_its_boost() {
     let mut client = shared().database("marker_boosts").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = off");
     for marker in ["constraint", "decision", "goal", "failure", "custom:x", "failure,constraint"] {
-        run(&mut client, &format!("SELECT memory_ingest('s', 'user', 'apple', markers => '{{{marker}}}')"));
+        run(
+            &mut client,
+            &format!("SELECT memory_ingest('s', 'user', 'apple', markers => '{{{marker}}}')"),
+        );
     }
     run(&mut client, "SELECT memory_ingest('s', 'user', 'apple')");
     relevance_only(&mut client);

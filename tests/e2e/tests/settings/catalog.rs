@@ -45,12 +45,18 @@ fn defaults_contexts_and_bounds_are_the_documented_ones() {
         assert_eq!((text(0).as_str(), text(1).as_str()), (*default, *context), "{name}");
         let (kind, low, high, unit, choices): (_, String, String, _, &[&str]) = match of {
             Values::Bool => ("bool", String::new(), String::new(), "", &[]),
-            Values::Int(low, high, unit) => ("integer", low.to_string(), high.to_string(), *unit, &[]),
+            Values::Int(low, high, unit) => {
+                ("integer", low.to_string(), high.to_string(), *unit, &[])
+            }
             Values::Real(low, high) => ("real", low.to_string(), high.to_string(), "", &[]),
             Values::Choice(choices) => ("enum", String::new(), String::new(), "", choices),
             Values::Text => ("string", String::new(), String::new(), "", &[]),
         };
-        assert_eq!((text(2).as_str(), text(3), text(4), text(5).as_str()), (kind, low, high, unit), "{name}");
+        assert_eq!(
+            (text(2).as_str(), text(3), text(4), text(5).as_str()),
+            (kind, low, high, unit),
+            "{name}"
+        );
         let found: Vec<String> = row.get::<_, Option<Vec<String>>>(6).unwrap_or_default();
         assert_eq!(found, choices, "{name}");
     }
@@ -60,10 +66,15 @@ fn defaults_contexts_and_bounds_are_the_documented_ones() {
 fn forbidden(of: &Values) -> Vec<String> {
     match of {
         Values::Bool => vec!["'perhaps'".into()],
-        Values::Int(low, high, _) => vec![(low - 1).to_string(), (high + 1).to_string(), "'many'".into()],
+        Values::Int(low, high, _) => {
+            vec![(low - 1).to_string(), (high + 1).to_string(), "'many'".into()]
+        }
         Values::Real(low, high) => {
             let beyond = [low - 0.01, high + 0.01].map(|value| value.to_string());
-            beyond.into_iter().chain(["'NaN'", "'Infinity'", "'-Infinity'", "'much'"].map(String::from)).collect()
+            beyond
+                .into_iter()
+                .chain(["'NaN'", "'Infinity'", "'-Infinity'", "'much'"].map(String::from))
+                .collect()
         }
         Values::Choice(_) => vec!["'something else'".into(), "''".into()],
         Values::Text => Vec::new(),
@@ -75,7 +86,7 @@ fn allowed(of: &Values) -> Vec<String> {
         Values::Bool => vec!["on".into(), "off".into()],
         Values::Int(low, high, _) => vec![low.to_string(), high.to_string()],
         Values::Real(low, high) => vec![low.to_string(), high.to_string()],
-        Values::Choice(choices) => choices.iter().map(|choice| (*choice).to_owned()).collect(),
+        Values::Choice(choices) => choices.iter().map(|choice| format!("'{choice}'")).collect(),
         Values::Text => vec!["'text'".into(), "''".into()],
     }
 }
@@ -103,11 +114,13 @@ fn the_servers_settings_are_for_its_configuration_only() {
         for literal in allowed(of).into_iter().take(1) {
             let set = client.batch_execute(&format!("SET memory_agent.{name} = {literal}"));
             expect_error(set, "55P02");
-            let for_role = client.batch_execute(&format!("ALTER ROLE postgres SET memory_agent.{name} = {literal}"));
+            let for_role = client
+                .batch_execute(&format!("ALTER ROLE postgres SET memory_agent.{name} = {literal}"));
             expect_error(for_role, "55P02");
         }
         for literal in forbidden(of) {
-            let result = client.batch_execute(&format!("ALTER SYSTEM SET memory_agent.{name} = {literal}"));
+            let result =
+                client.batch_execute(&format!("ALTER SYSTEM SET memory_agent.{name} = {literal}"));
             expect_error(result, "22023");
         }
         for literal in allowed(of) {
@@ -122,7 +135,6 @@ fn paths_are_shown_to_superusers_only() {
     let database = shared().database("settings_paths");
     run(&mut database.connect(), "CREATE ROLE settings_nobody LOGIN");
     let mut nobody = database.connect_as("settings_nobody");
-    run(&mut nobody, "LOAD 'memory_agent'");
     for name in ["model_server_path", "onnxruntime_path", "model_dir"] {
         expect_error(nobody.query(&format!("SHOW memory_agent.{name}"), &[]), "42501");
     }
@@ -145,8 +157,11 @@ fn a_mistyped_name_is_an_error() {
     // In the file it is no reason not to start, but it is told.
     let cluster = Cluster::builder().preload(true).setting("memory_agent.typo", 1).start();
     assert!(cluster.log().contains("memory_agent.typo"), "{}", cluster.log());
-    let left: Option<String> =
-        value(&mut cluster.connect("postgres"), "SELECT current_setting('memory_agent.typo', true)", &[]);
+    let left: Option<String> = value(
+        &mut cluster.connect("postgres"),
+        "SELECT current_setting('memory_agent.typo', true)",
+        &[],
+    );
     assert_eq!(left, None);
 }
 
@@ -160,7 +175,8 @@ fn every_setting_has_a_test_of_its_effect() {
             Ok(folder) => folder.map(|entry| entry.unwrap().path()).collect(),
             Err(_) => vec![suites.join(format!("{suite}.rs"))],
         };
-        let sources: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        let sources: Vec<String> =
+            files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
         let definition = format!("#[test]\nfn {function}() {{");
         let body = sources
             .iter()

@@ -22,7 +22,8 @@ fn text_search_config() {
 
 #[test]
 fn max_content_bytes() {
-    let cluster = Cluster::builder().preload(true).setting("memory_agent.max_content_bytes", "100B").start();
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.max_content_bytes", "100B").start();
     let mut client = cluster.database("max_content_bytes").connect();
     ingest(&mut client, "s", &"ö".repeat(50));
     for call in [
@@ -47,7 +48,8 @@ fn max_content_bytes() {
 
 #[test]
 fn identity() {
-    let cluster = Cluster::builder().preload(true).setting("memory_agent.identity", "required").start();
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.identity", "required").start();
     let database = cluster.database("identity");
     run(
         &mut database.connect(),
@@ -68,7 +70,10 @@ fn identity() {
     expect_error(try_recall(&mut carol, "'apple', user_id => 'alice'"), "42501");
     ingest(&mut carol, "s", "apple of carol");
     let mut owner = cluster.connect("identity");
-    let user: String =
-        value(&mut owner, "SELECT user_id FROM memory_agent.entries WHERE content = 'apple of carol'", &[]);
+    let user: String = value(
+        &mut owner,
+        "SELECT user_id FROM memory_agent.entries WHERE content = 'apple of carol'",
+        &[],
+    );
     assert_eq!(user, "carol");
 }

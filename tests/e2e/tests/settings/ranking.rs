@@ -43,5 +43,9 @@ fn the_pool_is_bounded() {
     assert_eq!(pool(&mut client, ", top_k => 20"), 50);
     run(&mut client, "SET memory_agent.max_candidates = 10");
     assert_eq!(pool(&mut client, ""), 10);
-    assert_eq!(recall(&mut client, "'apple', top_k => 25").len(), 25, "rows asked for are candidates in any case");
+    assert_eq!(
+        recall(&mut client, "'apple', top_k => 25").len(),
+        25,
+        "rows asked for are candidates in any case"
+    );
 }
