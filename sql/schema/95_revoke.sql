@@ -26,7 +26,7 @@ BEGIN
               JOIN pg_catalog.pg_class c
                 ON c.oid OPERATOR(pg_catalog.=) m.objid
                AND m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-             WHERE c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p', 'v']::"char"[])
+             WHERE c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p', 'v']::pg_catalog."char"[])
             UNION ALL
             SELECT 'SCHEMA memory_agent', n.nspowner, n.nspacl
               FROM pg_catalog.pg_namespace n

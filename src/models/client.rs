@@ -148,7 +148,9 @@ fn call<T>(
                 LAST_FAILURE
                     .set(Some(Remembered { at: Instant::now(), failure: lost.failure.clone() }));
             }
-            supervisor_state::ask_to_check();
+            if lost.failure.is_outage {
+                supervisor_state::ask_to_check();
+            }
             Err(lost.failure)
         }
     }
@@ -250,9 +252,16 @@ impl Connection {
             }
             let now = Instant::now();
             if now >= started + timeout {
-                return Err(Lost::hung(
-                    "the model server did not answer within memory_agent.inference_timeout",
-                ));
+                // It answered the probes: it is well, only this request takes long.
+                return Err(Lost {
+                    failure: Failure {
+                        is_outage: false,
+                        ..Failure::unavailable(
+                            "the model server did not answer within memory_agent.inference_timeout",
+                        )
+                    },
+                    may_retry: false,
+                });
             }
             match probed_at {
                 Some(at) if now >= at + PROBE_PATIENCE => {

@@ -25,7 +25,7 @@ enum End {
 fn nothing_outlives_the_cluster() {
     // A stopped model server cannot end by itself.
     for (preload, stopped) in [(true, false), (true, true), (false, false)] {
-        let cluster = Cluster::builder().setting("memory_agent.model_server_path", "/tmp/hp/orphan.sh").preload(preload).start();
+        let cluster = Cluster::builder().preload(preload).start();
         let mut session = Session::with_memories(&cluster, "ends");
         slow::prepare_recall(&mut session);
         for end in [End::FastStop, End::ImmediateStop, End::PostmasterKilled] {
@@ -298,7 +298,7 @@ fn field(status: &str, name: &str) -> u64 {
 
 #[test]
 fn idle_processes_use_no_time() {
-    const WINDOW: Duration = Duration::from_secs(3); let _busy = std::thread::spawn(|| loop { for p in processes::all() { if p.command.contains("memory_agent model supervisor") { processes::signal(p.pid, libc::SIGHUP); } } std::thread::sleep(Duration::from_millis(5)); });
+    const WINDOW: Duration = Duration::from_secs(3);
     let cluster = Cluster::builder().preload(true).start();
     let mut session = Session::with_memories(&cluster, "idle");
     assert!(session.is_whole());

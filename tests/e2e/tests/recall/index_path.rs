@@ -76,26 +76,31 @@ fn the_index_path_gives_the_rows_of_the_exact_search() {
     assert!(exact.iter().all(|rows| rows.len() == 8));
 
     run(&mut client, "SET memory_agent.exact_scan_rows = 0");
-    let check = |client: &mut Client, what: &str, mode: &str| {
+    let check = |client: &mut Client, what: &str, mode: Option<&str>| {
         for (question, (found, expected)) in
             QUESTIONS.iter().zip(answers(client).iter().zip(&exact))
         {
             assert_same(found, expected, &format!("{what}: {question}"));
         }
-        assert_eq!(explain(client, QUESTIONS[0])["mode"], mode, "{what}");
+        if let Some(mode) = mode {
+            assert_eq!(explain(client, QUESTIONS[0])["mode"], mode, "{what}");
+        }
     };
-    check(&mut client, "no vector index", "index, dense exact");
+    check(&mut client, "no vector index", Some("index, dense exact"));
 
-    for method in ["hnsw", "ivfflat"] {
-        let index: String = value(&mut client, "SELECT memory_create_vector_index($1)", &[&method]);
-        check(&mut client, method, "index, dense exact");
-        // Without other users' rows in the way the index suffices; their own scope is large.
+    // pgvector gives up after so many rows of others, long before it has found these few.
+    for (method, starve) in [("hnsw", "hnsw.max_scan_tuples"), ("ivfflat", "ivfflat.max_probes")] {
+        let index: String =
+            value(&mut client, "SELECT memory_create_vector_index($1)", &[&method]);
+        check(&mut client, method, None);
         assert_eq!(
             explain(&mut client, "'apples', user_id => 'crowd'")["mode"],
             "index",
-            "{method}"
+            "{method} suffices for a user with many rows"
         );
-        run(&mut client, &format!("DROP INDEX memory_agent.{index}"));
+        run(&mut client, &format!("SET {starve} = 1"));
+        check(&mut client, &format!("starved {method}"), Some("index, dense exact"));
+        run(&mut client, &format!("RESET {starve}; DROP INDEX memory_agent.{index}"));
     }
 }
 
