@@ -24,9 +24,10 @@ const BATCH: usize = 1000;
 const MAX_TERMS: usize = 512;
 const MAX_TERM_BYTES: usize = 256 * 1024;
 
-/// One number per session of a user: rows of the same session are neighbours in time.
-const SESSION_KEY: &str = "CASE WHEN e.session_id IS NOT NULL THEN \
-    hashtextextended(e.session_id, hashtextextended(e.agent_id, hashtextextended(e.user_id, 0))) END";
+/// One number per session: rows of the same session are neighbours in time. A session lies within one
+/// part of a scope, so the part stands for its user.
+const SESSION_KEY: &str = "CASE WHEN e.session_id IS NOT NULL \
+    THEN hashtextextended(e.session_id, hashtextextended(e.agent_id, {part})) END";
 
 /// What is searched for.
 pub struct Query<'a> {
