@@ -3,6 +3,7 @@
 //! private cluster and prints a table; see docs/ranking.md for figures and how to read them.
 
 mod arguments;
+mod configurations;
 mod dataset;
 mod environment;
 mod ingest;

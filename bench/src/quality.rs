@@ -1,9 +1,9 @@
 //! Recall quality on labelled conversations, through the SQL functions: each conversation is the
-//! memory of one user, each question one call of memory_recall. Configurations go from one arm
-//! alone to the shipped defaults; docs/ranking.md explains the steps.
+//! memory of one user, each question one call of memory_recall in every configuration.
 
 use crate::Result;
 use crate::arguments::Arguments;
+use crate::configurations::{Asked, Configuration, PLANS, Plan};
 use crate::dataset::{ADVERSARIAL, Dataset, Document, Question};
 use crate::environment::Environment;
 use crate::metrics::{DEPTH, Measures, NAMES};
@@ -15,174 +15,6 @@ use std::path::Path;
 
 /// Turns in one call of memory_ingest_batch.
 const BATCH: usize = 200;
-
-/// The moment a question is asked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    /// When the data says, through `as_of`.
-    Then,
-    /// Today: every row is equally old.
-    Now,
-}
-
-/// One way of ranking.
-struct Configuration {
-    name: &'static str,
-    /// Settings beside [`RELEVANCE_ONLY`], or beside the defaults if `is_default`.
-    settings: &'static [(&'static str, &'static str)],
-    is_default: bool,
-    asked: Asked,
-    /// The argument `score_threshold`: strict, other than the setting.
-    threshold: Option<f32>,
-    /// Recall at five of the same steps in a Python reference implementation, for parity.
-    reference: Option<f64>,
-}
-
-impl Configuration {
-    const fn relevance(
-        name: &'static str,
-        settings: &'static [(&'static str, &'static str)],
-        reference: Option<f64>,
-    ) -> Self {
-        Self { name, settings, is_default: false, asked: Asked::Then, threshold: None, reference }
-    }
-
-    const fn default(
-        name: &'static str,
-        settings: &'static [(&'static str, &'static str)],
-        asked: Asked,
-    ) -> Self {
-        Self { name, settings, is_default: true, asked, threshold: None, reference: None }
-    }
-}
-
-/// What leaves nothing but the two arms, their fusion and the reranker.
-const RELEVANCE_ONLY: &[(&str, &str)] = &[
-    ("recency_weight", "0"),
-    ("freshness_boost", "off"),
-    ("marker_weight", "0"),
-    ("mmr_lambda", "1"),
-    ("score_threshold", "0"),
-    ("neighbor_weight", "0"),
-    ("bm25_length_floor", "0"),
-    ("rerank", "off"),
-];
-
-const DENSE: &[(&str, &str)] = &[("dense_weight", "1")];
-const BM25: &[(&str, &str)] = &[("dense_weight", "0")];
-const BM25_FLOOR: &[(&str, &str)] = &[("dense_weight", "0"), ("bm25_length_floor", "64")];
-const RRF: &[(&str, &str)] = &[("fusion", "rrf")];
-const FUSED: &[(&str, &str)] = &[];
-const SHIPPED_FUSION: &[(&str, &str)] = &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64")];
-const SHIPPED_BLEND: &[(&str, &str)] =
-    &[("neighbor_weight", "0.3"), ("bm25_length_floor", "64"), ("rerank", "on")];
-/// The reranker's order alone, over as many candidates as the reference had.
-const CE_ORDER: &[(&str, &str)] = &[
-    ("rerank", "on"),
-    ("rerank_weight", "1"),
-    ("score_normalization", "minmax"),
-    ("max_candidates", "30"),
-];
-const SHIPPED_CE_ORDER: &[(&str, &str)] = &[
-    ("neighbor_weight", "0.3"),
-    ("bm25_length_floor", "64"),
-    ("rerank", "on"),
-    ("rerank_weight", "1"),
-    ("score_normalization", "minmax"),
-    ("max_candidates", "30"),
-];
-const NO_RERANKER: &[(&str, &str)] = &[("rerank", "off")];
-const NO_NEIGHBORS: &[(&str, &str)] = &[("bm25_length_floor", "64")];
-
-/// The shipped defaults with one step changed, for what each step gives or takes.
-const WITHOUT_RECENCY: Configuration = Configuration::default(
-    "defaults, recency 0",
-    &[("recency_weight", "0"), ("freshness_boost", "off")],
-    Asked::Then,
-);
-const WITHOUT_FRESHNESS: Configuration =
-    Configuration::default("defaults, freshness off", &[("freshness_boost", "off")], Asked::Then);
-const WITHOUT_MMR: Configuration =
-    Configuration::default("defaults, MMR off", &[("mmr_lambda", "1")], Asked::Then);
-const MIN_MAX_LOGITS: Configuration = Configuration::default(
-    "defaults, logits by min-max",
-    &[("score_normalization", "minmax")],
-    Asked::Then,
-);
-const STRICT_THRESHOLD: Configuration = Configuration {
-    threshold: Some(0.35),
-    ..Configuration::default("defaults, threshold .35 strict", &[], Asked::Then)
-};
-
-/// The configurations of a labelled set. References are those of bge-small-en-v1.5 where there is
-/// one; reciprocal rank fusion and the plain weighted fusion were made with all-MiniLM-L6-v2.
-struct Plan {
-    folder: &'static str,
-    title: &'static str,
-    /// Whether the speaker's name is part of what is embedded and indexed.
-    named_speakers: bool,
-    configurations: &'static [Configuration],
-    /// Configuration, lowest recall at five.
-    targets: &'static [(&'static str, f64)],
-}
-
-const PLANS: [Plan; 2] = [
-    Plan {
-        folder: "locomo-open",
-        title: "LoCoMo (two people chat, turns)",
-        named_speakers: true,
-        configurations: &[
-            Configuration::relevance("dense only", DENSE, Some(0.497)),
-            Configuration::relevance("BM25 only", BM25, Some(0.522)),
-            Configuration::relevance("BM25 only, length floor", BM25_FLOOR, None),
-            Configuration::relevance("rrf", RRF, Some(0.500)),
-            Configuration::relevance("weighted .5", FUSED, Some(0.567)),
-            Configuration::relevance("weighted .5, CE order of 30", CE_ORDER, Some(0.667)),
-            Configuration::relevance("shipped fusion, no neighbours", NO_NEIGHBORS, None),
-            Configuration::relevance("shipped fusion", SHIPPED_FUSION, None),
-            Configuration::relevance("shipped fusion, CE order of 30", SHIPPED_CE_ORDER, None),
-            Configuration::relevance("shipped fusion + CE", SHIPPED_BLEND, None),
-            Configuration::default("defaults, no reranker, now", NO_RERANKER, Asked::Now),
-            Configuration::default("defaults, no reranker, as_of", NO_RERANKER, Asked::Then),
-            Configuration::default("defaults, now", &[], Asked::Now),
-            Configuration::default("defaults, as_of", &[], Asked::Then),
-            WITHOUT_RECENCY,
-            WITHOUT_FRESHNESS,
-            WITHOUT_MMR,
-            MIN_MAX_LOGITS,
-            STRICT_THRESHOLD,
-        ],
-        targets: &[
-            ("defaults, no reranker, now", 0.56),
-            ("defaults, no reranker, as_of", 0.56),
-            ("defaults, now", 0.63),
-            ("defaults, as_of", 0.63),
-        ],
-    },
-    Plan {
-        folder: "realmem-open",
-        title: "RealMem (an agent's memory points of projects)",
-        named_speakers: false,
-        configurations: &[
-            Configuration::relevance("dense only", DENSE, Some(0.288)),
-            Configuration::relevance("BM25 only", BM25, Some(0.273)),
-            Configuration::relevance("BM25 only, length floor", BM25_FLOOR, None),
-            Configuration::relevance("rrf", RRF, Some(0.335)),
-            Configuration::relevance("weighted .5", FUSED, None),
-            Configuration::relevance("shipped fusion, no neighbours", NO_NEIGHBORS, None),
-            Configuration::relevance("shipped fusion", SHIPPED_FUSION, None),
-            Configuration::relevance("shipped fusion + CE", SHIPPED_BLEND, None),
-            Configuration::default("defaults, no reranker, as_of", NO_RERANKER, Asked::Then),
-            Configuration::default("defaults, as_of", &[], Asked::Then),
-            WITHOUT_RECENCY,
-            WITHOUT_FRESHNESS,
-            WITHOUT_MMR,
-            MIN_MAX_LOGITS,
-            STRICT_THRESHOLD,
-        ],
-        targets: &[("defaults, no reranker, as_of", 0.34), ("defaults, as_of", 0.34)],
-    },
-];
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     for plan in &PLANS {
@@ -252,8 +84,7 @@ fn ask_all(
 ) -> Result<Vec<Vec<String>>> {
     progress(format_args!("  {}", configuration.name));
     client.batch_execute("RESET ALL; SET client_min_messages = error")?;
-    let base = if configuration.is_default { &[] } else { RELEVANCE_ONLY };
-    for (name, value) in base.iter().chain(configuration.settings) {
+    for (name, value) in configuration.settings() {
         client.batch_execute(&format!("SET memory_agent.{name} = '{value}'"))?;
     }
     let recall = client.prepare(&format!(

@@ -29,19 +29,19 @@ pub fn name_for(model: &str) -> String {
     format!("entries_vector_{short}_idx")
 }
 
-/// The index for a model, if it was created and is valid. Its dimension is read from the
-/// expression that PostgreSQL stored.
+/// The index for a model, if it was created and is valid. Its dimension is the type modifier of the
+/// expression that it indexes.
 pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
     let name = name_for(model);
     let dimension = spi.first(
-        "SELECT substring(pg_get_indexdef(i.indexrelid) FROM 'vector\\((\\d+)\\)')::int4 \
-           FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+        "SELECT a.atttypmod FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
            JOIN pg_namespace n ON n.oid = c.relnamespace \
+           JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attnum = 1 \
           WHERE n.nspname = 'memory_agent' AND c.relname = $1 AND i.indisvalid",
         &mut Params::new().with(name.clone()),
-        |row| Ok(row.optional::<i32>(1)),
+        |row| row.required::<i32>(1),
     )?;
-    Ok(dimension.flatten().map(|dimension| VectorIndex { name, dimension }))
+    Ok(dimension.map(|dimension| VectorIndex { name, dimension }))
 }
 
 /// Creates the index. `method` is `hnsw` or `ivfflat`; the caller has checked it.

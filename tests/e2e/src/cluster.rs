@@ -224,9 +224,10 @@ impl Cluster {
     }
 
     fn end_with(&self, signal: i32) {
-        let Some(mut child) = self.server().take() else { return };
-        spawner::signal(child.id() as i32, signal);
-        wait_until(PATIENCE, "the server to end", || !matches!(child.try_wait(), Ok(None)));
+        let Some(pid) = self.server().as_ref().map(|child| child.id() as i32) else { return };
+        spawner::signal(pid, signal);
+        wait_until(PATIENCE, "the server to end", || self.exit_status().is_some());
+        *self.server() = None;
     }
 
     /// The last value of a setting counts, so copies of other clusters are overruled too.
@@ -244,14 +245,17 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("postgresql.conf: {error}"));
     }
 
-    /// Stops the server, ends what outlives it, and removes the directory. Never panics, for it
+    /// Ends the server and whatever outlives it, and removes the directory. Never panics, for it
     /// runs while a failed test unwinds and at exit.
     pub(crate) fn dispose(&self) {
-        if let Some(mut child) = self.server().take() {
+        let server = self.server().take();
+        if let Some(child) = &server {
             spawner::signal(child.id() as i32, libc::SIGQUIT);
-            let _ = child.wait();
+            // A test may have stopped it.
+            spawner::signal(child.id() as i32, libc::SIGCONT);
         }
-        for _ in 0..100 {
+        // The server gives its own children five seconds. What is left then was stopped, or hangs.
+        for _ in 0..200 {
             if self.processes().is_empty() {
                 break;
             }
@@ -261,11 +265,10 @@ impl Cluster {
             eprintln!("had to kill {orphan:?}");
             spawner::signal(orphan.pid, libc::SIGKILL);
         }
-        if std::env::var_os("KEEP_CLUSTER").is_some() {
-            eprintln!("kept {}", self.directory.display());
-        } else {
-            let _ = std::fs::remove_dir_all(&self.directory);
+        if let Some(mut child) = server {
+            let _ = child.wait();
         }
+        files::dispose(&self.directory);
     }
 
     pub(crate) fn builder_with_same_settings(&self) -> Builder {

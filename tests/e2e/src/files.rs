@@ -2,25 +2,59 @@
 //! clusters of a test binary are copied from.
 
 use crate::binaries::{self, run, server_user};
+use crate::processes::Process;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Names of directories begin with this and the id of the process that made them.
+const PREFIX: &str = "ma_e2e_";
+
 /// A new directory of the server's user, readable by nobody else.
 pub fn new_directory(purpose: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    if number == 0 {
+        remove_abandoned();
+    }
     // Short, because the paths of Unix sockets are limited to 107 bytes.
-    let path =
-        std::env::temp_dir().join(format!("ma_e2e_{}_{purpose}{number}", std::process::id()));
+    let name = format!("{PREFIX}{}_{purpose}{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
     std::fs::DirBuilder::new()
         .mode(0o700)
         .create(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     give_to_server(&path);
     path
+}
+
+/// Removes directories whose test binary was killed before it could.
+fn remove_abandoned() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next());
+        let owner = owner.and_then(|pid| pid.parse().ok());
+        if owner.is_some_and(|pid| Process::find(pid).is_none()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Removes the directory of a cluster, or with `KEEP_CLUSTER` set puts it where it stays.
+pub fn dispose(directory: &Path) {
+    if std::env::var_os("KEEP_CLUSTER").is_none() {
+        let _ = std::fs::remove_dir_all(directory);
+        return;
+    }
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let kept = directory.with_file_name(format!("kept_{name}"));
+    match std::fs::rename(directory, &kept) {
+        Ok(()) => eprintln!("kept {}", kept.display()),
+        Err(error) => eprintln!("{} stays: {error}", directory.display()),
+    }
 }
 
 /// Makes a file or directory the server's own.

@@ -29,7 +29,10 @@ fn other_encodings_are_refused() {
     let mut superuser = shared().connect("postgres");
     for encoding in ["LATIN1", "SQL_ASCII", "EUC_JP"] {
         let name = format!("extension_{}", encoding.to_lowercase());
-        run(&mut superuser, &format!("CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"));
+        run(
+            &mut superuser,
+            &format!("CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"),
+        );
         let message = expect_error(shared().connect(&name).batch_execute(CREATE), "0A000");
         assert!(message.contains(encoding) && message.contains("ENCODING 'UTF8'"), "{message}");
     }
@@ -41,13 +44,14 @@ fn pgvector_is_needed_and_checked() {
     let message = expect_error(client.batch_execute("CREATE EXTENSION memory_agent"), "42704");
     assert!(message.contains("vector") && message.contains("CASCADE"), "{message}");
     run(&mut client, "CREATE EXTENSION vector");
+    let pretend = "UPDATE pg_extension SET extversion = $1 WHERE extname = 'vector'";
     for version in ["0.7.4", "0.5", "0"] {
-        client.execute("UPDATE pg_extension SET extversion = $1 WHERE extname = 'vector'", &[&version]).unwrap();
+        client.execute(pretend, &[&version]).unwrap();
         let message = expect_error(client.batch_execute(CREATE), "0A000");
         assert!(message.contains("0.8.0") && message.contains(version), "{message}");
     }
     for version in ["0.8.0", "0.10.0", "1.0", "0.8.1-beta"] {
-        client.execute("UPDATE pg_extension SET extversion = $1 WHERE extname = 'vector'", &[&version]).unwrap();
+        client.execute(pretend, &[&version]).unwrap();
         run(&mut client, CREATE);
         run(&mut client, "DROP EXTENSION memory_agent");
     }
@@ -57,24 +61,31 @@ fn pgvector_is_needed_and_checked() {
     run(&mut client, CREATE);
 }
 
-/// A search_path set for the database, with impostors of what the script calls.
+/// Impostors of what the install script calls, found before everything else.
+const IMPOSTORS: &str = "
+    CREATE EXTENSION vector SCHEMA public;
+    CREATE SCHEMA evil;
+    CREATE FUNCTION evil.trap() RETURNS void LANGUAGE plpgsql
+        AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
+    CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE sql
+        AS 'SELECT evil.trap(); SELECT NULL::timestamptz';
+    CREATE FUNCTION evil.equal(text, text) RETURNS boolean LANGUAGE sql
+        AS 'SELECT evil.trap(); SELECT true';
+    CREATE FUNCTION evil.equal(oid, oid) RETURNS boolean LANGUAGE sql
+        AS 'SELECT evil.trap(); SELECT true';
+    CREATE FUNCTION evil.concat(text, regprocedure) RETURNS text LANGUAGE sql
+        AS 'SELECT evil.trap(); SELECT NULL::text';
+    CREATE FUNCTION evil.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql
+        AS 'SELECT evil.trap(); SELECT NULL::text';
+    CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.equal);
+    CREATE OPERATOR evil.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = evil.equal);
+    CREATE DOMAIN evil.jsonb AS text;
+    CREATE DOMAIN evil.timestamptz AS text;
+    ALTER DATABASE extension_path SET search_path = evil, pg_catalog, public";
+
 #[test]
 fn a_hostile_search_path_changes_nothing() {
-    let mut client = shared().plain_database("extension_path");
-    run(
-        &mut client,
-        "CREATE EXTENSION vector SCHEMA public; CREATE SCHEMA evil; \
-         CREATE FUNCTION evil.trap() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$; \
-         CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT evil.trap(); SELECT NULL::timestamptz'; \
-         CREATE FUNCTION evil.equal(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT evil.trap(); SELECT true'; \
-         CREATE FUNCTION evil.equal(oid, oid) RETURNS boolean LANGUAGE sql AS 'SELECT evil.trap(); SELECT true'; \
-         CREATE FUNCTION evil.concat(text, regprocedure) RETURNS text LANGUAGE sql AS 'SELECT evil.trap(); SELECT NULL::text'; \
-         CREATE FUNCTION evil.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql AS 'SELECT evil.trap(); SELECT NULL::text'; \
-         CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.equal); \
-         CREATE OPERATOR evil.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = evil.equal); \
-         CREATE DOMAIN evil.jsonb AS text; CREATE DOMAIN evil.timestamptz AS text; \
-         ALTER DATABASE extension_path SET search_path = evil, pg_catalog, public",
-    );
+    run(&mut shared().plain_database("extension_path"), IMPOSTORS);
     let mut client = shared().connect("extension_path");
     run(&mut client, CREATE);
     run(&mut client, "SELECT evil.memory_ingest('s', 'user', 'The dog is called Rex.')");
@@ -136,10 +147,12 @@ fn everything_has_a_comment() {
     let uncommented = "SELECT pg_describe_object(d.classid, d.objid, 0) FROM {MEMBERS} \
                         WHERE obj_description(d.objid, d.classid::regclass::name) IS NULL";
     assert_eq!(found(&mut client, uncommented), [""; 0]);
-    let description = "SELECT obj_description(oid, 'pg_extension') FROM pg_extension WHERE extname = 'memory_agent'";
+    let description = "SELECT obj_description(oid, 'pg_extension') FROM pg_extension \
+                        WHERE extname = 'memory_agent'";
     assert!(value::<Option<String>>(&mut client, description, &[]).is_some());
     // Columns whose name does not tell everything: units, what NULL means, who writes it.
-    let columns = "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
+    let columns = "SELECT c.relname || '.' || a.attname FROM pg_class c \
+                     JOIN pg_attribute a ON a.attrelid = c.oid \
                     WHERE c.relnamespace = 'memory_agent'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 \
                       AND NOT a.attisdropped AND col_description(c.oid, a.attnum) IS NULL \
                       AND (c.relname, a.attname) IN ( \
@@ -183,27 +196,40 @@ const FUNCTIONS: &[(&str, &str)] = &[
 fn functions_are_marked() {
     let mut client = shared().database("extension_functions").connect();
     let marks = "SELECT DISTINCT p.proname || ': ' || \
-                        CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END || \
-                        CASE p.proparallel WHEN 's' THEN ' safe' WHEN 'r' THEN ' restricted' ELSE ' unsafe' END || \
+                        CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' \
+                        ELSE 'volatile' END || \
+                        CASE p.proparallel WHEN 's' THEN ' safe' WHEN 'r' THEN ' restricted' \
+                        ELSE ' unsafe' END || \
                         CASE WHEN p.proisstrict THEN ' strict' ELSE '' END \
-                   FROM {MEMBERS} JOIN pg_proc p ON p.oid = d.objid WHERE d.classid = 'pg_proc'::regclass ORDER BY 1";
-    let mut expected: Vec<String> = FUNCTIONS.iter().map(|(name, marks)| format!("{name}: {marks}")).collect();
+                   FROM {MEMBERS} JOIN pg_proc p ON p.oid = d.objid \
+                   WHERE d.classid = 'pg_proc'::regclass ORDER BY 1";
+    let mut expected: Vec<String> =
+        FUNCTIONS.iter().map(|(name, marks)| format!("{name}: {marks}")).collect();
     expected.sort();
     assert_eq!(found(&mut client, marks), expected, "FUNCTIONS has to name each function");
 
     let definers = "SELECT p.oid::regprocedure::text FROM {MEMBERS} JOIN pg_proc p ON p.oid = d.objid \
                      WHERE d.classid = 'pg_proc'::regclass AND p.prosecdef";
-    assert_eq!(found(&mut client, definers), [""; 0], "identity is switched in C, after it was checked");
+    assert_eq!(
+        found(&mut client, definers),
+        [""; 0],
+        "identity is switched in C, after it was checked"
+    );
 
     let unpinned = "SELECT p.oid::regprocedure::text FROM {MEMBERS} \
                       JOIN pg_proc p ON p.oid = d.objid JOIN pg_language l ON l.oid = p.prolang \
                      WHERE d.classid = 'pg_proc'::regclass AND l.lanname <> 'c' \
                        AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)";
-    assert_eq!(found(&mut client, unpinned), [""; 0], "functions in SQL and PL/pgSQL pin their search_path");
+    assert_eq!(
+        found(&mut client, unpinned),
+        [""; 0],
+        "functions in SQL and PL/pgSQL pin their search_path"
+    );
 
     let outside = "SELECT p.oid::regprocedure::text FROM {MEMBERS} JOIN pg_proc p ON p.oid = d.objid \
                      JOIN pg_language l ON l.oid = p.prolang \
-                    WHERE d.classid = 'pg_proc'::regclass AND l.lanname = 'c' AND p.probin <> '$libdir/memory_agent'";
+                    WHERE d.classid = 'pg_proc'::regclass AND l.lanname = 'c' \
+                    AND p.probin <> '$libdir/memory_agent'";
     assert_eq!(found(&mut client, outside), [""; 0]);
 }
 
@@ -228,17 +254,21 @@ const PRIMARY_KEYS: &[(&str, &str)] = &[
 fn tables_keep_their_shape() {
     let mut client = shared().database("extension_tables").connect();
     let keys = "SELECT c.relname || ': ' || \
-                       (SELECT string_agg(a.attname, ', ' ORDER BY k.place) FROM unnest(i.indkey) WITH ORDINALITY k(attnum, place) \
+                       (SELECT string_agg(a.attname, ', ' ORDER BY k.place) \
+                       FROM unnest(i.indkey) WITH ORDINALITY k(attnum, place) \
                           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum) \
-                  FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary \
+                  FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid \
+                  LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary \
                  WHERE d.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'p') ORDER BY 1";
-    let expected: Vec<String> = PRIMARY_KEYS.iter().map(|(table, key)| format!("{table}: {key}")).collect();
+    let expected: Vec<String> =
+        PRIMARY_KEYS.iter().map(|(table, key)| format!("{table}: {key}")).collect();
     assert_eq!(found(&mut client, keys), expected, "PRIMARY_KEYS has to name each table");
 
     let local_times = "SELECT c.relname || '.' || a.attname FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid \
                          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 \
                         WHERE d.classid = 'pg_class'::regclass AND format_type(a.atttypid, NULL) IN \
-                              ('timestamp without time zone', 'date', 'time without time zone', 'time with time zone')";
+                              ('timestamp without time zone', 'date', 'time without time zone', \
+                               'time with time zone')";
     assert_eq!(found(&mut client, local_times), [""; 0], "all times are timestamptz");
 
     // pg_upgrade refuses columns that hold OIDs of things it numbers anew.
@@ -271,10 +301,12 @@ fn dumps_carry_every_table() {
                        AND NOT c.oid = ANY (coalesce(x.extconfig, '{}'))";
     assert_eq!(found(&mut client, unmarked), [""; 0]);
     // No filter, for the script ships no rows.
-    let filters = "SELECT f FROM pg_extension x, unnest(x.extcondition) f WHERE x.extname = 'memory_agent' AND f <> ''";
+    let filters = "SELECT f FROM pg_extension x, unnest(x.extcondition) f \
+                   WHERE x.extname = 'memory_agent' AND f <> ''";
     assert_eq!(found(&mut client, filters), [""; 0]);
     let shipped = "SELECT c.relname::text FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid \
                     WHERE d.classid = 'pg_class'::regclass AND c.relkind = 'r' \
-                      AND (xpath('/row/n/text()', query_to_xml('SELECT count(*) AS n FROM ' || c.oid::regclass, false, true, '')))[1]::text <> '0'";
+                      AND (xpath('/row/n/text()', query_to_xml( \
+                            'SELECT count(*) AS n FROM ' || c.oid::regclass, false, true, '')))[1]::text <> '0'";
     assert_eq!(found(&mut client, shipped), [""; 0]);
 }

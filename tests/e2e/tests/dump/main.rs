@@ -33,7 +33,8 @@ fn assert_restored(database: &str, original: &Snapshot) {
     run(&mut client, "SELECT memory_add('Ann lives in Oslo.', infer => false, fact_key => 'home')");
     run(&mut client, "SELECT memory_ingest('s1', 'user', 'Ann has moved to Oslo.')");
     assert_ne!(recall(&mut client), before);
-    let homes = "SELECT count(*) FROM memory_agent.entries WHERE fact_key = 'home' AND state = 'active'";
+    let homes =
+        "SELECT count(*) FROM memory_agent.entries WHERE fact_key = 'home' AND state = 'active'";
     assert_eq!(client.query_one(homes, &[]).unwrap().get::<_, i64>(0), 1);
 }
 
@@ -113,8 +114,14 @@ fn the_tables_alone() {
 #[test]
 fn levels_survive() {
     let mut superuser = shared().database("levels_source").connect();
-    run(&mut superuser, "CREATE ROLE \"Dump User\" LOGIN; CREATE ROLE dump_reader LOGIN; CREATE ROLE dump_none LOGIN");
-    run(&mut superuser, "SELECT memory_grant('\"Dump User\"'), memory_grant('dump_reader', 'reader')");
+    run(
+        &mut superuser,
+        "CREATE ROLE \"Dump User\" LOGIN; CREATE ROLE dump_reader LOGIN; CREATE ROLE dump_none LOGIN",
+    );
+    run(
+        &mut superuser,
+        "SELECT memory_grant('\"Dump User\"'), memory_grant('dump_reader', 'reader')",
+    );
     shared().plain_database("levels_target");
     shared().plain_database("levels_without");
     let programs = Programs::of(shared());
@@ -131,15 +138,28 @@ fn levels_survive() {
             }
         }
     };
-    let (read, write) = ("SELECT memory_stats()", "SELECT memory_ingest('s', 'user', 'still mine')");
+    let (read, write) =
+        ("SELECT memory_stats()", "SELECT memory_ingest('s', 'user', 'still mine')");
     for (role, reads, writes) in
         [("Dump User", true, true), ("dump_reader", true, false), ("dump_none", false, false)]
     {
-        assert_eq!((may("levels_target", role, read), may("levels_target", role, write)), (reads, writes), "{role}");
+        assert_eq!(
+            (may("levels_target", role, read), may("levels_target", role, write)),
+            (reads, writes),
+            "{role}"
+        );
         // Without the privileges nobody has a level, whatever the table says.
-        assert_eq!((may("levels_without", role, read), may("levels_without", role, write)), (false, false), "{role}");
+        assert_eq!(
+            (may("levels_without", role, read), may("levels_without", role, write)),
+            (false, false),
+            "{role}"
+        );
     }
     let mut owner: Client = shared().connect("levels_without");
-    run(&mut owner, "SELECT memory_grant(role_name::text::regrole, level) FROM memory_agent.grants WHERE role_name = 'dump_reader'");
+    run(
+        &mut owner,
+        "SELECT memory_grant(role_name::text::regrole, level) FROM memory_agent.grants \
+         WHERE role_name = 'dump_reader'",
+    );
     assert!(may("levels_without", "dump_reader", read));
 }

@@ -13,26 +13,45 @@ fn count(client: &mut Client, query: &str) -> i64 {
 #[test]
 fn functions_in_another_schema() {
     let mut superuser = shared().plain_database("placement_functions");
-    run(&mut superuser, "CREATE SCHEMA \"Agent Memory\"; CREATE EXTENSION memory_agent SCHEMA \"Agent Memory\" CASCADE");
+    run(
+        &mut superuser,
+        "CREATE SCHEMA \"Agent Memory\"; CREATE EXTENSION memory_agent SCHEMA \"Agent Memory\" CASCADE",
+    );
     assert_eq!(
-        count(&mut superuser, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'memory%'"),
+        count(
+            &mut superuser,
+            "SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace \
+             AND proname LIKE 'memory%'"
+        ),
         0
     );
     run(&mut superuser, "CREATE ROLE placed_user LOGIN; CREATE ROLE placed_admin LOGIN");
-    run(&mut superuser, "SELECT \"Agent Memory\".memory_grant('placed_user'), \"Agent Memory\".memory_grant('placed_admin', 'admin')");
+    run(
+        &mut superuser,
+        "SELECT \"Agent Memory\".memory_grant('placed_user'), \
+                \"Agent Memory\".memory_grant('placed_admin', 'admin')",
+    );
     let mut user = shared().connect_as("placement_functions", "placed_user");
     run(&mut user, "SELECT \"Agent Memory\".memory_ingest('s', 'user', 'The dog is called Rex.')");
-    let dog = "SELECT r.content FROM \"Agent Memory\".memory_recall('What is the name of the dog?') r";
+    let dog =
+        "SELECT r.content FROM \"Agent Memory\".memory_recall('What is the name of the dog?') r";
     assert_eq!(value::<String>(&mut user, dog, &[]), "The dog is called Rex.");
     assert_eq!(count(&mut user, "SELECT count(*) FROM \"Agent Memory\".memory_entries"), 1);
     run(&mut user, "SELECT \"Agent Memory\".memory_context('s', 'Which dog?')");
-    expect_error(user.batch_execute("SELECT \"Agent Memory\".memory_register_model('m', 'embedder')"), "42501");
+    expect_error(
+        user.batch_execute("SELECT \"Agent Memory\".memory_register_model('m', 'embedder')"),
+        "42501",
+    );
     let mut admin = shared().connect_as("placement_functions", "placed_admin");
     run(&mut admin, "SELECT \"Agent Memory\".memory_create_vector_index()");
     run(&mut admin, "SET memory_agent.exact_scan_rows = 0");
     let of_user = dog.replace("')", "', user_id => 'placed_user')");
     assert_eq!(value::<String>(&mut admin, &of_user, &[]), "The dog is called Rex.");
-    assert!(value::<bool>(&mut superuser, "SELECT \"Agent Memory\".memory_revoke('placed_user')", &[]));
+    assert!(value::<bool>(
+        &mut superuser,
+        "SELECT \"Agent Memory\".memory_revoke('placed_user')",
+        &[]
+    ));
     expect_error(user.batch_execute(dog), "42501");
 }
 
@@ -40,7 +59,11 @@ fn functions_in_another_schema() {
 #[test]
 fn pgvector_in_another_schema() {
     let mut superuser = shared().plain_database("placement_vector");
-    run(&mut superuser, "CREATE SCHEMA \"Vec tors\"; CREATE EXTENSION vector SCHEMA \"Vec tors\"; CREATE EXTENSION memory_agent");
+    run(
+        &mut superuser,
+        "CREATE SCHEMA \"Vec tors\"; CREATE EXTENSION vector SCHEMA \"Vec tors\"; \
+         CREATE EXTENSION memory_agent",
+    );
     run(&mut superuser, "CREATE ROLE vector_user LOGIN");
     run(&mut superuser, "SELECT memory_grant('vector_user', 'admin')");
     let mut user = shared().connect_as("placement_vector", "vector_user");
@@ -76,7 +99,10 @@ fn dropped_with_its_memory_and_created_again() {
     run(&mut superuser, "BEGIN; DROP EXTENSION memory_agent CASCADE; ROLLBACK");
     assert_eq!(Snapshot::take(&mut superuser), before);
     run(&mut superuser, "DROP EXTENSION memory_agent CASCADE");
-    assert_eq!(count(&mut superuser, "SELECT count(*) FROM pg_namespace WHERE nspname = 'memory_agent'"), 0);
+    assert_eq!(
+        count(&mut superuser, "SELECT count(*) FROM pg_namespace WHERE nspname = 'memory_agent'"),
+        0
+    );
     run(&mut superuser, "CREATE EXTENSION memory_agent");
     assert_eq!(count(&mut superuser, "SELECT count(*) FROM memory_agent.entries"), 0);
     // Sessions that knew the old tables use the new ones.
@@ -86,5 +112,8 @@ fn dropped_with_its_memory_and_created_again() {
         run(session, "DROP EXTENSION memory_agent; CREATE EXTENSION memory_agent");
     }
     run(&mut superuser, "DROP EXTENSION vector CASCADE");
-    assert_eq!(count(&mut superuser, "SELECT count(*) FROM pg_extension WHERE extname = 'memory_agent'"), 0);
+    assert_eq!(
+        count(&mut superuser, "SELECT count(*) FROM pg_extension WHERE extname = 'memory_agent'"),
+        0
+    );
 }

@@ -14,8 +14,11 @@ pub struct Programs<'a> {
 
 impl<'a> Programs<'a> {
     pub fn of(cluster: &'a Cluster) -> Self {
-        let bindir: String =
-            value(&mut cluster.connect("postgres"), "SELECT setting FROM pg_config WHERE name = 'BINDIR'", &[]);
+        let bindir: String = value(
+            &mut cluster.connect("postgres"),
+            "SELECT setting FROM pg_config WHERE name = 'BINDIR'",
+            &[],
+        );
         Self { cluster, bindir: bindir.into() }
     }
 
@@ -30,7 +33,10 @@ impl<'a> Programs<'a> {
 
     /// Restores an archive to its first error.
     pub fn restore(&self, database: &str, arguments: &[&str], archive: &str) {
-        self.run("pg_restore", &[arguments, &["--exit-on-error", "-d", database, archive]].concat());
+        self.run(
+            "pg_restore",
+            &[arguments, &["--exit-on-error", "-d", database, archive]].concat(),
+        );
     }
 
     /// Runs a script to its first error.

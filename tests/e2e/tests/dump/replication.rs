@@ -26,13 +26,22 @@ fn entries_are_replicated() {
     let mut target = subscriber.database("db").connect();
     fill(&mut source);
     run(&mut source, &format!("CREATE PUBLICATION memory FOR TABLE {PUBLISHED}"));
-    let connection = format!("host={} user=postgres dbname=db", publisher.socket_directory().display());
-    run(&mut target, &format!("CREATE SUBSCRIPTION memory CONNECTION '{connection}' PUBLICATION memory"));
-    wait_until(Duration::from_secs(60), "the first copy", || rows(&mut target) == rows(&mut source));
+    let connection =
+        format!("host={} user=postgres dbname=db", publisher.socket_directory().display());
+    run(
+        &mut target,
+        &format!("CREATE SUBSCRIPTION memory CONNECTION '{connection}' PUBLICATION memory"),
+    );
+    wait_until(Duration::from_secs(60), "the first copy", || {
+        rows(&mut target) == rows(&mut source)
+    });
     assert_eq!(recall(&mut target), recall(&mut source));
 
     // Changes follow: a new turn with several windows, a fact that is superseded.
-    run(&mut source, "SELECT memory_ingest('s9', 'user', repeat('Ann moved into a house by the lake. ', 150))");
+    run(
+        &mut source,
+        "SELECT memory_ingest('s9', 'user', repeat('Ann moved into a house by the lake. ', 150))",
+    );
     run(&mut source, "SELECT memory_add('Ann lives in Oslo.', infer => false, fact_key => 'home')");
     wait_until(Duration::from_secs(60), "the changes", || rows(&mut target) == rows(&mut source));
     assert_eq!(recall(&mut target), recall(&mut source));

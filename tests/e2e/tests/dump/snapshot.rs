@@ -16,28 +16,39 @@ impl Snapshot {
     pub fn take(client: &mut Client) -> Self {
         let names: Vec<String> = values(
             client,
-            "SELECT relname::text FROM pg_class WHERE relnamespace = 'memory_agent'::regnamespace AND relkind = 'r'",
+            "SELECT relname::text FROM pg_class WHERE relnamespace = 'memory_agent'::regnamespace \
+             AND relkind = 'r'",
             &[],
         );
         let tables = names.into_iter().map(|name| {
             let digest = format!(
-                "SELECT count(*), md5(coalesce(string_agg(md5(t::text), '' ORDER BY t::text), '')) FROM memory_agent.{name} t"
+                "SELECT count(*), md5(coalesce(string_agg(md5(t::text), '' ORDER BY t::text), '')) \
+                 FROM memory_agent.{name} t"
             );
-            let row = client.query_one(&digest, &[]).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            let row =
+                client.query_one(&digest, &[]).unwrap_or_else(|error| panic!("{name}: {error:?}"));
             (name, (row.get(0), row.get(1)))
         });
         Self { tables: tables.collect(), answers: recall(client) }
     }
 
     pub fn empty_tables(&self) -> BTreeSet<&str> {
-        self.tables.iter().filter(|(_, (rows, _))| *rows == 0).map(|(name, _)| name.as_str()).collect()
+        self.tables
+            .iter()
+            .filter(|(_, (rows, _))| *rows == 0)
+            .map(|(name, _)| name.as_str())
+            .collect()
     }
 }
 
 /// Answers to a few questions, with ages counted from a fixed day so that no clock is in the scores.
 pub fn recall(client: &mut Client) -> Vec<(Uuid, f32)> {
     let mut answers = Vec::new();
-    for question in ["Where does Ann live?", "Which animal does she have?", "What was decided about the budget?"] {
+    for question in [
+        "Where does Ann live?",
+        "Which animal does she have?",
+        "What was decided about the budget?",
+    ] {
         let rows = recalled(client, &format!("'{question}', as_of => '2100-01-01'"));
         assert!(!rows.is_empty(), "{question}");
         answers.extend(rows.into_iter().map(|row| (row.id, row.score)));
@@ -48,9 +59,11 @@ pub fn recall(client: &mut Client) -> Vec<(Uuid, f32)> {
 /// Puts something into every table, as far as possible through the functions.
 pub fn fill(client: &mut Client) {
     let turns = json!([
-        {"role": "user", "content": "Ann: I have a small dog.\nIt is called Rex.", "metadata": {"name": "Ann", "n": 1.50, "t": "ä\"\\ü"}},
+        {"role": "user", "content": "Ann: I have a small dog.\nIt is called Rex.",
+         "metadata": {"name": "Ann", "n": 1.50, "t": "ä\"\\ü"}},
         {"role": "assistant", "content": "What a fine name for a dog!", "created_at": "2026-01-31T10:00:00Z"},
-        {"role": "user", "content": "We decided: the budget stays as it is.", "markers": ["decision", "custom:money"]},
+        {"role": "user", "content": "We decided: the budget stays as it is.",
+         "markers": ["decision", "custom:money"]},
         {"role": "user", "content": "Tabs\tand \\backslashes\\ and \"quotes\" \u{1F680}", "ttl": "90 years"},
     ]);
     client.execute("SELECT memory_ingest_batch($1, 's1')", &[&turns]).unwrap();
@@ -68,7 +81,8 @@ pub fn fill(client: &mut Client) {
         "DO $$ BEGIN CREATE ROLE dumped_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
         "SELECT memory_grant('dumped_reader', 'reader')",
         // Written by parts that this version does not have.
-        "INSERT INTO memory_agent.session_summaries (id, user_id, agent_id, session_id, level, content, method) \
+        "INSERT INTO memory_agent.session_summaries \
+             (id, user_id, agent_id, session_id, level, content, method) \
          VALUES (gen_random_uuid(), 'alice', 'default', 's1', 'L3', 'Of dogs and budgets.', 'brief')",
         "INSERT INTO memory_agent.traces (id, user_id, agent_id, session_id, body) \
          VALUES (gen_random_uuid(), 'alice', 'default', 's1', '{\"a\": [1, 1.10]}')",
@@ -76,7 +90,8 @@ pub fn fill(client: &mut Client) {
          VALUES (gen_random_uuid(), 'alice', 'conversations:alice', 'conversation', '# Summary')",
         "INSERT INTO memory_agent.llm_calls (id, purpose, model, status, latency) \
          VALUES (gen_random_uuid(), 'extract', 'm', 'ok', '1.5 s')",
-        "INSERT INTO memory_agent.attachments (id, relation, content_column) VALUES (gen_random_uuid(), 'public.notes', 'body')",
+        "INSERT INTO memory_agent.attachments (id, relation, content_column) \
+         VALUES (gen_random_uuid(), 'public.notes', 'body')",
     ] {
         run(client, statement);
     }

@@ -12,7 +12,7 @@ impl ModelFolder {
     /// Links the files of `model` and replaces `changed`: name and content, empty to leave it out.
     fn new(name: &str, model: &str, changed: &[(&str, &str)]) -> Self {
         let folder =
-            std::env::temp_dir().join(format!("ma_e2e_model_{}_{name}", std::process::id()));
+            std::env::temp_dir().join(format!("ma_e2e_{}_model_{name}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         for file in ["model.onnx", "tokenizer.json", "config.json"] {

@@ -88,6 +88,8 @@ fn one_bad_turn_stores_nothing() {
         r#"{"role": "user", "content": "x", "text": "unknown key"}"#,
         r#"{"role": "user", "content": "x", "ttl": "-1 hour"}"#,
         r#"{"role": "user", "content": "x", "created_at": "infinity"}"#,
+        r#"{"role": "user", "content": "x", "created_at": "gestern"}"#,
+        r#"{"role": "user", "content": "x", "ttl": "soon"}"#,
         r#""no object""#,
         "null",
     ] {
@@ -95,13 +97,6 @@ fn one_bad_turn_stores_nothing() {
         let result = client.query("SELECT memory_ingest_batch($1, 's')", &[&turns]);
         let message = expect_error(result, "22023");
         assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{bad}: {message}");
-    }
-    for bad in [
-        r#"{"role": "user", "content": "x", "created_at": "gestern"}"#,
-        r#"{"role": "user", "content": "x", "ttl": "soon"}"#,
-    ] {
-        let turns: Json = serde_json::from_str(&format!("[{good}, {bad}]")).unwrap();
-        expect_error(client.query("SELECT memory_ingest_batch($1, 's')", &[&turns]), "22007");
     }
     assert!(super::row_counts(&mut client).iter().all(|(_, rows)| *rows == 0));
 }

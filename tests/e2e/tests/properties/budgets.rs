@@ -9,10 +9,22 @@ use std::cell::RefCell;
 /// Tokens that memory_context counts for a message beside its text.
 const OVERHEAD: i64 = 4;
 
-const WORDS: [&str; 10] = ["tea", "antidisestablishmentarianism", "日本", "the", "🚀", "don't", "x1", "Rome", "naïve", "-"];
+const WORDS: [&str; 10] = [
+    "tea",
+    "antidisestablishmentarianism",
+    "日本",
+    "the",
+    "🚀",
+    "don't",
+    "x1",
+    "Rome",
+    "naïve",
+    "-",
+];
 
 fn text(longest: usize) -> impl Strategy<Value = String> {
-    prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..longest).prop_map(|words| words.join(" "))
+    prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..longest)
+        .prop_map(|words| words.join(" "))
 }
 
 /// Sessions with turns of very different lengths, facts, and an episode that is open.
@@ -20,10 +32,17 @@ fn fill(client: &mut Client) {
     run(client, "SET memory_agent.episode_max_turns = 7");
     let turns = RefCell::new(Vec::new());
     runner("texts to budget", 60)
-        .run(&(text(60), prop::sample::select(vec!["one", "two"]), prop::sample::select(vec!["user", "assistant", "memory"])), |turn| {
-            turns.borrow_mut().push(turn);
-            Ok(())
-        })
+        .run(
+            &(
+                text(60),
+                prop::sample::select(vec!["one", "two"]),
+                prop::sample::select(vec!["user", "assistant", "memory"]),
+            ),
+            |turn| {
+                turns.borrow_mut().push(turn);
+                Ok(())
+            },
+        )
         .unwrap();
     for (position, (content, session, role)) in turns.into_inner().into_iter().enumerate() {
         // A quarter is embedded; the rest is found by its words.
@@ -32,14 +51,18 @@ fn fill(client: &mut Client) {
         if position % 10 == 9 {
             client.execute("SELECT memory_add($1, infer => false)", &[&content]).unwrap();
         } else {
-            client.execute("SELECT memory_ingest($1, $2, $3)", &[&session, &role, &content]).unwrap();
+            client
+                .execute("SELECT memory_ingest($1, $2, $3)", &[&session, &role, &content])
+                .unwrap();
         }
     }
 }
 
 /// The number of tokens of a text, as the extension counts.
 fn count(client: &mut Client, text: &str) -> i64 {
-    i64::from(client.query_one("SELECT memory_count_tokens($1)", &[&text]).unwrap().get::<_, i32>(0))
+    i64::from(
+        client.query_one("SELECT memory_count_tokens($1)", &[&text]).unwrap().get::<_, i32>(0),
+    )
 }
 
 #[test]
@@ -60,7 +83,8 @@ fn recall_stays_within_its_budget() {
     let outcome = runner("budgets of recall", 80).run(&case, |(question, session, budget, top_k, share)| {
         let client = &mut *client.borrow_mut();
         run(client, &format!("SET memory_agent.current_episode_share = {share}"));
-        let recall = "SELECT r.token_count, r.content FROM memory_recall($1, $2, token_budget => $3, top_k => $4, score_threshold => 0) r";
+        let recall = "SELECT r.token_count, r.content \
+                      FROM memory_recall($1, $2, token_budget => $3, top_k => $4, score_threshold => 0) r";
         let rows = client
             .query(recall, &[&question, &session, &budget, &top_k])
             .map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
@@ -85,33 +109,56 @@ fn context_counts_exactly_and_stays_within_its_budget() {
     run(&mut client, "SET memory_agent.rerank = off");
     let client = RefCell::new(client);
     let (fits, refused) = (RefCell::new(0), RefCell::new(0));
-    let case = (text(12), prop::sample::select(vec!["one", "two", "none"]), prop_oneof![0..40i32, 20..400i32, 100..4000i32]);
+    let case = (
+        text(12),
+        prop::sample::select(vec!["one", "two", "none"]),
+        prop_oneof![0..40i32, 20..400i32, 100..4000i32],
+    );
     let outcome = runner("budgets of context", 60).run(&case, |(question, session, budget)| {
         let client = &mut *client.borrow_mut();
         let message = count(client, &question) + OVERHEAD;
-        let context = client.query_one("SELECT memory_context($1, $2, $3)", &[&session, &question, &budget]);
+        let context =
+            client.query_one("SELECT memory_context($1, $2, $3)", &[&session, &question, &budget]);
         let context: Json = match context {
             Ok(row) => row.get(0),
             Err(error) => {
                 *refused.borrow_mut() += 1;
                 prop_assert_eq!(sqlstate(&error), "22023");
-                prop_assert!(message > i64::from(budget), "refused, though the message has only {} tokens", message);
+                prop_assert!(
+                    message > i64::from(budget),
+                    "refused, though the message has only {} tokens",
+                    message
+                );
                 return Ok(());
             }
         };
-        prop_assert!(message <= i64::from(budget), "accepted, though the message has {} tokens", message);
+        prop_assert!(
+            message <= i64::from(budget),
+            "accepted, though the message has {} tokens",
+            message
+        );
         let messages = context["messages"].as_array().unwrap();
-        let counted: i64 =
-            messages.iter().map(|message| count(client, message["content"].as_str().unwrap()) + OVERHEAD).sum();
+        let counted: i64 = messages
+            .iter()
+            .map(|message| count(client, message["content"].as_str().unwrap()) + OVERHEAD)
+            .sum();
         prop_assert_eq!(context["token_count"].as_i64(), Some(counted));
         prop_assert!(counted <= i64::from(budget), "{} tokens", counted);
         let last = messages.last().unwrap();
-        prop_assert_eq!((last["role"].as_str(), last["content"].as_str()), (Some("user"), Some(question.as_str())));
+        prop_assert_eq!(
+            (last["role"].as_str(), last["content"].as_str()),
+            (Some("user"), Some(question.as_str()))
+        );
         if messages.len() > 2 {
             *fits.borrow_mut() += 1;
         }
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(*fits.borrow() > 15 && *refused.borrow() > 2, "{} fit, {} refused", fits.borrow(), refused.borrow());
+    assert!(
+        *fits.borrow() > 15 && *refused.borrow() > 2,
+        "{} fit, {} refused",
+        fits.borrow(),
+        refused.borrow()
+    );
 }

@@ -12,9 +12,31 @@ const AGENTS: [&str; 2] = ["default", "second"];
 const ROLES: [&str; 5] = ["user", "assistant", "system", "tool", "memory"];
 const KINDS: [&str; 3] = ["turn", "fact", "document"];
 const MARKERS: [&str; 4] = ["decision", "goal", "custom:x", "custom:y"];
-const DAYS: [&str; 4] =
-    ["2026-01-01", "2026-01-02T12:00:00Z", "2026-01-02T12:00:00.000001+00:00", "2026-01-03T01:00:00+02:00"];
-const NO_DAYS: [&str; 7] = ["", "yesterday", "2026-02-30", "2026-1-1", "2026-01-01 10:00", "now", "infinity"];
+const DAYS: [&str; 4] = [
+    "2026-01-01",
+    "2026-01-02T12:00:00Z",
+    "2026-01-02T12:00:00.000001+00:00",
+    "2026-01-03T01:00:00+02:00",
+];
+const NO_DAYS: [&str; 7] =
+    ["", "yesterday", "2026-02-30", "2026-1-1", "2026-01-01 10:00", "now", "infinity"];
+
+/// Keys that get a value of any type, two of them unknown.
+const ODD_KEYS: [&str; 7] =
+    ["metadata", "role", "markers_any", "created_after", "episode_id", "nonsense", ""];
+
+/// One value of each type of JSON.
+fn odd_values() -> Vec<Json> {
+    vec![
+        Json::Null,
+        json!(7),
+        json!([]),
+        json!([{"role": "user"}]),
+        json!({}),
+        json!(true),
+        json!("x"),
+    ]
+}
 
 /// Metadata over few keys and values, so that filters often hit.
 fn metadata() -> impl Strategy<Value = Json> {
@@ -26,10 +48,7 @@ fn metadata() -> impl Strategy<Value = Json> {
         prop::sample::select(vec!["", "a", "b", "1"]).prop_map(Json::from),
     ];
     let value = leaf.prop_recursive(3, 12, 3, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
-            object(inner),
-        ]
+        prop_oneof![prop::collection::vec(inner.clone(), 0..3).prop_map(Json::from), object(inner),]
     });
     object(value)
 }
@@ -47,10 +66,12 @@ fn filter() -> impl Strategy<Value = Json> {
         prop_oneof![
             one.clone(),
             prop::collection::vec(one.clone(), 0..3).prop_map(Json::from),
-            prop::collection::vec(prop_oneof![one, Just(Json::Null), Just(json!(1))], 0..3).prop_map(Json::from),
+            prop::collection::vec(prop_oneof![one, Just(Json::Null), Just(json!(1))], 0..3)
+                .prop_map(Json::from),
         ]
     };
-    let day = prop::sample::select(DAYS.iter().chain(&NO_DAYS).copied().collect::<Vec<_>>()).prop_map(Json::from);
+    let day = prop::sample::select(DAYS.iter().chain(&NO_DAYS).copied().collect::<Vec<_>>())
+        .prop_map(Json::from);
     let episode = prop::sample::select(vec![
         Json::from("00000000-0000-0000-0000-000000000000"),
         Json::from("not-an-episode"),
@@ -67,14 +88,14 @@ fn filter() -> impl Strategy<Value = Json> {
         2 => day.clone().prop_map(|value| ("created_after", value)),
         2 => day.prop_map(|value| ("created_before", value)),
         1 => episode.prop_map(|value| ("episode_id", value)),
-        1 => (prop::sample::select(vec!["metadata", "role", "markers_any", "created_after", "episode_id", "nonsense", ""]),
-              prop::sample::select(vec![Json::Null, json!(7), json!([]), json!({}), json!(true), json!("x")])),
+        1 => (prop::sample::select(ODD_KEYS.to_vec()), prop::sample::select(odd_values())),
     ];
-    let object = prop::collection::vec(entry, 0..4)
-        .prop_map(|entries| entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Json>());
+    let object = prop::collection::vec(entry, 0..4).prop_map(|entries| {
+        entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Json>()
+    });
     prop_oneof![
         20 => object,
-        1 => prop::sample::select(vec![Json::Null, json!([]), json!("role"), json!(1), json!([{"role": "user"}])]),
+        1 => prop::sample::select(odd_values()),
     ]
 }
 
@@ -102,8 +123,16 @@ fn passes(filter: &Json, entry: &Entry) -> Option<bool> {
     for (key, value) in keys {
         // A wrong key is wrong with any value; a known key with null counts as not given.
         let known = [
-            "metadata", "role", "kind", "markers_any", "markers_all", "created_after", "created_before",
-            "session_id", "episode_id", "agent_id",
+            "metadata",
+            "role",
+            "kind",
+            "markers_any",
+            "markers_all",
+            "created_after",
+            "created_before",
+            "session_id",
+            "episode_id",
+            "agent_id",
         ];
         if !known.contains(&key.as_str()) {
             return None;
@@ -120,8 +149,12 @@ fn passes(filter: &Json, entry: &Entry) -> Option<bool> {
                 entry.session.as_ref().is_some_and(|session| sessions.contains(session))
             }
             "agent_id" => one_of(value, None)?.contains(&entry.agent),
-            "markers_any" => one_of(value, Some(&MARKERS))?.iter().any(|marker| entry.markers.contains(marker)),
-            "markers_all" => one_of(value, Some(&MARKERS))?.iter().all(|marker| entry.markers.contains(marker)),
+            "markers_any" => {
+                one_of(value, Some(&MARKERS))?.iter().any(|marker| entry.markers.contains(marker))
+            }
+            "markers_all" => {
+                one_of(value, Some(&MARKERS))?.iter().all(|marker| entry.markers.contains(marker))
+            }
             "created_after" => entry.created_at >= day(value)?,
             "created_before" => entry.created_at < day(value)?,
             _ => {
@@ -141,7 +174,11 @@ fn one_of(value: &Json, known: Option<&[&str]>) -> Option<BTreeSet<String>> {
     };
     items
         .iter()
-        .map(|item| item.as_str().filter(|text| known.is_none_or(|known| known.contains(text))).map(str::to_owned))
+        .map(|item| {
+            item.as_str()
+                .filter(|text| known.is_none_or(|known| known.contains(text)))
+                .map(str::to_owned)
+        })
         .collect()
 }
 
@@ -176,7 +213,7 @@ fn fill(client: &mut Client) -> Vec<Entry> {
         prop::sample::select(DAYS.to_vec()),
         any::<bool>(),
     );
-    let made = RefCell::new(0);
+    let made = RefCell::new(0usize);
     let client_cell = RefCell::new(client);
     runner("rows to filter", 60)
         .run(&turn, |(metadata, session, role, markers, day, is_fact)| {
@@ -186,17 +223,22 @@ fn fill(client: &mut Client) -> Vec<Entry> {
             let markers: Vec<String> = markers.into_iter().map(str::to_owned).collect();
             let created_at = self::day(&Json::from(day)).unwrap();
             if is_fact {
-                let session = (*made.borrow() % 3 != 0).then_some(session);
-                let add = "SELECT memory_add($1, $2, agent_id => $3, metadata => $4, markers => $5, created_at => $6, infer => false)";
+                let session = (!made.borrow().is_multiple_of(3)).then_some(session);
+                let add = "SELECT memory_add($1, $2, agent_id => $3, metadata => $4, markers => $5, \
+                           created_at => $6, infer => false)";
                 client.execute(add, &[&content, &session, &agent, &metadata, &markers, &created_at]).unwrap();
             } else {
-                let ingest = "SELECT memory_ingest($1, $2, $3, agent_id => $4, metadata => $5, markers => $6, created_at => $7)";
-                client.execute(ingest, &[&session, &role, &content, &agent, &metadata, &markers, &created_at]).unwrap();
+                let ingest = "SELECT memory_ingest($1, $2, $3, agent_id => $4, metadata => $5, \
+                              markers => $6, created_at => $7)";
+                client
+                    .execute(ingest, &[&session, &role, &content, &agent, &metadata, &markers, &created_at])
+                    .unwrap();
             }
             Ok(())
         })
         .unwrap();
-    let rows = "SELECT id, session_id, agent_id, kind, role, markers, metadata, created_at, episode_id FROM memory_agent.entries";
+    let rows = "SELECT id, session_id, agent_id, kind, role, markers, metadata, created_at, episode_id \
+                FROM memory_agent.entries";
     client_cell
         .into_inner()
         .query(rows, &[])
@@ -224,16 +266,20 @@ fn filters_leave_the_rows_they_describe() {
     assert!(entries.len() >= 50);
     let client = RefCell::new(client);
     let counts = RefCell::new((0, 0, 0));
-    let recall = "SELECT r.id FROM memory_recall('word', filter => $1, top_k => 500, score_threshold => 0, rerank => false) r";
+    let recall = "SELECT r.id FROM memory_recall('word', filter => $1, top_k => 500, \
+                                                 score_threshold => 0, rerank => false) r";
     let outcome = runner("filters", 500).run(&filter(), |mut filter| {
         // Sometimes an episode that exists.
-        if let Some(episode) = filter.get_mut("episode_id").filter(|value| value.as_str() == Some("00000000-0000-0000-0000-000000000000"))
+        if let Some(episode) = filter
+            .get_mut("episode_id")
+            .filter(|value| value.as_str() == Some("00000000-0000-0000-0000-000000000000"))
             && let Some(known) = entries.iter().find_map(|entry| entry.episode)
         {
             *episode = Json::from(known.to_string());
         }
         let answer = client.borrow_mut().query(recall, &[&filter]);
-        let verdicts: Option<Vec<bool>> = entries.iter().map(|entry| passes(&filter, entry)).collect();
+        let verdicts: Option<Vec<bool>> =
+            entries.iter().map(|entry| passes(&filter, entry)).collect();
         let mut counts = counts.borrow_mut();
         match (answer, verdicts) {
             (Err(error), None) => {
@@ -242,18 +288,34 @@ fn filters_leave_the_rows_they_describe() {
             }
             (Ok(rows), Some(verdicts)) => {
                 let found: BTreeSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-                let expected: BTreeSet<Uuid> =
-                    entries.iter().zip(verdicts).filter(|(_, passes)| *passes).map(|(entry, _)| entry.id).collect();
-                if expected.is_empty() { counts.1 += 1 } else { counts.2 += 1 }
+                let expected: BTreeSet<Uuid> = entries
+                    .iter()
+                    .zip(verdicts)
+                    .filter(|(_, passes)| *passes)
+                    .map(|(entry, _)| entry.id)
+                    .collect();
+                if expected.is_empty() {
+                    counts.1 += 1
+                } else {
+                    counts.2 += 1
+                }
                 prop_assert_eq!(found, expected);
             }
             (answer, verdicts) => {
-                prop_assert!(false, "refused: {:?}, by the reading: {}", answer.err(), verdicts.is_none());
+                prop_assert!(
+                    false,
+                    "refused: {:?}, by the reading: {}",
+                    answer.err(),
+                    verdicts.is_none()
+                );
             }
         }
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
     let (refused, empty, some) = *counts.borrow();
-    assert!(refused > 20 && empty > 20 && some > 20, "too tame: {refused} refused, {empty} empty, {some} with rows");
+    assert!(
+        refused > 20 && empty > 20 && some > 20,
+        "too tame: {refused} refused, {empty} empty, {some} with rows"
+    );
 }

@@ -10,8 +10,10 @@ use postgres::SimpleQueryMessage;
 use std::collections::BTreeSet;
 
 const USERS: usize = 6;
-const WORDS: [&str; 12] =
-    ["tea", "dog", "Rome", "red", "train", "piano", "seven", "snow", "bread", "north", "green", "sister"];
+const WORDS: [&str; 12] = [
+    "tea", "dog", "Rome", "red", "train", "piano", "seven", "snow", "bread", "north", "green",
+    "sister",
+];
 
 /// What each user should have, counted beside the database.
 #[derive(Default)]
@@ -42,11 +44,20 @@ fn tag(number: usize) -> String {
 impl World {
     fn build(database: &str) -> Self {
         let mut superuser = shared().database(database).connect();
-        run(&mut superuser, "CREATE ROLE isolated_application LOGIN; SELECT memory_grant('isolated_application', 'admin')");
-        run(&mut superuser, "SELECT memory_revoke('isolated_application'), memory_grant('isolated_application', 'user')");
+        run(
+            &mut superuser,
+            "CREATE ROLE isolated_application LOGIN; SELECT memory_grant('isolated_application', 'admin')",
+        );
+        run(
+            &mut superuser,
+            "SELECT memory_revoke('isolated_application'), memory_grant('isolated_application', 'user')",
+        );
         for number in 0..USERS {
             let user = user(number);
-            run(&mut superuser, &format!("CREATE ROLE {user} LOGIN; SELECT memory_grant('{user}', 'user')"));
+            run(
+                &mut superuser,
+                &format!("CREATE ROLE {user} LOGIN; SELECT memory_grant('{user}', 'user')"),
+            );
         }
         let session = |role: &str| {
             let mut client = shared().connect_as(database, role);
@@ -93,7 +104,12 @@ impl World {
         let embed = if self.random.below(20) == 0 { "sync" } else { "off" };
         let client = if by_setting { &mut self.by_setting } else { &mut self.by_role[number] };
         let setting = if by_setting { user(number) } else { String::new() };
-        run(client, &format!("SET memory_agent.user_id = '{setting}'; SET memory_agent.embed_on_ingest = {embed}"));
+        run(
+            client,
+            &format!(
+                "SET memory_agent.user_id = '{setting}'; SET memory_agent.embed_on_ingest = {embed}"
+            ),
+        );
         let answer = call(client, &statement);
         self.check(number, &statement, &answer);
         if statement.contains("memory_ingest") || statement.contains("memory_add") {
@@ -105,7 +121,9 @@ impl World {
     fn statement(&mut self, number: usize) -> (String, i64) {
         let (session, words, tag) = (self.session(), self.words(), tag(number));
         let statement = match self.random.below(16) {
-            0..=2 => return (format!("SELECT memory_ingest({session}, 'user', '{tag} {words}')"), 1),
+            0..=2 => {
+                return (format!("SELECT memory_ingest({session}, 'user', '{tag} {words}')"), 1);
+            }
             3 => {
                 let turns = json!([{"role": "user", "content": format!("{tag} {words}")},
                                    {"role": "assistant", "content": format!("{tag} yes")}]);
@@ -114,7 +132,12 @@ impl World {
             4 => {
                 let key = self.pick(&["'home'", "'job'", "NULL"]);
                 let scope = self.pick(&["'one'", "NULL"]);
-                return (format!("SELECT memory_add('{tag} {words}', {scope}, infer => false, fact_key => {key})"), 0);
+                return (
+                    format!(
+                        "SELECT memory_add('{tag} {words}', {scope}, infer => false, fact_key => {key})"
+                    ),
+                    0,
+                );
             }
             5 => format!("SELECT memory_close_episode({session})"),
             6..=8 => {
@@ -124,13 +147,14 @@ impl World {
                     "token_budget => 60",
                     "as_of => now() - interval '1 second', top_k => 50",
                     "kinds => '{fact}', top_k => 50",
-                    "filter => '{\"role\": [\"user\", \"memory\"], \"session_id\": [\"one\", \"two\"]}', top_k => 50",
+                    r#"filter => '{"role": ["user", "memory"], "session_id": ["one", "two"]}', top_k => 50"#,
                     "agent_id => 'default', top_k => 30",
                     "rewrites => '{tea dog,red train}', top_k => 30",
                 ]);
                 // Half of the questions name another user's word.
                 let other = (number + 1) % USERS;
-                let asked = if self.random.below(2) == 0 { self::tag(other) } else { String::new() };
+                let asked =
+                    if self.random.below(2) == 0 { self::tag(other) } else { String::new() };
                 format!("SELECT * FROM memory_recall('{words} {asked}', {session}, {more})")
             }
             9 => format!("SELECT memory_explain('{words}', {session}, top_k => 50)::text"),
@@ -138,7 +162,14 @@ impl World {
             11 => format!("SELECT memory_stats({})::text", self.pick(&["'one'", "NULL", "NULL"])),
             12 => "SELECT * FROM memory_entries".to_owned(),
             13 => {
-                let table = self.pick(&["entries", "sessions", "episodes", "entry_windows", "jobs", "session_summaries"]);
+                let table = self.pick(&[
+                    "entries",
+                    "sessions",
+                    "episodes",
+                    "entry_windows",
+                    "jobs",
+                    "session_summaries",
+                ]);
                 format!("SELECT * FROM memory_agent.{table}")
             }
             14 => "SELECT * FROM memory_jobs".to_owned(),
@@ -177,14 +208,20 @@ impl World {
         }
         if statement.contains("memory_stats(NULL)") {
             let document: Json = serde_json::from_str(&answer[0][0]).unwrap();
-            assert_eq!(document["turns"].as_i64().unwrap(), self.model.turns[number], "turns of {}", user(number));
+            assert_eq!(
+                document["turns"].as_i64().unwrap(),
+                self.model.turns[number],
+                "turns of {}",
+                user(number)
+            );
         }
     }
 }
 
 /// All values of all rows, as text.
 fn call(client: &mut Client, statement: &str) -> Vec<Vec<String>> {
-    let messages = client.simple_query(statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    let messages =
+        client.simple_query(statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
     messages
         .iter()
         .filter_map(|message| match message {
@@ -205,11 +242,16 @@ fn nobody_sees_another_users_memory() {
     // The database holds what the model says, so the calls were not all refused or empty.
     for number in 0..=USERS {
         let owner = if number == USERS { "*".to_owned() } else { user(number) };
-        let turns = "SELECT count(*) FROM memory_agent.entries WHERE user_id = $1 AND kind = 'turn'";
+        let turns =
+            "SELECT count(*) FROM memory_agent.entries WHERE user_id = $1 AND kind = 'turn'";
         let stored: i64 = world.superuser.query_one(turns, &[&owner]).unwrap().get(0);
         assert!(stored > 0 && stored == world.model.turns[number], "{owner}: {stored}");
-        let foreign = "SELECT count(*) FROM memory_agent.entries WHERE user_id = $1 AND content NOT LIKE $2";
+        let foreign =
+            "SELECT count(*) FROM memory_agent.entries WHERE user_id = $1 AND content NOT LIKE $2";
         let pattern = format!("{}%", tag(number));
-        assert_eq!(world.superuser.query_one(foreign, &[&owner, &pattern]).unwrap().get::<_, i64>(0), 0);
+        assert_eq!(
+            world.superuser.query_one(foreign, &[&owner, &pattern]).unwrap().get::<_, i64>(0),
+            0
+        );
     }
 }

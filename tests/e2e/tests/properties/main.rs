@@ -24,8 +24,12 @@ fn cases(usual: u32) -> u32 {
 /// A runner whose cases follow from the printed seed. Failing inputs are shrunk only so far, for each
 /// attempt is a round trip to the server.
 fn runner(purpose: &str, usual: u32) -> TestRunner {
-    let config =
-        Config { cases: cases(usual), failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let config = Config {
+        cases: cases(usual),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    };
     let seed = Random::seeded(purpose).bytes(32);
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed))
 }

@@ -46,7 +46,9 @@ fn add(client: &mut Client, random: &mut Random, facts: &mut Vec<Fact>) {
     let call = "SELECT memory_add($1, $2, infer => false, fact_key => $3, created_at => $4)";
     let id: Uuid = client.query_one(call, &[&content, &scope, &key, &from]).unwrap().get(0);
 
-    let holder = facts.iter().position(|fact| fact.is_current && key.is_some() && fact.key == key && fact.scope == scope);
+    let holder = facts.iter().position(|fact| {
+        fact.is_current && key.is_some() && fact.key == key && fact.scope == scope
+    });
     let same_text = |fact: &Fact| fact.is_current && fact.scope == scope && fact.content == content;
     match holder {
         Some(holder) if facts[holder].content == content => {
@@ -73,8 +75,13 @@ fn add(client: &mut Client, random: &mut Random, facts: &mut Vec<Fact>) {
 }
 
 /// What recall returns, by id.
-fn recalled(client: &mut Client, session: Option<&str>, as_of: Option<DateTime<Utc>>) -> BTreeSet<Uuid> {
-    let call = "SELECT r.id FROM memory_recall('fact number', $1, kinds => '{fact}', as_of => $2, top_k => 1000, \
+fn recalled(
+    client: &mut Client,
+    session: Option<&str>,
+    as_of: Option<DateTime<Utc>>,
+) -> BTreeSet<Uuid> {
+    let call = "SELECT r.id FROM memory_recall('fact number', $1, kinds => '{fact}', as_of => $2, \
+                                               top_k => 1000, \
                                                score_threshold => 0, rerank => false) r";
     client.query(call, &[&session, &as_of]).unwrap().iter().map(|row| row.get(0)).collect()
 }
@@ -82,7 +89,10 @@ fn recalled(client: &mut Client, session: Option<&str>, as_of: Option<DateTime<U
 #[test]
 fn the_past_is_what_it_was() {
     let mut client = shared().database("supersession").connect();
-    run(&mut client, "SET memory_agent.embed_on_ingest = off; SET memory_agent.max_candidates = 500");
+    run(
+        &mut client,
+        "SET memory_agent.embed_on_ingest = off; SET memory_agent.max_candidates = 500",
+    );
     let mut random = Random::seeded("supersession");
     let mut facts: Vec<Fact> = Vec::new();
     for step in 0..cases(400) {
@@ -92,17 +102,43 @@ fn the_past_is_what_it_was() {
         }
         // A session sees its own facts and the global ones; no session sees them all.
         let session = pick(&mut random, &SCOPES);
-        let seen_from = |fact: &&Fact| session.is_none() || fact.scope.is_none() || fact.scope == session;
+        let seen_from =
+            |fact: &&Fact| session.is_none() || fact.scope.is_none() || fact.scope == session;
         let at = moment(&mut random);
-        let held: BTreeSet<Uuid> = facts.iter().filter(seen_from).filter(|fact| fact.held_at(at)).map(|fact| fact.id).collect();
-        assert_eq!(recalled(&mut client, session, Some(at)), held, "at {at}, session {session:?}, step {step}");
-        let current: BTreeSet<Uuid> = facts.iter().filter(seen_from).filter(|fact| fact.is_current).map(|fact| fact.id).collect();
-        assert_eq!(recalled(&mut client, session, None), current, "now, session {session:?}, step {step}");
+        let held: BTreeSet<Uuid> = facts
+            .iter()
+            .filter(seen_from)
+            .filter(|fact| fact.held_at(at))
+            .map(|fact| fact.id)
+            .collect();
+        assert_eq!(
+            recalled(&mut client, session, Some(at)),
+            held,
+            "at {at}, session {session:?}, step {step}"
+        );
+        let current: BTreeSet<Uuid> = facts
+            .iter()
+            .filter(seen_from)
+            .filter(|fact| fact.is_current)
+            .map(|fact| fact.id)
+            .collect();
+        assert_eq!(
+            recalled(&mut client, session, None),
+            current,
+            "now, session {session:?}, step {step}"
+        );
     }
-    assert!(facts.iter().filter(|fact| !fact.is_current).count() > 50, "hardly anything was replaced");
+    assert!(
+        facts.iter().filter(|fact| !fact.is_current).count() > 50,
+        "hardly anything was replaced"
+    );
     // Nothing was lost: every fact is still there, each step of its life is in the history.
     let stored: Vec<Uuid> = values(&mut client, "SELECT id FROM memory_agent.entries", &[]);
     assert_eq!(BTreeSet::from_iter(stored), facts.iter().map(|fact| fact.id).collect());
-    let ends: Vec<i64> = values(&mut client, "SELECT count(*) FROM memory_agent.history WHERE op = 'supersede'", &[]);
+    let ends: Vec<i64> = values(
+        &mut client,
+        "SELECT count(*) FROM memory_agent.history WHERE op = 'supersede'",
+        &[],
+    );
     assert_eq!(ends[0], facts.iter().filter(|fact| !fact.is_current).count() as i64);
 }

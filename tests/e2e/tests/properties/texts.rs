@@ -34,7 +34,8 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => any::<String>(),
         2 => "\\PC{1,300}",
-        2 => prop::collection::vec(prop::sample::select(AWKWARD.to_vec()), 1..4).prop_map(|parts| parts.concat()),
+        2 => prop::collection::vec(prop::sample::select(AWKWARD.to_vec()), 1..4)
+            .prop_map(|parts| parts.concat()),
         1 => ("[a-zé ]{1,12}", 1..500usize).prop_map(|(word, times)| word.repeat(times)),
     ]
 }
@@ -53,7 +54,12 @@ fn metadata() -> impl Strategy<Value = Json> {
 }
 
 /// What is stored for a call, or why it was refused.
-fn remember(client: &mut Client, text: &str, session: &str, metadata: &Json) -> Result<Uuid, String> {
+fn remember(
+    client: &mut Client,
+    text: &str,
+    session: &str,
+    metadata: &Json,
+) -> Result<Uuid, String> {
     let call = "SELECT memory_ingest($1, 'user', $2, metadata => $3)";
     match client.query_one(call, &[&session, &text, metadata]) {
         Ok(row) => Ok(row.get(0)),
@@ -84,7 +90,8 @@ fn any_text_is_kept_as_it_is() {
         let id = stored.map_err(|state| TestCaseError::fail(format!("refused: {state}")))?;
         let row = client
             .query_one(
-                "SELECT content, session_id, metadata = $2, embedding IS NOT NULL FROM memory_agent.entries WHERE id = $1",
+                "SELECT content, session_id, metadata = $2, embedding IS NOT NULL \
+                 FROM memory_agent.entries WHERE id = $1",
                 &[&id, &metadata],
             )
             .unwrap();

@@ -130,3 +130,75 @@ fn recall_works_in_queries_with_other_tables() {
         "FETCH 1 FROM c; SELECT memory_ingest('s', 'user', 'between'); FETCH ALL FROM c; COMMIT",
     );
 }
+
+#[test]
+fn operators_of_text_search_are_just_text() {
+    let mut client = shared().database("recall_operators").connect();
+    ingest_all(
+        &mut client,
+        "s",
+        &["Rock & roll is here to stay.", "a:* <-> b | !c", "C:\\temp\\'quoted'"],
+    );
+    for query in [
+        "rock & roll",
+        "!rock",
+        "rock:*",
+        "rock <-> roll",
+        "(rock",
+        "'rock",
+        "\\",
+        "'''",
+        "rock | ' & (",
+        "%_$1",
+    ] {
+        let rows = client
+            .query("SELECT content FROM memory_recall($1, rerank => false)", &[&query])
+            .unwrap_or_else(|error| panic!("{query}: {error:?}"));
+        assert_eq!(rows.len(), 3, "{query}");
+        if query.contains("rock") {
+            assert!(rows[0].get::<_, &str>(0).starts_with("Rock"), "{query}");
+        }
+    }
+}
+
+#[test]
+fn a_very_long_question_is_answered() {
+    let mut client = shared().database("recall_long_question").connect();
+    ingest_all(&mut client, "s", &["The lighthouse keeper retired.", "Soup was served."]);
+    // 3000 different words of 330 bytes: more than a query of PostgreSQL's text search can hold.
+    let words: Vec<String> = (0..3000).map(|n| format!("{n}x{}", "y".repeat(324))).collect();
+    let question = format!("lighthouse {}", words.join(" "));
+    assert!(question.len() < 1_048_576);
+    let rows =
+        client.query("SELECT content, lexical FROM memory_recall($1)", &[&question]).unwrap();
+    assert_eq!(rows.len(), 2);
+    assert!(
+        rows.iter().any(|row| row.get::<_, Option<f32>>(1).is_some()),
+        "its first word is searched"
+    );
+}
+
+#[test]
+fn a_prepared_statement_follows_its_parameters_and_the_settings() {
+    let mut client = shared().database("recall_prepared").connect();
+    ingest_all(
+        &mut client,
+        "s",
+        &["The lighthouse keeper retired.", "Soup was served.", "The violin broke."],
+    );
+    run(&mut client, "SET plan_cache_mode = force_generic_plan; SET memory_agent.rerank = off");
+    let statement = client.prepare("SELECT content FROM memory_recall($1, top_k => $2)").unwrap();
+    for _ in 0..3 {
+        for (question, answer) in
+            [("soup", "Soup"), ("violin", "The violin"), ("lighthouse", "The lighthouse")]
+        {
+            let rows = client.query(&statement, &[&question, &1]).unwrap();
+            assert!(rows.len() == 1 && rows[0].get::<_, &str>(0).starts_with(answer));
+        }
+    }
+    assert_eq!(client.query(&statement, &[&"soup", &None::<i32>]).unwrap().len(), 3);
+    run(&mut client, "SET memory_agent.default_top_k = 2");
+    assert_eq!(client.query(&statement, &[&"soup", &None::<i32>]).unwrap().len(), 2);
+    run(&mut client, "SET memory_agent.user_id = 'bob'");
+    assert!(client.query(&statement, &[&"soup", &5]).unwrap().is_empty());
+}

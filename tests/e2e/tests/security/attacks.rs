@@ -13,11 +13,12 @@ const IMPOSTORS: &str = r#"
     DECLARE
         target record;
         made int := 0;
-        body constant text := ' LANGUAGE plpgsql AS $body$ BEGIN RAISE EXCEPTION ''hijacked as %'', current_user; END $body$';
+        body constant text := ' LANGUAGE plpgsql AS $body$
+            BEGIN RAISE EXCEPTION ''hijacked as %'', current_user; END $body$';
     BEGIN
         FOR target IN
-            SELECT p.proname AS name, pg_catalog.oidvectortypes(p.proargtypes) AS arguments, p.proretset AS is_set,
-                   p.prorettype::regtype AS result
+            SELECT p.proname AS name, pg_catalog.oidvectortypes(p.proargtypes) AS arguments,
+                   p.proretset AS is_set, p.prorettype::regtype AS result
               FROM pg_catalog.pg_proc p
              WHERE p.prokind = 'f' AND p.pronamespace IN ('pg_catalog'::regnamespace, 'public'::regnamespace)
                AND p.proname NOT LIKE 'memory\_%'
@@ -74,15 +75,18 @@ const TEMPORARY_IMPOSTORS: &str = r#"
 /// One call of every function that a level allows, with all kinds of arguments. No operator and no
 /// implicit cast stands in them: what the caller writes is resolved as the caller says.
 const CALLS: &[&str] = &[
-    "SELECT public.memory_ingest('s', 'user', 'We decided: the dogs are running at noon.', metadata => '{\"name\": \"Ann\"}')",
-    "SELECT public.memory_ingest_batch('[{\"role\": \"user\", \"content\": \"The cats were sleeping.\", \"session_id\": \"s\", \
-     \"created_at\": \"2026-01-31T10:00:00Z\", \"ttl\": \"90 years\", \"markers\": [\"goal\"], \"metadata\": {\"a\": 1}}]')",
+    r#"SELECT public.memory_ingest('s', 'user', 'We decided: the dogs are running at noon.',
+              metadata => '{"name": "Ann"}')"#,
+    r#"SELECT public.memory_ingest_batch('[{"role": "user", "content": "The cats were sleeping.",
+              "session_id": "s", "created_at": "2026-01-31T10:00:00Z", "ttl": "90 years",
+              "markers": ["goal"], "metadata": {"a": 1}}]')"#,
     "SELECT public.memory_add('Ann has a dog.', infer => false, fact_key => 'dog')",
     "SELECT public.memory_add('Ann has two dogs.', infer => false, fact_key => 'dog')",
     "SELECT public.memory_recall('running dog', 's', top_k => 3)",
-    "SELECT public.memory_recall('running dog', token_budget => 50, kinds => '{turn,fact}', as_of => '2100-01-01', \
-     filter => '{\"role\": \"user\", \"metadata\": {\"a\": 1}, \"markers_any\": [\"goal\"], \"markers_all\": [], \
-     \"created_after\": \"2020-01-01\", \"session_id\": \"s\", \"agent_id\": \"default\"}', rewrites => '{cat}')",
+    r#"SELECT public.memory_recall('running dog', token_budget => 50, kinds => '{turn,fact}',
+              as_of => '2100-01-01', rewrites => '{cat}',
+              filter => '{"role": "user", "metadata": {"a": 1}, "markers_any": ["goal"], "markers_all": [],
+                          "created_after": "2020-01-01", "session_id": "s", "agent_id": "default"}')"#,
     "SELECT public.memory_explain('running dog', 's')",
     "SELECT public.memory_context('s', 'running dog')",
     "SELECT public.memory_stats('s')",
@@ -128,7 +132,9 @@ fn no_name_is_resolved_through_the_callers_search_path() {
              GRANT TEMPORARY ON DATABASE attacks_path TO PUBLIC",
         )
         .unwrap();
-    for (role, calls) in [("attacks_mallory", [CALLS].as_slice()), ("attacks_admin", &[CALLS, ADMIN_CALLS])] {
+    for (role, calls) in
+        [("attacks_mallory", [CALLS].as_slice()), ("attacks_admin", &[CALLS, ADMIN_CALLS])]
+    {
         let mut client = hostile_session(database.name(), role);
         for call in calls.concat() {
             client.batch_execute(call).unwrap_or_else(|error| panic!("{role}, {call}: {error:?}"));
@@ -138,12 +144,15 @@ fn no_name_is_resolved_through_the_callers_search_path() {
     for call in [CALLS, ADMIN_CALLS, OWNER_CALLS].concat() {
         // The superuser's index exists already.
         match client.batch_execute(call) {
-            Err(error) if call.contains("vector_index") => assert_eq!(sqlstate(&error), "22023", "{error:?}"),
+            Err(error) if call.contains("vector_index") => {
+                assert_eq!(sqlstate(&error), "22023", "{error:?}")
+            }
             result => result.unwrap_or_else(|error| panic!("postgres, {call}: {error:?}")),
         }
     }
     // The names that are looked up in dictionaries were PostgreSQL's too: words are stemmed.
-    let stemmed = "SELECT pg_catalog.count(*) FROM memory_agent.entries WHERE lexemes OPERATOR(pg_catalog.@@) 'run'::pg_catalog.tsquery";
+    let stemmed = "SELECT pg_catalog.count(*) FROM memory_agent.entries \
+                   WHERE lexemes OPERATOR(pg_catalog.@@) 'run'::pg_catalog.tsquery";
     assert_eq!(client.query_one(stemmed, &[]).unwrap().get::<_, i64>(0), 3);
 }
 
@@ -153,7 +162,9 @@ fn hostile_session(database: &str, role: &str) -> Client {
     if role == "attacks_mallory" {
         client.batch_execute(IMPOSTORS).unwrap_or_else(|error| panic!("the impostors: {error:?}"));
     }
-    client.batch_execute(TEMPORARY_IMPOSTORS).unwrap_or_else(|error| panic!("temporary impostors: {error:?}"));
+    client
+        .batch_execute(TEMPORARY_IMPOSTORS)
+        .unwrap_or_else(|error| panic!("temporary impostors: {error:?}"));
     client.batch_execute("SET search_path = evil, pg_temp, pg_catalog, public").unwrap();
     // The trap is armed: an ordinary statement of this session falls into it.
     let trapped = client.simple_query("SELECT 1 = 1").expect_err("the impostors come first");
@@ -169,12 +180,15 @@ fn recall_does_not_depend_on_the_search_path() {
     create_roles(&mut superuser, &["results_mallory"]);
     grant(&mut superuser, "results_mallory", "user");
     superuser.batch_execute("CREATE SCHEMA evil AUTHORIZATION results_mallory").unwrap();
-    for content in ["The dogs are running.", "A cat sleeps all day.", "Paris is in France.", "Ann likes tea."] {
+    for content in
+        ["The dogs are running.", "A cat sleeps all day.", "Paris is in France.", "Ann likes tea."]
+    {
         remember(&mut superuser, "alice", content);
     }
     let mut client = database.connect_as("results_mallory");
     let recall = |client: &mut Client| -> Vec<(String, f32)> {
-        let call = "SELECT r.content, r.score FROM public.memory_recall('Which animal runs?', as_of => '2100-01-01') r";
+        let call = "SELECT r.content, r.score \
+                    FROM public.memory_recall('Which animal runs?', as_of => '2100-01-01') r";
         client.query(call, &[]).unwrap().iter().map(|row: &Row| (row.get(0), row.get(1))).collect()
     };
     let before = recall(&mut client);
@@ -197,7 +211,8 @@ fn overloads_are_not_granted() {
     let mut mallory = database.connect_as("overload_mallory");
     mallory
         .batch_execute(
-            "CREATE FUNCTION public.memory_recall(query text, session_id text) RETURNS text LANGUAGE sql AS 'SELECT $1'; \
+            "CREATE FUNCTION public.memory_recall(query text, session_id text) RETURNS text \
+             LANGUAGE sql AS 'SELECT $1'; \
              CREATE FUNCTION public.visible_users() RETURNS text[] LANGUAGE sql AS 'SELECT NULL::text[]'; \
              REVOKE ALL ON FUNCTION public.memory_recall(text, text), public.visible_users() FROM PUBLIC",
         )

@@ -72,7 +72,10 @@ const SESSIONS: &[(&str, [Sees; 3])] = &[
         "BEGIN; SET LOCAL memory_agent.identity = 'setting'; SET LOCAL memory_agent.user_id = 'alice'",
         [User("alice"), User("alice"), User("mallory")],
     ),
-    ("ALTER ROLE mallory SET memory_agent.identity = 'setting'", [User("mallory"), Fails("42501"), User("mallory")]),
+    (
+        "ALTER ROLE mallory SET memory_agent.identity = 'setting'",
+        [User("mallory"), Fails("42501"), User("mallory")],
+    ),
     ("LOAD 'memory_agent'", [User("mallory"), Fails("42501"), User("mallory")]),
 ];
 
@@ -96,7 +99,11 @@ fn every_mode(preload: bool) {
                 let mut client = cluster.connect_as("db", "mallory");
                 do_first(&mut client, first);
                 let seen = users(&mut client, query);
-                check(seen, expected[position], &format!("mode {mode}, preload {preload}, {first}: {query}"));
+                check(
+                    seen,
+                    expected[position],
+                    &format!("mode {mode}, preload {preload}, {first}: {query}"),
+                );
             }
         }
         connection_options(&cluster, mode);
@@ -145,7 +152,9 @@ fn connection_options(cluster: &Cluster, mode: &str) {
     let connected = cluster.config("db").user("mallory").options(options).connect(postgres::NoTls);
     let Ok(mut client) = connected else { return }; // with the library preloaded it is refused here
     match users(&mut client, TABLE) {
-        Ok(seen) if mode == "role" => assert_eq!(seen, set(&["*", "mallory"]), "options in mode {mode}"),
+        Ok(seen) if mode == "role" => {
+            assert_eq!(seen, set(&["*", "mallory"]), "options in mode {mode}")
+        }
         Ok(seen) => assert_eq!(seen, set(&["*", "alice"]), "options in mode {mode}"),
         Err(error) => assert_eq!(sqlstate(&error), "42501", "{error:?}"),
     }
@@ -170,7 +179,11 @@ fn roles_that_may_be_taken(cluster: &Cluster, mode: &str) {
     }
     for role in ["alice", "bob"] {
         client.batch_execute(&format!("SET ROLE {role}")).unwrap();
-        assert_eq!(users(&mut client, TABLE).unwrap(), set(&["*", role]), "SET ROLE {role}, mode {mode}");
+        assert_eq!(
+            users(&mut client, TABLE).unwrap(),
+            set(&["*", role]),
+            "SET ROLE {role}, mode {mode}"
+        );
         client.batch_execute("RESET ROLE").unwrap();
         assert_eq!(users(&mut client, TABLE).unwrap(), set(&["*"]), "RESET ROLE, mode {mode}");
     }
@@ -203,17 +216,23 @@ fn the_user_argument_never_widens_an_identity() {
                 "role" => drop(expect_error(result, "42501")),
                 _ => drop(result.unwrap_or_else(|error| panic!("mode {mode}, {call}: {error:?}"))),
             }
-            chief.execute(&call, &[]).unwrap_or_else(|error| panic!("admin, mode {mode}, {call}: {error:?}"));
+            chief
+                .execute(&call, &[])
+                .unwrap_or_else(|error| panic!("admin, mode {mode}, {call}: {error:?}"));
         }
         mallory.batch_execute("SET memory_agent.user_id = 'mallory'").unwrap();
         chief.batch_execute("SET memory_agent.user_id = 'chief'").unwrap();
         for call in calls("alice").into_iter().chain(calls("*")) {
             let message = expect_error(mallory.execute(&call, &[]), "42501");
             assert!(!message.contains("a memory of"), "{message}");
-            chief.execute(&call, &[]).unwrap_or_else(|error| panic!("admin, mode {mode}, {call}: {error:?}"));
+            chief
+                .execute(&call, &[])
+                .unwrap_or_else(|error| panic!("admin, mode {mode}, {call}: {error:?}"));
         }
         for call in calls("mallory") {
-            mallory.execute(&call, &[]).unwrap_or_else(|error| panic!("mode {mode}, {call}: {error:?}"));
+            mallory
+                .execute(&call, &[])
+                .unwrap_or_else(|error| panic!("mode {mode}, {call}: {error:?}"));
         }
         mallory.batch_execute("RESET memory_agent.user_id").unwrap();
         for call in calls("*") {
@@ -255,7 +274,10 @@ fn a_role_is_not_the_shared_user_by_its_name() {
     for mode in MODES {
         cluster.alter_system("memory_agent.identity", Some(mode));
         let mut client = cluster.connect_as("db", "*");
-        expect_error(client.execute("SELECT public.memory_ingest('s', 'user', 'for all')", &[]), "42501");
+        expect_error(
+            client.execute("SELECT public.memory_ingest('s', 'user', 'for all')", &[]),
+            "42501",
+        );
         expect_error(users(&mut client, TABLE), "42501");
     }
 }

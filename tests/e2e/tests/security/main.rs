@@ -10,6 +10,7 @@ mod messages;
 mod privileges;
 mod restoration;
 mod settings;
+mod surroundings;
 mod visibility;
 
 use memory_agent_e2e::{Client, Error};

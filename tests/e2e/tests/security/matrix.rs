@@ -70,7 +70,8 @@ const WRITING: [&str; 6] = ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCE
 /// Members of the extension of one catalog.
 fn members(client: &mut Client, catalog: &str, name: &str) -> BTreeSet<String> {
     let query = format!(
-        "SELECT {name} FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent' \
+        "SELECT {name} FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid \
+         AND e.extname = 'memory_agent' \
            JOIN {catalog} o ON o.oid = d.objid \
           WHERE d.deptype = 'e' AND d.classid = '{catalog}'::regclass"
     );
@@ -84,14 +85,17 @@ fn listed(objects: &[(&str, Level)]) -> BTreeSet<String> {
 #[test]
 fn every_object_is_listed() {
     let mut client = shared().database("matrix_listed").connect();
-    let relations = members(&mut client, "pg_class", "o.relnamespace::regnamespace || '.' || o.relname");
+    let relations =
+        members(&mut client, "pg_class", "o.relnamespace::regnamespace || '.' || o.relname");
     assert_eq!(relations, listed(RELATIONS), "RELATIONS has to name each table and view");
-    let functions = members(&mut client, "pg_proc", "o.pronamespace::regnamespace || '.' || o.proname");
+    let functions =
+        members(&mut client, "pg_proc", "o.pronamespace::regnamespace || '.' || o.proname");
     assert_eq!(functions, listed(FUNCTIONS), "FUNCTIONS has to name each function");
     // Sequences, types and operators would need rows of their own.
     let kinds: Vec<String> = client
         .query(
-            "SELECT DISTINCT d.classid::regclass::text FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid \
+            "SELECT DISTINCT d.classid::regclass::text FROM pg_depend d \
+             JOIN pg_extension e ON e.oid = d.refobjid \
               WHERE d.deptype = 'e' AND e.extname = 'memory_agent' ORDER BY 1",
             &[],
         )
@@ -116,12 +120,18 @@ fn relations_are_read_by_their_level_and_written_by_nobody() {
                 continue;
             }
             for privilege in WRITING {
-                let has = format!("SELECT has_table_privilege('{role}', '{relation}', '{privilege}')");
+                let has =
+                    format!("SELECT has_table_privilege('{role}', '{relation}', '{privilege}')");
                 assert!(!flag(&mut superuser, &has), "{role} has {privilege} on {relation}");
             }
             for privilege in ["INSERT", "UPDATE", "REFERENCES"] {
-                let has = format!("SELECT has_any_column_privilege('{role}', '{relation}', '{privilege}')");
-                assert!(!flag(&mut superuser, &has), "{role} has {privilege} on a column of {relation}");
+                let has = format!(
+                    "SELECT has_any_column_privilege('{role}', '{relation}', '{privilege}')"
+                );
+                assert!(
+                    !flag(&mut superuser, &has),
+                    "{role} has {privilege} on a column of {relation}"
+                );
             }
             let is_table = relation.starts_with("memory_agent.");
             let statements = [
@@ -130,8 +140,10 @@ fn relations_are_read_by_their_level_and_written_by_nobody() {
                 format!("COPY {relation} FROM STDIN"),
                 format!("SELECT FROM {relation} FOR UPDATE"),
             ];
-            let of_tables =
-                [format!("TRUNCATE {relation}"), format!("BEGIN; LOCK TABLE {relation} IN SHARE MODE")];
+            let of_tables = [
+                format!("TRUNCATE {relation}"),
+                format!("BEGIN; LOCK TABLE {relation} IN SHARE MODE"),
+            ];
             for statement in statements.iter().chain(of_tables.iter().filter(|_| is_table)) {
                 let result = client.batch_execute(statement);
                 assert!(!allowed(&result), "{role} may run {statement}: {result:?}");
@@ -139,7 +151,11 @@ fn relations_are_read_by_their_level_and_written_by_nobody() {
             }
         }
         let creates = format!("SELECT has_schema_privilege('{role}', 'memory_agent', 'CREATE')");
-        assert_eq!(flag(&mut superuser, &creates), *level == Superuser, "{role} creates in memory_agent");
+        assert_eq!(
+            flag(&mut superuser, &creates),
+            *level == Superuser,
+            "{role} creates in memory_agent"
+        );
     }
 }
 
@@ -175,9 +191,11 @@ fn privileges_without_a_level_are_not_enough() {
     let harmless = ["function_levels", "public_schema", "require_role", "visible_users"];
     for (function, call) in calls(&mut superuser, "bare") {
         // An unknown level is noticed before the caller is asked for theirs.
-        let call = if function == "public.memory_grant" { call.replace("'x'", "'user'") } else { call };
+        let call =
+            if function == "public.memory_grant" { call.replace("'x'", "'user'") } else { call };
         let result = client.query(&call, &[]);
-        let is_harmless = function.strip_prefix("memory_agent.").is_some_and(|name| harmless.contains(&name));
+        let is_harmless =
+            function.strip_prefix("memory_agent.").is_some_and(|name| harmless.contains(&name));
         assert_eq!(allowed(&result), is_harmless, "{call}: {result:?}");
     }
 }
@@ -185,7 +203,9 @@ fn privileges_without_a_level_are_not_enough() {
 /// One role of each kind.
 fn roles(superuser: &mut Client, test: &str) -> Vec<(String, Level)> {
     let mut roles = vec![("postgres".to_owned(), Superuser)];
-    for (name, level) in [("nothing", Nothing), ("reader", Reader), ("user", User), ("admin", Admin)] {
+    for (name, level) in
+        [("nothing", Nothing), ("reader", Reader), ("user", User), ("admin", Admin)]
+    {
         let role = format!("{test}_{name}");
         create_roles(superuser, &[&role]);
         if level != Nothing {
@@ -199,7 +219,8 @@ fn roles(superuser: &mut Client, test: &str) -> Vec<(String, Level)> {
 /// A call of each function with an argument for each parameter, so that no strict one is skipped.
 fn calls(client: &mut Client, role_argument: &str) -> Vec<(String, String)> {
     let query = "SELECT p.pronamespace::regnamespace || '.' || p.proname, \
-                        ARRAY(SELECT format_type(t.oid, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY t(oid, place) \
+                        ARRAY(SELECT format_type(t.oid, NULL) \
+                        FROM unnest(p.proargtypes) WITH ORDINALITY t(oid, place) \
                                ORDER BY place) \
                    FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent' \
                    JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass \
@@ -211,7 +232,8 @@ fn calls(client: &mut Client, role_argument: &str) -> Vec<(String, String)> {
         .map(|row| {
             let function: String = row.get(0);
             let types: Vec<String> = row.get(1);
-            let arguments: Vec<String> = types.iter().map(|of| argument(of, role_argument)).collect();
+            let arguments: Vec<String> =
+                types.iter().map(|of| argument(of, role_argument)).collect();
             let call = format!("SELECT * FROM {function}({})", arguments.join(", "));
             (function, call)
         })

@@ -13,7 +13,9 @@ fn listening_session(database: &str, role: &str) -> (Client, Arc<Mutex<Vec<Strin
     let messages = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&messages);
     let mut config = shared().config(database);
-    config.user(role).notice_callback(move |notice| kept.lock().unwrap().push(format!("{notice:?}")));
+    config
+        .user(role)
+        .notice_callback(move |notice| kept.lock().unwrap().push(format!("{notice:?}")));
     let mut client = config.connect(postgres::NoTls).unwrap();
     client.batch_execute("SET client_min_messages = debug1").unwrap();
     (client, messages)

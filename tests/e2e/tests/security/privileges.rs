@@ -43,14 +43,17 @@ fn default_privileges_give_nothing_away() {
     for grantee in ["PUBLIC", "default_app"] {
         for objects in ["TABLES", "FUNCTIONS", "SEQUENCES", "TYPES", "SCHEMAS"] {
             client
-                .batch_execute(&format!("ALTER DEFAULT PRIVILEGES GRANT ALL ON {objects} TO {grantee}"))
+                .batch_execute(&format!(
+                    "ALTER DEFAULT PRIVILEGES GRANT ALL ON {objects} TO {grantee}"
+                ))
                 .unwrap();
         }
     }
     client.batch_execute("CREATE EXTENSION memory_agent").unwrap();
     assert_eq!(grantees(&mut client), []);
     let mut app = shared().connect_as("privileges_default", "default_app");
-    let become_admin = "INSERT INTO memory_agent.grants (role_name, level) VALUES ('default_app', 'admin')";
+    let become_admin =
+        "INSERT INTO memory_agent.grants (role_name, level) VALUES ('default_app', 'admin')";
     expect_error(app.execute(become_admin, &[]), "42501");
 }
 
@@ -76,11 +79,23 @@ fn objects_cannot_be_changed() {
     create_roles(&mut superuser, &["ddl_admin"]);
     crate::grant(&mut superuser, "ddl_admin", "admin");
     superuser
-        .batch_execute("GRANT CREATE ON DATABASE privileges_ddl TO ddl_admin; GRANT CREATE ON SCHEMA public TO ddl_admin")
+        .batch_execute(
+            "GRANT CREATE ON DATABASE privileges_ddl TO ddl_admin; \
+             GRANT CREATE ON SCHEMA public TO ddl_admin",
+        )
         .unwrap();
     let mut client = shared().connect_as(database.name(), "ddl_admin");
-    client.batch_execute("CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'").unwrap();
-    client.batch_execute("CREATE FUNCTION public.g(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1'").unwrap();
+    client
+        .batch_execute(
+            "CREATE FUNCTION public.f() RETURNS trigger \
+             LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        )
+        .unwrap();
+    client
+        .batch_execute(
+            "CREATE FUNCTION public.g(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1'",
+        )
+        .unwrap();
     for statement in [
         "ALTER TABLE memory_agent.entries DISABLE ROW LEVEL SECURITY",
         "DROP POLICY visible ON memory_agent.entries",
@@ -93,7 +108,8 @@ fn objects_cannot_be_changed() {
         "CREATE TABLE referring (u text, i uuid, FOREIGN KEY (u, i) REFERENCES memory_agent.entries)",
         "CREATE FUNCTION memory_agent.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "ALTER FUNCTION memory_agent.visible_users() RENAME TO v",
-        "CREATE OR REPLACE FUNCTION public.memory_count_tokens(text text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE OR REPLACE FUNCTION public.memory_count_tokens(text text) RETURNS int \
+         LANGUAGE sql AS 'SELECT 1'",
         "CREATE OR REPLACE VIEW public.memory_traces AS SELECT 1",
         "ALTER EXTENSION memory_agent ADD FUNCTION public.g(text)",
         "ALTER EXTENSION memory_agent DROP TABLE memory_agent.grants",

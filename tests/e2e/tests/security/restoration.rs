@@ -37,7 +37,10 @@ fn lock_session(database: &Database<'_>) -> Client {
 #[track_caller]
 fn assert_restored(client: &mut Client, role: &str, member: &str) {
     let row = client
-        .query_one("SELECT current_user::text, session_user::text, current_setting('search_path')", &[])
+        .query_one(
+            "SELECT current_user::text, session_user::text, current_setting('search_path')",
+            &[],
+        )
         .unwrap();
     let found: [String; 3] = [row.get(0), row.get(1), row.get(2)];
     assert_eq!(found, [role, role, "public, pg_temp"].map(str::to_owned));
@@ -53,7 +56,8 @@ fn assert_restored(client: &mut Client, role: &str, member: &str) {
 #[test]
 fn after_errors_of_statements() {
     let (database, mut client) = prepare("restoration_errors", "restoration_a");
-    let restored = |client: &mut Client| assert_restored(client, "restoration_a", "restoration_a_member");
+    let restored =
+        |client: &mut Client| assert_restored(client, "restoration_a", "restoration_a_member");
     expect_error(client.batch_execute(REFUSED), "22023");
     restored(&mut client);
     let blocker = lock_session(&database);
@@ -110,7 +114,8 @@ fn after_errors_that_are_caught() {
         ("", REFUSED, "22023"),
     ] {
         client.batch_execute(&format!("BEGIN; {settings}")).unwrap();
-        let outcome: String = client.query_one("SELECT pg_temp.attempt($1)", &[&call]).unwrap().get(0);
+        let outcome: String =
+            client.query_one("SELECT pg_temp.attempt($1)", &[&call]).unwrap().get(0);
         assert_eq!(outcome, format!("{state} restoration_c public, pg_temp"));
         client.batch_execute("SET LOCAL statement_timeout = 0; SAVEPOINT before").unwrap();
         client.batch_execute("SET LOCAL lock_timeout = '50ms'").unwrap();

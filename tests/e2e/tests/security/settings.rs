@@ -34,7 +34,8 @@ fn admin(database: &str, role: &str) -> Client {
 #[test]
 fn contexts_of_settings() {
     let mut client = admin("settings_contexts", "settings_admin");
-    let listed = "SELECT name FROM pg_settings WHERE name LIKE 'memory\\_agent.%' AND context = 'sighup'";
+    let listed =
+        "SELECT name FROM pg_settings WHERE name LIKE 'memory\\_agent.%' AND context = 'sighup'";
     let mut superuser = shared().connect("settings_contexts");
     for row in superuser.query(listed, &[]).unwrap() {
         let name: String = row.get(0);
@@ -44,13 +45,18 @@ fn contexts_of_settings() {
                   AND context NOT IN ('sighup', 'user')";
     assert!(superuser.query(other, &[]).unwrap().is_empty());
     for name in FOR_THE_SERVER {
-        let value: String =
-            superuser.query_one("SELECT setting FROM pg_settings WHERE name = $1", &[&name]).unwrap().get(0);
+        let value: String = superuser
+            .query_one("SELECT setting FROM pg_settings WHERE name = $1", &[&name])
+            .unwrap()
+            .get(0);
         // Not even a superuser: it would hold for one session only.
         for session in [&mut client, &mut superuser] {
             expect_error(session.batch_execute(&format!("SET {name} = '{value}'")), "55P02");
         }
-        expect_error(client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{value}'")), "42501");
+        expect_error(
+            client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{value}'")),
+            "42501",
+        );
     }
     expect_error(client.batch_execute("SET memory_agent.no_such_setting = 1"), "42602");
 }
@@ -101,16 +107,23 @@ fn placeholders_do_not_become_settings() {
         expect_error(client.simple_query("ROLLBACK; SHOW memory_agent.model_server_path"), "42501");
     }
     // Options of the connection come before everything else.
-    for name in ["max_content_bytes=1000000", "max_entries=0", "embedding_model=", "identity=setting"] {
+    for name in
+        ["max_content_bytes=1000000", "max_entries=0", "embedding_model=", "identity=setting"]
+    {
         let options = format!("-c memory_agent.{name}");
-        let mut client =
-            cluster.config("db").user("smuggler").options(&options).connect(postgres::NoTls).unwrap();
+        let mut client = cluster
+            .config("db")
+            .user("smuggler")
+            .options(&options)
+            .connect(postgres::NoTls)
+            .unwrap();
         assert_refused(&mut client, &options);
     }
     // Nothing of that stays in the way of an honest session, and nothing was kept.
     let mut client = cluster.connect_as("db", "smuggler");
     client.batch_execute("SELECT memory_ingest('s', 'user', 'short')").unwrap();
-    let path = "SELECT current_setting('memory_agent.model_server_path') FROM memory_status() LIMIT 1";
+    let path =
+        "SELECT current_setting('memory_agent.model_server_path') FROM memory_status() LIMIT 1";
     assert_eq!(superuser.query_one(path, &[]).unwrap().get::<_, String>(0), "");
 }
 
@@ -126,12 +139,17 @@ fn models_are_no_way_to_files() {
     }
     answers.dedup();
     assert_eq!(answers.len(), 1, "{answers:?}");
-    for name in ["../m", "/etc", "..", ".", ".hidden", "a/b", "a\\b", "", " ", "a\nb", "ä", "m\u{202e}"] {
+    for name in
+        ["../m", "/etc", "..", ".", ".hidden", "a/b", "a\\b", "", " ", "a\nb", "ä", "m\u{202e}"]
+    {
         let call = "SELECT memory_register_model($1, 'embedder')";
         expect_error(client.execute(call, &[&name]), "22023");
     }
     // A name without files is an error that does not show the hidden directory.
-    let message = expect_error(client.batch_execute("SELECT memory_register_model('m', 'embedder')"), "58000");
+    let message = expect_error(
+        client.batch_execute("SELECT memory_register_model('m', 'embedder')"),
+        "58000",
+    );
     let directory: String = shared()
         .connect(database)
         .query_one("SELECT setting FROM pg_config WHERE name = 'SHAREDIR'", &[])

@@ -10,10 +10,14 @@ const WITHOUT_USERS: [&str; 3] = ["attachments", "grants", "models"];
 
 /// One row in every table that has users, for `$user`.
 const ROWS: &[(&str, &str)] = &[
-    ("archives", "(id, user_id, namespace, doc_type, content) VALUES (gen_random_uuid(), $1, 'n', 'd', 'c')"),
+    (
+        "archives",
+        "(id, user_id, namespace, doc_type, content) VALUES (gen_random_uuid(), $1, 'n', 'd', 'c')",
+    ),
     (
         "entries",
-        "(id, user_id, agent_id, kind, role, content, token_count, lexemes, lexeme_config, doc_len, created_at) \
+        "(id, user_id, agent_id, kind, role, content, token_count, lexemes, lexeme_config, \
+          doc_len, created_at) \
          VALUES (gen_random_uuid(), $1, 'a', 'turn', 'user', 'of ' || $1, 1, '', 'english', 0, now())",
     ),
     (
@@ -22,11 +26,15 @@ const ROWS: &[(&str, &str)] = &[
     ),
     (
         "episodes",
-        "(id, user_id, agent_id, session_id, started_at, ended_at) VALUES (gen_random_uuid(), $1, 'a', 's', now(), now())",
+        "(id, user_id, agent_id, session_id, started_at, ended_at) \
+         VALUES (gen_random_uuid(), $1, 'a', 's', now(), now())",
     ),
     ("history", "(id, user_id, op, commitment) VALUES (gen_random_uuid(), $1, 'add', '')"),
     ("jobs", "(id, user_id, kind) VALUES (gen_random_uuid(), $1, 'embed')"),
-    ("llm_calls", "(id, user_id, purpose, model, status) VALUES (gen_random_uuid(), $1, 'p', 'm', 'ok')"),
+    (
+        "llm_calls",
+        "(id, user_id, purpose, model, status) VALUES (gen_random_uuid(), $1, 'p', 'm', 'ok')",
+    ),
     (
         "session_summaries",
         "(id, user_id, agent_id, session_id, level, content, method) \
@@ -36,11 +44,19 @@ const ROWS: &[(&str, &str)] = &[
         "sessions",
         "(user_id, agent_id, session_id, created_at, last_turn_at) VALUES ($1, 'a', 's', now(), now())",
     ),
-    ("traces", "(id, user_id, agent_id, session_id, body) VALUES (gen_random_uuid(), $1, 'a', 's', '{}')"),
+    (
+        "traces",
+        "(id, user_id, agent_id, session_id, body) VALUES (gen_random_uuid(), $1, 'a', 's', '{}')",
+    ),
 ];
 
-const VIEWS: [&str; 5] =
-    ["memory_entries", "memory_jobs", "memory_llm_calls", "memory_session_summaries", "memory_traces"];
+const VIEWS: [&str; 5] = [
+    "memory_entries",
+    "memory_jobs",
+    "memory_llm_calls",
+    "memory_session_summaries",
+    "memory_traces",
+];
 
 /// A database with rows of `alice`, `bob` and everyone in all tables, and a role of level admin: the
 /// only one that may read them all.
@@ -64,14 +80,23 @@ fn every_table_with_users_is_guarded() {
     let mut client = shared().database("visibility_policies").connect();
     let query = "\
         SELECT c.relname::text, c.relrowsecurity, \
-               EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'user_id' AND NOT a.attisdropped), \
-               ARRAY(SELECT p.polcmd::text || ' ' || pg_get_expr(p.polqual, p.polrelid) FROM pg_policy p WHERE p.polrelid = c.oid) \
-          FROM pg_class c WHERE c.relnamespace = 'memory_agent'::regnamespace AND c.relkind IN ('r', 'p') ORDER BY 1";
-    let policy = "r (user_id = ANY (( SELECT memory_agent.visible_users() AS visible_users)::text[]))";
+               EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'user_id' \
+               AND NOT a.attisdropped), \
+               ARRAY(SELECT p.polcmd::text || ' ' || pg_get_expr(p.polqual, p.polrelid) \
+               FROM pg_policy p WHERE p.polrelid = c.oid) \
+          FROM pg_class c WHERE c.relnamespace = 'memory_agent'::regnamespace \
+          AND c.relkind IN ('r', 'p') ORDER BY 1";
+    let policy =
+        "r (user_id = ANY (( SELECT memory_agent.visible_users() AS visible_users)::text[]))";
     let mut guarded = Vec::new();
     for row in client.query(query, &[]).unwrap() {
-        let (table, is_enabled, has_users): (String, bool, bool) = (row.get(0), row.get(1), row.get(2));
-        assert_eq!(has_users, !WITHOUT_USERS.contains(&table.as_str()), "WITHOUT_USERS and {table}");
+        let (table, is_enabled, has_users): (String, bool, bool) =
+            (row.get(0), row.get(1), row.get(2));
+        assert_eq!(
+            has_users,
+            !WITHOUT_USERS.contains(&table.as_str()),
+            "WITHOUT_USERS and {table}"
+        );
         assert_eq!(is_enabled, has_users, "row-level security of {table}");
         let policies: Vec<String> = row.get(3);
         let expected: &[&str] = if has_users { &[policy] } else { &[] };
@@ -91,7 +116,11 @@ fn tables_and_views_show_own_and_shared_rows() {
     for relation in tables.chain(VIEWS.map(str::to_owned)) {
         let query = format!("SELECT DISTINCT user_id FROM {relation}");
         let mut client = shared().connect_as(database.name(), "rows_admin");
-        assert_eq!(users(&mut client, &query).unwrap(), set(&["*"]), "{relation} without a setting");
+        assert_eq!(
+            users(&mut client, &query).unwrap(),
+            set(&["*"]),
+            "{relation} without a setting"
+        );
         for user in ["alice", "bob"] {
             client.batch_execute(&format!("SET memory_agent.user_id = '{user}'")).unwrap();
             assert_eq!(users(&mut client, &query).unwrap(), set(&["*", user]), "{relation}");
@@ -130,11 +159,16 @@ fn detours_show_no_more() {
     client.batch_execute("SET memory_agent.user_id = 'bob'").unwrap();
     assert!(!users(&mut client, "SELECT user_id FROM public.kept").unwrap().contains("bob"));
     let mut copied = String::new();
-    client.copy_out("COPY memory_agent.entries (content) TO STDOUT").unwrap().read_to_string(&mut copied).unwrap();
+    client
+        .copy_out("COPY memory_agent.entries (content) TO STDOUT")
+        .unwrap()
+        .read_to_string(&mut copied)
+        .unwrap();
     assert!(copied.contains("of bob") && !copied.contains("of alice"), "{copied}");
     // Statistics hold values of rows; PostgreSQL hides those of guarded tables.
     database.connect().batch_execute("ANALYZE memory_agent.entries").unwrap();
-    let statistics = "SELECT count(*) FROM pg_stats WHERE schemaname = 'memory_agent' AND tablename = 'entries'";
+    let statistics =
+        "SELECT count(*) FROM pg_stats WHERE schemaname = 'memory_agent' AND tablename = 'entries'";
     assert_eq!(client.query_one(statistics, &[]).unwrap().get::<_, i64>(0), 0);
 }
 
@@ -154,7 +188,8 @@ fn conditions_run_after_the_policy() {
     client.execute("SELECT FROM memory_entries WHERE pg_temp.peek(user_id)", &[]).unwrap();
     assert_eq!(users(&mut client, "SELECT user_id FROM shown").unwrap(), set(&["*", "alice"]));
     // Errors of conditions name values: 'of bob' is no number, and is never tried.
-    let conditional = "SELECT FROM memory_agent.entries WHERE replace(content, 'of alice', '1')::int = 1 AND user_id <> '*'";
+    let conditional = "SELECT FROM memory_agent.entries \
+                       WHERE replace(content, 'of alice', '1')::int = 1 AND user_id <> '*'";
     assert_eq!(client.execute(conditional, &[]).unwrap(), 1);
 }
 
@@ -179,9 +214,14 @@ fn parallel_workers_see_the_same() {
              SET enable_indexonlyscan = off",
         )
         .unwrap();
-    let query = "SELECT user_id, count(*) FROM memory_agent.entries GROUP BY user_id ORDER BY user_id";
-    let plan: Vec<String> =
-        client.query(&format!("EXPLAIN {query}"), &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    let query =
+        "SELECT user_id, count(*) FROM memory_agent.entries GROUP BY user_id ORDER BY user_id";
+    let plan: Vec<String> = client
+        .query(&format!("EXPLAIN {query}"), &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
     assert!(plan.iter().any(|line| line.contains("Workers Planned")), "{plan:#?}");
     let rows = client.query(query, &[]).unwrap();
     let counts: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
@@ -208,11 +248,16 @@ fn a_missing_library_shows_nothing() {
     let database = filled("visibility_missing", "missing_admin");
     database
         .connect()
-        .batch_execute("UPDATE pg_proc SET probin = '$libdir/no_such_library' WHERE proname = 'visible_users'")
+        .batch_execute(
+            "UPDATE pg_proc SET probin = '$libdir/no_such_library' WHERE proname = 'visible_users'",
+        )
         .unwrap();
     let mut client = shared().connect_as(database.name(), "missing_admin");
     for (table, _) in ROWS {
-        expect_error(client.query(&format!("SELECT user_id FROM memory_agent.{table}"), &[]), "58P01");
+        expect_error(
+            client.query(&format!("SELECT user_id FROM memory_agent.{table}"), &[]),
+            "58P01",
+        );
     }
     let mut reader: Client = database.connect_as("missing_admin");
     expect_error(reader.query("SELECT user_id FROM memory_entries", &[]), "58P01");
@@ -226,7 +271,10 @@ fn select_without_a_level_shows_nothing() {
     create_roles(&mut superuser, &["bare_reader"]);
     remember(&mut superuser, "alice", "of alice");
     superuser
-        .batch_execute("GRANT USAGE ON SCHEMA memory_agent TO bare_reader; GRANT SELECT ON memory_agent.entries TO bare_reader")
+        .batch_execute(
+            "GRANT USAGE ON SCHEMA memory_agent TO bare_reader; \
+             GRANT SELECT ON memory_agent.entries TO bare_reader",
+        )
         .unwrap();
     let mut client = database.connect_as("bare_reader");
     expect_error(client.query("SELECT user_id FROM memory_agent.entries", &[]), "42501");

@@ -1,0 +1,234 @@
+//! The ways of ranking that are compared, from one arm alone to the shipped defaults, and for each
+//! labelled set which of them are run on it. docs/ranking.md explains the steps they switch.
+
+/// Settings of memory_agent and their values.
+type Settings = &'static [(&'static str, &'static str)];
+
+/// The moment a question is asked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// When the data says, through `as_of`.
+    Then,
+    /// Today: every row is equally old.
+    Now,
+}
+
+/// What a configuration starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Base {
+    /// Fusion of cosine and textbook BM25, and nothing else.
+    PlainArms,
+    /// The shipped arms and fusion, none of the later steps.
+    ShippedArms,
+    /// Everything as shipped.
+    Defaults,
+}
+
+impl Base {
+    fn settings(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let (later, arms): (Settings, Settings) = match self {
+            Self::PlainArms => (LATER_STEPS_OFF, PLAIN_ARMS),
+            Self::ShippedArms => (LATER_STEPS_OFF, &[]),
+            Self::Defaults => (&[], &[]),
+        };
+        later.iter().chain(arms).copied()
+    }
+}
+
+/// What leaves nothing but the two arms and their fusion.
+const LATER_STEPS_OFF: Settings = &[
+    ("rerank", "off"),
+    ("score_threshold", "0"),
+    ("recency_weight", "0"),
+    ("freshness_boost", "off"),
+    ("marker_weight", "0"),
+    ("mmr_lambda", "1"),
+];
+const PLAIN_ARMS: Settings = &[("neighbor_weight", "0"), ("bm25_length_floor", "0")];
+
+/// One way of ranking.
+pub struct Configuration {
+    pub name: &'static str,
+    base: Base,
+    /// What differs from the base.
+    changes: Settings,
+    pub asked: Asked,
+    /// The argument `score_threshold`: strict, other than the setting.
+    pub threshold: Option<f32>,
+    /// Recall at five of the same steps in a Python reference implementation, for parity.
+    pub reference: Option<f64>,
+}
+
+impl Configuration {
+    const fn new(name: &'static str, base: Base, changes: Settings) -> Self {
+        Self { name, base, changes, asked: Asked::Then, threshold: None, reference: None }
+    }
+
+    const fn now(self) -> Self {
+        Self { asked: Asked::Now, ..self }
+    }
+
+    const fn strictly_above(self, threshold: f32) -> Self {
+        Self { threshold: Some(threshold), ..self }
+    }
+
+    const fn like(self, reference: f64) -> Self {
+        Self { reference: Some(reference), ..self }
+    }
+
+    /// What to set before the first recall, in this order.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.base.settings().chain(self.changes.iter().copied())
+    }
+}
+
+const DENSE: Configuration =
+    Configuration::new("dense only", Base::PlainArms, &[("dense_weight", "1")]);
+const BM25: Configuration =
+    Configuration::new("BM25 only", Base::PlainArms, &[("dense_weight", "0")]);
+const BM25_FLOOR: Configuration =
+    Configuration::new("BM25 only, length floor", Base::ShippedArms, &[("dense_weight", "0")]);
+const RRF: Configuration = Configuration::new("rrf", Base::PlainArms, &[("fusion", "rrf")]);
+const WEIGHTED: Configuration = Configuration::new("weighted .5", Base::PlainArms, &[]);
+const WEIGHTED_CE: Configuration =
+    Configuration::new("weighted .5, CE order of 30", Base::PlainArms, CE_ORDER);
+const NO_NEIGHBORS: Configuration = Configuration::new(
+    "shipped fusion, no neighbours",
+    Base::ShippedArms,
+    &[("neighbor_weight", "0")],
+);
+const FUSED: Configuration = Configuration::new("shipped fusion", Base::ShippedArms, &[]);
+const FUSED_CE: Configuration =
+    Configuration::new("shipped fusion, CE order of 30", Base::ShippedArms, CE_ORDER);
+const BLEND: Configuration =
+    Configuration::new("shipped fusion + CE", Base::ShippedArms, &[("rerank", "on")]);
+
+/// The cross-encoder's order alone, over as many candidates as the reference had.
+const CE_ORDER: Settings = &[
+    ("rerank", "on"),
+    ("rerank_weight", "1"),
+    ("score_normalization", "minmax"),
+    ("max_candidates", "30"),
+];
+
+const NO_RERANKER: Configuration =
+    Configuration::new("defaults, no reranker, as_of", Base::Defaults, &[("rerank", "off")]);
+const NO_RERANKER_NOW: Configuration =
+    Configuration::new("defaults, no reranker, now", Base::Defaults, &[("rerank", "off")]).now();
+const DEFAULTS: Configuration = Configuration::new("defaults, as_of", Base::Defaults, &[]);
+const DEFAULTS_NOW: Configuration = Configuration::new("defaults, now", Base::Defaults, &[]).now();
+
+// The defaults with one step changed, for what each step gives or takes.
+const NO_RECENCY: Configuration = Configuration::new(
+    "defaults, recency 0",
+    Base::Defaults,
+    &[("recency_weight", "0"), ("freshness_boost", "off")],
+);
+const NO_FRESHNESS: Configuration =
+    Configuration::new("defaults, freshness off", Base::Defaults, &[("freshness_boost", "off")]);
+const NO_MMR: Configuration =
+    Configuration::new("defaults, MMR off", Base::Defaults, &[("mmr_lambda", "1")]);
+const MIN_MAX_LOGITS: Configuration = Configuration::new(
+    "defaults, logits by min-max",
+    Base::Defaults,
+    &[("score_normalization", "minmax")],
+);
+const STRICT_THRESHOLD: Configuration =
+    Configuration::new("defaults, threshold .35 strict", Base::Defaults, &[]).strictly_above(0.35);
+
+/// A labelled set and what is run on it.
+pub struct Plan {
+    /// Its directory below that of all data.
+    pub folder: &'static str,
+    pub title: &'static str,
+    /// Whether the speaker's name is part of what is embedded and indexed.
+    pub named_speakers: bool,
+    pub configurations: &'static [Configuration],
+    /// Configuration, lowest recall at five.
+    pub targets: &'static [(&'static str, f64)],
+}
+
+/// References for one arm are of the shipped embedder; those of both arms were made with another
+/// one, all-MiniLM-L6-v2.
+pub const PLANS: [Plan; 2] = [
+    Plan {
+        folder: "locomo-open",
+        title: "LoCoMo (two people chat, turns)",
+        named_speakers: true,
+        configurations: &[
+            DENSE.like(0.497),
+            BM25.like(0.522),
+            BM25_FLOOR,
+            RRF.like(0.500),
+            WEIGHTED.like(0.567),
+            WEIGHTED_CE.like(0.667),
+            NO_NEIGHBORS,
+            FUSED,
+            FUSED_CE,
+            BLEND,
+            NO_RERANKER_NOW,
+            NO_RERANKER,
+            DEFAULTS_NOW,
+            DEFAULTS,
+            NO_RECENCY,
+            NO_FRESHNESS,
+            NO_MMR,
+            MIN_MAX_LOGITS,
+            STRICT_THRESHOLD,
+        ],
+        targets: &[
+            (NO_RERANKER_NOW.name, 0.56),
+            (NO_RERANKER.name, 0.56),
+            (DEFAULTS_NOW.name, 0.63),
+            (DEFAULTS.name, 0.63),
+        ],
+    },
+    Plan {
+        folder: "realmem-open",
+        title: "RealMem (an agent's memory points of projects)",
+        named_speakers: false,
+        configurations: &[
+            DENSE.like(0.288),
+            BM25.like(0.273),
+            BM25_FLOOR,
+            RRF.like(0.335),
+            WEIGHTED,
+            NO_NEIGHBORS,
+            FUSED,
+            BLEND,
+            NO_RERANKER,
+            DEFAULTS,
+            NO_RECENCY,
+            NO_FRESHNESS,
+            NO_MMR,
+            MIN_MAX_LOGITS,
+            STRICT_THRESHOLD,
+        ],
+        targets: &[(NO_RERANKER.name, 0.34), (DEFAULTS.name, 0.34)],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_targets_are_of_configurations() {
+        for plan in &PLANS {
+            let names: HashSet<&str> = plan.configurations.iter().map(|one| one.name).collect();
+            assert_eq!(names.len(), plan.configurations.len());
+            assert!(plan.targets.iter().all(|(name, _)| names.contains(name)));
+        }
+    }
+
+    #[test]
+    fn changes_come_after_the_base() {
+        let settings: Vec<_> = WEIGHTED_CE.settings().collect();
+        let last =
+            |name| settings.iter().rfind(|(other, _)| *other == name).map(|(_, value)| *value);
+        assert_eq!(last("rerank"), Some("on"));
+        assert_eq!(last("mmr_lambda"), Some("1"));
+        assert_eq!(DEFAULTS.settings().count(), 0);
+    }
+}
