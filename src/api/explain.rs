@@ -6,6 +6,7 @@ use crate::api::recall::{self, Recalled};
 use crate::api::request::Arguments;
 use crate::error::PgResult;
 use crate::sql_types::{JsonbText, Vector};
+use memory_agent_core::rank::DroppedAt;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -77,7 +78,8 @@ fn document(recalled: &Recalled) -> Value {
     })
 }
 
-/// All candidates: the returned ones in their order, then the others by score.
+/// All candidates: the returned ones in their order, then the others by score, last those that did
+/// not come into the pool.
 fn candidates(recalled: &Recalled) -> Vec<Value> {
     let scored = &recalled.ranking.scored;
     let mut order: Vec<usize> =
@@ -111,6 +113,16 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
                 "dropped": row.dropped.map(|step| step.as_str()),
             })
         })
+        .chain(recalled.trace.left_out.iter().map(|(id, arms, fused)| {
+            json!({
+                "id": id.to_string(),
+                "rank": null,
+                "similarity": arms.similarity,
+                "lexical": arms.lexical,
+                "fused": fused,
+                "dropped": DroppedAt::Pool.as_str(),
+            })
+        }))
         .collect()
 }
 

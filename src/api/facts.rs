@@ -133,7 +133,8 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     insert(&spi, caller, fact, prepared, id)?;
     if let Some(key) = &session {
         let growth = Growth { entries: 1, ..Growth::default() };
-        sessions::grow(&spi, key, &growth, None, open_episode)?;
+        let active_entries = sessions::grow(&spi, key, &growth, None, open_episode)?;
+        ingest::queue_eviction(&spi, key, active_entries)?;
     }
     if let Some(holder) = &holder {
         history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref())?;

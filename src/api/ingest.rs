@@ -363,6 +363,7 @@ impl<'a> SessionWriter<'a> {
             None => episodes::start(self.spi, self.key, entries::new_id(), turn.created_at)?,
         };
         running.turn_count += 1;
+        running.started_at = running.started_at.min(turn.created_at);
         running.ended_at = running.ended_at.max(turn.created_at);
         let id = running.id;
         self.episode = Some(running);
@@ -397,10 +398,15 @@ impl<'a> SessionWriter<'a> {
         if self.prepared.needs_job() {
             jobs::enqueue_for_session(self.spi, JobKind::Embed, self.key, "{}".into())?;
         }
-        let limit = i64::from(guc::max_entries());
-        if limit > 0 && active_entries > limit {
-            jobs::enqueue_for_session(self.spi, JobKind::Evict, self.key, "{}".into())?;
-        }
-        Ok(())
+        queue_eviction(self.spi, self.key, active_entries)
     }
+}
+
+/// Queues the eviction of a session's oldest entries when its window holds too many.
+pub fn queue_eviction(spi: &Spi, key: &SessionKey, active_entries: i64) -> PgResult<()> {
+    let limit = i64::from(guc::max_entries());
+    if limit > 0 && active_entries > limit {
+        jobs::enqueue_for_session(spi, JobKind::Evict, key, "{}".into())?;
+    }
+    Ok(())
 }

@@ -6,8 +6,17 @@ use memory_agent_core::fuse::{self, ArmScores};
 use memory_agent_core::rank::RankSettings;
 use pgrx::datum::Uuid;
 
-/// The pool in fused order, as positions with their fused scores; and, by position, the arms and ids.
-pub type Pool = (Vec<(usize, f64)>, Vec<ArmScores>, Vec<Uuid>);
+/// The pool in fused order.
+pub struct Pool {
+    /// Positions with their fused scores, best first.
+    pub fused: Vec<(usize, f64)>,
+    /// By position: what the arms say of the row itself.
+    pub arms: Vec<ArmScores>,
+    /// By position.
+    pub ids: Vec<Uuid>,
+    /// Candidates that were not good enough, with their fused scores.
+    pub left_out: Vec<(Uuid, ArmScores, f64)>,
+}
 
 /// Fuses the best rows of each arm and keeps the best of them. A row that only one arm ranked high
 /// is fused with what the other arm truly says of it. The rest of the scope takes no part: its
@@ -27,18 +36,25 @@ pub fn fuse_pool(
     let mut order: Vec<usize> = (0..arms.len()).collect();
     // Ids break ties, so that the same question gives the same rows.
     order.sort_by(|&a, &b| fused[b].total_cmp(&fused[a]).then_with(|| rows[a].id.cmp(&rows[b].id)));
+    let own =
+        |row: usize| ArmScores { similarity: rows[row].similarity, lexical: rows[row].lexical };
+    let id = |row: usize| Uuid::from_bytes(rows[row].id);
+    let mut left_out = Vec::new();
     let mut place = 0;
     order.retain(|&row| {
         place += 1;
-        place <= settings.max_candidates || is_included(included, &rows[row])
+        let stays = place <= settings.max_candidates || is_included(included, &rows[row]);
+        if !stays {
+            left_out.push((id(row), own(row), fused[row]));
+        }
+        stays
     });
-    let pool = order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect();
-    let ids = order.iter().map(|&row| Uuid::from_bytes(rows[row].id)).collect();
-    let shown = order
-        .iter()
-        .map(|&row| ArmScores { similarity: rows[row].similarity, lexical: rows[row].lexical })
-        .collect();
-    (pool, shown, ids)
+    Pool {
+        fused: order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect(),
+        arms: order.iter().map(|&row| own(row)).collect(),
+        ids: order.iter().map(|&row| id(row)).collect(),
+        left_out,
+    }
 }
 
 fn is_included(included: &[Uuid], row: &FoundRow) -> bool {

@@ -2,7 +2,7 @@
 //! budget. SQL is in `store::search`, arithmetic in the ranking crate; here they are put together.
 //! Nothing is written: it works in a read-only transaction and on a standby.
 
-use crate::api::pool::fuse_pool;
+use crate::api::pool::{Pool, fuse_pool};
 use crate::api::request::{Arguments, Request};
 use crate::error::PgResult;
 use crate::guc;
@@ -40,6 +40,8 @@ pub struct Trace {
     pub dense_rows: usize,
     pub pool: usize,
     pub recency_weight: f64,
+    /// Candidates that did not come into the pool: what the arms say, and their fused scores.
+    pub left_out: Vec<(Uuid, ArmScores, f64)>,
     /// What the call went on without.
     failures: Vec<Failure>,
 }
@@ -170,21 +172,22 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         limit: request.candidates_per_arm,
         included: &[],
     };
-    let (pool, arms, details, episode) = identity::as_owner(|| {
+    let (pool, details, episode) = identity::as_owner(|| {
         let spi = Spi::read_only()?;
         let episode = open_episode_turns(&spi, request)?;
         let query = Query { included: &episode, ..query };
         let found = search::candidates(&spi, &request.scope, &query)?;
         note_search(&mut trace, &found);
-        let (pool, arms, ids) =
-            fuse_pool(&found, request.candidates_per_arm, &episode, &request.settings);
+        let pool = fuse_pool(&found, request.candidates_per_arm, &episode, &request.settings);
         let users = request.scope.caller.visible();
         let details =
-            details::read(&spi, &users, &ids, query.embedding_model, request.scope.as_of)?;
-        let details = in_order(details, &ids);
-        Ok((pool, arms, details, episode))
+            details::read(&spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
+        let details = in_order(details, &pool.ids);
+        Ok((pool, details, episode))
     })?;
-    trace.pool = pool.len();
+    let Pool { fused, arms, left_out, .. } = pool;
+    trace.pool = fused.len();
+    trace.left_out = left_out;
     trace.search_ms = milliseconds(started);
 
     let started = Instant::now();
@@ -203,7 +206,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let started = Instant::now();
     let candidates: Vec<Candidate> =
         details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
-    let mut ranking = rank::finish(&candidates, &pool, logits.as_deref(), &request.settings);
+    let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &request.settings);
     let shown = within_budget(request, &details, &episode, &mut ranking);
     trace.rank_ms = milliseconds(started);
     debug1!(

@@ -15,16 +15,24 @@ use pgrx::prelude::*;
 pub struct Running {
     pub id: Uuid,
     pub turn_count: i32,
+    pub started_at: TimestampWithTimeZone,
     pub ended_at: TimestampWithTimeZone,
 }
 
 /// Reads an episode that is still open.
 pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
     spi.first(
-        "SELECT e.turn_count, e.ended_at FROM memory_agent.episodes e \
+        "SELECT e.turn_count, e.started_at, e.ended_at FROM memory_agent.episodes e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
         &mut Params::new().with(user_id.to_owned()).with(id),
-        |row| Ok(Running { id, turn_count: row.required(1)?, ended_at: row.required(2)? }),
+        |row| {
+            Ok(Running {
+                id,
+                turn_count: row.required(1)?,
+                started_at: row.required(2)?,
+                ended_at: row.required(3)?,
+            })
+        },
     )
 }
 
@@ -45,7 +53,7 @@ pub fn start(
             .with(id)
             .with(at),
     )?;
-    Ok(Running { id, turn_count: 0, ended_at: at })
+    Ok(Running { id, turn_count: 0, started_at: at, ended_at: at })
 }
 
 /// Stores the running counts and, with a reason, closes the episode.
@@ -58,6 +66,7 @@ pub fn save(
     spi.execute(
         "UPDATE memory_agent.episodes e \
             SET turn_count = $3, ended_at = greatest(e.ended_at, $4), \
+                started_at = least(e.started_at, $6), \
                 status = CASE WHEN $5::text IS NULL THEN e.status ELSE 'closed' END, \
                 close_reason = $5 \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
@@ -66,7 +75,8 @@ pub fn save(
             .with(episode.id)
             .with(episode.turn_count)
             .with(episode.ended_at)
-            .with(closed.map(|reason| reason.as_str().to_owned())),
+            .with(closed.map(|reason| reason.as_str().to_owned()))
+            .with(episode.started_at),
     )?;
     Ok(())
 }

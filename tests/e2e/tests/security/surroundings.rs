@@ -36,12 +36,14 @@ const SETTINGS: &[(&str, &str)] = &[
     ("xmlbinary", "hex"),
 ];
 
-/// Questions whose answers depend on ages, times, texts, numbers and indexes.
+/// Questions whose answers depend on ages, times, texts, numbers and indexes. What is quoted with
+/// dollars means the same with every setting of how strings are read.
 const QUESTIONS: &[&str] = &[
-    "SELECT r.content, (r.score * 100000)::int8 FROM memory_recall('Which animal sleeps?', as_of => '2100-01-01Z') r",
-    "SELECT r.content FROM memory_recall('dog', filter => '{\"created_after\": \"2026-02-01\", \
-     \"created_before\": \"2026-02-02T00:00:00Z\"}') r",
-    "SELECT r.content FROM memory_recall('dog', filter => '{\"metadata\": {\"n\": 1.5, \"t\": \"a\\u005cb\"}}') r",
+    "SELECT r.content, (r.score * 100000)::int8 \
+       FROM memory_recall('Which animal sleeps?', as_of => '2100-01-01Z') r",
+    r#"SELECT r.content FROM memory_recall('dog', filter => $${"created_after": "2026-02-01",
+                                                               "created_before": "2026-02-02T00:00:00Z"}$$) r"#,
+    r#"SELECT r.content FROM memory_recall('dog', filter => $${"metadata": {"n": 1.5, "t": "a\\b"}}$$) r"#,
     "SELECT memory_context('s', 'What about the dog?')->'messages'",
     "SELECT memory_stats('s')->'turns', memory_stats('s')->'tokens'",
     "SELECT memory_explain('dog')->'mode', memory_explain('dog')->'rows'",
