@@ -42,6 +42,10 @@ CREATE UNIQUE INDEX session_summaries_active_l3_idx
 CREATE INDEX session_summaries_session_idx
     ON memory_agent.session_summaries (user_id, agent_id, session_id, level, ordinal);
 CREATE INDEX session_summaries_id_idx ON memory_agent.session_summaries (id);
+CREATE INDEX episodes_id_idx ON memory_agent.episodes (id);
+CREATE INDEX history_id_idx ON memory_agent.history (id);
+CREATE INDEX traces_id_idx ON memory_agent.traces (id);
+CREATE INDEX archives_id_idx ON memory_agent.archives (id);
 
 CREATE INDEX episodes_session_idx
     ON memory_agent.episodes (user_id, agent_id, session_id, started_at);
