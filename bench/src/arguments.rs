@@ -15,6 +15,7 @@ Options:
   --data DIR      directory of the labelled data, with folders locomo-open and realmem-open
                   (MEMORY_AGENT_BENCH_DATA, or ../shared/eval beside the checkout)
   --limit N       only the first N questions of each conversation
+  --only TEXT     only the configurations of --quality that have TEXT in their names
   --runs DIR      write the rankings there, one file per data set and configuration
   --samples N     measurements of each latency (200)
   --scale-rows N  largest memory of --scale (200000)
@@ -31,6 +32,8 @@ pub struct Arguments {
     pub data: PathBuf,
     /// Questions of each conversation; `None` is all.
     pub limit: Option<usize>,
+    /// Part of the names of configurations; empty for all.
+    pub only: String,
     pub runs: Option<PathBuf>,
     pub samples: usize,
     pub scale_rows: usize,
@@ -47,6 +50,7 @@ impl Arguments {
             scale: false,
             data: default_data(),
             limit: None,
+            only: String::new(),
             runs: None,
             samples: 200,
             scale_rows: 200_000,
@@ -62,6 +66,7 @@ impl Arguments {
                 "--memory" => parsed.memory = true,
                 "--scale" => parsed.scale = true,
                 "--data" => parsed.data = value()?.into(),
+                "--only" => parsed.only = value()?,
                 "--runs" => parsed.runs = Some(value()?.into()),
                 "--json" => parsed.json = Some(value()?.into()),
                 "--limit" => parsed.limit = Some(number(&name, &value()?)?),

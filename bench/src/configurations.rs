@@ -119,6 +119,8 @@ const DEFAULTS: Configuration = Configuration::new("defaults, as_of", Base::Defa
 const DEFAULTS_NOW: Configuration = Configuration::new("defaults, now", Base::Defaults, &[]).now();
 
 // The defaults with one step changed, for what each step gives or takes.
+const DEFAULTS_WITHOUT_NEIGHBORS: Configuration =
+    Configuration::new("defaults, no neighbours", Base::Defaults, &[("neighbor_weight", "0")]);
 const NO_RECENCY: Configuration = Configuration::new(
     "defaults, recency 0",
     Base::Defaults,
@@ -170,6 +172,7 @@ pub const PLANS: [Plan; 2] = [
             NO_RERANKER,
             DEFAULTS_NOW,
             DEFAULTS,
+            DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,
             NO_MMR,
@@ -198,6 +201,7 @@ pub const PLANS: [Plan; 2] = [
             BLEND,
             NO_RERANKER,
             DEFAULTS,
+            DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,
             NO_MMR,

@@ -28,7 +28,8 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         let mut client = environment.database(plan.folder)?;
         let ids = ingest(&mut client, plan, &dataset)?;
         let mut figures = Vec::new();
-        for configuration in plan.configurations {
+        let wanted = |one: &&Configuration| one.name.contains(&arguments.only);
+        for configuration in plan.configurations.iter().filter(wanted) {
             let answers = ask_all(&mut client, configuration, &dataset, &ids)?;
             if let Some(directory) = &arguments.runs {
                 write_run(directory, plan.folder, configuration.name, &dataset, &answers)?;
