@@ -115,7 +115,7 @@ enum Patience {
 }
 
 /// Sends a request and waits for its answer, which `accept` takes or gives back. A connection that
-/// turns out to be dead is replaced once: requests have no side effects, so sending one twice is
+/// turns out to be dead, kept or new, is replaced once: requests have no side effects, so sending one twice is
 /// harmless. An answer of the wrong kind is nonsense: its connection is of no more use either.
 fn call<T>(
     request: &Request,
@@ -130,12 +130,14 @@ fn call<T>(
     }
     let fresh =
         || Connection::open(patience).and_then(|connection| connection.call(request, &accept));
-    let outcome = match kept {
-        Some(connection) => match connection.call(request, &accept) {
-            Err(lost) if lost.may_retry => fresh(),
-            outcome => outcome,
-        },
+    let first = match kept {
+        Some(connection) => connection.call(request, &accept),
         None => fresh(),
+    };
+    // A new connection may be dead too: a killed server's socket outlives it by a moment.
+    let outcome = match first {
+        Err(lost) if lost.may_retry => fresh(),
+        outcome => outcome,
     };
     match outcome {
         Ok((connection, answer)) => {

@@ -145,6 +145,10 @@ fn waiting_for_a_model_server_that_is_not_there_can_be_stopped() {
     wait_until(PATIENCE, "the model server to die", || {
         Process::find(server).is_some_and(|process| process.state == 'Z')
     });
+    // The socket goes with the last thread, a moment after the process counts as dead.
+    wait_until(PATIENCE, "the socket to be closed", || {
+        UnixStream::connect(cluster.data().join("pg_stat_tmp/memory_agent.sock")).is_err()
+    });
     expect_timeout_to_work(&cluster, "dead");
     drop((frozen_server, frozen_supervisor));
     wait_until(PATIENCE, "recall to work in full", || session.is_whole());
