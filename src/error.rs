@@ -29,9 +29,12 @@ pub enum Error {
     /// Something that is only possible outside of recovery or a read-only transaction (25006).
     #[error("{message}")]
     ReadOnly { message: String, hint: String },
-    /// Part of the contract that this version does not have (0A000).
+    /// Something that needs a configuration or a state that is not there (55000).
     #[error("{message}")]
-    NotSupported { message: String, hint: String },
+    NotReady { message: String, hint: String },
+    /// Something that cannot be done in this transaction (25001).
+    #[error("{message}")]
+    ActiveTransaction { message: String, hint: String },
     /// A state that cannot be reached unless the tables were edited by hand (XX000).
     #[error("{message}")]
     Internal { message: String, hint: String },
@@ -58,8 +61,12 @@ impl Error {
         Self::ReadOnly { message: message.into(), hint: hint.into() }
     }
 
-    pub fn not_supported(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::NotSupported { message: message.into(), hint: hint.into() }
+    pub fn not_ready(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::NotReady { message: message.into(), hint: hint.into() }
+    }
+
+    pub fn active_transaction(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::ActiveTransaction { message: message.into(), hint: hint.into() }
     }
 
     pub fn internal(message: impl Into<String>) -> Self {
@@ -79,8 +86,11 @@ impl Error {
             Self::ReadOnly { hint, .. } => {
                 (PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION, hint)
             }
-            Self::NotSupported { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, hint)
+            Self::NotReady { hint, .. } => {
+                (PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, hint)
+            }
+            Self::ActiveTransaction { hint, .. } => {
+                (PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION, hint)
             }
             Self::Internal { hint, .. } => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, hint),
         }

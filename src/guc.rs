@@ -8,79 +8,14 @@
 
 use memory_agent_core::fuse::FusionMethod;
 use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-/// `memory_agent.fusion`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum Fusion {
-    #[name = c"weighted"]
-    Weighted,
-    #[name = c"rrf"]
-    Rrf,
-}
+mod choices;
 
-/// `memory_agent.score_normalization`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum Normalization {
-    #[name = c"sigmoid"]
-    Sigmoid,
-    #[name = c"minmax"]
-    MinMax,
-}
-
-/// `memory_agent.recency_decay`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum Decay {
-    #[name = c"exponential"]
-    Exponential,
-    #[name = c"half_life"]
-    HalfLife,
-    #[name = c"reciprocal"]
-    Reciprocal,
-}
-
-/// `memory_agent.recall_scope`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum RecallScope {
-    #[name = c"all"]
-    All,
-    #[name = c"active"]
-    Active,
-}
-
-/// `memory_agent.embed_on_ingest`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum EmbedOnIngest {
-    #[name = c"sync"]
-    Sync,
-    #[name = c"async"]
-    Async,
-    #[name = c"off"]
-    Off,
-}
-
-/// `memory_agent.identity`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum IdentityMode {
-    #[name = c"setting"]
-    Setting,
-    #[name = c"required"]
-    Required,
-    #[name = c"role"]
-    Role,
-}
-
-/// `memory_agent.inference`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum Inference {
-    #[name = c"server"]
-    Server,
-    #[name = c"backend"]
-    Backend,
-}
+pub use choices::*;
 
 /// Declares the statics, the getters and `register()` from one table.
 macro_rules! settings {
@@ -188,6 +123,8 @@ settings! {
         "memory_agent.freshness_boost\0", "Raise the recency weight when the query asks for something recent.\0";
     choice recall_scope: RecallScope = RecallScope::All, Userset, (),
         "memory_agent.recall_scope\0", "Whether recall sees archived entries (all) or only those in the window (active).\0";
+    choice stale_sources: StaleSources = StaleSources::Demote, Userset, (),
+        "memory_agent.stale_sources\0", "What recall does with turns whose facts were replaced: rank them below what replaced them (demote), leave them out (hide), or nothing (show).\0";
     int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),
         "memory_agent.default_token_budget\0", "Token budget of memory_context when none is given.\0";
     real current_episode_share: f64 = 0.5, Userset, (0.0, 1.0),
@@ -227,6 +164,53 @@ settings! {
     int default_ttl: i32 = 0, Sighup, (0, i32::MAX, GucFlags::UNIT_S),
         "memory_agent.default_ttl\0", "Time after which an entry expires when ttl is not given; 0 means never.\0";
 
+    int purge_after: i32 = 0, Sighup, (0, i32::MAX, GucFlags::UNIT_S),
+        "memory_agent.purge_after\0", "Time after which an inactive entry is deleted for good; 0 means never.\0";
+
+    // Extraction.
+    choice extraction: Extraction = Extraction::Turn, Userset, (),
+        "memory_agent.extraction\0", "Whether facts are extracted from the user's turns: turn (after each) or off.\0";
+    choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
+        "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
+    int max_facts_per_turn: i32 = 3, Userset, (1, 20),
+        "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
+    real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
+
+    // Worker and LLM.
+    flag worker: bool = true, Sighup, (),
+        "memory_agent.worker\0", "Run background workers; off on logical subscribers.\0";
+    int job_workers: i32 = 1, Sighup, (1, 16),
+        "memory_agent.job_workers\0", "Background workers of one database.\0";
+    int max_workers: i32 = 4, Sighup, (1, 64),
+        "memory_agent.max_workers\0", "Background workers of the whole cluster.\0";
+    int sweep_interval: i32 = 60, Sighup, (1, 86_400, GucFlags::UNIT_S),
+        "memory_agent.sweep_interval\0", "Time between two sweeps of what expired or was forgotten by a job.\0";
+    choice llm_provider: LlmProvider = LlmProvider::OpenAi, Sighup, (),
+        "memory_agent.llm_provider\0", "Protocol of the LLM's endpoint: openai (also Ollama, vLLM, llama.cpp), azure or anthropic.\0";
+    text llm_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.llm_base_url\0", "Where the LLM is, for example http://localhost:11434/v1; empty means none.\0";
+    text llm_model: String = c"", Sighup, (GucFlags::default()),
+        "memory_agent.llm_model\0", "Name of the LLM at its endpoint.\0";
+    text llm_api_key: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY | GucFlags::NO_SHOW_ALL),
+        "memory_agent.llm_api_key\0", "Key of the LLM's endpoint; better kept in a file.\0";
+    text llm_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.llm_api_key_file\0", "File that holds the key of the LLM's endpoint; read before every call.\0";
+    text llm_api_version: String = c"", Sighup, (GucFlags::default()),
+        "memory_agent.llm_api_version\0", "Version of the protocol, for azure and anthropic; empty means the provider's usual one.\0";
+    int llm_timeout: i32 = 60_000, Sighup, (100, 3_600_000, GucFlags::UNIT_MS),
+        "memory_agent.llm_timeout\0", "Longest time of one call of the LLM.\0";
+    int llm_max_attempts: i32 = 5, Sighup, (1, 100),
+        "memory_agent.llm_max_attempts\0", "Failures of a job before it is given up; an outage of the endpoint does not count.\0";
+    int llm_concurrency: i32 = 4, Sighup, (1, 32),
+        "memory_agent.llm_concurrency\0", "Calls of the LLM that a background worker has in flight.\0";
+    int llm_calls_per_minute: i32 = 0, Sighup, (0, 1_000_000),
+        "memory_agent.llm_calls_per_minute\0", "Most calls of the LLM's endpoint in a minute, all databases together; 0 means no limit.\0";
+    int llm_daily_tokens: i32 = 0, Sighup, (0, i32::MAX),
+        "memory_agent.llm_daily_tokens\0", "Tokens of a database, per day in UTC, after which the worker stops calling the LLM; 0 means no limit.\0";
+    choice trace: Trace = Trace::Off, Sighup, (),
+        "memory_agent.trace\0", "Whether llm_calls keeps the texts of requests and answers (calls) or not (off).\0";
+
     // Inference.
     choice inference: Inference = Inference::Server, Sighup, (),
         "memory_agent.inference\0", "Where the models run: one server process for the cluster, or each backend.\0";
@@ -244,6 +228,16 @@ settings! {
         "memory_agent.embedding_model\0", "Embedding model of a database in which none was activated yet.\0";
     text rerank_model: String = c"ms-marco-MiniLM-L-12-v2", Sighup, (GucFlags::default()),
         "memory_agent.rerank_model\0", "Rerank model of a database in which none was activated yet; empty means none.\0";
+    choice embedding_provider: EmbeddingProvider = EmbeddingProvider::Local, Sighup, (),
+        "memory_agent.embedding_provider\0", "Where embeddings are made: by a local model, or by an endpoint in OpenAI's protocol (http).\0";
+    text embedding_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.embedding_base_url\0", "Where the embedding endpoint is, for example http://localhost:11434/v1.\0";
+    text embedding_api_key: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY | GucFlags::NO_SHOW_ALL),
+        "memory_agent.embedding_api_key\0", "Key of the embedding endpoint; better kept in a file.\0";
+    text embedding_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.embedding_api_key_file\0", "File that holds the key of the embedding endpoint; read before every call.\0";
+    int embedding_dimension: i32 = 0, Sighup, (0, 16_000),
+        "memory_agent.embedding_dimension\0", "Dimension that the embedding endpoint must return; 0 means whatever it returns first.\0";
 }
 
 /// Settings of the server's owner that had a value before the library was loaded: from a file, or

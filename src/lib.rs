@@ -10,10 +10,12 @@ mod api;
 mod error;
 mod guc;
 mod identity;
+mod locked_file;
 mod models;
 mod process;
 mod sql_types;
 mod store;
+mod worker;
 
 ::pgrx::pg_module_magic!();
 
@@ -65,11 +67,13 @@ fn is_preloaded() -> bool {
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     guc::register();
+    worker::drop_hook::register();
     // SAFETY: flags that the server sets before it loads libraries.
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     if preloading && !upgrading {
         PRELOADED.store(true, std::sync::atomic::Ordering::Relaxed);
         models::supervisor::register();
+        worker::launcher::register();
     }
 }

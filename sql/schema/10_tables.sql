@@ -137,6 +137,7 @@ CREATE TABLE memory_agent.jobs (
     priority     integer NOT NULL DEFAULT 0,
     attempts     integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL DEFAULT 5,
+    interrupted  integer NOT NULL DEFAULT 0,
     run_after    timestamptz NOT NULL DEFAULT now(),
     leased_until timestamptz,
     leased_by    text,

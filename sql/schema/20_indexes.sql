@@ -51,16 +51,34 @@ CREATE INDEX episodes_session_idx
     ON memory_agent.episodes (user_id, agent_id, session_id, started_at);
 CREATE INDEX episodes_open_idx ON memory_agent.episodes (ended_at) WHERE status = 'open';
 
--- One pending job per kind and scope. Enqueueing is INSERT .. ON CONFLICT DO UPDATE.
+-- Turns that wait for extraction, also those of memory_add that are in no window.
+CREATE INDEX entries_unextracted_idx
+    ON memory_agent.entries (user_id, agent_id, session_id, created_at)
+    WHERE kind = 'turn' AND role = 'user' AND extracted_at IS NULL;
+
+-- What is deleted for good after memory_agent.purge_after.
+CREATE INDEX entries_inactive_idx ON memory_agent.entries (state_at) WHERE state = 'inactive';
+
+-- Facts that an LLM has not compared with the others yet.
+CREATE INDEX entries_unreconciled_idx ON memory_agent.entries (user_id, agent_id, session_id)
+    WHERE kind = 'fact' AND state = 'active' AND metadata ? 'unreconciled';
+
+-- One job per kind and scope that no worker has seen. Enqueueing is INSERT .. ON CONFLICT DO UPDATE.
+-- A job that goes back to the queue keeps leased_by, and is free to be one of several.
 CREATE UNIQUE INDEX jobs_pending_idx
     ON memory_agent.jobs (kind, coalesce(user_id, ''), coalesce(agent_id, ''),
                           coalesce(session_id, ''),
                           coalesce(entry_id, '00000000-0000-0000-0000-000000000000'))
+    WHERE status = 'pending' AND leased_by IS NULL;
+CREATE INDEX jobs_claim_idx ON memory_agent.jobs (priority DESC, run_after, id)
     WHERE status = 'pending';
-CREATE INDEX jobs_claim_idx ON memory_agent.jobs (priority DESC, run_after)
-    WHERE status = 'pending';
+-- Whether an older job of the same scope is not finished yet.
+CREATE INDEX jobs_open_idx
+    ON memory_agent.jobs (user_id, coalesce(session_id, ''), kind, agent_id, id)
+    WHERE status IN ('pending', 'running');
 CREATE INDEX jobs_lease_idx ON memory_agent.jobs (leased_until) WHERE status = 'running';
 CREATE INDEX jobs_scope_idx ON memory_agent.jobs (user_id, session_id);
+CREATE INDEX jobs_finished_idx ON memory_agent.jobs (finished_at) WHERE status = 'done';
 
 CREATE INDEX history_entry_idx ON memory_agent.history (user_id, entry_id, at);
 CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE seq IS NOT NULL;

@@ -16,7 +16,7 @@ CREATE VIEW @extschema@.memory_session_summaries WITH (security_invoker = true) 
 
 CREATE VIEW @extschema@.memory_jobs WITH (security_invoker = true) AS
     SELECT j.id, j.kind, j.user_id, j.agent_id, j.session_id, j.entry_id, j.status, j.priority,
-           j.attempts, j.max_attempts, j.run_after, j.leased_until, j.progress AS done,
+           j.attempts, j.max_attempts, j.interrupted, j.run_after, j.leased_until, j.progress AS done,
            j.progress_of AS total, j.last_error, j.created_at, j.finished_at
       FROM memory_agent.jobs j;
 

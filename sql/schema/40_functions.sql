@@ -80,8 +80,17 @@ CREATE FUNCTION memory_create_vector_index(method text DEFAULT 'hnsw')
 
 CREATE FUNCTION memory_status()
     RETURNS TABLE (component text, state text, detail text, hint text)
-    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 15
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
     AS 'MODULE_PATHNAME', 'memory_status_wrapper';
+
+CREATE FUNCTION memory_wait(
+    timeout interval DEFAULT '30 s', session_id text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_wait_wrapper';
+
+CREATE FUNCTION memory_retry(job_id uuid, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_retry_wrapper';
 
 CREATE FUNCTION memory_stats(
     session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)

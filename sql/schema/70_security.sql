@@ -36,7 +36,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_count_tokens', 'reader'), ('memory_status', 'reader'), ('memory_stats', 'reader'),
            ('visible_users', 'reader'),
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
-           ('memory_close_episode', 'user'),
+           ('memory_close_episode', 'user'), ('memory_wait', 'user'), ('memory_retry', 'user'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
 $$;
 

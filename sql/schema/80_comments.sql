@@ -40,7 +40,17 @@ COMMENT ON COLUMN memory_agent.entries.recorded_at IS 'When it was stored.';
 COMMENT ON COLUMN memory_agent.entries.state IS 'active: in the window and in recall; archived: in recall only; inactive: kept for audit and questions about the past.';
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it holds.';
 COMMENT ON COLUMN memory_agent.entries.replaced_by IS 'The entry that replaced it.';
-COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for that; -infinity when nobody was asked to.';
+COMMENT ON COLUMN memory_agent.jobs.payload IS 'What the job needs to know, and how far it has come. Emptied when it is done.';
+COMMENT ON COLUMN memory_agent.jobs.attempts IS 'Failures that were the job''s own. An outage of the LLM or the models does not count.';
+COMMENT ON COLUMN memory_agent.jobs.max_attempts IS 'Failures after which the job is dead, until memory_retry().';
+COMMENT ON COLUMN memory_agent.jobs.interrupted IS 'How often its worker died or was stopped while it ran.';
+COMMENT ON COLUMN memory_agent.jobs.leased_by IS 'The worker that took it last; NULL for a job that none has seen.';
+COMMENT ON COLUMN memory_agent.jobs.leased_until IS 'Until then the job is its worker''s; after that, anybody''s.';
+COMMENT ON COLUMN memory_agent.jobs.last_error IS 'The last failure, also of one that did not count.';
+COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http 429, timeout, connection, bad answer, ...';
+COMMENT ON COLUMN memory_agent.llm_calls.request IS 'The messages that were sent, only while memory_agent.trace is calls.';
+COMMENT ON COLUMN memory_agent.llm_calls.response IS 'The answer, only while memory_agent.trace is calls.';
 COMMENT ON COLUMN memory_agent.history.salt IS 'Random; makes commitment useless for guessing an erased body.';
 COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt and body.';
 COMMENT ON COLUMN memory_agent.history.hash IS 'Of the chain up to this row; NULL until it is sealed.';
@@ -50,7 +60,7 @@ COMMENT ON FUNCTION memory_ingest(text,text,text,text,text,jsonb,text[],timestam
 COMMENT ON FUNCTION memory_ingest_batch(jsonb,text,text,text) IS
     'Stores many messages in one statement, embedded in batches, and returns their ids in the order given. turns: an array of objects with role, content and optionally session_id, metadata, markers, created_at, ttl, as in memory_ingest. session_id: for turns that name none. All are stored, or none.';
 COMMENT ON FUNCTION memory_add(text,text,text,text,jsonb,text[],timestamptz,interval,boolean,text) IS
-    'Stores a statement as a fact and returns its id, or the id of the fact that says the same already. session_id: NULL is the user''s global memory, seen from all sessions. infer: false stores the text itself; true (extraction by an LLM) is not in this version (0A000). fact_key: a fact with the same key in the same scope is superseded.';
+    'Stores a statement as a fact and returns its id, or the id of the fact that says the same already. session_id: NULL is the user''s global memory, seen from all sessions. infer: true (default) keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (not a fact''s: facts point to it by source_ids); false stores the text itself as one fact. fact_key: a fact with the same key in the same scope is superseded; for infer => false only. Errors: 55000 when infer is true and memory_agent.llm_base_url is empty; 22023 for fact_key with infer => true.';
 COMMENT ON FUNCTION memory_close_episode(text,text,text,text) IS
     'Closes the running episode of a session and returns its id, NULL when none runs. reason: free text, default manual.';
 COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
@@ -73,6 +83,10 @@ COMMENT ON FUNCTION memory_create_vector_index(text) IS
     'Builds an approximate index over the embeddings of the active model: hnsw (default) or ivfflat. Worth it when single scopes have more than memory_agent.exact_scan_rows entries. Returns its name. Blocks writers while it builds. pg_dump leaves it out: build it again after a restore.';
 COMMENT ON FUNCTION memory_status() IS
     'What runs and what does not, one row per component, with a hint what to do. Counts only, never content.';
+COMMENT ON FUNCTION memory_wait(interval,text,text) IS
+    'Waits until no job is waiting or running, and returns whether that came true within timeout (default 30 seconds; 0 looks once). Jobs of the caller''s user, or of one session; an administrator who names neither waits for all jobs. A job that waits for its next attempt counts, a dead one does not. Errors: 25001 on a standby, in a transaction that queued jobs itself or is not READ COMMITTED; 22023 for a negative timeout.';
+COMMENT ON FUNCTION memory_retry(uuid,text) IS
+    'Runs a dead job again, from its first attempt; returns false when there is no such dead job. job_id: from the view memory_jobs. Administrators may retry anybody''s.';
 COMMENT ON FUNCTION memory_stats(text,text,text) IS
     'Counts of a session, or of all sessions of a user, as jsonb: turns, facts, documents, tokens, episodes, markers, summaries.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS

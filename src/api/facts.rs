@@ -1,5 +1,6 @@
-//! `memory_add`: a statement stored as a fact at once, unless memory has it already. A fact with a
-//! key replaces the fact that holds the key, and history says so.
+//! `memory_add`: a statement stored as a fact at once, unless memory has it already, or as something a
+//! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
+//! key, and history says so.
 
 use crate::api::ingest;
 use crate::api::prepare::{Prepare, prepare};
@@ -9,14 +10,15 @@ use crate::identity::{self, Caller};
 use crate::models::thresholds;
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::catalog;
-use crate::store::entries::{self, NewEntry};
-use crate::store::facts::{self, FactScope};
+use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::facts::{self, Ending, FactScope};
 use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Growth, SessionKey};
 use crate::store::spi::Session as Spi;
+use crate::worker::settings;
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -51,12 +53,9 @@ fn memory_add(
     fact_key: Option<String>,
 ) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    if infer.unwrap_or(true) {
-        return Err(Error::not_supported(
-            "memory_add cannot extract facts yet: this version has no extraction worker",
-            "Pass infer => false to store the text itself as one fact.",
-        )
-        .into());
+    let infer = infer.unwrap_or(true);
+    if infer {
+        check_inference(fact_key.is_some())?;
     }
     let content = content.unwrap_or_default();
     text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
@@ -87,7 +86,44 @@ fn memory_add(
         metadata,
     };
     let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
-    identity::as_owner(|| store(&caller, &fact, &prepared))
+    identity::as_owner(|| {
+        if infer {
+            store_source(&caller, &fact, &prepared)
+        } else {
+            store(&caller, &fact, &prepared)
+        }
+    })
+}
+
+/// Refuses what could only be promised: nobody would extract facts without an LLM.
+fn check_inference(has_key: bool) -> PgResult<()> {
+    if guc::llm_base_url().is_empty() {
+        return Err(Error::not_ready(
+            "memory_add cannot extract facts: memory_agent.llm_base_url is empty",
+            "Pass infer => false to store the text itself as one fact, or configure an LLM.",
+        )
+        .into());
+    }
+    if has_key {
+        return Err(Error::invalid(
+            "fact_key names one fact, and several may be extracted from the text",
+            "Pass infer => false to store the text itself as the fact of this key.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Stores the text as the source of facts to come: it is in no window and not recalled itself.
+fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
+    let spi = Spi::read_write()?;
+    let id = entries::new_id();
+    let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
+    insert_as(&spi, caller, fact, prepared, id, Kind::Source)?;
+    let payload = settings::extraction_payload();
+    jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, payload)?;
+    debug1!("memory_agent: add user={} source={id}", caller.user_id);
+    Ok(id)
 }
 
 fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
@@ -128,7 +164,14 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     }
     let id = entries::new_id();
     if let Some(holder) = &holder {
-        facts::supersede(&spi, &caller.user_id, holder.id, id, fact.created_at)?;
+        facts::supersede(
+            &spi,
+            &caller.user_id,
+            holder.id,
+            id,
+            fact.created_at,
+            Ending::Superseded,
+        )?;
     }
     insert(&spi, caller, fact, prepared, id)?;
     if let Some(key) = &session {
@@ -137,9 +180,9 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
         ingest::queue_eviction(&spi, key, active_entries)?;
     }
     if let Some(holder) = &holder {
-        history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref())?;
+        history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref(), None)?;
     }
-    history::append(&spi, &caller.user_id, id, "add", None)?;
+    history::append(&spi, &caller.user_id, id, "add", None, None)?;
     debug1!(
         "memory_agent: add user={} id={id} superseded={}",
         caller.user_id,
@@ -177,9 +220,32 @@ fn duplicate(
         .map(|(id, _)| id))
 }
 
+/// As what a statement is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Fact,
+    /// A turn that facts are extracted from and that is nothing else.
+    Source,
+}
+
 fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &Prepare, id: Uuid) -> PgResult<()> {
+    insert_as(spi, caller, fact, prepared, id, Kind::Fact)
+}
+
+fn insert_as(
+    spi: &Spi,
+    caller: &Caller,
+    fact: &Fact,
+    prepared: &Prepare,
+    id: Uuid,
+    kind: Kind,
+) -> PgResult<()> {
     let configuration = guc::text_search_config();
     let model = prepared.model.as_ref().map(|model| model.name.as_str());
+    let (name, role, standing) = match kind {
+        Kind::Fact => ("fact", "memory", Standing::Active),
+        Kind::Source => ("turn", "user", Standing::SourceOnly),
+    };
     entries::insert(
         spi,
         &catalog::vector_type()?,
@@ -188,8 +254,8 @@ fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &Prepare, id: Uuid)
             user_id: &caller.user_id,
             agent_id: caller.agent(),
             session_id: fact.session_id.as_deref(),
-            kind: "fact",
-            role: "memory",
+            kind: name,
+            role,
             content: &fact.content,
             token_count: prepared.token_count(0),
             token_count_exact: prepared.token_counts_exact,
@@ -203,17 +269,19 @@ fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &Prepare, id: Uuid)
             fact_key: fact.key.as_deref(),
             created_at: fact.created_at,
             expires_at: fact.expires_at,
+            source_ids: Vec::new(),
+            confidence: None,
+            standing,
+            awaits_extraction: kind == Kind::Source,
         },
     )?;
-    if prepared.needs_job() {
-        jobs::enqueue(
-            spi,
-            JobKind::Embed,
-            &caller.user_id,
-            caller.agent(),
-            fact.session_id.as_deref(),
-            "{}".into(),
-        )?;
+    if kind == Kind::Fact && prepared.needs_job() {
+        let scope = FactScope {
+            user_id: &caller.user_id,
+            agent_id: caller.agent(),
+            session_id: fact.session_id.as_deref(),
+        };
+        ingest::queue_embedding(spi, &scope)?;
     }
     Ok(())
 }

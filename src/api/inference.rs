@@ -93,11 +93,14 @@ fn memory_register_model(
             Error::invalid("unknown kind of model", "Kinds are embedder and reranker.").into()
         );
     };
-    check_model_name(&name)?;
-    if let Some(location) = &location {
+    let is_remote = location.as_deref() == Some(models::REMOTE_LOCATION);
+    check_model_name(&name, is_remote)?;
+    if is_remote {
+        check_endpoint(kind)?;
+    } else if let Some(location) = &location {
         check_location(location)?;
     }
-    let model = models::model_ref(&name, location.as_deref());
+    let model = models::model_ref(&name, location.as_deref())?;
     let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
     if description.kind.to_string() != kind.as_str() {
         return Err(Error::invalid(
@@ -170,10 +173,31 @@ fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgRe
     }
 }
 
-fn check_model_name(name: &str) -> PgResult<()> {
+/// Refuses what the embedding endpoint cannot be.
+fn check_endpoint(kind: Kind) -> PgResult<()> {
+    if kind != Kind::Embedder {
+        return Err(Error::invalid(
+            "only embedders can be behind the embedding endpoint",
+            "Register a reranker from a folder.",
+        )
+        .into());
+    }
+    if guc::embedding_base_url().is_empty() {
+        return Err(Error::not_ready(
+            "memory_agent.embedding_base_url is empty",
+            "Set it in postgresql.conf, for example to http://localhost:11434/v1, and reload.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Names at an endpoint may be paths and carry tags, names of folders may not.
+fn check_model_name(name: &str, is_remote: bool) -> PgResult<()> {
+    let marks = if is_remote { "._-/:@" } else { "._-" };
     let is_plain = !name.is_empty()
         && name.len() <= 100
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
         && !name.starts_with('.');
     if is_plain {
         return Ok(());

@@ -4,17 +4,19 @@
 use crate::api::batch;
 use crate::api::prepare::{Prepare, prepare};
 use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::guc::{self, Extraction};
 use crate::identity::{self, Caller};
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::catalog::{self, VectorType};
-use crate::store::entries::{self, NewEntry};
+use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::episodes::{self, Running};
+use crate::store::facts::FactScope;
 use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Growth, SessionKey};
 use crate::store::spi::{Session as Spi, scratch};
+use crate::worker::settings;
 use memory_agent_core::episodes::{
     CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn,
 };
@@ -257,6 +259,8 @@ struct SessionWriter<'a> {
     configuration: String,
     settings: EpisodeSettings,
     episode: Option<Running>,
+    /// Whether facts are extracted from the user's turns.
+    extracts: bool,
 }
 
 impl<'a> SessionWriter<'a> {
@@ -281,6 +285,7 @@ impl<'a> SessionWriter<'a> {
                 close_on_tool_result: guc::episode_close_on_tool_result(),
             },
             episode,
+            extracts: wants_extraction(),
         })
     }
 
@@ -302,7 +307,8 @@ impl<'a> SessionWriter<'a> {
         }
         let open = self.episode.as_ref().map(|episode| episode.id);
         let active_entries = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
-        self.queue_jobs(active_entries)
+        let spoke = indexes.iter().any(|&index| turns[index].turn.role == "user");
+        self.queue_jobs(active_entries, spoke)
     }
 
     fn add_turn(
@@ -337,6 +343,10 @@ impl<'a> SessionWriter<'a> {
                 fact_key: None,
                 created_at: turn.created_at,
                 expires_at: turn.expires_at,
+                source_ids: Vec::new(),
+                confidence: None,
+                standing: Standing::Active,
+                awaits_extraction: self.extracts && turn.turn.role == "user",
             },
         )?;
         self.close_after(turn)
@@ -394,12 +404,27 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    fn queue_jobs(&self, active_entries: i64) -> PgResult<()> {
+    fn queue_jobs(&self, active_entries: i64, user_spoke: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
             jobs::enqueue_for_session(self.spi, JobKind::Embed, self.key, "{}".into())?;
         }
+        if self.extracts && user_spoke {
+            let payload = settings::extraction_payload();
+            jobs::enqueue_for_session(self.spi, JobKind::Extract, self.key, payload)?;
+        }
         queue_eviction(self.spi, self.key, active_entries)
     }
+}
+
+/// Whether turns stored now are to be extracted from: somebody must be there who does it.
+fn wants_extraction() -> bool {
+    guc::extraction() == Extraction::Turn && !guc::llm_base_url().is_empty()
+}
+
+/// Queues the embedding of what a scope lacks.
+pub fn queue_embedding(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
+    let (user, agent) = (scope.user_id, scope.agent_id);
+    jobs::enqueue(spi, JobKind::Embed, user, agent, scope.session_id, "{}".into())
 }
 
 /// Queues the eviction of a session's oldest entries when its window holds too many.

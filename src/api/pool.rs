@@ -16,6 +16,42 @@ pub struct Pool {
     pub ids: Vec<Uuid>,
     /// Candidates that were not good enough, with their fused scores.
     pub left_out: Vec<(Uuid, ArmScores, f64)>,
+    /// Pairs of positions: a stale turn, and the fact that replaced what it says.
+    pub replaced: Vec<(usize, usize)>,
+}
+
+impl Pool {
+    /// Ranks stale turns below what replaced them; a replacement that no arm found joins the pool.
+    pub fn demote(&mut self, pairs: &[(Uuid, Uuid)]) {
+        for (turn, by) in pairs {
+            let Some(stale) = self.ids.iter().position(|id| id == turn) else { continue };
+            let replacement = self.ids.iter().position(|id| id == by).unwrap_or_else(|| {
+                self.ids.push(*by);
+                self.arms.push(ArmScores { similarity: None, lexical: None });
+                self.left_out.retain(|(id, _, _)| id != by);
+                self.fused.push((self.ids.len() - 1, 0.0));
+                self.ids.len() - 1
+            });
+            self.replaced.push((stale, replacement));
+        }
+    }
+
+    /// Leaves stale turns out.
+    pub fn hide(&mut self, pairs: &[(Uuid, Uuid)]) {
+        let is_stale = |id: &Uuid| pairs.iter().any(|(turn, _)| turn == id);
+        let kept: Vec<usize> =
+            (0..self.ids.len()).filter(|&position| !is_stale(&self.ids[position])).collect();
+        self.fused = kept
+            .iter()
+            .enumerate()
+            .filter_map(|(new, &old)| {
+                let (_, score) = self.fused.iter().find(|(position, _)| *position == old)?;
+                Some((new, *score))
+            })
+            .collect();
+        self.arms = kept.iter().map(|&old| self.arms[old]).collect();
+        self.ids = kept.iter().map(|&old| self.ids[old]).collect();
+    }
 }
 
 /// Fuses the best rows of each arm and keeps the best of them. A row that only one arm ranked high
@@ -54,6 +90,7 @@ pub fn fuse_pool(
         arms: order.iter().map(|&row| own(row)).collect(),
         ids: order.iter().map(|&row| id(row)).collect(),
         left_out,
+        replaced: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::api::pool::{Pool, fuse_pool};
 use crate::api::request::{Arguments, Request};
+use crate::api::stale;
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
@@ -54,6 +55,8 @@ pub struct Recalled {
     pub ranking: Ranking,
     /// Positions in `ranking.scored`, in the order shown.
     pub shown: Vec<usize>,
+    /// Stale turns, each with the fact that replaced what it says.
+    pub replaced: Vec<(Uuid, Uuid)>,
     pub trace: Trace,
 }
 
@@ -178,14 +181,15 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         let query = Query { included: &episode, ..query };
         let found = search::candidates(&spi, &request.scope, &query)?;
         note_search(&mut trace, &found);
-        let pool = fuse_pool(&found, request.candidates_per_arm, &episode, &request.settings);
+        let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &request.settings);
+        stale::settle(&spi, request, &mut pool)?;
         let users = request.scope.caller.visible();
         let details =
             details::read(&spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
         let details = in_order(details, &pool.ids);
         Ok((pool, details, episode))
     })?;
-    let Pool { fused, arms, left_out, .. } = pool;
+    let Pool { fused, arms, left_out, replaced, .. } = pool;
     trace.pool = fused.len();
     trace.left_out = left_out;
     trace.search_ms = milliseconds(started);
@@ -204,8 +208,11 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     }
 
     let started = Instant::now();
-    let candidates: Vec<Candidate> =
+    let mut candidates: Vec<Candidate> =
         details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
+    for &(stale, replacement) in &replaced {
+        candidates[stale].demoted_below = Some(replacement);
+    }
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &request.settings);
     let shown = within_budget(request, &details, &episode, &mut ranking);
     trace.rank_ms = milliseconds(started);
@@ -219,7 +226,11 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         trace.rerank_ms,
         trace.rank_ms
     );
-    Ok(Some(Recalled { details, arms, ranking, shown, trace }))
+    let replaced = replaced
+        .into_iter()
+        .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
+        .collect();
+    Ok(Some(Recalled { details, arms, ranking, shown, replaced, trace }))
 }
 
 fn milliseconds(since: Instant) -> f64 {
@@ -420,7 +431,7 @@ fn within_budget(
 
 /// The rows of the answer, with their full texts.
 pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
-    let Recalled { details, arms, ranking, shown, .. } = recalled;
+    let Recalled { details, arms, ranking, shown, replaced, .. } = recalled;
     let ids: Vec<Uuid> = shown.iter().map(|&at| details[ranking.scored[at].index].id).collect();
     let mut contents: HashMap<[u8; 16], entries::Content> = identity::as_owner(|| {
         let spi = Spi::read_only()?;
@@ -436,6 +447,11 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
             continue;
         };
         let Some(content) = contents.remove(detail.id.as_bytes()) else { continue };
+        let replacement = replaced.iter().find(|(stale, _)| *stale == detail.id);
+        let metadata = match replacement {
+            Some((_, by)) => stale::with_superseded_by(content.metadata, *by),
+            None => content.metadata,
+        };
         rows.push((
             detail.id,
             detail.kind,
@@ -450,7 +466,7 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
             detail.token_count,
             detail.session_id,
             detail.episode_id,
-            content.metadata,
+            metadata,
             detail.created_at,
         ));
     }

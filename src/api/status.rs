@@ -1,6 +1,7 @@
 //! `memory_status()`: what runs, what does not, and what to do about it; `memory_stats()`: how much
 //! there is. Counts only, never content.
 
+use super::worker_status;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode, Inference};
 use crate::identity;
@@ -13,15 +14,20 @@ use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
 use crate::store::{status, vector_index};
 use memory_agent_core::text;
-use memory_agent_model_server::protocol::{ModelRef, ServerStatus};
+use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::path::Path;
 
 /// component, state, detail, hint.
-type StatusRow = (String, String, String, Option<String>);
+pub type StatusRow = (String, String, String, Option<String>);
 
-fn row(component: &str, state: &str, detail: impl Into<String>, hint: Option<&str>) -> StatusRow {
+pub fn row(
+    component: &str,
+    state: &str,
+    detail: impl Into<String>,
+    hint: Option<&str>,
+) -> StatusRow {
     (component.to_owned(), state.to_owned(), detail.into(), hint.map(str::to_owned))
 }
 
@@ -39,7 +45,7 @@ fn memory_status() -> Result<
     >,
     ErrorReport,
 > {
-    identity::require(Level::Reader)?;
+    let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if guc::inference() == Inference::Server {
         let (server, row) = model_server();
@@ -61,7 +67,7 @@ fn memory_status() -> Result<
             }
         }
         rows.push(embeddings(&spi)?);
-        rows.push(queue(&spi)?);
+        rows.extend(worker_status::rows(&spi, server.as_ref(), level)?);
         rows.push(index(&spi)?);
         Ok(())
     })?;
@@ -175,6 +181,9 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
         let hint = "Register one with memory_register_model().";
         return (row(component, "none", "", Some(hint)), None);
     };
+    if let Some(remote) = &model.remote {
+        return remote_model(component, &model, remote, ask_server);
+    }
     let missing = ["model.onnx", "tokenizer.json", "config.json"]
         .into_iter()
         .find(|file| !Path::new(&model.directory).join(file).exists());
@@ -192,6 +201,31 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
     }
 }
 
+/// A model behind the embedding endpoint: it is asked what it is, which also checks its dimension.
+fn remote_model(
+    component: &str,
+    model: &ModelRef,
+    remote: &RemoteEmbedder,
+    ask_server: bool,
+) -> (StatusRow, Option<Failure>) {
+    if remote.endpoint.base_url.is_empty() {
+        let hint = "Set memory_agent.embedding_base_url in postgresql.conf, and reload.";
+        let detail = "memory_agent.embedding_base_url is empty";
+        return (row(component, "misconfigured", detail, Some(hint)), None);
+    }
+    if !ask_server {
+        return (row(component, "remote", model.name.clone(), None), None);
+    }
+    match models::current().describe(model) {
+        Ok(description) => {
+            let dimension = description.dimension.unwrap_or(0);
+            let detail = format!("{}, {dimension} dimensions", model.name);
+            (row(component, "remote", detail, None), None)
+        }
+        Err(failure) => (row_of_failure(component, &failure), None),
+    }
+}
+
 fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
     let missing = status::without_embedding(spi)?;
     Ok(if missing == 0 {
@@ -206,20 +240,6 @@ fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
             ),
         )
     })
-}
-
-fn queue(spi: &Spi) -> PgResult<StatusRow> {
-    let queue = status::queue(spi)?;
-    let oldest =
-        queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
-    let detail = format!(
-        "{} pending, {} running, {} dead{oldest}",
-        queue.pending, queue.running, queue.dead
-    );
-    let state = if queue.pending + queue.running + queue.dead == 0 { "empty" } else { "waiting" };
-    let hint = (state == "waiting")
-        .then_some("This version has no job worker: jobs are kept for the one that has.");
-    Ok(row("queue", state, detail, hint))
 }
 
 fn index(spi: &Spi) -> PgResult<StatusRow> {

@@ -12,8 +12,9 @@ pub mod socket;
 pub mod supervisor;
 pub mod supervisor_state;
 
-use crate::error::Error;
+use crate::error::{Error, PgResult};
 use crate::guc::{self, Inference};
+use crate::worker::endpoint;
 use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -33,6 +34,8 @@ pub struct Failure {
     pub hint: &'static str,
     /// Nothing can be had from the models at all: another request would fail as well.
     pub is_outage: bool,
+    /// The same request may succeed later.
+    pub may_pass: bool,
 }
 
 impl Failure {
@@ -41,6 +44,7 @@ impl Failure {
             message: message.into(),
             hint: "See SELECT * FROM memory_status() for the state of the model server.",
             is_outage: true,
+            may_pass: true,
         }
     }
 
@@ -59,12 +63,16 @@ impl Failure {
             ErrorCode::Version => {
                 "Restart the server: library and model server are of different versions."
             }
+            ErrorCode::RemoteUnavailable => {
+                "Check memory_agent.embedding_base_url and its key, then memory_status()."
+            }
             ErrorCode::Internal => "See the server log.",
         };
         Self {
             message,
             hint,
             is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version),
+            may_pass: !matches!(code, ErrorCode::InvalidRequest),
         }
     }
 
@@ -116,13 +124,33 @@ pub fn current() -> &'static dyn Models {
     }
 }
 
-/// Where a model of this name is: a registered location, or its folder in the model directory.
-pub fn model_ref(name: &str, location: Option<&str>) -> ModelRef {
+/// The location of models behind the embedding endpoint.
+pub const REMOTE_LOCATION: &str = "http";
+
+/// Where a model of this name is: a registered location, or its folder in the model directory. The
+/// location "http" is the embedding endpoint.
+///
+/// # Errors
+/// When the endpoint's key cannot be read (58000).
+pub fn model_ref(name: &str, location: Option<&str>) -> PgResult<ModelRef> {
+    if location == Some(REMOTE_LOCATION) {
+        let remote = endpoint::embedder(name).map_err(|reason| {
+            Error::inference(
+                reason,
+                "Make the file readable for the server, with the key as its first line.",
+            )
+        })?;
+        return Ok(ModelRef {
+            name: name.to_owned(),
+            directory: String::new(),
+            remote: Some(Box::new(remote)),
+        });
+    }
     let directory = match location {
         Some(directory) => directory.to_owned(),
         None => paths::model_directory().join(name).to_string_lossy().into_owned(),
     };
-    ModelRef { name: name.to_owned(), directory }
+    Ok(ModelRef { name: name.to_owned(), directory, remote: None })
 }
 
 /// Cosine similarities that mean something for one embedding model, calibrated on labelled pairs
@@ -131,9 +159,11 @@ pub fn model_ref(name: &str, location: Option<&str>) -> ModelRef {
 pub struct Thresholds {
     /// From here on two statements say the same.
     pub duplicate: f64,
+    /// Below this, two statements have nothing to do with each other.
+    pub unrelated_p95: f64,
 }
 
-/// The thresholds in a model's config.json; `None` when it has none.
+/// The thresholds in a model's config.json; `None` when it has none, as behind an endpoint.
 pub fn thresholds(model: &ModelRef) -> Option<Thresholds> {
     #[derive(serde::Deserialize)]
     struct Config {

@@ -1,9 +1,7 @@
 //! What the supervisor tells the other processes of the cluster: a small file beside the socket,
 //! locked by the supervisor for as long as it lives. Without the lock the file means nothing.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use crate::locked_file::{self, LockedFile};
 use std::path::Path;
 
 /// Relative to the data directory, the working directory of every process of the cluster.
@@ -40,13 +38,8 @@ impl State {
 
 /// The state, or `None` when no supervisor is alive.
 pub fn read() -> Option<State> {
-    let mut file = File::open(Path::new(PATH)).ok()?;
-    if !is_locked(&file) {
-        return None;
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    Some(State::from_text(&text))
+    let content = locked_file::read(Path::new(PATH))?;
+    content.is_locked.then(|| State::from_text(&content.text))
 }
 
 /// Asks the supervisor to look whether its server answers: for a process that could not reach one
@@ -61,63 +54,20 @@ pub fn ask_to_check() {
 }
 
 /// The supervisor's hold on the file.
-pub struct Lock {
-    file: File,
-    last: Option<State>,
-}
+pub struct Lock(LockedFile);
 
 impl Lock {
     /// Takes the lock; `None` when another supervisor has it.
     pub fn take() -> std::io::Result<Option<Self>> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(PATH)?;
-        if !try_lock(&file) {
-            return Ok(None);
-        }
-        let mut lock = Self { file, last: None };
-        lock.write(&State::Starting);
-        Ok(Some(lock))
+        Ok(LockedFile::take(Path::new(PATH))?.map(|file| {
+            let mut lock = Self(file);
+            lock.write(&State::Starting);
+            lock
+        }))
     }
 
-    /// Publishes a state. A full disk only costs the message.
+    /// Publishes a state.
     pub fn write(&mut self, state: &State) {
-        if self.last.as_ref() == Some(state) {
-            return;
-        }
-        let text = state.to_text();
-        let written = self
-            .file
-            .seek(SeekFrom::Start(0))
-            .and_then(|_| self.file.write_all(text.as_bytes()))
-            .and_then(|()| self.file.set_len(text.len() as u64));
-        if written.is_ok() {
-            self.last = Some(state.clone());
-        }
+        self.0.write(&state.to_text());
     }
-}
-
-/// A lock on the whole file that belongs to the open file description (fcntl(2), F_OFD_SETLK): it
-/// can be looked at without being taken.
-fn whole_file() -> libc::flock {
-    libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    }
-}
-
-#[allow(unsafe_code)]
-fn try_lock(file: &File) -> bool {
-    // SAFETY: the descriptor is open, the structure is complete.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole_file()) == 0 }
-}
-
-#[allow(unsafe_code)]
-fn is_locked(file: &File) -> bool {
-    let mut lock = whole_file();
-    // SAFETY: as above; the call fills the structure in.
-    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) == 0 };
-    asked && i32::from(lock.l_type) != libc::F_UNLCK
 }

@@ -43,6 +43,24 @@ pub struct NewEntry<'a> {
     pub fact_key: Option<&'a str>,
     pub created_at: TimestampWithTimeZone,
     pub expires_at: Option<TimestampWithTimeZone>,
+    /// The turns a fact was made from; empty for everything else.
+    pub source_ids: Vec<Uuid>,
+    /// How sure the extraction was, 0 to 1.
+    pub confidence: Option<f32>,
+    pub standing: Standing,
+    /// Whether facts are to be extracted from it.
+    pub awaits_extraction: bool,
+}
+
+/// Whether a new row holds.
+#[derive(Clone, Copy)]
+pub enum Standing {
+    /// In the window and in recall.
+    Active,
+    /// Never was a memory of its own: kept as the source of facts.
+    SourceOnly,
+    /// It was replaced before it was learned of: a newer entry says otherwise since then.
+    Superseded { by: Uuid, since: TimestampWithTimeZone },
 }
 
 /// Stores a row and its windows.
@@ -53,9 +71,13 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
         "INSERT INTO memory_agent.entries \
             (id, user_id, agent_id, session_id, kind, role, content, content_hash, token_count, \
              token_count_exact, markers, metadata, embedding, embedding_model, lexemes, \
-             lexeme_config, doc_len, episode_id, fact_key, created_at, expires_at) \
+             lexeme_config, doc_len, episode_id, fact_key, created_at, expires_at, source_ids, \
+             confidence, state, state_reason, state_at, valid_to, replaced_by, extracted_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
-                 $19, $20, $21)",
+                 $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
+                 CASE WHEN $25::uuid IS NOT NULL THEN 'superseded' END, \
+                 CASE WHEN NOT $24 THEN now() END, $26, $25, \
+                 CASE WHEN NOT $27 THEN '-infinity'::timestamptz END)",
         &mut Params::new()
             .with(entry.id)
             .with(entry.user_id.to_owned())
@@ -77,7 +99,21 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
             .with(entry.episode_id)
             .with(entry.fact_key.map(str::to_owned))
             .with(entry.created_at)
-            .with(entry.expires_at),
+            .with(entry.expires_at)
+            .with((!entry.source_ids.is_empty()).then_some(entry.source_ids))
+            .with(entry.confidence)
+            .with(matches!(entry.standing, Standing::Active))
+            .with(match entry.standing {
+                Standing::Superseded { by, .. } => Some(by),
+                _ => None,
+            })
+            .with(match entry.standing {
+                Standing::Active => None,
+                // Before anybody could ask for it.
+                Standing::SourceOnly => Some(entry.created_at),
+                Standing::Superseded { since, .. } => Some(since),
+            })
+            .with(entry.awaits_extraction),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
         windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;

@@ -1,4 +1,5 @@
-//! Facts among `memory_agent.entries`: finding the one that says the same, and replacing one.
+//! Facts among `memory_agent.entries`: finding those that say the same or something near, and ending
+//! the validity of one.
 
 use crate::error::PgResult;
 use crate::sql_types::Vector;
@@ -15,7 +16,8 @@ pub struct FactScope<'a> {
 }
 
 impl FactScope<'_> {
-    fn params(&self) -> Params {
+    /// User, agent and session as the first three parameters.
+    pub fn params(&self) -> Params {
         Params::new()
             .with(self.user_id.to_owned())
             .with(self.agent_id.to_owned())
@@ -91,25 +93,211 @@ pub fn nearest(
     )
 }
 
-/// Ends a fact's validity: it stays for audit and for questions about the past.
+/// A fact near to another one.
+pub struct NearFact {
+    pub id: Uuid,
+    pub content: String,
+    pub content_hash: Option<Vec<u8>>,
+    pub created_at: TimestampWithTimeZone,
+    /// The day it was said, as ISO 8601 date in UTC.
+    pub said_at: String,
+    /// Cosine similarity; 0 without embeddings.
+    pub similarity: f64,
+    /// Whether it was added without being compared with the others.
+    pub unreconciled: bool,
+}
+
+const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
+    to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled'";
+
+fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
+    Ok(NearFact {
+        id: row.required(1)?,
+        content: row.required(2)?,
+        content_hash: row.optional(3),
+        created_at: row.required(4)?,
+        said_at: row.required(5)?,
+        unreconciled: row.required(6)?,
+        similarity,
+    })
+}
+
+/// The active facts of the scope nearest to an embedding, nearest first.
+pub fn neighbors(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    model: &str,
+    embedding: &Vector,
+    most: i32,
+) -> PgResult<Vec<NearFact>> {
+    let vector = catalog::vector_type()?;
+    let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
+    spi.all(
+        &format!(
+            "SELECT {NEAR_COLUMNS}, 1 - {distance} FROM memory_agent.entries e \
+              WHERE {IN_SCOPE} AND e.embedding_model = $4 ORDER BY {distance}, e.id LIMIT $6"
+        ),
+        &mut scope
+            .params()
+            .with(model.to_owned())
+            .raw(vector.oid, Some(embedding.to_datum()))
+            .with(most),
+        |row| near_fact(row, row.required(7)?),
+    )
+}
+
+/// The active facts of the scope that cannot be compared by embedding and share the most words with a
+/// text, most first.
+pub fn neighbors_by_words(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    configuration: &str,
+    text: &str,
+    model: Option<&str>,
+    most: i32,
+) -> PgResult<Vec<NearFact>> {
+    spi.all(
+        &format!(
+            "SELECT {NEAR_COLUMNS} \
+               FROM memory_agent.entries e, \
+                    LATERAL (SELECT count(*) AS words FROM unnest(e.lexemes) word \
+                              WHERE word.lexeme = ANY (tsvector_to_array(to_tsvector($4::regconfig, $5)))) shared \
+              WHERE {IN_SCOPE} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
+              ORDER BY shared.words DESC, e.created_at DESC, e.id LIMIT $7"
+        ),
+        &mut scope
+            .params()
+            .with(configuration.to_owned())
+            .with(text.to_owned())
+            .with(model.map(str::to_owned))
+            .with(most),
+        |row| near_fact(row, 0.0),
+    )
+}
+
+/// An active fact of the scope with the same text, as a neighbour.
+pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<NearFact>> {
+    spi.first(
+        &format!(
+            "SELECT {NEAR_COLUMNS} FROM memory_agent.entries e \
+              WHERE {IN_SCOPE} AND e.content_hash = $4 LIMIT 1"
+        ),
+        &mut scope.params().with(hash.to_vec()),
+        |row| near_fact(row, 1.0),
+    )
+}
+
+/// How many of these facts are active.
+pub fn count_active(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
+    let count = spi.first(
+        "SELECT count(*) FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state = 'active'",
+        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        |row| row.required::<i64>(1),
+    )?;
+    Ok(count.unwrap_or(0).unsigned_abs())
+}
+
+/// A fact that was added without being compared with the others.
+pub struct Unreconciled {
+    pub id: Uuid,
+    pub content: String,
+    pub created_at: TimestampWithTimeZone,
+    pub said_at: String,
+    pub source_ids: Vec<Uuid>,
+    pub expires_at: Option<TimestampWithTimeZone>,
+    pub embedding: Option<Vec<f32>>,
+}
+
+/// The oldest active facts of the scope that were added without being compared with the others.
+pub fn unreconciled(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    model: Option<&str>,
+    most: i32,
+) -> PgResult<Vec<Unreconciled>> {
+    spi.all(
+        &format!(
+            "SELECT e.id, e.content, e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), \
+                    e.source_ids, e.expires_at, CASE WHEN e.embedding_model = $4 THEN e.embedding END \
+               FROM memory_agent.entries e WHERE {IN_SCOPE} AND e.metadata ? 'unreconciled' \
+              ORDER BY e.created_at, e.id LIMIT $5"
+        ),
+        &mut scope.params().with(model.map(str::to_owned)).with(most),
+        |row| {
+            Ok(Unreconciled {
+                id: row.required(1)?,
+                content: row.required(2)?,
+                created_at: row.required(3)?,
+                said_at: row.required(4)?,
+                source_ids: row.optional(5).unwrap_or_default(),
+                expires_at: row.optional(6),
+                embedding: row.optional::<Vector>(7).map(|vector| vector.0),
+            })
+        },
+    )
+}
+
+/// Notes that a fact was compared with the others.
+pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e SET metadata = e.metadata - 'unreconciled', updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2 AND e.state = 'active'",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+    )?;
+    Ok(())
+}
+
+/// Adds the turns that a fact was heard in again.
+pub fn add_sources(spi: &Spi, user_id: &str, id: Uuid, sources: &[Uuid]) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET source_ids = ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2 AND NOT coalesce(e.source_ids, '{}') @> $3",
+        &mut Params::new().with(user_id.to_owned()).with(id).with(sources.to_vec()),
+    )?;
+    Ok(())
+}
+
+/// Why a fact no longer holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// A newer fact says it better or differently.
+    Superseded,
+    /// A newer fact says the opposite.
+    Contradicted,
+}
+
+/// Ends a fact's validity: it stays for audit and for questions about the past. `at` is the event time
+/// of what replaced it.
 pub fn supersede(
     spi: &Spi,
     user_id: &str,
     old: Uuid,
     new: Uuid,
     at: TimestampWithTimeZone,
+    ending: Ending,
 ) -> PgResult<()> {
+    let reason = match ending {
+        Ending::Superseded => "superseded",
+        Ending::Contradicted => "contradicted",
+    };
     spi.execute(
         "WITH ended AS ( \
             UPDATE memory_agent.entries e \
-               SET state = 'inactive', state_reason = 'superseded', state_at = now(), valid_to = $4, \
+               SET state = 'inactive', state_reason = $5, state_at = now(), valid_to = $4, \
                    replaced_by = $3, updated_at = now() \
              WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive' \
             RETURNING e.agent_id, e.session_id) \
          UPDATE memory_agent.sessions s SET active_entries = s.active_entries - 1 \
            FROM ended \
           WHERE s.user_id = $1 AND s.agent_id = ended.agent_id AND s.session_id = ended.session_id",
-        &mut Params::new().with(user_id.to_owned()).with(old).with(new).with(at),
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(old)
+            .with(new)
+            .with(at)
+            .with(reason.to_owned()),
     )?;
     Ok(())
 }

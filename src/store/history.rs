@@ -7,18 +7,20 @@ use crate::store::entries::new_id;
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 
-/// Appends one event about an entry. The body is the entry as it is now, without its vector.
+/// Appends one event about an entry, by a job if one is given. The body is the entry as it is now,
+/// without its vector.
 pub fn append(
     spi: &Spi,
     user_id: &str,
     entry_id: Uuid,
     op: &str,
     reason: Option<&str>,
+    job: Option<Uuid>,
 ) -> PgResult<()> {
     // The salt makes the commitment useless for guessing an erased body.
     spi.execute(
-        "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \
-         SELECT $1, $2, $3, $4, $5, b.body, $6, sha256($6 || convert_to(b.body::text, 'UTF8')) \
+        "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
+         SELECT $1, $2, $3, $4, $5, b.body, $6, sha256($6 || convert_to(b.body::text, 'UTF8')), $7 \
            FROM (SELECT to_jsonb(e) - '{embedding,lexemes,content_hash}'::text[] AS body \
                    FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = $3 OFFSET 0) b",
         &mut Params::new()
@@ -27,7 +29,8 @@ pub fn append(
             .with(entry_id)
             .with(op.to_owned())
             .with(reason.map(str::to_owned))
-            .with(salt()),
+            .with(salt())
+            .with(job),
     )?;
     Ok(())
 }

@@ -1,33 +1,52 @@
-//! `memory_agent.jobs`: what has to be done later. At most one job of a kind is pending per scope.
+//! `memory_agent.jobs`, the side of who asks for work: at most one job of a kind is waiting per scope
+//! that no worker has seen. What workers do with jobs is in `queue`.
 
 use crate::error::PgResult;
+use crate::guc;
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Session as Spi};
+use crate::worker::wake;
 
-/// The kinds of work that ingest asks for.
-#[derive(Clone, Copy)]
+/// The kinds of work that there are handlers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// Rows of a scope that have no embedding, or only an estimated token count.
     Embed,
+    /// Turns of a scope that no facts were extracted from.
+    Extract,
     /// A session with more entries in its window than `memory_agent.max_entries`.
     Evict,
 }
 
 impl JobKind {
-    fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Embed => "embed",
+            Self::Extract => "extract",
             Self::Evict => "evict",
+        }
+    }
+
+    pub fn parse(kind: &str) -> Option<Self> {
+        [Self::Embed, Self::Extract, Self::Evict].into_iter().find(|known| known.as_str() == kind)
+    }
+
+    /// Jobs that a user waits for go first.
+    fn priority(self) -> i32 {
+        match self {
+            Self::Embed => 10,
+            Self::Extract => 0,
+            Self::Evict => -10,
         }
     }
 }
 
 /// Queues work for a session, or for a user's global memory when `session_id` is `None`.
 ///
-/// A pending job of the same kind and scope is touched instead of skipped: that locks its row, so
-/// no worker can take it, and miss these rows, before this transaction commits.
+/// A job of the same kind and scope that waits already is touched instead of skipped: that locks its
+/// row, so no worker can take it, and miss these rows, before this transaction commits.
 pub fn enqueue(
     spi: &Spi,
     kind: JobKind,
@@ -37,20 +56,24 @@ pub fn enqueue(
     payload: String,
 ) -> PgResult<()> {
     spi.execute(
-        "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, session_id, payload) \
-         VALUES ($1, $2, $3, $4, $5, $6) \
+        "INSERT INTO memory_agent.jobs AS j \
+            (id, kind, user_id, agent_id, session_id, payload, priority, max_attempts) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
          ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
                       coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
-            WHERE status = 'pending' \
-         DO UPDATE SET run_after = least(j.run_after, excluded.run_after)",
+            WHERE status = 'pending' AND leased_by IS NULL \
+         DO UPDATE SET run_after = least(j.run_after, excluded.run_after), payload = excluded.payload",
         &mut Params::new()
             .with(new_id())
             .with(kind.as_str().to_owned())
             .with(user_id.to_owned())
             .with(agent_id.to_owned())
             .with(session_id.map(str::to_owned))
-            .with(JsonbText(payload)),
+            .with(JsonbText(payload))
+            .with(kind.priority())
+            .with(guc::llm_max_attempts()),
     )?;
+    wake::job_queued();
     Ok(())
 }
 

@@ -3,20 +3,27 @@
 
 pub mod catalog;
 pub mod details;
+pub mod embeddings;
 pub mod entries;
 pub mod episodes;
+pub mod eviction;
+pub mod extraction;
 pub mod facts;
 pub mod grants;
 pub mod history;
 pub mod jobs;
 pub mod lexemes;
+pub mod llm_calls;
 pub mod models;
 pub mod nearest;
 pub mod neighbors;
+pub mod queue;
 pub mod scope;
 pub mod search;
 pub mod sessions;
 pub mod spi;
+pub mod stale;
 pub mod status;
+pub mod sweep;
 pub mod vector_index;
 pub mod windows;

@@ -2,8 +2,8 @@
 //! activated uses the one that the settings name.
 
 use crate::error::PgResult;
-use crate::guc;
-use crate::models::model_ref;
+use crate::guc::{self, EmbeddingProvider};
+use crate::models::{REMOTE_LOCATION, model_ref};
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_model_server::protocol::ModelRef;
 
@@ -36,16 +36,19 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
     let registered = spi.first(
         "SELECT m.name, m.location FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
         &mut Params::new().with(kind.as_str().to_owned()),
-        |row| Ok(model_ref(&row.required::<String>(1)?, row.optional::<String>(2).as_deref())),
+        |row| Ok((row.required::<String>(1)?, row.optional::<String>(2))),
     )?;
-    if registered.is_some() {
-        return Ok(registered);
+    if let Some((name, location)) = registered {
+        return model_ref(&name, location.as_deref()).map(Some);
     }
-    let name = match kind {
-        Kind::Embedder => guc::embedding_model(),
-        Kind::Reranker => guc::rerank_model(),
+    let (name, location) = match kind {
+        Kind::Embedder if guc::embedding_provider() == EmbeddingProvider::Http => {
+            (guc::embedding_model(), Some(REMOTE_LOCATION))
+        }
+        Kind::Embedder => (guc::embedding_model(), None),
+        Kind::Reranker => (guc::rerank_model(), None),
     };
-    Ok((!name.is_empty()).then(|| model_ref(&name, None)))
+    if name.is_empty() { Ok(None) } else { model_ref(&name, location).map(Some) }
 }
 
 /// The kind of a registered model, and whether it is active.

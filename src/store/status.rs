@@ -33,6 +33,23 @@ pub fn queue(spi: &Spi) -> PgResult<Queue> {
         .unwrap_or(Queue { pending: 0, running: 0, dead: 0, oldest_seconds: None }))
 }
 
+/// The user's turns that no facts were extracted from.
+pub struct Unextracted {
+    /// A job has them, or the next sweep queues one.
+    pub waiting: i64,
+    /// Stored while extraction was off or no LLM was configured.
+    pub skipped: i64,
+}
+
+pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
+    let waiting = "SELECT count(*) FROM memory_agent.entries e \
+        WHERE e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
+          AND (e.state <> 'inactive' OR e.state_reason IS NULL)";
+    let skipped = "SELECT count(*) FROM memory_agent.entries e \
+        WHERE e.kind = 'turn' AND e.role = 'user' AND e.extracted_at = '-infinity' AND e.state <> 'inactive'";
+    Ok(Unextracted { waiting: count(spi, waiting)?, skipped: count(spi, skipped)? })
+}
+
 /// Entries that recall finds only by their words.
 pub fn without_embedding(spi: &Spi) -> PgResult<i64> {
     count(

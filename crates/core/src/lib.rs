@@ -5,21 +5,36 @@
 //! candidates, calls the models and passes plain values in; so every rule here
 //! is tested in milliseconds. Start with [`rank`], which joins the steps of one
 //! recall; the modules it uses are [`fuse`], [`score`], [`mmr`] and [`budget`].
+//!
+//! What is learned from conversations starts with [`extract`] and [`reconcile`]: the questions
+//! to an LLM and the reading of its [`answers`], with [`gate`] for what needs no LLM. How calls
+//! to an endpoint behave is in [`retry`], [`breaker`], [`rate`] and [`redact`].
 
+pub mod answers;
+pub mod augment;
 pub mod bm25;
+pub mod breaker;
 pub mod budget;
 pub mod episodes;
+pub mod extract;
 pub mod facts;
 pub mod filter;
 pub mod freshness;
 pub mod fuse;
+pub mod gate;
+pub mod json_answer;
 pub mod lexical;
 pub mod markers;
 pub mod mmr;
 pub mod neighbors;
 mod phrases;
+pub mod prompts;
 pub mod rank;
+pub mod rate;
+pub mod reconcile;
+pub mod redact;
 mod replacements;
+pub mod retry;
 pub mod score;
 pub mod setting;
 pub mod text;

@@ -76,7 +76,7 @@ impl ModelConfig {
     pub fn reference(directory: &Path) -> Result<ModelRef, InferenceError> {
         let directory_text = directory.to_string_lossy().into_owned();
         let name = Self::read(&directory_text, directory)?.name;
-        Ok(ModelRef { name, directory: directory_text })
+        Ok(ModelRef { name, directory: directory_text, remote: None })
     }
 
     /// Reads and checks a configuration; `label` names the model in errors.

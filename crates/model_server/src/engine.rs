@@ -183,6 +183,13 @@ impl Engine {
     /// # Errors
     /// [`InferenceError::ModelMissing`] or [`InferenceError::ModelInvalid`].
     pub fn model(&self, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
+        if reference.remote.is_some() {
+            return Err(InferenceError::ModelInvalid {
+                model: reference.name.clone(),
+                reason: "it is remote: the model server can embed with it, and nothing else"
+                    .to_owned(),
+            });
+        }
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.touch(&reference.directory);

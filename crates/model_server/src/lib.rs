@@ -1,8 +1,9 @@
-//! Runs the ONNX models of memory_agent: as a server for all processes of a PostgreSQL cluster
+//! Runs the ONNX models of memory_agent, and calls the HTTP services it uses: as a server for all processes of a PostgreSQL cluster
 //! (the binary of this package), or inside one process through [`Engine`].
 //!
 //! A request travels `connection` -> `service` -> `plan` (tokenise, look into the caches) ->
-//! `queue` -> `worker` -> `model` -> `onnx`, and its answer back.
+//! `queue` -> `worker` -> `model` -> `onnx`, and its answer back. What other services compute
+//! goes from `plan` to `llm` instead.
 
 pub mod cl100k;
 pub mod client;
@@ -22,6 +23,7 @@ mod budget;
 mod cache;
 mod connection;
 mod listener;
+mod llm;
 mod log;
 mod plan;
 mod pooling;

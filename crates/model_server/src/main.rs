@@ -11,7 +11,8 @@ use memory_agent_model_server::service::ServiceOptions;
 const USAGE: &str = "\
 Usage: memory_agent_model_server --socket PATH --onnxruntime PATH [OPTION ...]
 
-Runs embedding and rerank models for the PostgreSQL extension memory_agent.
+Runs embedding and rerank models for the PostgreSQL extension memory_agent, and calls the
+HTTP services that its settings name.
 
   --socket PATH        Unix socket to listen on (at most 107 bytes); PATH.lock is locked
   --onnxruntime PATH   libonnxruntime.so

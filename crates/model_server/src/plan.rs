@@ -8,7 +8,10 @@ use crate::cl100k;
 use crate::engine::Engine;
 use crate::error::InferenceError;
 use crate::model::Model;
-use crate::protocol::{ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose, Response};
+use crate::protocol::{
+    ChatRequest, Endpoint, ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose, RemoteEmbedder,
+    Response,
+};
 use crate::tokenizer::TokenSequence;
 
 /// Why a request is answered with an error.
@@ -49,6 +52,13 @@ pub enum Plan {
     Answered(Response),
     /// Run `sequences`, then make the answer of the rows.
     Run { model: Arc<Model>, sequences: Vec<TokenSequence>, finish: Finish },
+    /// Have `texts` embedded elsewhere, tell `finish` how many windows each got, then make the
+    /// answer of the rows.
+    Embed { remote: Box<RemoteEmbedder>, purpose: Purpose, texts: Vec<String>, finish: Finish },
+    /// Find out what a remote model is.
+    DescribeRemote { name: String, remote: Box<RemoteEmbedder> },
+    /// Ask an LLM.
+    Chat(Box<ChatRequest>),
 }
 
 /// How the rows of a plan become the answer.
@@ -93,35 +103,62 @@ pub fn prepare(
     let reference = model.ok_or_else(|| {
         Failure::new(ErrorCode::InvalidRequest, "texts to embed were sent without a model")
     })?;
+    if let Some(remote) = &reference.remote {
+        let identity = remote_identity(remote);
+        // Only the endpoint knows how long a window may be.
+        let uncut = |text: &str| Ok(vec![text.to_owned()]);
+        let (texts, finish) = look_up(caches, &identity, purpose, texts, token_counts, uncut)?;
+        return Ok(Plan::Embed { remote: remote.clone(), purpose, texts, finish });
+    }
     let model = engine?.model(reference)?;
     model.expect_kind(ModelKind::Embedder)?;
+    let cut = |text: &str| model.windows(text, purpose);
+    let (sequences, finish) =
+        look_up(caches, &reference.directory, purpose, texts, token_counts, cut)?;
+    Ok(Plan::Run { model, sequences, finish })
+}
 
+/// Finds out which texts have to be embedded.
+///
+/// * `identity`: names the model in the cache.
+/// * `cut`: the windows of a text, as the model takes them.
+fn look_up<W>(
+    caches: &Caches,
+    identity: &str,
+    purpose: Purpose,
+    texts: &[String],
+    token_counts: Vec<u32>,
+    cut: impl Fn(&str) -> Result<Vec<W>, InferenceError>,
+) -> Result<(Vec<W>, Finish), Failure> {
     // Documents are embedded once and stored; only questions come again.
     let keys: Vec<Key> = match purpose {
-        Purpose::Query => {
-            texts.iter().map(|text| key(&reference.directory, &[text.as_str()])).collect()
-        }
+        Purpose::Query => texts.iter().map(|text| key(identity, &[text.as_str()])).collect(),
         Purpose::Document => Vec::new(),
     };
     let (cached, generation) = caches.queries.get_all(&keys);
     let mut cached = cached.into_iter();
     let mut keys = keys.into_iter();
-    let mut sequences = Vec::new();
+    let mut inputs = Vec::new();
     let mut plans = Vec::with_capacity(texts.len());
     for text in texts {
         let remember = keys.next();
         plans.push(match cached.next().flatten() {
             Some(embedding) => TextPlan::Cached(embedding),
             None => {
-                let windows = model.windows(text, purpose)?;
+                let windows = cut(text)?;
                 let count = windows.len();
-                sequences.extend(windows);
+                inputs.extend(windows);
                 TextPlan::Windows { count, remember }
             }
         });
     }
-    let finish = Finish::Embeddings { texts: plans, generation, token_counts };
-    Ok(Plan::Run { model, sequences, finish })
+    Ok((inputs, Finish::Embeddings { texts: plans, generation, token_counts }))
+}
+
+/// What makes the embeddings of a remote model its own. The key does not, and must not be here.
+fn remote_identity(remote: &RemoteEmbedder) -> String {
+    let Endpoint { provider, base_url, model, api_version, .. } = &remote.endpoint;
+    format!("{provider:?}\n{base_url}\n{model}\n{api_version}\n{:?}", remote.dimension)
 }
 
 /// Plans [`Request::Rerank`](crate::protocol::Request::Rerank).
@@ -161,6 +198,21 @@ pub fn rerank(
 }
 
 impl Finish {
+    /// Corrects the number of windows of each text that had to be embedded, in their order.
+    #[must_use]
+    pub fn with_windows(mut self, counts: impl IntoIterator<Item = usize>) -> Self {
+        if let Self::Embeddings { texts, .. } = &mut self {
+            let planned = texts.iter_mut().filter_map(|text| match text {
+                TextPlan::Windows { count, .. } => Some(count),
+                TextPlan::Cached(_) => None,
+            });
+            for (count, actual) in planned.zip(counts) {
+                *count = actual;
+            }
+        }
+        self
+    }
+
     /// Makes the answer of the rows of the plan's sequences, and fills the cache.
     pub fn answer(self, caches: &Caches, rows: Vec<Vec<f32>>) -> Response {
         let mut rows = rows.into_iter();

@@ -1,6 +1,7 @@
 //! The messages between PostgreSQL's processes and the model server, and how one message
 //! becomes bytes. Both sides of the socket are built from this file, so they cannot disagree;
 //! what moves the bytes is in `frame.rs` (incremental reader), `client.rs` and `server.rs`.
+//! Messages about HTTP services are in `protocol/chat.rs`.
 //!
 //! A frame is
 //!
@@ -16,14 +17,23 @@
 //! cancels what is not answered yet.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
-/// Raised whenever a type in this file changes shape. A server answers a frame of another
+mod chat;
+
+pub use chat::{
+    ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome,
+    ChatRequest, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
+};
+pub use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
+
+/// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 1;
+pub const PROTOCOL_VERSION: u8 = 2;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -31,8 +41,8 @@ pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 /// Length of what precedes the body: length, version, request id.
 pub const FRAME_HEADER_BYTES: usize = 4 + 1 + 8;
 
-/// Most strings in one list of a request. Without it 64 MiB of empty strings would decode into
-/// gigabytes of `String`s.
+/// Most texts or messages in one list of a request. Without it 64 MiB of empty strings would
+/// decode into gigabytes of `String`s.
 pub const MAX_TEXTS_PER_REQUEST: usize = 16_384;
 
 /// Names a model and where its files are.
@@ -40,8 +50,12 @@ pub const MAX_TEXTS_PER_REQUEST: usize = 16_384;
 pub struct ModelRef {
     /// Name for messages; must equal the name in the model's `config.json`.
     pub name: String,
-    /// Absolute directory that holds `model.onnx`, `tokenizer.json` and `config.json`.
+    /// Absolute directory that holds `model.onnx`, `tokenizer.json` and `config.json`; empty
+    /// for a remote model.
     pub directory: String,
+    /// The HTTP service that runs the model, if no file here does. Then embeddings are the only
+    /// thing it can be asked for.
+    pub remote: Option<Box<RemoteEmbedder>>,
 }
 
 /// What an embedding is for; some models want another prefix for each.
@@ -61,16 +75,16 @@ pub enum Request {
     Prepare {
         model: Option<ModelRef>,
         purpose: Purpose,
-        #[serde(deserialize_with = "bounded_texts")]
+        #[serde(deserialize_with = "bounded")]
         texts: Vec<String>,
-        #[serde(deserialize_with = "bounded_texts")]
+        #[serde(deserialize_with = "bounded")]
         token_texts: Vec<String>,
     },
     /// Scores every document against the query with a cross-encoder.
     Rerank {
         model: ModelRef,
         query: String,
-        #[serde(deserialize_with = "bounded_texts")]
+        #[serde(deserialize_with = "bounded")]
         documents: Vec<String>,
     },
     /// Loads the model if necessary, runs it once and says what it is: for registration.
@@ -79,6 +93,8 @@ pub enum Request {
     Status,
     /// Forgets every cached embedding and score, as erasing a user's memory requires.
     FlushCaches,
+    /// Asks an LLM and checks its answer.
+    Chat(Box<ChatRequest>),
 }
 
 /// What the server answers.
@@ -102,6 +118,8 @@ pub enum Response {
     Flushed,
     /// The request failed; nothing of it was kept.
     Error { code: ErrorCode, message: String },
+    /// Answer to [`Request::Chat`], whether the endpoint gave one or not.
+    Chat(ChatOutcome),
 }
 
 /// Why a request failed, for the client to decide what to do.
@@ -121,6 +139,9 @@ pub enum ErrorCode {
     Internal,
     /// The client speaks another protocol version.
     Version,
+    /// The service that runs a remote model is down, misconfigured or over a limit: try again
+    /// later.
+    RemoteUnavailable,
 }
 
 /// What a model computes.
@@ -149,9 +170,11 @@ pub struct ModelDescription {
     pub kind: ModelKind,
     /// Length of the embeddings, as the graph returned it; `None` for a reranker.
     pub dimension: Option<u32>,
-    /// Longest input of one sequence in the model's own tokens, special tokens included.
+    /// Longest input of one sequence in the model's own tokens, special tokens included; 0 if
+    /// unknown, as with remote models.
     pub max_tokens: u32,
-    /// How long loading took when it happened, in milliseconds.
+    /// How long loading took when it happened, in milliseconds; of a remote model, how long one
+    /// embedding took.
     pub load_milliseconds: u32,
 }
 
@@ -181,6 +204,8 @@ pub struct ServerStatus {
     pub pair_cache_misses: u64,
     /// Resident memory of the server in bytes.
     pub resident_bytes: u64,
+    /// HTTP services that were used.
+    pub endpoints: Vec<EndpointStatus>,
 }
 
 /// One model held in memory.
@@ -271,29 +296,32 @@ pub fn encode<T: Serialize>(id: u64, body: &T) -> Result<Vec<u8>, ProtocolError>
     }
 }
 
-/// Deserializes a list of strings and refuses it once it is longer than
-/// [`MAX_TEXTS_PER_REQUEST`].
-fn bounded_texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct Texts;
+/// Deserializes a list and refuses it once it is longer than [`MAX_TEXTS_PER_REQUEST`].
+fn bounded<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Items<T>(PhantomData<T>);
 
-    impl<'de> Visitor<'de> for Texts {
-        type Value = Vec<String>;
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+        type Value = Vec<T>;
 
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(formatter, "at most {MAX_TEXTS_PER_REQUEST} strings")
+            write!(formatter, "a list of at most {MAX_TEXTS_PER_REQUEST}")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-            let mut texts = Vec::with_capacity(sequence.size_hint().unwrap_or(0).min(1024));
-            while let Some(text) = sequence.next_element()? {
-                if texts.len() == MAX_TEXTS_PER_REQUEST {
-                    return Err(serde::de::Error::invalid_length(texts.len() + 1, &self));
+            let mut items = Vec::with_capacity(sequence.size_hint().unwrap_or(0).min(1024));
+            while let Some(item) = sequence.next_element()? {
+                if items.len() == MAX_TEXTS_PER_REQUEST {
+                    return Err(serde::de::Error::invalid_length(items.len() + 1, &self));
                 }
-                texts.push(text);
+                items.push(item);
             }
-            Ok(texts)
+            Ok(items)
         }
     }
 
-    deserializer.deserialize_seq(Texts)
+    deserializer.deserialize_seq(Items(PhantomData))
 }

@@ -14,13 +14,17 @@ use crate::cache::Caches;
 use crate::config::ModelConfig;
 use crate::engine::{Engine, EngineOptions, ThreadLayout};
 use crate::error::InferenceError;
+use crate::llm::{MAX_REMOTE_REQUESTS, Remote};
 use crate::log;
 use crate::model::Model;
 use crate::plan::{Failure, Plan, prepare, rerank};
 use crate::process;
-use crate::protocol::{ErrorCode, Frame, LoadedModel, Request, Response, ServerStatus};
+use crate::protocol::{
+    ErrorCode, Frame, LoadedModel, ModelDescription, ModelKind, ModelRef, Purpose, RemoteEmbedder,
+    Request, Response, ServerStatus,
+};
 use crate::queue::{Queue, Refusal};
-use crate::{cl100k, worker};
+use crate::{cl100k, llm, worker};
 
 /// A request up to this size is planned where the sockets are served, if its model is loaded:
 /// tokenising 16 KiB takes a few milliseconds at most, as long as a run of a model.
@@ -49,6 +53,7 @@ pub struct Service {
     /// Created on first use, as the library may be installed after the server started.
     engine: Mutex<Option<Arc<Engine>>>,
     queue: Arc<Queue<Model>>,
+    remote: Remote,
     caches: Caches,
     heavy: Semaphore,
     started: Instant,
@@ -66,6 +71,7 @@ impl Service {
         let service = Self {
             engine: Mutex::new(None),
             queue: Arc::new(Queue::new(options.queue_items)),
+            remote: Remote::new(),
             caches: Caches::new(options.cache_entries),
             heavy: Semaphore::new(1),
             started: Instant::now(),
@@ -155,7 +161,55 @@ impl Service {
                 let rows = ticket.rows().await?;
                 Ok(finish.answer(&self.caches, rows))
             }
+            Plan::Embed { remote, purpose, texts, finish } => {
+                let windows = self.embed_remotely(remote, purpose, texts).await?;
+                let finish = finish.with_windows(windows.iter().map(Vec::len));
+                Ok(finish.answer(&self.caches, windows.concat()))
+            }
+            Plan::DescribeRemote { name, remote } => self.describe_remote(name, remote).await,
+            Plan::Chat(request) => {
+                let _place = self.remote_place()?;
+                Ok(Response::Chat(self.remote.chat(request).await?))
+            }
         }
+    }
+
+    async fn embed_remotely(
+        &self,
+        remote: Box<RemoteEmbedder>,
+        purpose: Purpose,
+        texts: Vec<String>,
+    ) -> Result<Vec<Vec<Vec<f32>>>, Failure> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _place = self.remote_place()?;
+        self.remote.embed(remote, purpose, texts).await
+    }
+
+    /// Embeds one word to learn the model's dimension.
+    async fn describe_remote(
+        &self,
+        name: String,
+        remote: Box<RemoteEmbedder>,
+    ) -> Result<Response, Failure> {
+        let started = Instant::now();
+        let texts = vec!["memory".to_owned()];
+        let windows = self.embed_remotely(remote, Purpose::Query, texts).await?.concat();
+        let dimension = windows.first().map_or(0, Vec::len);
+        Ok(Response::Description(ModelDescription {
+            name,
+            kind: ModelKind::Embedder,
+            dimension: u32::try_from(dimension).ok(),
+            max_tokens: 0,
+            load_milliseconds: u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX),
+        }))
+    }
+
+    fn remote_place(&self) -> Result<llm::Place, Failure> {
+        self.remote.place().ok_or_else(|| {
+            self.busy(format!("{MAX_REMOTE_REQUESTS} requests to HTTP services are unanswered"))
+        })
     }
 
     /// Decodes and plans on another thread. It cannot be stopped: a client that leaves
@@ -180,6 +234,9 @@ impl Service {
             Request::Rerank { model, query, documents } => {
                 rerank(self.engine(), &self.caches, &model, &query, &documents)
             }
+            Request::Describe { model: ModelRef { name, remote: Some(remote), .. } } => {
+                Ok(Plan::DescribeRemote { name, remote })
+            }
             Request::Describe { model } => {
                 let description = self.engine()?.describe(&model)?;
                 Ok(Plan::Answered(Response::Description(description)))
@@ -189,6 +246,7 @@ impl Service {
                 self.caches.clear();
                 Ok(Plan::Answered(Response::Flushed))
             }
+            Request::Chat(request) => Ok(Plan::Chat(request)),
         }))
         .unwrap_or_else(|_| {
             Err(Failure::new(ErrorCode::Internal, "preparing the request panicked"))
@@ -203,6 +261,9 @@ impl Service {
             | Request::Describe { model } => model,
             _ => return false,
         };
+        if model.remote.is_some() {
+            return false;
+        }
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone();
         !engine.is_some_and(|engine| matches!(engine.loaded_model(model), Ok(Some(_))))
     }
@@ -264,6 +325,7 @@ impl Service {
             pair_cache_hits,
             pair_cache_misses,
             resident_bytes: process::resident_bytes(),
+            endpoints: self.remote.status(),
         }
     }
 }

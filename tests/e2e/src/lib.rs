@@ -12,6 +12,7 @@ mod cluster;
 mod database;
 mod expect;
 mod files;
+pub mod llm;
 pub mod memory;
 pub mod processes;
 mod shared;

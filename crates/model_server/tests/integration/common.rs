@@ -45,7 +45,11 @@ fn model(name: &str) -> ModelRef {
         directory.display()
     );
     let directory = directory.canonicalize().unwrap();
-    ModelRef { name: name.to_owned(), directory: directory.to_str().unwrap().to_owned() }
+    ModelRef {
+        name: name.to_owned(),
+        directory: directory.to_str().unwrap().to_owned(),
+        remote: None,
+    }
 }
 
 pub fn embedder() -> ModelRef {
@@ -101,9 +105,17 @@ impl Server {
 
     /// Starts a server with further options, which win over the usual ones.
     pub fn start_with(options: &[&str]) -> Self {
+        Self::spawn(|command| command.args(options))
+    }
+
+    /// Starts a server with nothing but these variables in its environment.
+    pub fn start_in(environment: Vec<(&str, String)>) -> Self {
+        Self::spawn(|command| command.env_clear().envs(environment))
+    }
+
+    fn spawn(adjust: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let directory = TemporaryDirectory::new();
-        let child = Self::command(&directory.path().join("socket"))
-            .args(options)
+        let child = adjust(&mut Self::command(&directory.path().join("socket")))
             .stderr(std::fs::File::create(directory.path().join("log")).unwrap())
             .spawn()
             .unwrap();

@@ -183,6 +183,7 @@ fn empty_lists_need_no_model() {
     let nowhere = memory_agent_model_server::protocol::ModelRef {
         name: "none".to_owned(),
         directory: "/nonexistent".to_owned(),
+        remote: None,
     };
     assert!(engine.embed(&nowhere, Purpose::Query, &[], &mut go_on).unwrap().is_empty());
     assert!(engine.rerank(&nowhere, "query", &[], &mut go_on).unwrap().is_empty());

@@ -29,7 +29,7 @@ fn altered_embedder(directory: &Path, files: &[(&str, &[u8])]) -> ModelRef {
             }
         }
     }
-    ModelRef { name: source.name, directory: directory.to_str().unwrap().to_owned() }
+    ModelRef { directory: directory.to_str().unwrap().to_owned(), ..source }
 }
 
 #[test]
@@ -192,7 +192,8 @@ fn the_log_never_contains_texts() {
     let mut client = server.connect();
     let secret = "Xylophonequartz";
     client.call(&embed_request(Purpose::Document, &[secret])).unwrap();
-    let model = ModelRef { name: "none".to_owned(), directory: "/nonexistent".to_owned() };
+    let model =
+        ModelRef { name: "none".to_owned(), directory: "/nonexistent".to_owned(), remote: None };
     client
         .call(&Request::Rerank {
             model,

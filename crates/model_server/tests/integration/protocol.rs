@@ -2,14 +2,108 @@
 
 use memory_agent_model_server::FrameReader;
 use memory_agent_model_server::protocol::{
-    ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
-    ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError, Purpose, Request,
-    Response, ServerStatus, encode,
+    AnswerFormat, ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind,
+    ChatMessage, ChatOutcome, ChatRequest, ChatRole, Endpoint, EndpointStatus, ErrorCode,
+    FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
+    ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError, Provider, Purpose,
+    RemoteEmbedder, Request, Response, ServerStatus, encode,
 };
 use proptest::prelude::*;
 
 fn model() -> impl Strategy<Value = ModelRef> {
-    (".{0,20}", ".{0,40}").prop_map(|(name, directory)| ModelRef { name, directory })
+    let remote = (endpoint(), prop::option::of(any::<u32>()), any::<u32>()).prop_map(
+        |(endpoint, dimension, batch)| Box::new(RemoteEmbedder { endpoint, dimension, batch }),
+    );
+    (".{0,20}", ".{0,40}", prop::option::of(remote))
+        .prop_map(|(name, directory, remote)| ModelRef { name, directory, remote })
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let provider =
+        prop_oneof![Just(Provider::OpenAi), Just(Provider::Azure), Just(Provider::Anthropic)];
+    (provider, any::<[u32; 3]>(), prop::array::uniform4(".{0,20}")).prop_map(
+        |(provider, numbers, [base_url, model, api_key, api_version])| Endpoint {
+            provider,
+            base_url,
+            model,
+            api_key: ApiKey::new(api_key),
+            api_version,
+            timeout_ms: numbers[0],
+            calls_per_minute: numbers[1],
+            max_response_bytes: numbers[2],
+        },
+    )
+}
+
+fn chat_request() -> impl Strategy<Value = ChatRequest> {
+    let role = prop_oneof![Just(ChatRole::System), Just(ChatRole::User), Just(ChatRole::Assistant)];
+    let message = (role, ".{0,50}").prop_map(|(role, content)| ChatMessage { role, content });
+    let answer = prop_oneof![
+        Just(AnswerFormat::Text),
+        any::<[u32; 2]>()
+            .prop_map(|[turns, max_per_turn]| AnswerFormat::Facts { turns, max_per_turn }),
+        any::<[u32; 2]>().prop_map(|[existing, new]| AnswerFormat::Decisions { existing, new }),
+    ];
+    (endpoint(), prop::collection::vec(message, 0..4), answer, any::<u32>(), -1e6_f32..1e6)
+        .prop_map(|(endpoint, messages, answer, max_answer_tokens, temperature)| ChatRequest {
+            endpoint,
+            messages,
+            answer,
+            max_answer_tokens,
+            temperature,
+        })
+}
+
+fn chat_outcome() -> impl Strategy<Value = ChatOutcome> {
+    let kind = prop_oneof![
+        Just(ChatFailureKind::Unavailable),
+        Just(ChatFailureKind::Failed),
+        Just(ChatFailureKind::Refused),
+        Just(ChatFailureKind::BadAnswer),
+    ];
+    let failure = (kind, ".{0,50}", prop::option::of(any::<u64>()))
+        .prop_map(|(kind, message, retry_after_ms)| ChatFailure { kind, message, retry_after_ms });
+    let answer = (".{0,50}", ".{0,20}").prop_map(|(text, model)| ChatAnswer { text, model });
+    let result = prop_oneof![answer.prop_map(Ok), failure.prop_map(Err)];
+    let tokens = || prop::option::of(any::<u32>());
+    let record = (".{0,10}", any::<u32>(), tokens(), tokens(), prop::option::of(".{0,20}"))
+        .prop_map(|(status, latency_ms, prompt_tokens, completion_tokens, error)| CallRecord {
+            status,
+            latency_ms,
+            prompt_tokens,
+            completion_tokens,
+            error,
+        });
+    (result, prop::collection::vec(record, 0..3))
+        .prop_map(|(result, calls)| ChatOutcome { result, calls })
+}
+
+fn endpoint_status() -> impl Strategy<Value = EndpointStatus> {
+    let breaker = prop_oneof![
+        Just(BreakerState::Closed),
+        Just(BreakerState::Open),
+        Just(BreakerState::HalfOpen)
+    ];
+    (
+        breaker,
+        prop::array::uniform3(".{0,20}"),
+        prop::option::of(".{0,20}"),
+        any::<[u64; 2]>(),
+        any::<[u32; 2]>(),
+    )
+        .prop_map(|(breaker, [base_url, model, answer_mode], last_error, wide, narrow)| {
+            EndpointStatus {
+                base_url,
+                model,
+                breaker,
+                failures: narrow[0],
+                retry_in_ms: wide[0],
+                answer_mode,
+                last_error,
+                in_flight: narrow[1],
+                calls: wide[1],
+            }
+        })
 }
 
 fn kind() -> impl Strategy<Value = ModelKind> {
@@ -36,6 +130,7 @@ fn request() -> impl Strategy<Value = Request> {
         model().prop_map(|model| Request::Describe { model }),
         Just(Request::Status),
         Just(Request::FlushCaches),
+        chat_request().prop_map(|request| Request::Chat(Box::new(request))),
     ]
 }
 
@@ -49,8 +144,14 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             load_milliseconds,
         },
     );
-    (".{0,10}", any::<[u32; 2]>(), any::<[u64; 11]>(), prop::collection::vec(loaded, 0..3))
-        .prop_map(|(version, [pid, threads], numbers, models)| ServerStatus {
+    (
+        ".{0,10}",
+        any::<[u32; 2]>(),
+        any::<[u64; 11]>(),
+        prop::collection::vec(loaded, 0..3),
+        prop::collection::vec(endpoint_status(), 0..3),
+    )
+        .prop_map(|(version, [pid, threads], numbers, models, endpoints)| ServerStatus {
             version,
             pid,
             uptime_seconds: numbers[0],
@@ -66,6 +167,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             pair_cache_hits: numbers[8],
             pair_cache_misses: numbers[9],
             resident_bytes: numbers[10],
+            endpoints,
         })
 }
 
@@ -81,11 +183,13 @@ fn response() -> impl Strategy<Value = Response> {
         Just(ErrorCode::InvalidRequest),
         Just(ErrorCode::Internal),
         Just(ErrorCode::Version),
+        Just(ErrorCode::RemoteUnavailable),
     ];
     prop_oneof![
         (windows, prop::collection::vec(any::<u32>(), 0..4))
             .prop_map(|(embeddings, token_counts)| Response::Prepared { embeddings, token_counts }),
         vector().prop_map(Response::Logits),
+        chat_outcome().prop_map(Response::Chat),
         (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 2]>()).prop_map(
             |(name, kind, dimension, [max_tokens, load_milliseconds])| {
                 Response::Description(ModelDescription {

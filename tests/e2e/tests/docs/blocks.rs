@@ -4,15 +4,17 @@
 //! |---|---|
 //! | `sql` | run; every statement succeeds without a WARNING |
 //! | `sql error=42501` | run; the last statement fails with that SQLSTATE |
+//! | `sql llm` | run where an LLM is configured |
 //! | `text` after `sql` or `python` | is the output of its last statement, of the program |
 //! | `json` after `sql` | is the one value of its last statement |
 //! | `python` | run with psycopg, as the role `app` |
 //! | `js` | its statements are prepared by the server |
 //! | `ini` | its names are known settings |
 
+use crate::llm::{self, WithLlm};
 use crate::markdown::{Block, Document};
 use crate::output::{Output, statements};
-use memory_agent_e2e::{Client, Error, Json, retry_until, shared};
+use memory_agent_e2e::{Client, Cluster, Error, Json, retry_until, shared};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -39,11 +41,14 @@ pub fn problems(page: &Document) -> Vec<String> {
 fn models_are_loaded() {
     static LOADED: OnceLock<()> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let mut client = shared().database("models_are_loaded").connect();
-        retry_until(Duration::from_secs(120), "the models to be loaded", || {
-            let both = "SELECT memory_embed('a'), memory_rerank('a', '{b}')";
-            client.batch_execute(both).ok()
-        });
+        models_are_loaded_in(&mut shared().database("models_are_loaded").connect());
+    });
+}
+
+/// Waits until a cluster has its models.
+pub fn models_are_loaded_in(client: &mut Client) {
+    retry_until(Duration::from_secs(120), "the models to be loaded", || {
+        client.batch_execute("SELECT memory_embed('a'), memory_rerank('a', '{b}')").ok()
     });
 }
 
@@ -55,10 +60,27 @@ fn message(error: &Error) -> String {
     }
 }
 
+/// A superuser's session whose WARNINGs are collected.
+fn connect(cluster: &Cluster, database: &str, warnings: &Arc<Mutex<Vec<String>>>) -> Client {
+    let seen = Arc::clone(warnings);
+    cluster
+        .config(database)
+        .notice_callback(move |notice| {
+            if notice.severity() == "WARNING" {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.push(notice.message().to_owned());
+            }
+        })
+        .connect(postgres::NoTls)
+        .expect("the database was just made")
+}
+
 /// Someone who follows a page.
 struct Reader {
     client: Client,
     database: String,
+    /// A session where an LLM is configured, and what it needs; made when it is first wanted.
+    with_llm: Option<(Client, WithLlm)>,
     warnings: Arc<Mutex<Vec<String>>>,
     output: Option<Output>,
     printed: String,
@@ -68,26 +90,22 @@ impl Reader {
     fn new(page: &Document) -> Self {
         let database = format!("docs_{}", page.name());
         drop(shared().plain_database(&database));
-        let warnings = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&warnings);
-        let mut client = shared()
-            .config(&database)
-            .notice_callback(move |notice| {
-                if notice.severity() == "WARNING" {
-                    seen.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(notice.message().to_owned());
-                }
-            })
-            .connect(postgres::NoTls)
-            .expect("the database was just made");
+        let warnings = Arc::default();
+        let mut client = connect(shared(), &database, &warnings);
         // The README shows how to create it.
         if page.name() != "readme" {
             client
                 .batch_execute("CREATE EXTENSION memory_agent CASCADE")
                 .expect("make install was run");
         }
-        Self { client, database, warnings, output: None, printed: String::new() }
+        Self {
+            client,
+            database,
+            with_llm: None,
+            warnings,
+            output: None,
+            printed: String::new(),
+        }
     }
 
     fn read(&mut self, block: &Block, before: Option<&Block>) -> Result<(), String> {
@@ -113,14 +131,23 @@ impl Reader {
 
     fn run_sql(&mut self, block: &Block) -> Result<(), String> {
         let expected = block.info.strip_prefix("error=");
-        if expected.is_none() && !block.info.is_empty() {
-            return Err(format!("unknown info {:?}", block.info));
-        }
+        let client = match block.info.as_str() {
+            "llm" => {
+                let warnings = &self.warnings;
+                let (client, _) = self.with_llm.get_or_insert_with(|| {
+                    let with_llm = WithLlm::start();
+                    (connect(&with_llm.cluster, llm::DATABASE, warnings), with_llm)
+                });
+                client
+            }
+            info if info.is_empty() || expected.is_some() => &mut self.client,
+            info => return Err(format!("unknown info {info:?}")),
+        };
         let statements = statements(&block.body);
         let last = statements.len().checked_sub(1).ok_or("the block is empty")?;
         for (at, statement) in statements.iter().enumerate() {
             let expected = expected.filter(|_| at == last);
-            match (self.client.simple_query(statement), expected) {
+            match (client.simple_query(statement), expected) {
                 (Ok(messages), None) => self.output = Output::last_of(&messages),
                 (Ok(_), Some(state)) => {
                     return Err(format!("succeeds, but {state} is announced: {statement}"));

@@ -2,6 +2,7 @@
 //! tables list what the server has, links and `make` targets exist.
 
 mod blocks;
+mod llm;
 mod markdown;
 mod output;
 mod tables;

@@ -1,0 +1,214 @@
+//! The whole of one chat: calls in the endpoint's dialect, the check of the answer, and one
+//! round in which the model may correct it.
+
+use memory_agent_core::answers::{AnswerError, AnswerFormat, ChatMessage, ChatRole};
+use memory_agent_core::prompts;
+use thiserror::Error;
+
+use super::call::{CallFailure, EndpointClient};
+use super::endpoint::Endpoints;
+use super::http::HttpClient;
+use super::providers::{self, ChatCall, Completion, Finish};
+use crate::protocol::{
+    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest,
+};
+
+/// Most characters of a bad answer that are shown to the model again.
+const SHOWN_ANSWER_CHARS: usize = 8_000;
+
+/// Most characters of the model's words for a refusal.
+const SHOWN_REFUSAL_CHARS: usize = 200;
+
+/// A key shorter than this is not looked for in answers: it could be a word.
+const LEAST_KEY_BYTES: usize = 8;
+
+/// Carries out a request. Every HTTP call that was made is in the outcome, also if there is no
+/// answer. Dropping the future ends the call that is being made.
+pub async fn chat(http: &HttpClient, endpoints: &Endpoints, request: &ChatRequest) -> ChatOutcome {
+    let mut calls = Vec::new();
+    let result = match EndpointClient::new(http, endpoints, &request.endpoint) {
+        Ok(client) => converse(&client, request, &mut calls).await,
+        Err(message) => Err(unavailable(message, None)),
+    };
+    ChatOutcome { result, calls }
+}
+
+async fn converse(
+    client: &EndpointClient<'_>,
+    request: &ChatRequest,
+    calls: &mut Vec<CallRecord>,
+) -> Result<ChatAnswer, ChatFailure> {
+    let mut messages = request.messages.clone();
+    let mut may_repair = true;
+    loop {
+        let completion = ask(client, request, &messages, calls).await?;
+        let rejection = match accept(&completion, &request.answer) {
+            Ok(text) => {
+                let model = completion.model.as_deref().unwrap_or(&request.endpoint.model);
+                return Ok(ChatAnswer {
+                    text: without_key(text, request.endpoint.api_key.expose()),
+                    model: client.clean(model),
+                });
+            }
+            Err(rejection) => rejection,
+        };
+        let message = client.clean(&rejection.to_string());
+        if let Some(record) = calls.last_mut() {
+            record.status = rejection.status().to_owned();
+            record.error = Some(message.clone());
+        }
+        if matches!(rejection, Rejection::Refusal(_)) {
+            return Err(failure(ChatFailureKind::Refused, message));
+        }
+        if !may_repair {
+            return Err(failure(ChatFailureKind::BadAnswer, message));
+        }
+        may_repair = false;
+        messages.extend(shown_again(&completion.text));
+        messages.push(rejection.asks_again());
+    }
+}
+
+/// Asks once, in weaker dialects if the endpoint refuses the stronger ones.
+async fn ask(
+    client: &EndpointClient<'_>,
+    request: &ChatRequest,
+    messages: &[ChatMessage],
+    calls: &mut Vec<CallRecord>,
+) -> Result<Completion, ChatFailure> {
+    let call = ChatCall {
+        messages,
+        answer: &request.answer,
+        max_answer_tokens: request.max_answer_tokens,
+        temperature: request.temperature,
+    };
+    let known = client.state.dialect();
+    let mut dialect = known;
+    loop {
+        let wire = providers::chat_request(client.settings, &client.base, dialect, call)
+            .map_err(|message| unavailable(message, None))?;
+        let sent = wire.sent;
+        let provider = client.settings.provider;
+        let called = client.call(wire, |body| providers::completion(provider, body)).await;
+        calls.extend(called.record);
+        let failure = match called.result {
+            Ok(completion) => {
+                if let Some(record) = calls.last_mut() {
+                    record.prompt_tokens = completion.prompt_tokens;
+                    record.completion_tokens = completion.completion_tokens;
+                }
+                if dialect != known {
+                    client.state.learn(dialect);
+                }
+                return Ok(completion);
+            }
+            Err(failure) => failure,
+        };
+        if let CallFailure::Rejected { status: 400 | 422, error, .. } = &failure
+            && let Some(next) = dialect.after_refused_chat(sent, error)
+        {
+            dialect = next;
+            continue;
+        }
+        return Err(failure.into());
+    }
+}
+
+/// Why an answer is not accepted.
+#[derive(Debug, Error)]
+enum Rejection {
+    /// Asking again would bring the same.
+    #[error("{0}")]
+    Refusal(String),
+    /// It is no JSON of the required shape.
+    #[error("{0}")]
+    WrongShape(AnswerError),
+    /// There is nothing, or a part only.
+    #[error("{0}")]
+    Incomplete(String),
+}
+
+impl Rejection {
+    fn status(&self) -> &'static str {
+        match self {
+            Self::Refusal(_) => "refusal",
+            Self::WrongShape(_) | Self::Incomplete(_) => "bad answer",
+        }
+    }
+
+    /// The message that asks for a correction.
+    fn asks_again(&self) -> ChatMessage {
+        match self {
+            Self::WrongShape(error) => {
+                ChatMessage::new(ChatRole::User, prompts::repair(&error.to_string()))
+            }
+            Self::Refusal(reason) | Self::Incomplete(reason) => ChatMessage::new(
+                ChatRole::User,
+                format!(
+                    "Your last answer cannot be used: {reason}.\n\n\
+                     Answer the first message again, with all that it asks for."
+                ),
+            ),
+        }
+    }
+}
+
+/// The answer's text as the format wants it.
+fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Rejection> {
+    let incomplete = |reason: &str| Err(Rejection::Incomplete(reason.to_owned()));
+    if let Some(refusal) = &completion.refusal {
+        let beginning: String = refusal.chars().take(SHOWN_REFUSAL_CHARS).collect();
+        return Err(Rejection::Refusal(format!("the model refused to answer: {beginning}")));
+    }
+    match completion.finish {
+        Finish::ContentFilter => {
+            return Err(Rejection::Refusal("the provider's filter stopped the answer".to_owned()));
+        }
+        Finish::ToolCalls => return incomplete("it calls a tool, and there are none"),
+        _ if completion.text.trim().is_empty() => return incomplete("it is empty"),
+        // Text that was cut looks like any other, while JSON that was cut does not parse.
+        Finish::Length if *format == AnswerFormat::Text => {
+            return incomplete("it is too long and was cut; write less");
+        }
+        Finish::Stop | Finish::Length => {}
+    }
+    format.check(&completion.text).map_err(|error| match (completion.finish, format) {
+        (Finish::Length, _) => {
+            Rejection::Incomplete("it is too long and was cut; write less".to_owned())
+        }
+        (_, AnswerFormat::Text) => Rejection::Incomplete(error.to_string()),
+        _ => Rejection::WrongShape(error),
+    })
+}
+
+/// A bad answer as a part of the chat. Providers refuse empty messages.
+fn shown_again(answer: &str) -> Option<ChatMessage> {
+    let shown: String = answer.chars().take(SHOWN_ANSWER_CHARS).collect();
+    (!shown.trim().is_empty()).then(|| ChatMessage::new(ChatRole::Assistant, shown))
+}
+
+/// An endpoint may repeat the key in its answer, which is stored.
+fn without_key(text: String, key: &str) -> String {
+    if key.len() >= LEAST_KEY_BYTES && text.contains(key) { text.replace(key, "***") } else { text }
+}
+
+fn failure(kind: ChatFailureKind, message: String) -> ChatFailure {
+    ChatFailure { kind, message, retry_after_ms: None }
+}
+
+fn unavailable(message: String, retry_after_ms: Option<u64>) -> ChatFailure {
+    ChatFailure { kind: ChatFailureKind::Unavailable, message, retry_after_ms }
+}
+
+impl From<CallFailure> for ChatFailure {
+    fn from(error: CallFailure) -> Self {
+        match error {
+            CallFailure::Unavailable { message, retry_after_ms } => {
+                unavailable(message, retry_after_ms)
+            }
+            CallFailure::Failed { message } => failure(ChatFailureKind::Failed, message),
+            CallFailure::Rejected { message, .. } => failure(ChatFailureKind::Refused, message),
+            CallFailure::TooLarge { message } => failure(ChatFailureKind::BadAnswer, message),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The messages about services that are reached over HTTP: an LLM that answers chats, and
+//! embedding models that run elsewhere. Every request carries the settings of its endpoint,
+//! because only PostgreSQL's processes read settings.
+
+use std::fmt;
+
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use serde::{Deserialize, Serialize};
+
+/// A secret that authenticates at an endpoint. It travels to the model server and from there to
+/// its endpoint only; formatting it never shows it.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    #[must_use]
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    /// The secret itself, to be sent or masked and for nothing else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether no key is sent: Ollama and llama.cpp need none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
+/// The dialect of HTTP that an endpoint speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Provider {
+    /// OpenAI and everything compatible: Ollama, llama.cpp, vLLM, LiteLLM, ...
+    OpenAi,
+    /// OpenAI's models at Azure: the model is the name of a deployment.
+    Azure,
+    /// Anthropic's messages; it has no embeddings.
+    Anthropic,
+}
+
+/// Where an HTTP service is, and how it may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Endpoint {
+    pub provider: Provider,
+    /// `http` or `https`, without credentials, query or fragment. The provider's own path is
+    /// appended, as in `https://api.openai.com/v1` + `/chat/completions`.
+    pub base_url: String,
+    pub model: String,
+    /// Sent to the host of `base_url` only. Empty: none is sent.
+    pub api_key: ApiKey,
+    /// Azure's `api-version` or Anthropic's `anthropic-version`; empty for the usual one.
+    pub api_version: String,
+    /// Milliseconds of one HTTP call, from looking up the name to the answer's last byte.
+    pub timeout_ms: u32,
+    /// Most HTTP calls in one minute, 0 for no limit.
+    pub calls_per_minute: u32,
+    /// Longest body of an answer in bytes.
+    pub max_response_bytes: u32,
+}
+
+/// One question to an LLM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatRequest {
+    pub endpoint: Endpoint,
+    #[serde(deserialize_with = "super::bounded")]
+    pub messages: Vec<ChatMessage>,
+    /// What the answer must look like. It is enforced as far as the endpoint can, and checked
+    /// in any case.
+    pub answer: AnswerFormat,
+    /// Most tokens of the answer; 0 is not sent.
+    pub max_answer_tokens: u32,
+    /// Sampling temperature; not sent to an endpoint that refuses it.
+    pub temperature: f32,
+}
+
+/// What became of a [`ChatRequest`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatOutcome {
+    pub result: Result<ChatAnswer, ChatFailure>,
+    /// Every HTTP call that was made, in order; empty if none was.
+    pub calls: Vec<CallRecord>,
+}
+
+/// An acceptable answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatAnswer {
+    /// What [`AnswerFormat::check`] made of the answer.
+    pub text: String,
+    /// The model that answered, as the endpoint names it.
+    pub model: String,
+}
+
+/// Why there is no acceptable answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatFailure {
+    pub kind: ChatFailureKind,
+    /// For people; secrets are masked, at most 500 characters.
+    pub message: String,
+    /// Milliseconds after which the next try makes sense, if known.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// What a failure says about trying again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChatFailureKind {
+    /// The endpoint is down, misconfigured or over a limit: no fault of this request, which
+    /// should be sent again later.
+    Unavailable,
+    /// This call failed (time-out, reset, 5xx) although the endpoint is otherwise healthy, so
+    /// the request itself may be the reason.
+    Failed,
+    /// The endpoint does not accept this very request.
+    Refused,
+    /// The endpoint answered, but no answer fitted, also after asking for a correction.
+    BadAnswer,
+}
+
+/// One HTTP call, for accounting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// `ok`, `bad answer`, `refusal`, `http 429` and the like, `timeout`, `connection`,
+    /// `too large` or `malformed`.
+    pub status: String,
+    /// Milliseconds until the answer's last byte, or until the failure.
+    pub latency_ms: u32,
+    /// Tokens as the endpoint counted them, if it did.
+    pub prompt_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
+    /// What went wrong; secrets are masked.
+    pub error: Option<String>,
+}
+
+/// An embedding model behind an HTTP endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RemoteEmbedder {
+    pub endpoint: Endpoint,
+    /// Expected length of the embeddings. It is asked for where the endpoint lets one choose,
+    /// and checked in any case. `None` takes what comes, for a first look.
+    pub dimension: Option<u32>,
+    /// Most texts of one HTTP call.
+    pub batch: u32,
+}
+
+/// Whether calls to an endpoint are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BreakerState {
+    /// They are.
+    Closed,
+    /// Too many failed: none is made for a while.
+    Open,
+    /// The while is over: one call finds out whether the endpoint works again.
+    HalfOpen,
+}
+
+/// What the server knows of an endpoint that was used since its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointStatus {
+    pub base_url: String,
+    pub model: String,
+    pub breaker: BreakerState,
+    /// Calls that failed since the last one that did not.
+    pub failures: u32,
+    /// Milliseconds until the next call may be made: the breaker's, or what the endpoint asked
+    /// for with `Retry-After`. 0: now.
+    pub retry_in_ms: u64,
+    /// How an answer's shape is enforced: `json_schema`, `json_object` or `plain`.
+    pub answer_mode: String,
+    /// The last failure; secrets are masked. `None` after a success.
+    pub last_error: Option<String>,
+    /// HTTP calls being made.
+    pub in_flight: u32,
+    /// HTTP calls made.
+    pub calls: u64,
+}

@@ -1,0 +1,139 @@
+//! `memory_wait` and `memory_retry`: what a user can do about background work.
+
+use crate::error::{Error, PgResult};
+use crate::identity::{self, Caller};
+use crate::store::grants::Level;
+use crate::store::queue;
+use crate::store::spi::Session as Spi;
+use crate::worker::wake;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::time::{Duration, Instant};
+
+/// First and longest pause between two looks at the queue.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+#[pg_extern(sql = false)]
+fn memory_wait(
+    timeout: Option<Interval>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+) -> PgResult<bool> {
+    let level = identity::require(Level::User)?;
+    if let Some(session_id) = &session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    // Administrators who name nobody wait for everything.
+    let caller = if level == Level::Admin && session_id.is_none() && user_id.is_none() {
+        None
+    } else {
+        Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
+    };
+    refuse_waiting_in_vain()?;
+    let timeout = duration(timeout)?;
+    let started = Instant::now();
+    let mut pause = FIRST_LOOK;
+    loop {
+        if !is_busy(caller.as_ref(), session_id.as_deref())? {
+            return Ok(true);
+        }
+        let left = timeout.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        sleep(pause.min(left));
+        pause = (pause * 2).min(LONGEST_LOOK);
+    }
+}
+
+fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> {
+    identity::as_owner(|| {
+        let session = caller.and_then(|caller| Some((caller.agent(), session_id?)));
+        // Not read-only: each look needs a snapshot of its own.
+        let spi = Spi::read_write()?;
+        queue::is_busy(&spi, caller.map(|caller| caller.user_id.as_str()), session)
+    })
+}
+
+/// Refuses to wait for jobs that cannot be done or seen before this transaction ends.
+#[allow(unsafe_code)]
+fn refuse_waiting_in_vain() -> PgResult<()> {
+    // SAFETY: both read the state of the backend.
+    let (in_recovery, isolation) = unsafe { (pg_sys::RecoveryInProgress(), pg_sys::XactIsoLevel) };
+    if in_recovery {
+        return Err(Error::active_transaction(
+            "memory_wait cannot be used on a standby: no worker runs here",
+            "Wait on the primary.",
+        )
+        .into());
+    }
+    if isolation as u32 > pg_sys::XACT_READ_COMMITTED {
+        return Err(Error::active_transaction(
+            "memory_wait needs isolation level READ COMMITTED: this transaction never sees the work done",
+            "Call it outside of the transaction.",
+        )
+        .into());
+    }
+    if wake::queued_in_this_transaction() {
+        return Err(Error::active_transaction(
+            "memory_wait would wait for jobs that this transaction queued",
+            "Commit first: workers see jobs only then.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+fn duration(timeout: Option<Interval>) -> PgResult<Duration> {
+    let Some(timeout) = timeout else { return Ok(Duration::from_secs(30)) };
+    let seconds = timeout.as_micros() as f64 / 1e6;
+    if !(0.0..=1e9).contains(&seconds) {
+        return Err(Error::invalid(
+            "timeout must not be negative or longer than 30 years",
+            "Example: interval '1 minute'.",
+        )
+        .into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Sleeps, serving interrupts.
+#[allow(unsafe_code)]
+fn sleep(pause: Duration) {
+    let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: MyLatch is this process's latch.
+    unsafe {
+        pg_sys::WaitLatch(
+            pg_sys::MyLatch,
+            flags as i32,
+            pause.as_millis().max(1) as i64,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+    pgrx::check_for_interrupts!();
+}
+
+#[pg_extern(sql = false)]
+fn memory_retry(job_id: Option<Uuid>, user_id: Option<String>) -> PgResult<bool> {
+    let level = identity::require(Level::User)?;
+    let Some(job_id) = job_id else {
+        return Err(Error::invalid("job_id is NULL", "Take it from the view memory_jobs.").into());
+    };
+    let caller = if level == Level::Admin && user_id.is_none() {
+        None
+    } else {
+        Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
+    };
+    let retried = identity::as_owner(|| {
+        let user_id = caller.as_ref().map(|caller| caller.user_id.as_str());
+        queue::retry(&Spi::read_write()?, job_id, user_id)
+    })?;
+    if retried {
+        wake::job_queued();
+    }
+    Ok(retried)
+}

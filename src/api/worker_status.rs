@@ -1,0 +1,208 @@
+//! The rows of `memory_status()` about background work: launcher, workers, the LLM, the queue, and what
+//! was not extracted.
+
+use super::status::{StatusRow, row};
+use crate::error::PgResult;
+use crate::guc::{self, Extraction, Inference};
+use crate::is_preloaded;
+use crate::store::grants::Level;
+use crate::store::spi::Session as Spi;
+use crate::store::{llm_calls, status};
+use crate::worker::{endpoint, launcher, slots};
+use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
+use pgrx::pg_sys;
+
+/// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
+/// what it was sent.
+pub fn rows(spi: &Spi, server: Option<&ServerStatus>, level: Level) -> PgResult<Vec<StatusRow>> {
+    let mut rows = vec![launcher_row()];
+    rows.extend(workers());
+    rows.push(llm(spi, server, level)?);
+    rows.push(extraction(spi)?);
+    rows.push(queue(spi)?);
+    Ok(rows)
+}
+
+fn launcher_row() -> StatusRow {
+    if !guc::worker() {
+        return row("launcher", "off", "memory_agent.worker is off", None);
+    }
+    if let Some(state) = launcher::read() {
+        let detail =
+            format!("pid {}, databases with the extension: {}", state.pid, state.databases);
+        return row("launcher", "running", detail, None);
+    }
+    if is_preloaded() {
+        return row(
+            "launcher",
+            "not running",
+            "",
+            Some(
+                "On a standby that is right. Else see the server log, and check max_worker_processes.",
+            ),
+        );
+    }
+    row(
+        "launcher",
+        "on demand",
+        "a call that queues a job starts a worker, which ends after a minute without work",
+        Some(
+            "Add memory_agent to shared_preload_libraries, so that jobs also run when nobody calls.",
+        ),
+    )
+}
+
+#[allow(unsafe_code)]
+fn workers() -> Vec<StatusRow> {
+    // SAFETY: set for the life of the session.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    let last = slots::last(database, 0);
+    let live = slots::at_work_in(database);
+    if live.is_empty() {
+        let error = last.and_then(|state| state.last_error);
+        let detail = error.map_or_else(String::new, |error| format!("last error {}", told(&error)));
+        return vec![row("worker", "not running", detail, None)];
+    }
+    live.into_iter()
+        .map(|(slot, state)| {
+            let error = state
+                .last_error
+                .as_ref()
+                .map_or_else(String::new, |error| format!(", last error {}", told(error)));
+            let detail = format!(
+                "slot {slot}, pid {}, for {} s, {}{error}",
+                state.pid,
+                slots::unix_time().saturating_sub(state.since),
+                state.activity
+            );
+            row("worker", "running", detail, None)
+        })
+        .collect()
+}
+
+/// An error without its text, which may quote somebody's content: that is in memory_jobs.
+fn told((_, at): &(String, u64)) -> String {
+    format!("{} s ago, see memory_jobs", slots::unix_time().saturating_sub(*at))
+}
+
+fn llm(spi: &Spi, server: Option<&ServerStatus>, level: Level) -> PgResult<StatusRow> {
+    if guc::llm_base_url().is_empty() {
+        return Ok(row(
+            "llm",
+            "none",
+            "no facts are extracted: memory_agent.llm_base_url is empty",
+            Some(
+                "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
+            ),
+        ));
+    }
+    if guc::inference() == Inference::Backend {
+        return Ok(row(
+            "llm",
+            "unreachable",
+            "LLMs are called by the model server, and memory_agent.inference is 'backend'",
+            Some("Set memory_agent.inference to 'server'."),
+        ));
+    }
+    if let Err(reason) = endpoint::llm() {
+        let hint = "The server's operating system user must be able to read the file.";
+        return Ok(row("llm", "misconfigured", reason, Some(hint)));
+    }
+    let limit = i64::from(guc::llm_daily_tokens());
+    if limit > 0 {
+        let used = llm_calls::tokens_today(spi)?;
+        if used >= limit {
+            let detail = format!("{used} of {limit} tokens of today are used");
+            let hint =
+                "Jobs go on tomorrow (UTC), or when memory_agent.llm_daily_tokens is raised.";
+            return Ok(row("llm", "limited", detail, Some(hint)));
+        }
+    }
+    let model = guc::llm_model();
+    let known = server.and_then(|server| {
+        server.endpoints.iter().find(|endpoint| {
+            endpoint.model == model && same_url(&endpoint.base_url, &guc::llm_base_url())
+        })
+    });
+    Ok(match known {
+        None => row("llm", "configured", model, None),
+        Some(endpoint) => endpoint_row(&model, endpoint, level),
+    })
+}
+
+fn same_url(left: &str, right: &str) -> bool {
+    left.trim_end_matches('/') == right.trim_end_matches('/')
+}
+
+fn endpoint_row(model: &str, endpoint: &EndpointStatus, level: Level) -> StatusRow {
+    let error = endpoint
+        .last_error
+        .as_ref()
+        .filter(|_| level == Level::Admin)
+        .map_or_else(String::new, |error| format!(", last error: {error}"));
+    let detail = format!(
+        "{model}, {} calls, {} in flight, answers as {}{error}",
+        endpoint.calls, endpoint.in_flight, endpoint.answer_mode
+    );
+    match endpoint.breaker {
+        BreakerState::Closed if endpoint.retry_in_ms > 0 => row(
+            "llm",
+            "paused",
+            format!("{detail}; goes on in {} s", endpoint.retry_in_ms.div_ceil(1000)),
+            Some("The endpoint asked for the pause (Retry-After)."),
+        ),
+        BreakerState::Closed => row("llm", "reachable", detail, None),
+        BreakerState::Open => row(
+            "llm",
+            "unavailable",
+            format!(
+                "{detail}; {} failures, circuit breaker open, next try in {} s",
+                endpoint.failures,
+                endpoint.retry_in_ms.div_ceil(1000)
+            ),
+            Some(
+                "Jobs wait and lose nothing. Check the endpoint and its key; no restart is needed.",
+            ),
+        ),
+        BreakerState::HalfOpen => row(
+            "llm",
+            "unavailable",
+            format!("{detail}; circuit breaker half open, the next call decides"),
+            None,
+        ),
+    }
+}
+
+fn extraction(spi: &Spi) -> PgResult<StatusRow> {
+    let turns = status::unextracted(spi)?;
+    let state = match guc::extraction() {
+        Extraction::Turn if guc::llm_base_url().is_empty() => "off",
+        Extraction::Turn => "turn",
+        Extraction::Off => "off",
+    };
+    let detail = format!(
+        "{} user turns wait for extraction, {} were stored while nobody extracted",
+        turns.waiting, turns.skipped
+    );
+    Ok(row("extraction", state, detail, None))
+}
+
+fn queue(spi: &Spi) -> PgResult<StatusRow> {
+    let queue = status::queue(spi)?;
+    let oldest =
+        queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
+    let detail = format!(
+        "{} pending, {} running, {} dead{oldest}",
+        queue.pending, queue.running, queue.dead
+    );
+    let state = if queue.pending + queue.running > 0 {
+        "waiting"
+    } else if queue.dead > 0 {
+        "dead jobs"
+    } else {
+        "empty"
+    };
+    let hint = (queue.dead > 0)
+        .then_some("See last_error in memory_jobs; memory_retry(id) runs a dead job again.");
+    Ok(row("queue", state, detail, hint))
+}

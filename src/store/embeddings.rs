@@ -1,0 +1,103 @@
+//! Entries that were stored without their embedding or with an estimated token count, and filling
+//! them in later.
+
+use crate::error::PgResult;
+use crate::sql_types::{JsonbText, Vector};
+use crate::store::catalog::VectorType;
+use crate::store::facts::FactScope;
+use crate::store::spi::{Params, Session as Spi};
+use crate::store::windows;
+use pgrx::datum::Uuid;
+
+/// An entry that lacks something.
+pub struct Incomplete {
+    pub id: Uuid,
+    pub content: String,
+    pub content_hash: Option<Vec<u8>>,
+    pub metadata: JsonbText,
+    pub lacks_embedding: bool,
+}
+
+/// `e` is an entry of the scope ($1 to $3) without an embedding (asked for by $4) or an exact count.
+const LACKS: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 \
+    AND e.state <> 'inactive' AND ((e.embedding IS NULL AND $4) OR NOT e.token_count_exact)";
+
+/// The next entries of a scope that lack something, after an id. `embed` says whether a missing
+/// embedding counts.
+pub fn incomplete(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    embed: bool,
+    after: Uuid,
+    most: i64,
+) -> PgResult<Vec<Incomplete>> {
+    spi.all(
+        &format!(
+            "SELECT e.id, e.content, e.content_hash, e.metadata, e.embedding IS NULL FROM memory_agent.entries e \
+              WHERE {LACKS} AND e.id > $5 ORDER BY e.id LIMIT $6"
+        ),
+        &mut scope.params().with(embed).with(after).with(most),
+        |row| {
+            Ok(Incomplete {
+                id: row.required(1)?,
+                content: row.required(2)?,
+                content_hash: row.optional(3),
+                metadata: row.required(4)?,
+                lacks_embedding: row.required(5)?,
+            })
+        },
+    )
+}
+
+/// How many entries of a scope lack something.
+pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResult<i64> {
+    let count = spi.first(
+        &format!("SELECT count(*) FROM memory_agent.entries e WHERE {LACKS}"),
+        &mut scope.params().with(embed),
+        |row| row.required(1),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
+/// Fills in what an entry lacks, unless it was changed or deleted meanwhile. The window's size in
+/// tokens follows the count.
+pub fn complete(
+    spi: &Spi,
+    vector: &VectorType,
+    user_id: &str,
+    entry: &Incomplete,
+    embedding: Option<(&str, &[Vec<f32>])>,
+    token_count: i32,
+) -> PgResult<()> {
+    let first = embedding.and_then(|(_, windows)| windows.first());
+    let filled = spi.execute(
+        "WITH old AS ( \
+            SELECT e.user_id, e.id, e.token_count, e.kind = 'turn' AND e.state = 'active' AS in_window \
+              FROM memory_agent.entries e \
+             WHERE e.user_id = $1 AND e.id = $2 AND e.content_hash IS NOT DISTINCT FROM $3 \
+               AND e.state <> 'inactive' AND (e.embedding IS NULL OR $5::text IS NULL) FOR UPDATE), \
+         filled AS ( \
+            UPDATE memory_agent.entries e \
+               SET embedding = coalesce(e.embedding, $4), embedding_model = coalesce(e.embedding_model, $5), \
+                   token_count = $6, token_count_exact = true \
+              FROM old WHERE e.user_id = old.user_id AND e.id = old.id \
+            RETURNING e.agent_id, e.session_id, e.token_count - old.token_count AS growth, old.in_window), \
+         grown AS ( \
+            UPDATE memory_agent.sessions s SET active_tokens = s.active_tokens + filled.growth \
+              FROM filled \
+             WHERE s.user_id = $1 AND s.agent_id = filled.agent_id AND s.session_id = filled.session_id \
+               AND filled.in_window AND filled.growth <> 0) \
+         SELECT FROM filled",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(entry.id)
+            .with(entry.content_hash.clone())
+            .raw(vector.oid, first.map(|window| Vector(window.clone()).to_datum()))
+            .with(embedding.map(|(model, _)| model.to_owned()))
+            .with(token_count),
+    )?;
+    if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
+        windows::insert(spi, vector, user_id, entry.id, model, further)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Turns on their way to becoming facts: which wait for extraction, and what is noted when they are
+//! done. `entries.extracted_at` is NULL while a turn waits.
+
+use crate::error::PgResult;
+use crate::store::facts::FactScope;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::ops::ControlFlow;
+
+/// A turn that waits for extraction.
+#[derive(Clone)]
+pub struct WaitingTurn {
+    pub id: Uuid,
+    pub content: String,
+    /// The speaker's name, if the turn has one.
+    pub speaker: Option<String>,
+    pub created_at: TimestampWithTimeZone,
+    /// The day it was said, as ISO 8601 date in UTC.
+    pub said_at: String,
+    pub expires_at: Option<TimestampWithTimeZone>,
+    pub markers: Vec<String>,
+}
+
+/// `e` is a turn that may be extracted from: also one that is in no window because memory_add stored
+/// it only as a source, but none that was deleted or has expired.
+const WAITS: &str = "e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
+    AND (e.state <> 'inactive' OR e.state_reason IS NULL) \
+    AND (e.expires_at IS NULL OR e.expires_at > now())";
+
+const COLUMNS: &str = "e.id, e.content, \
+    CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
+    e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers";
+
+/// The oldest waiting turns of a scope, as many as fit into `turns` and `chars` (at least one). Turns
+/// that another job has taken, also a dead one, belong to that job.
+pub fn waiting(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    job: Uuid,
+    turns: usize,
+    chars: usize,
+) -> PgResult<Vec<WaitingTurn>> {
+    let mut found: Vec<WaitingTurn> = Vec::new();
+    let mut sum = 0;
+    spi.scan(
+        &format!(
+            "SELECT {COLUMNS} FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 AND {WAITS} \
+                AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
+                                 WHERE o.user_id = $1 AND o.kind = 'extract' AND o.id <> $4 \
+                                   AND o.status IN ('pending', 'running', 'dead') \
+                                   AND o.payload->'entries' ? e.id::text) \
+              ORDER BY e.created_at, e.id"
+        ),
+        &mut scope.params().with(job),
+        turns.max(1),
+        |row| {
+            let turn = turn(row)?;
+            let length = turn.content.chars().count();
+            if !found.is_empty() && sum + length > chars {
+                return Ok(ControlFlow::Break(()));
+            }
+            sum += length;
+            found.push(turn);
+            Ok(if found.len() < turns { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        },
+    )?;
+    Ok(found)
+}
+
+/// Those of the given turns that still wait, oldest first. With `lock`, they stay as they are until
+/// the end of the transaction.
+pub fn still_waiting(
+    spi: &Spi,
+    user_id: &str,
+    ids: &[Uuid],
+    lock: bool,
+) -> PgResult<Vec<WaitingTurn>> {
+    let lock = if lock { "FOR NO KEY UPDATE" } else { "" };
+    spi.all(
+        &format!(
+            "SELECT {COLUMNS} FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.id = ANY ($2) AND {WAITS} ORDER BY e.created_at, e.id {lock}"
+        ),
+        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        turn,
+    )
+}
+
+fn turn(row: &crate::store::spi::Row<'_>) -> PgResult<WaitingTurn> {
+    Ok(WaitingTurn {
+        id: row.required(1)?,
+        content: row.required(2)?,
+        speaker: row.optional(3),
+        created_at: row.required(4)?,
+        said_at: row.required(5)?,
+        expires_at: row.optional(6),
+        markers: row.required(7)?,
+    })
+}
+
+/// Whether turns of a scope wait that no unfinished job has taken.
+pub fn any_waiting(spi: &Spi, scope: &FactScope<'_>, job: Uuid) -> PgResult<bool> {
+    Ok(!waiting(spi, scope, job, 1, 0)?.is_empty())
+}
+
+/// Notes that facts were extracted from these turns.
+pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e SET extracted_at = now() \
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at IS NULL",
+        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+    )?;
+    Ok(())
+}
+
+/// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
+/// restore without the jobs.
+pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<String>)>> {
+    spi.all(
+        &format!(
+            "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
+              WHERE {WAITS} \
+                AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
+                                 WHERE o.user_id = e.user_id AND o.agent_id = e.agent_id \
+                                   AND o.session_id IS NOT DISTINCT FROM e.session_id AND o.kind = 'extract' \
+                                   AND (o.status IN ('pending', 'running') \
+                                        OR (o.status = 'dead' AND o.payload->'entries' ? e.id::text))) \
+              LIMIT $1"
+        ),
+        &mut Params::new().with(most),
+        |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),
+    )
+}

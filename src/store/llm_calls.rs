@@ -1,0 +1,60 @@
+//! `memory_agent.llm_calls`: one row per call of an LLM's endpoint, with what it cost. Bodies are kept
+//! only while `memory_agent.trace` asks for them.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::entries::new_id;
+use crate::store::queue::Job;
+use crate::store::spi::{Params, Session as Spi};
+use memory_agent_model_server::protocol::CallRecord;
+
+/// What a job's calls were for.
+pub struct Purpose<'a> {
+    pub purpose: &'static str,
+    pub model: &'a str,
+    /// The texts of the request and the answer, while traced.
+    pub bodies: Option<(JsonbText, Option<JsonbText>)>,
+}
+
+/// Records the calls that one request of a job made; the last one carries the bodies.
+pub fn record(spi: &Spi, job: &Job, purpose: &Purpose<'_>, calls: &[CallRecord]) -> PgResult<()> {
+    for (index, call) in calls.iter().enumerate() {
+        let bodies = purpose.bodies.as_ref().filter(|_| index + 1 == calls.len());
+        spi.execute(
+            "INSERT INTO memory_agent.llm_calls \
+                (id, user_id, job_id, purpose, model, prompt_tokens, completion_tokens, latency, status, \
+                 error, at, request, response) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, make_interval(secs => $8), $9, $10, clock_timestamp(), $11, $12)",
+            &mut Params::new()
+                .with(new_id())
+                .with(job.user_id.clone())
+                .with(job.id)
+                .with(purpose.purpose.to_owned())
+                .with(purpose.model.to_owned())
+                .with(call.prompt_tokens.map(saturated))
+                .with(call.completion_tokens.map(saturated))
+                .with(f64::from(call.latency_ms) / 1000.0)
+                .with(call.status.clone())
+                .with(call.error.clone())
+                .with(bodies.map(|(request, _)| request.clone()))
+                .with(bodies.and_then(|(_, response)| response.clone())),
+        )?;
+    }
+    Ok(())
+}
+
+fn saturated(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Tokens that were used since the beginning of the day in UTC.
+pub fn tokens_today(spi: &Spi) -> PgResult<i64> {
+    let tokens = spi.first(
+        "SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8 \
+           FROM memory_agent.llm_calls c \
+          WHERE c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    Ok(tokens.unwrap_or(0))
+}

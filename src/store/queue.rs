@@ -1,0 +1,258 @@
+//! `memory_agent.jobs`, the side of the workers: claim with a lease, then finish, postpone or fail.
+//! Who finishes must still hold the lease, so a result is applied once, however often a job was run.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::jobs::JobKind;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use std::time::Duration;
+
+/// How long a claimed job belongs to its worker without a renewal.
+pub const LEASE: Duration = Duration::from_secs(300);
+/// Interruptions (a worker that died) after which a job is run less and less often: perhaps it is
+/// what kills the worker.
+const PATIENT_INTERRUPTIONS: i32 = 10;
+/// Longest error text that is kept.
+const MAX_ERROR_CHARS: usize = 1000;
+
+/// A claimed job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub id: Uuid,
+    pub kind: JobKind,
+    pub user_id: String,
+    pub agent_id: String,
+    pub session_id: Option<String>,
+    pub payload: serde_json::Value,
+    /// Failures so far that were the job's own.
+    pub attempts: i32,
+    pub max_attempts: i32,
+    /// Proves that the job still is this worker's.
+    lease: String,
+}
+
+/// The name under which a worker slot leases jobs; ends in a blank.
+fn lessee(slot: u32) -> String {
+    format!("slot {slot} ")
+}
+
+/// Gives back what the last worker of this slot left: the slot's lock proves that it is gone.
+pub fn release_slot(spi: &Spi, slot: u32) -> PgResult<u64> {
+    release(spi, "starts_with(j.leased_by, $1)", Params::new().with(lessee(slot)))
+}
+
+/// Gives back the jobs whose leases ran out.
+pub fn release_expired(spi: &Spi) -> PgResult<u64> {
+    release(spi, "j.leased_until < now()", Params::new())
+}
+
+fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
+    spi.execute(
+        &format!(
+            "UPDATE memory_agent.jobs j \
+                SET status = 'pending', leased_until = NULL, interrupted = j.interrupted + 1, \
+                    run_after = CASE WHEN j.interrupted < {PATIENT_INTERRUPTIONS} THEN j.run_after \
+                        ELSE now() + make_interval(secs => least(600, \
+                            power(2, j.interrupted - {PATIENT_INTERRUPTIONS}))) END \
+              WHERE j.id IN (SELECT j.id FROM memory_agent.jobs j \
+                              WHERE j.status = 'running' AND {condition} FOR UPDATE SKIP LOCKED)"
+        ),
+        &mut params,
+    )
+}
+
+/// Claims the next job that is due, if any. Jobs of one kind and scope run one after the other, in
+/// the order in which they were queued.
+pub fn claim(spi: &Spi, slot: u32, kinds: &[JobKind]) -> PgResult<Option<Job>> {
+    let lease = format!("{}{}", lessee(slot), uuid::Uuid::new_v4());
+    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+    spi.first(
+        "UPDATE memory_agent.jobs j \
+            SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
+          WHERE j.id = ( \
+            SELECT j.id FROM memory_agent.jobs j \
+             WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = ANY ($1) \
+               AND NOT EXISTS ( \
+                    SELECT FROM memory_agent.jobs o \
+                     WHERE o.user_id = j.user_id \
+                       AND coalesce(o.session_id, '') = coalesce(j.session_id, '') \
+                       AND o.kind = j.kind AND o.agent_id = j.agent_id \
+                       AND o.status IN ('pending', 'running') AND o.id < j.id) \
+             ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
+         RETURNING j.id, j.kind, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts",
+        &mut Params::new().with(kinds).with(lease.clone()).with(LEASE.as_secs_f64()),
+        |row| {
+            let kind: String = row.required(2)?;
+            Ok(JobKind::parse(&kind).map(|kind| -> PgResult<Job> {
+                Ok(Job {
+                    id: row.required(1)?,
+                    kind,
+                    user_id: row.required(3)?,
+                    agent_id: row.required(4)?,
+                    session_id: row.optional(5),
+                    payload: serde_json::from_str(&row.required::<JsonbText>(6)?.0)
+                        .unwrap_or_default(),
+                    attempts: row.required(7)?,
+                    max_attempts: row.required(8)?,
+                    lease,
+                })
+            }))
+        },
+    )?
+    .flatten()
+    .transpose()
+}
+
+/// Locks a claimed job until the end of the transaction; false when it no longer is this worker's:
+/// its result must be dropped.
+pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.jobs j \
+          WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running' FOR UPDATE",
+        &mut Params::new().with(job.id).with(job.lease.clone()),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Marks a job as done. Its payload may hold texts, which nobody needs any more.
+pub fn finish(spi: &Spi, job: &Job) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j \
+            SET status = 'done', finished_at = now(), leased_until = NULL, payload = '{}' \
+          WHERE j.id = $1 AND j.leased_by = $2",
+        &mut Params::new().with(job.id).with(job.lease.clone()),
+    )?;
+    Ok(())
+}
+
+/// Stores how far a job has come, so that the next attempt goes on from there.
+pub fn save(spi: &Spi, job: &Job) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j SET payload = $3 WHERE j.id = $1 AND j.leased_by = $2",
+        &mut Params::new()
+            .with(job.id)
+            .with(job.lease.clone())
+            .with(JsonbText(job.payload.to_string())),
+    )?;
+    Ok(())
+}
+
+/// Stores the progress of a job, for `memory_jobs`; `of` is the whole, when it became known.
+pub fn progress(spi: &Spi, job: &Job, done: i64, of: Option<i64>) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j SET progress = $3, progress_of = coalesce($4, j.progress_of) \
+          WHERE j.id = $1 AND j.leased_by = $2",
+        &mut Params::new().with(job.id).with(job.lease.clone()).with(done).with(of),
+    )?;
+    Ok(())
+}
+
+/// Gives a job back for reasons that are not its own (an outage); it does not count as an attempt.
+pub fn postpone(spi: &Spi, job: &Job, delay: Duration, reason: &str) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j \
+            SET status = 'pending', leased_until = NULL, last_error = $4, \
+                run_after = now() + make_interval(secs => $3) \
+          WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'",
+        &mut Params::new()
+            .with(job.id)
+            .with(job.lease.clone())
+            .with(delay.as_secs_f64())
+            .with(shortened(reason)),
+    )?;
+    Ok(())
+}
+
+/// Counts a failure: the job is run again after `delay`, or is dead after its last attempt.
+pub fn fail(spi: &Spi, job: &Job, delay: Duration, reason: &str) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j \
+            SET attempts = j.attempts + 1, leased_until = NULL, last_error = $4, \
+                status = CASE WHEN j.attempts + 1 >= j.max_attempts THEN 'dead' ELSE 'pending' END, \
+                finished_at = CASE WHEN j.attempts + 1 >= j.max_attempts THEN now() END, \
+                run_after = now() + make_interval(secs => $3) \
+          WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'",
+        &mut Params::new()
+            .with(job.id)
+            .with(job.lease.clone())
+            .with(delay.as_secs_f64())
+            .with(shortened(reason)),
+    )?;
+    Ok(())
+}
+
+/// Keeps the reason why a job that is done did less than it should have.
+pub fn note_error(spi: &Spi, job: &Job, reason: &str) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j SET last_error = $3 WHERE j.id = $1 AND j.leased_by = $2",
+        &mut Params::new().with(job.id).with(job.lease.clone()).with(shortened(reason)),
+    )?;
+    Ok(())
+}
+
+fn shortened(reason: &str) -> String {
+    reason.chars().take(MAX_ERROR_CHARS).collect()
+}
+
+/// Keeps claimed jobs for another lease.
+pub fn renew(spi: &Spi, jobs: &[&Job]) -> PgResult<()> {
+    let ids: Vec<Uuid> = jobs.iter().map(|job| job.id).collect();
+    let leases: Vec<String> = jobs.iter().map(|job| job.lease.clone()).collect();
+    spi.execute(
+        "UPDATE memory_agent.jobs j SET leased_until = now() + make_interval(secs => $3) \
+          WHERE j.id = ANY ($1) AND j.leased_by = ANY ($2) AND j.status = 'running'",
+        &mut Params::new().with(ids).with(leases).with(LEASE.as_secs_f64()),
+    )?;
+    Ok(())
+}
+
+/// Runs a dead job again, from the first attempt. `user_id` narrows it to jobs of that user.
+pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
+    let retried = spi.execute(
+        "UPDATE memory_agent.jobs j \
+            SET status = 'pending', attempts = 0, interrupted = 0, run_after = now(), finished_at = NULL \
+          WHERE j.id = $1 AND j.status = 'dead' AND ($2::text IS NULL OR j.user_id = $2)",
+        &mut Params::new().with(id).with(user_id.map(str::to_owned)),
+    )?;
+    Ok(retried > 0)
+}
+
+/// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.
+pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.jobs j \
+          WHERE j.status IN ('pending', 'running') AND ($1::text IS NULL OR j.user_id = $1) \
+            AND ($2::text IS NULL OR j.agent_id = $2) AND ($3::text IS NULL OR j.session_id = $3) LIMIT 1",
+        &mut Params::new()
+            .with(user_id.map(str::to_owned))
+            .with(session.map(|(agent, _)| agent.to_owned()))
+            .with(session.map(|(_, session)| session.to_owned())),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Seconds until the next job of these kinds that waits for its time; `None` when none does.
+pub fn next_due(spi: &Spi, kinds: &[JobKind]) -> PgResult<Option<Duration>> {
+    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+    let seconds = spi.first(
+        "SELECT extract(epoch FROM min(j.run_after) - now())::float8 FROM memory_agent.jobs j \
+          WHERE j.status = 'pending' AND j.run_after > now() AND j.kind = ANY ($1)",
+        &mut Params::new().with(kinds),
+        |row| Ok(row.optional::<f64>(1)),
+    )?;
+    Ok(seconds.flatten().map(|seconds| Duration::from_secs_f64(seconds.max(0.0))))
+}
+
+/// Forgets jobs that were done this long ago.
+pub fn forget_done(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
+    spi.execute(
+        "DELETE FROM memory_agent.jobs j WHERE j.id IN ( \
+            SELECT j.id FROM memory_agent.jobs j \
+             WHERE j.status = 'done' AND j.finished_at < now() - make_interval(secs => $1) \
+             LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &mut Params::new().with(age.as_secs_f64()).with(most),
+    )
+}

@@ -1,0 +1,61 @@
+//! Turns that say what no longer holds: a fact that was extracted from them has been replaced since.
+
+use crate::error::PgResult;
+use crate::store::scope::{Scope, bind};
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// Replacements followed from one fact to the next.
+const MAX_STEPS: i32 = 100;
+
+/// Of these turns those whose facts were replaced, each with the fact that holds now (at `as_of`) and
+/// is in the scope; the newest one where there are several.
+pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Uuid)>> {
+    let pairs = replacements(spi, &scope.caller.visible(), turns, scope.as_of)?;
+    if pairs.is_empty() {
+        return Ok(pairs);
+    }
+    let replacing: Vec<Uuid> = pairs.iter().map(|(_, by)| *by).collect();
+    let mut sql = scope.to_sql()?;
+    let replacing = bind(&mut sql.params, replacing);
+    let statement = sql.select("e.id", &format!(" AND e.id = ANY ({replacing})"));
+    let visible: Vec<Uuid> = spi.all(&statement, &mut sql.params, |row| row.required(1))?;
+    Ok(pairs.into_iter().filter(|(_, by)| visible.contains(by)).collect())
+}
+
+fn replacements(
+    spi: &Spi,
+    users: &[String],
+    turns: &[Uuid],
+    as_of: Option<TimestampWithTimeZone>,
+) -> PgResult<Vec<(Uuid, Uuid)>> {
+    if turns.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A fact was replaced at the moment that is asked about when its validity had ended by then.
+    let statement = format!(
+        "WITH RECURSIVE chain AS ( \
+            SELECT turn.id AS turn, f.replaced_by AS fact, 1 AS step \
+              FROM memory_agent.entries f, unnest(f.source_ids) turn(id) \
+             WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) \
+               AND f.kind = 'fact' AND f.state = 'inactive' AND f.replaced_by IS NOT NULL \
+               AND ($3::timestamptz IS NULL OR f.valid_to <= $3) \
+            UNION \
+            SELECT c.turn, f.replaced_by, c.step + 1 \
+              FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
+             WHERE f.state = 'inactive' AND f.replaced_by IS NOT NULL \
+               AND ($3::timestamptz IS NULL OR f.valid_to <= $3) AND c.step < {MAX_STEPS}) \
+         SELECT DISTINCT ON (c.turn) c.turn, f.id \
+           FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
+          WHERE NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] \
+            AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive' \
+                     ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END \
+          ORDER BY c.turn, f.created_at DESC, f.id DESC"
+    );
+    spi.all(
+        &statement,
+        &mut Params::new().with(users.to_vec()).with(turns.to_vec()).with(as_of),
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )
+}

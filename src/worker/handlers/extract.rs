@@ -1,0 +1,522 @@
+//! `extract` jobs: from waiting turns to facts. Extraction asks the LLM what the user said about
+//! themselves and their world; reconciliation compares that with what is known, first without an LLM,
+//! then with one; `apply` stores the result. Between two answers nothing is held but the lease.
+
+use super::apply::{self, Applied};
+use super::facts::{self, Fact, SavedFact};
+use super::neighborhood::{self, Comparison, Decision};
+use crate::error::PgResult;
+use crate::guc;
+use crate::sql_types::JsonbText;
+use crate::store::extraction::{self, WaitingTurn};
+use crate::store::facts::{self as fact_store, FactScope, NearFact};
+use crate::store::jobs::{self, JobKind};
+use crate::store::llm_calls::{self, Purpose};
+use crate::store::models::{self as model_store, Kind};
+use crate::store::queue::{self, Job};
+use crate::store::spi::Session as Spi;
+use crate::worker::llm::{CallId, LlmCalls, LostCall};
+use crate::worker::settings::ExtractionSettings;
+use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_core::reconcile::{self, Existing, New};
+use memory_agent_model_server::protocol::{
+    ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint, ModelRef,
+};
+use pgrx::datum::Uuid;
+use serde_json::json;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Turns in one extraction, and characters of them.
+const TURNS: usize = 8;
+const CHARS: usize = 30_000;
+/// Facts that a later job compares again because an earlier one could not.
+const UNRECONCILED: i32 = 5;
+/// Most known facts in one reconciliation.
+const MAX_EXISTING: usize = 30;
+/// How often a job compares again because somebody else changed the facts meanwhile.
+const MAX_ROUNDS: u32 = 5;
+
+/// An extract job on its way.
+pub struct ExtractTask {
+    pub job: Job,
+    settings: ExtractionSettings,
+    turns: Vec<WaitingTurn>,
+    /// What is being stored.
+    facts: Vec<Fact>,
+    /// What is stored after that: it is about the same as something earlier in this job.
+    deferred: Vec<Fact>,
+    model: Option<ModelRef>,
+    step: Step,
+    rounds: u32,
+    /// What the request in flight asks, kept while calls are traced.
+    asked: Option<JsonbText>,
+}
+
+enum Step {
+    Extracting,
+    Reconciling(Asked),
+}
+
+/// What an LLM was asked to compare.
+struct Asked {
+    decisions: Vec<Decision>,
+    /// Indexes of the facts whose decision is `Ask`, in the order in which they were sent.
+    new: Vec<usize>,
+    existing: Vec<NearFact>,
+}
+
+/// What a task waits for, or how it ended.
+pub enum Progress {
+    Waiting(CallId),
+    Finished,
+    /// Not to be had at present, for reasons that are not the job's. `endpoint` says whether other
+    /// jobs would fare the same.
+    Unavailable {
+        retry_in: Option<Duration>,
+        reason: String,
+        endpoint: bool,
+    },
+    /// A failure that counts.
+    Failed(String),
+}
+
+impl ExtractTask {
+    /// Loads the turns of a claimed job and sends the first request.
+    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+        let settings = job
+            .payload
+            .get("settings")
+            .and_then(|settings| serde_json::from_value(settings.clone()).ok())
+            .unwrap_or_default();
+        let mut task = Self {
+            job,
+            settings,
+            turns: Vec::new(),
+            facts: Vec::new(),
+            deferred: Vec::new(),
+            model: None,
+            step: Step::Extracting,
+            rounds: 0,
+            asked: None,
+        };
+        let progress = match task.load() {
+            Err(reason) => Progress::Failed(reason),
+            Ok(()) if task.turns.is_empty() => task.finish_empty(),
+            Ok(()) => match task.saved_facts() {
+                Some(saved) => task.reconcile(&saved, endpoint, llm),
+                None => task.ask_for_facts(endpoint, llm),
+            },
+        };
+        (task, progress)
+    }
+
+    /// Goes on with the outcome of the request in flight.
+    pub fn proceed(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(reason) => {
+                return Progress::Unavailable { retry_in: None, reason, endpoint: true };
+            }
+        };
+        if let Err(reason) = self.record(&outcome, endpoint) {
+            return Progress::Failed(reason);
+        }
+        match outcome.result {
+            Ok(answer) => match &self.step {
+                Step::Extracting => self.take_facts(&answer.text, endpoint, llm),
+                Step::Reconciling(_) => self.take_decisions(&answer.text, endpoint, llm),
+            },
+            Err(failure) => self.failed(failure),
+        }
+    }
+
+    fn scope(&self) -> FactScope<'_> {
+        FactScope {
+            user_id: &self.job.user_id,
+            agent_id: &self.job.agent_id,
+            session_id: self.job.session_id.as_deref(),
+        }
+    }
+
+    /// Where the facts go.
+    fn fact_scope(&self) -> FactScope<'_> {
+        let session_id = self.job.session_id.as_deref().filter(|_| !self.settings.global);
+        FactScope { session_id, ..self.scope() }
+    }
+
+    /// Takes turns for this job, or finds those that it took before.
+    fn load(&mut self) -> Result<(), Aborted> {
+        let taken: Vec<Uuid> = self
+            .job
+            .payload
+            .get("entries")
+            .and_then(|entries| entries.as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|id| uuid::Uuid::from_str(id.as_str()?).ok())
+            .map(|id| Uuid::from_bytes(*id.as_bytes()))
+            .collect();
+        let (turns, model) = transaction(|| {
+            let spi = Spi::read_write()?;
+            let turns = if taken.is_empty() {
+                let scope = self.scope();
+                extraction::waiting(&spi, &scope, self.job.id, TURNS, CHARS)?
+            } else {
+                extraction::still_waiting(&spi, &self.job.user_id, &taken, false)?
+            };
+            if taken.is_empty() {
+                let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
+                self.job.payload["entries"] = json!(ids);
+                queue::save(&spi, &self.job)?;
+            }
+            Ok((turns, model_store::active(&spi, Kind::Embedder)?))
+        })?;
+        self.turns = turns;
+        self.model = model;
+        Ok(())
+    }
+
+    fn saved_facts(&self) -> Option<Vec<SavedFact>> {
+        serde_json::from_value(self.job.payload.get("facts")?.clone()).ok()
+    }
+
+    /// Its turns were erased, or extracted from by somebody else.
+    fn finish_empty(&self) -> Progress {
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, &self.job)? {
+                queue::finish(&spi, &self.job)?;
+            }
+            self.queue_rest(&spi)
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(reason) => Progress::Failed(reason),
+        }
+    }
+
+    /// Queues the turns of the scope that did not fit into this job.
+    pub fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
+        if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
+            let payload = json!({ "settings": self.settings }).to_string();
+            jobs::enqueue(
+                spi,
+                JobKind::Extract,
+                &self.job.user_id,
+                &self.job.agent_id,
+                self.job.session_id.as_deref(),
+                payload,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn ask_for_facts(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let texts: Vec<String> = self
+            .turns
+            .iter()
+            .map(|turn| extract::original_message(&turn.content).chars().take(CHARS).collect())
+            .collect();
+        let pending: Vec<PendingTurn<'_>> = self
+            .turns
+            .iter()
+            .zip(&texts)
+            .map(|(turn, content)| PendingTurn {
+                content,
+                speaker: turn.speaker.as_deref(),
+                said_at: &turn.said_at,
+            })
+            .collect();
+        let most = self.settings.max_facts_per_turn;
+        let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+        let messages = extract::messages(&pending, most);
+        self.step = Step::Extracting;
+        self.send(
+            messages,
+            AnswerFormat::Facts { turns, max_per_turn: most },
+            200 + turns.saturating_mul(most).saturating_mul(80),
+            endpoint,
+            llm,
+        )
+    }
+
+    fn send(
+        &mut self,
+        messages: Vec<ChatMessage>,
+        answer: AnswerFormat,
+        max_answer_tokens: u32,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        self.asked = (guc::trace() == guc::Trace::Calls)
+            .then(|| JsonbText(serde_json::to_string(&messages).unwrap_or_else(|_| "null".into())));
+        let request = ChatRequest {
+            endpoint: endpoint.clone(),
+            messages,
+            answer,
+            max_answer_tokens,
+            temperature: 0.0,
+        };
+        match llm.send(request) {
+            Ok(call) => Progress::Waiting(call),
+            Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+        }
+    }
+
+    fn purpose(&self) -> &'static str {
+        match self.step {
+            Step::Extracting => "extract",
+            Step::Reconciling(_) => "reconcile",
+        }
+    }
+
+    fn record(&mut self, outcome: &ChatOutcome, endpoint: &Endpoint) -> Result<(), Aborted> {
+        let answer = outcome
+            .result
+            .as_ref()
+            .ok()
+            .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
+        let purpose = Purpose {
+            purpose: self.purpose(),
+            model: outcome.result.as_ref().map_or(&endpoint.model, |answer| &answer.model),
+            bodies: self.asked.take().map(|asked| (asked, answer)),
+        };
+        transaction(|| llm_calls::record(&Spi::read_write()?, &self.job, &purpose, &outcome.calls))
+    }
+
+    fn failed(&mut self, failure: ChatFailure) -> Progress {
+        let retry_in = failure.retry_after_ms.map(Duration::from_millis);
+        match failure.kind {
+            ChatFailureKind::Unavailable => {
+                Progress::Unavailable { retry_in, reason: failure.message, endpoint: true }
+            }
+            ChatFailureKind::Failed | ChatFailureKind::Refused | ChatFailureKind::BadAnswer => {
+                self.count_failure(failure.message)
+            }
+        }
+    }
+
+    /// A failure of reconciliation that would be the last one adds the facts as they are; the next
+    /// job of the scope compares them.
+    fn count_failure(&mut self, reason: String) -> Progress {
+        let is_last = self.job.attempts + 1 >= self.job.max_attempts;
+        let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
+        if !is_last {
+            return Progress::Failed(reason);
+        }
+        let mut decisions = asked.decisions.clone();
+        self.facts.append(&mut self.deferred);
+        decisions.resize(self.facts.len(), Decision::Ask);
+        match self.apply(&decisions, apply::Judgement::Unreconciled { reason: &reason }) {
+            Ok(_) => Progress::Finished,
+            Err(reason) => Progress::Failed(reason),
+        }
+    }
+
+    fn take_facts(&mut self, answer: &str, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
+        let facts = match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
+            Ok(facts) => facts,
+            Err(error) => return Progress::Failed(error.to_string()),
+        };
+        let saved = facts::save(facts, &self.turns);
+        self.job.payload["facts"] = json!(saved);
+        // Kept, so that a failure from here on does not cost another extraction.
+        if let Err(reason) = transaction(|| queue::save(&Spi::read_write()?, &self.job)) {
+            return Progress::Failed(reason);
+        }
+        self.reconcile(&saved, endpoint, llm)
+    }
+
+    fn reconcile(
+        &mut self,
+        saved: &[SavedFact],
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        self.facts = facts::of_turns(saved, &self.turns, self.settings.detect_markers);
+        if let Err(failure) = facts::embed(&mut self.facts, self.model.as_ref()) {
+            return if failure.may_pass {
+                let reason = failure.message;
+                Progress::Unavailable { retry_in: None, reason, endpoint: false }
+            } else {
+                Progress::Failed(failure.message)
+            };
+        }
+        self.compare(endpoint, llm)
+    }
+
+    /// Decides what can be decided without an LLM, and asks about the rest.
+    fn compare(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let asked = match self.look() {
+            Ok(asked) => asked,
+            Err(reason) => return Progress::Failed(reason),
+        };
+        if asked.new.is_empty() {
+            let decisions = asked.decisions;
+            return self.apply_or_compare(&decisions, None, endpoint, llm);
+        }
+        let existing: Vec<Existing<'_>> = asked
+            .existing
+            .iter()
+            .map(|near| Existing { content: &near.content, since: &near.said_at })
+            .collect();
+        let new: Vec<New<'_>> = asked
+            .new
+            .iter()
+            .map(|&index| &self.facts[index])
+            .map(|fact| New { content: &fact.text, since: &fact.said_at })
+            .collect();
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let format =
+            AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
+        let tokens = 300 + count(existing.len() + new.len()).saturating_mul(80);
+        let messages = reconcile::messages(&existing, &new);
+        self.step = Step::Reconciling(asked);
+        self.send(messages, format, tokens, endpoint, llm)
+    }
+
+    /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
+    fn look(&mut self) -> Result<Asked, Aborted> {
+        let earlier = transaction(|| {
+            let model = self.model.as_ref().map(|model| model.name.as_str());
+            fact_store::unreconciled(&Spi::read_write()?, &self.fact_scope(), model, UNRECONCILED)
+        })?;
+        self.facts.retain(|fact| fact.stored_as.is_none());
+        self.facts.append(&mut self.deferred);
+        let thresholds = neighborhood::thresholds(self.model.as_ref(), &self.settings);
+        (self.facts, self.deferred) =
+            neighborhood::independent(std::mem::take(&mut self.facts), &thresholds);
+        self.facts.extend(earlier.into_iter().map(facts::of_unreconciled));
+        transaction(|| {
+            let spi = Spi::read_write()?;
+            let comparison =
+                Comparison::new(&spi, self.fact_scope(), self.model.as_ref(), &self.settings);
+            let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
+            for (index, fact) in self.facts.iter().enumerate() {
+                let (mut decision, neighbors) = comparison.look(fact, &[])?;
+                if decision == Decision::Ask {
+                    let known = |near: &NearFact| {
+                        near.unreconciled || asked.existing.iter().any(|other| other.id == near.id)
+                    };
+                    let unknown: Vec<NearFact> =
+                        neighbors.into_iter().filter(|near| !known(near)).collect();
+                    if asked.existing.len() + unknown.len() <= MAX_EXISTING {
+                        asked.existing.extend(unknown);
+                        asked.new.push(index);
+                    } else {
+                        decision = Decision::Add;
+                    }
+                }
+                asked.decisions.push(decision);
+            }
+            Ok(asked)
+        })
+    }
+
+    fn take_decisions(
+        &mut self,
+        answer: &str,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
+            return Progress::Failed("an answer to no question".to_owned());
+        };
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let decided = reconcile::parse(answer, count(asked.existing.len()), count(asked.new.len()));
+        let plan = match decided {
+            Err(error) => {
+                let reason = error.to_string();
+                self.step = Step::Reconciling(asked);
+                return self.count_failure(reason);
+            }
+            Ok(decided) => {
+                let existing: Vec<Existing<'_>> = asked
+                    .existing
+                    .iter()
+                    .map(|near| Existing { content: &near.content, since: &near.said_at })
+                    .collect();
+                let new: Vec<New<'_>> = asked
+                    .new
+                    .iter()
+                    .map(|&index| &self.facts[index])
+                    .map(|fact| New { content: &fact.text, since: &fact.said_at })
+                    .collect();
+                reconcile::plan(&decided, &existing, &new)
+            }
+        };
+        let texts = plan.update.iter().map(|update| update.text.clone()).collect();
+        let embedded = facts::embed_texts(texts, self.model.as_ref());
+        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
+        self.apply_or_compare(&asked.decisions, Some(judged), endpoint, llm)
+    }
+
+    fn apply_or_compare(
+        &mut self,
+        decisions: &[Decision],
+        judged: Option<apply::Judged>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        self.rounds += 1;
+        let judgement = apply::Judgement::Decided {
+            judged: judged.as_ref(),
+            may_compare_again: self.rounds < MAX_ROUNDS,
+        };
+        match self.apply(decisions, judgement) {
+            Ok(Applied::Changed) => self.compare(endpoint, llm),
+            Ok(Applied::Stored) if !self.deferred.is_empty() => {
+                self.facts = std::mem::take(&mut self.deferred);
+                self.rounds = 0;
+                self.compare(endpoint, llm)
+            }
+            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Err(reason) => Progress::Failed(reason),
+        }
+    }
+
+    /// Stores the result.
+    fn apply(
+        &self,
+        decisions: &[Decision],
+        judgement: apply::Judgement<'_>,
+    ) -> Result<Applied, Aborted> {
+        transaction(|| {
+            let spi = Spi::read_write()?;
+            let work = apply::Work {
+                job: &self.job,
+                scope: self.fact_scope(),
+                model: self.model.as_ref(),
+                settings: &self.settings,
+                turns: &self.turns,
+                facts: &self.facts,
+                decisions,
+            };
+            let applied = apply::apply(&spi, &work, judgement)?;
+            if applied != Applied::Stored {
+                return Ok(applied);
+            }
+            if self.deferred.is_empty() {
+                let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
+                extraction::mark_done(&spi, &self.job.user_id, &ids)?;
+                queue::finish(&spi, &self.job)?;
+                self.queue_rest(&spi)?;
+            } else {
+                // An attempt after this one goes on with the rest.
+                let mut job = self.job.clone();
+                job.payload["facts"] = json!(facts::to_saved(&self.deferred));
+                queue::save(&spi, &job)?;
+            }
+            Ok(applied)
+        })
+    }
+}

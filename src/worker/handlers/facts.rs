@@ -1,0 +1,178 @@
+//! Facts on their way from an LLM's answer into the table: what is known of each, with its embedding.
+
+use crate::models::{self, Failure};
+use crate::store::extraction::WaitingTurn;
+use crate::store::facts::Unreconciled;
+use memory_agent_core::extract::ExtractedFact;
+use memory_agent_core::markers;
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// A fact as it is kept in the payload of a job, so that a later attempt need not extract again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedFact {
+    pub text: String,
+    /// Id of the turn it came from.
+    pub turn: String,
+    pub confidence: Option<f32>,
+}
+
+/// A fact that is to be stored.
+#[derive(Clone)]
+pub struct Fact {
+    pub text: String,
+    pub source_ids: Vec<Uuid>,
+    pub created_at: TimestampWithTimeZone,
+    /// The day it was said, as ISO 8601 date in UTC.
+    pub said_at: String,
+    pub expires_at: Option<TimestampWithTimeZone>,
+    pub markers: Vec<String>,
+    pub confidence: Option<f32>,
+    /// The embedding's windows; empty without a model.
+    pub windows: Vec<Vec<f32>>,
+    pub token_count: i32,
+    /// The row that holds it already, added without being compared with the others.
+    pub stored_as: Option<Uuid>,
+}
+
+impl Fact {
+    /// The embedding that facts are compared by.
+    pub fn embedding(&self) -> Option<&[f32]> {
+        self.windows.first().map(Vec::as_slice)
+    }
+}
+
+/// An LLM's facts in the form that is kept.
+pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> {
+    facts
+        .into_iter()
+        .filter_map(|fact| {
+            let turn = turns.get(fact.turn)?;
+            Some(SavedFact {
+                text: fact.text,
+                turn: turn.id.to_string(),
+                confidence: fact.confidence,
+            })
+        })
+        .collect()
+}
+
+/// Facts of turns in the form that is kept.
+pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
+    facts
+        .iter()
+        .filter_map(|fact| {
+            Some(SavedFact {
+                text: fact.text.clone(),
+                turn: fact.source_ids.first()?.to_string(),
+                confidence: fact.confidence,
+            })
+        })
+        .collect()
+}
+
+/// Facts of turns that are still there, without embeddings. A fact lives as long as its turn, and
+/// says when its turn said it. A turn's own markers are its fact's when it has only one.
+pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = saved
+        .iter()
+        .filter_map(|fact| {
+            let turn = turns.iter().find(|turn| turn.id.to_string() == fact.turn)?;
+            let siblings = saved.iter().filter(|other| other.turn == fact.turn).count();
+            let inherited = (siblings == 1).then_some(turn.markers.as_slice());
+            let detected: Vec<String> = if detect_markers {
+                markers::detect(&fact.text).into_iter().map(str::to_owned).collect()
+            } else {
+                Vec::new()
+            };
+            Some(Fact {
+                text: fact.text.clone(),
+                source_ids: vec![turn.id],
+                created_at: turn.created_at,
+                said_at: turn.said_at.clone(),
+                expires_at: turn.expires_at,
+                markers: union(inherited.unwrap_or_default(), detected),
+                confidence: fact.confidence,
+                windows: Vec::new(),
+                token_count: 0,
+                stored_as: None,
+            })
+        })
+        .collect();
+    // In the order in which they were said, whatever the order of the answer.
+    facts.sort_by_key(|fact| turns.iter().position(|turn| fact.source_ids.contains(&turn.id)));
+    facts
+}
+
+fn union(first: &[String], second: Vec<String>) -> Vec<String> {
+    let mut all = first.to_vec();
+    for marker in second {
+        if !all.contains(&marker) {
+            all.push(marker);
+        }
+    }
+    all
+}
+
+/// A stored fact that still has to be compared with the others.
+pub fn of_unreconciled(row: Unreconciled) -> Fact {
+    Fact {
+        text: row.content,
+        source_ids: row.source_ids,
+        created_at: row.created_at,
+        said_at: row.said_at,
+        expires_at: row.expires_at,
+        markers: Vec::new(),
+        confidence: None,
+        windows: row.embedding.into_iter().collect(),
+        token_count: 0,
+        stored_as: Some(row.id),
+    }
+}
+
+/// Embeds facts and counts their tokens.
+///
+/// # Errors
+/// The models', when they are not to be had.
+pub fn embed(facts: &mut [Fact], model: Option<&ModelRef>) -> Result<(), Failure> {
+    let texts: Vec<String> = facts.iter().map(|fact| fact.text.clone()).collect();
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let embedded = if model.is_some() { texts.clone() } else { Vec::new() };
+    let prepared = models::current().prepare(model, Purpose::Document, embedded, texts)?;
+    let mut windows = prepared.embeddings.into_iter();
+    for (fact, tokens) in facts.iter_mut().zip(prepared.token_counts) {
+        fact.windows = windows.next().unwrap_or_default();
+        fact.token_count = i32::try_from(tokens).unwrap_or(i32::MAX);
+    }
+    Ok(())
+}
+
+/// Embeddings and token counts of further texts; `None` for each when the models are not to be had.
+pub fn embed_texts(
+    texts: Vec<String>,
+    model: Option<&ModelRef>,
+) -> Vec<Option<(Vec<Vec<f32>>, i32)>> {
+    let count = texts.len();
+    if count == 0 {
+        return Vec::new();
+    }
+    let embedded = if model.is_some() { texts.clone() } else { Vec::new() };
+    match models::current().prepare(model, Purpose::Document, embedded, texts) {
+        Ok(prepared) => {
+            let mut windows = prepared.embeddings.into_iter();
+            prepared
+                .token_counts
+                .into_iter()
+                .map(|tokens| {
+                    let tokens = i32::try_from(tokens).unwrap_or(i32::MAX);
+                    Some((windows.next().unwrap_or_default(), tokens))
+                })
+                .collect()
+        }
+        Err(_) => vec![None; count],
+    }
+}

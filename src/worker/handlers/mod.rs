@@ -1,0 +1,9 @@
+//! What the kinds of jobs do. A handler never holds a transaction while it waits for a model.
+
+pub mod apply;
+pub mod embed;
+pub mod evict;
+pub mod extract;
+pub mod facts;
+pub mod neighborhood;
+pub mod sweep;

@@ -1,0 +1,150 @@
+//! The neighbourhood of a new fact: the few active facts that could say the same or the opposite, and
+//! what can be decided from them without asking an LLM.
+
+use super::facts::Fact;
+use crate::error::PgResult;
+use crate::guc;
+use crate::models;
+use crate::sql_types::Vector;
+use crate::store::entries::content_hash;
+use crate::store::facts::{self as store, FactScope, NearFact};
+use crate::store::spi::Session as Spi;
+use crate::worker::settings::ExtractionSettings;
+use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
+use memory_agent_core::mmr;
+use memory_agent_model_server::protocol::ModelRef;
+use pgrx::datum::Uuid;
+
+/// Facts that a new fact is compared with.
+const NEIGHBORS: i32 = 5;
+
+/// Thresholds come from the job's settings, else from the model. A model without calibrated values has
+/// every neighbour judged by the LLM.
+pub fn thresholds(model: Option<&ModelRef>, settings: &ExtractionSettings) -> GateThresholds {
+    let calibrated = model.and_then(models::thresholds);
+    let chosen = |setting: f64| (setting >= 0.0).then_some(setting);
+    GateThresholds {
+        related: chosen(settings.reconcile_similarity)
+            .or(calibrated.map(|thresholds| thresholds.unrelated_p95))
+            .unwrap_or(f64::NEG_INFINITY),
+        duplicate: chosen(settings.dedup_similarity)
+            .or(calibrated.map(|thresholds| thresholds.duplicate)),
+    }
+}
+
+/// Splits facts, given in the order of their turns, into those that can be stored together and those
+/// that have to wait: a fact that may say something else about the same as one of an earlier turn is
+/// compared with that one, so that one has to be stored first.
+pub fn independent(facts: Vec<Fact>, thresholds: &GateThresholds) -> (Vec<Fact>, Vec<Fact>) {
+    let (mut now, mut later): (Vec<Fact>, Vec<Fact>) = (Vec::new(), Vec::new());
+    for fact in facts {
+        let waits = now.iter().chain(&later).any(|earlier| {
+            earlier.source_ids != fact.source_ids && may_conflict(earlier, &fact, thresholds)
+        });
+        if waits { later.push(fact) } else { now.push(fact) }
+    }
+    (now, later)
+}
+
+fn may_conflict(earlier: &Fact, fact: &Fact, thresholds: &GateThresholds) -> bool {
+    let similarity = match (earlier.embedding(), fact.embedding()) {
+        (Some(left), Some(right)) => mmr::cosine(left, right),
+        _ => thresholds.related.max(0.0),
+    };
+    let earlier = Neighbor {
+        content: &earlier.text,
+        similarity,
+        same_hash: content_hash(&earlier.text) == content_hash(&fact.text),
+    };
+    gate::gate(&fact.text, &[earlier], thresholds) == Gate::Ask
+}
+
+/// What a fact is compared by.
+pub struct Comparison<'a> {
+    pub spi: &'a Spi,
+    pub scope: FactScope<'a>,
+    pub model: Option<&'a ModelRef>,
+    pub thresholds: GateThresholds,
+}
+
+impl<'a> Comparison<'a> {
+    pub fn new(
+        spi: &'a Spi,
+        scope: FactScope<'a>,
+        model: Option<&'a ModelRef>,
+        settings: &ExtractionSettings,
+    ) -> Self {
+        let thresholds = thresholds(model, settings);
+        Self { spi, scope, model, thresholds }
+    }
+
+    /// The fact's neighbours, nearest first, and what they decide. Rows in `ignored` (those that the
+    /// same job stored a moment ago) can make it a duplicate, but are no reason to ask.
+    pub fn look(&self, fact: &Fact, ignored: &[Uuid]) -> PgResult<(Decision, Vec<NearFact>)> {
+        let neighbors = self.neighbors(fact)?;
+        let hash = content_hash(&fact.text);
+        let as_gate: Vec<Neighbor<'_>> = neighbors
+            .iter()
+            .map(|near| Neighbor {
+                content: &near.content,
+                similarity: near.similarity,
+                same_hash: near.content_hash.as_deref() == Some(hash.as_slice()),
+            })
+            .collect();
+        let decision = match gate::gate(&fact.text, &as_gate, &self.thresholds) {
+            Gate::Add => Decision::Add,
+            Gate::Same(index) => Decision::Same(neighbors[index].id),
+            Gate::Ask => {
+                let others = neighbors.iter().any(|near| {
+                    near.similarity >= self.thresholds.related && !ignored.contains(&near.id)
+                });
+                if others { Decision::Ask } else { Decision::Add }
+            }
+        };
+        Ok((decision, neighbors))
+    }
+
+    fn neighbors(&self, fact: &Fact) -> PgResult<Vec<NearFact>> {
+        let mut found = Vec::new();
+        let model = self.model.map(|model| model.name.as_str());
+        if let (Some(model), Some(embedding)) = (model, fact.embedding()) {
+            let embedding = Vector(embedding.to_vec());
+            found = store::neighbors(self.spi, &self.scope, model, &embedding, NEIGHBORS)?;
+        }
+        // Facts without an embedding of this model can only be found by their words; whoever is found
+        // so is near enough to be asked about.
+        let configuration = guc::text_search_config();
+        let comparable = model.filter(|_| fact.embedding().is_some());
+        let by_words = store::neighbors_by_words(
+            self.spi,
+            &self.scope,
+            &configuration,
+            &fact.text,
+            comparable,
+            NEIGHBORS,
+        )?;
+        found.extend(
+            by_words
+                .into_iter()
+                .map(|near| NearFact { similarity: self.thresholds.related.max(0.0), ..near }),
+        );
+        if let Some(same) = store::same_text(self.spi, &self.scope, &content_hash(&fact.text))?
+            && !found.iter().any(|near| near.id == same.id)
+        {
+            found.push(same);
+        }
+        found.retain(|near| Some(near.id) != fact.stored_as);
+        Ok(found)
+    }
+}
+
+/// What is to be done with a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing like it is known.
+    Add,
+    /// This fact says the same.
+    Same(Uuid),
+    /// An LLM has to compare it with its neighbours.
+    Ask,
+}

@@ -1,0 +1,369 @@
+//! What a job worker does between two waits: takes answers, claims jobs, embeds a batch, sweeps. It
+//! never waits itself; `run` does.
+
+use super::endpoint;
+use super::handlers::embed::{self, EmbedTask};
+use super::handlers::extract::{ExtractTask, Progress};
+use super::handlers::{evict, sweep};
+use super::llm::{CallId, LlmCalls};
+use super::run::{Body, Next};
+use super::slots;
+use super::transaction::{Aborted, transaction};
+use super::wake;
+use crate::guc::{self, Inference};
+use crate::store::jobs::JobKind;
+use crate::store::llm_calls;
+use crate::store::queue::{self, Job};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::retry;
+use memory_agent_model_server::protocol::Endpoint;
+use std::time::{Duration, Instant};
+
+/// Leases are renewed this often.
+const RENEW_EVERY: Duration = Duration::from_secs(60);
+/// First and longest pause after the LLM or the models were not to be had, when nobody says how long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How often the tokens of the day are counted.
+const COUNT_TOKENS_EVERY: Duration = Duration::from_secs(5);
+
+/// A pause of one kind of work.
+#[derive(Default)]
+struct Pause {
+    until: Option<Instant>,
+    length: Duration,
+}
+
+impl Pause {
+    fn is_over(&self) -> bool {
+        self.until.is_none_or(|until| until <= Instant::now())
+    }
+
+    /// While a pause has just ended, one job finds out whether it was long enough.
+    fn is_probing(&self) -> bool {
+        self.until.is_some()
+    }
+
+    fn begin(&mut self, length: Option<Duration>) -> Duration {
+        self.length = (self.length * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let length = length.unwrap_or(self.length);
+        self.until = Some(Instant::now() + length);
+        length
+    }
+
+    fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// The jobs of one worker.
+pub struct JobsLoop {
+    slot: u32,
+    llm: LlmCalls,
+    extracting: Vec<(CallId, ExtractTask)>,
+    embedding: Option<EmbedTask>,
+    llm_pause: Pause,
+    models_pause: Pause,
+    sweep_at: Instant,
+    renew_at: Instant,
+    tokens_counted_at: Option<Instant>,
+    over_daily_limit: bool,
+    has_started: bool,
+    last_error: Option<(String, u64)>,
+    /// Nothing new is begun.
+    is_closing: bool,
+    /// Whether jobs wait for their time.
+    has_postponed: bool,
+}
+
+impl JobsLoop {
+    pub fn new(slot: u32) -> Self {
+        let now = Instant::now();
+        Self {
+            slot,
+            llm: LlmCalls::default(),
+            extracting: Vec::new(),
+            embedding: None,
+            llm_pause: Pause::default(),
+            models_pause: Pause::default(),
+            sweep_at: now,
+            renew_at: now + RENEW_EVERY,
+            tokens_counted_at: None,
+            over_daily_limit: false,
+            has_started: false,
+            last_error: None,
+            is_closing: false,
+            has_postponed: false,
+        }
+    }
+
+    fn note_error(&mut self, reason: &str) {
+        self.last_error = Some((reason.to_owned(), slots::unix_time()));
+    }
+
+    /// Runs something that may abort, and remembers why it did.
+    fn try_or_note<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, Aborted>) -> Option<T> {
+        match body(self) {
+            Ok(value) => Some(value),
+            Err(reason) => {
+                self.note_error(&reason);
+                None
+            }
+        }
+    }
+
+    fn take_answers(&mut self) {
+        for (call, outcome) in self.llm.poll() {
+            let Some(position) = self.extracting.iter().position(|(id, _)| *id == call) else {
+                continue;
+            };
+            let (_, mut task) = self.extracting.swap_remove(position);
+            let progress = match llm_endpoint() {
+                Ok(endpoint) => task.proceed(outcome, &endpoint, &mut self.llm),
+                Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+            };
+            if matches!(progress, Progress::Waiting(_) | Progress::Finished | Progress::Failed(_)) {
+                self.llm_pause.end();
+            }
+            self.settle(task, progress);
+        }
+    }
+
+    fn settle(&mut self, task: ExtractTask, progress: Progress) {
+        match progress {
+            Progress::Waiting(call) => self.extracting.push((call, task)),
+            Progress::Finished => {}
+            Progress::Unavailable { retry_in, reason, endpoint } => {
+                let pause = if endpoint { &mut self.llm_pause } else { &mut self.models_pause };
+                let delay = pause.begin(retry_in);
+                self.postpone(&task.job, delay, &reason);
+            }
+            Progress::Failed(reason) => self.fail(&task.job, &reason),
+        }
+    }
+
+    fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {
+        self.note_error(reason);
+        self.try_or_note(|_| {
+            transaction(|| queue::postpone(&Spi::read_write()?, job, delay, reason))
+        });
+    }
+
+    fn fail(&mut self, job: &Job, reason: &str) {
+        let failures = u32::try_from(job.attempts).unwrap_or(0) + 1;
+        let jitter = f64::from(u16::from_le_bytes([
+            uuid::Uuid::new_v4().as_bytes()[0],
+            uuid::Uuid::new_v4().as_bytes()[0],
+        ])) / f64::from(u16::MAX);
+        let delay = retry::back_off(failures, jitter);
+        self.note_error(reason);
+        self.try_or_note(|_| transaction(|| queue::fail(&Spi::read_write()?, job, delay, reason)));
+    }
+
+    fn embed_batch(&mut self) {
+        let Some(mut task) = self.embedding.take() else { return };
+        match task.step() {
+            Ok(embed::Step::Continue) => {
+                self.models_pause.end();
+                self.embedding = Some(task);
+            }
+            Ok(embed::Step::Finished) => self.models_pause.end(),
+            Ok(embed::Step::Outage(failure)) => {
+                let delay = self.models_pause.begin(None);
+                self.postpone(&task.job, delay, &failure.message);
+            }
+            Ok(embed::Step::Failed(reason)) | Err(reason) => self.fail(&task.job, &reason),
+        }
+    }
+
+    fn claim_jobs(&mut self) {
+        loop {
+            let kinds = self.claimable();
+            if kinds.is_empty() {
+                return;
+            }
+            let slot = self.slot;
+            let claimed = self
+                .try_or_note(|_| transaction(|| queue::claim(&Spi::read_write()?, slot, &kinds)));
+            let Some(Some(job)) = claimed else { return };
+            self.start(job);
+        }
+    }
+
+    /// The kinds of jobs that can be started now.
+    fn claimable(&mut self) -> Vec<JobKind> {
+        if self.is_closing {
+            return Vec::new();
+        }
+        let mut kinds = vec![JobKind::Evict];
+        if self.embedding.is_none() && self.models_pause.is_over() {
+            kinds.push(JobKind::Embed);
+        }
+        let concurrency = if self.llm_pause.is_probing() {
+            1
+        } else {
+            usize::try_from(guc::llm_concurrency()).unwrap_or(1)
+        };
+        if self.extracting.len() < concurrency
+            && self.llm_pause.is_over()
+            && self.models_pause.is_over()
+            && guc::inference() == Inference::Server
+            && !guc::llm_base_url().is_empty()
+            && self.has_tokens_left()
+        {
+            kinds.push(JobKind::Extract);
+        }
+        kinds
+    }
+
+    /// Whether the tokens of the day are not used up.
+    fn has_tokens_left(&mut self) -> bool {
+        let limit = i64::from(guc::llm_daily_tokens());
+        if limit == 0 {
+            return true;
+        }
+        if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY)
+            || !self.over_daily_limit
+        {
+            let used =
+                self.try_or_note(|_| transaction(|| llm_calls::tokens_today(&Spi::read_write()?)));
+            self.tokens_counted_at = Some(Instant::now());
+            self.over_daily_limit = used.is_none_or(|used| used >= limit);
+        }
+        !self.over_daily_limit
+    }
+
+    fn start(&mut self, job: Job) {
+        match job.kind {
+            JobKind::Evict => {
+                if let Err(reason) = evict::run(&job) {
+                    self.fail(&job, &reason);
+                }
+            }
+            JobKind::Embed => self.embedding = Some(EmbedTask::new(job)),
+            JobKind::Extract => match llm_endpoint() {
+                Ok(endpoint) => {
+                    let (task, progress) = ExtractTask::start(job, &endpoint, &mut self.llm);
+                    self.settle(task, progress);
+                }
+                Err(reason) => {
+                    let delay = self.llm_pause.begin(None);
+                    self.postpone(&job, delay, &reason);
+                }
+            },
+        }
+    }
+
+    fn sweep(&mut self) {
+        let more = self.try_or_note(|_| sweep::run());
+        let interval = Duration::from_secs(guc::sweep_interval().max(1).unsigned_abs().into());
+        self.sweep_at = if more == Some(true) { Instant::now() } else { Instant::now() + interval };
+    }
+
+    fn renew(&mut self) {
+        self.renew_at = Instant::now() + RENEW_EVERY;
+        let held: Vec<Job> = self
+            .extracting
+            .iter()
+            .map(|(_, task)| &task.job)
+            .chain(self.embedding.iter().map(|task| &task.job))
+            .cloned()
+            .collect();
+        if !held.is_empty() {
+            let held: Vec<&Job> = held.iter().collect();
+            self.try_or_note(|_| transaction(|| queue::renew(&Spi::read_write()?, &held)));
+        }
+    }
+
+    /// When there will be something to do, if nothing happens before.
+    fn due_within(&mut self) -> Option<Duration> {
+        let mut due = Vec::new();
+        if self.embedding.is_some() || self.llm.has_finished() {
+            due.push(Duration::ZERO);
+        }
+        if self.llm.is_sending() {
+            due.push(Duration::from_millis(10));
+        }
+        if self.slot == 0 {
+            due.push(self.sweep_at.saturating_duration_since(Instant::now()));
+        }
+        if !self.is_idle() {
+            due.push(self.renew_at.saturating_duration_since(Instant::now()));
+        }
+        let pauses = [&self.llm_pause, &self.models_pause];
+        due.extend(pauses.into_iter().filter_map(Pause::left).filter(|left| !left.is_zero()));
+        let kinds = [JobKind::Embed, JobKind::Extract, JobKind::Evict];
+        let next_job = self
+            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &kinds)))
+            .flatten();
+        self.has_postponed = next_job.is_some();
+        due.extend(next_job);
+        due.into_iter().min()
+    }
+}
+
+impl Body for JobsLoop {
+    fn turn(&mut self) -> Next {
+        if !self.has_started {
+            // The slot's last worker is gone: what it had claimed is free again.
+            let slot = self.slot;
+            self.has_started = self
+                .try_or_note(|_| transaction(|| queue::release_slot(&Spi::read_write()?, slot)))
+                .is_some();
+        }
+        self.take_answers();
+        self.embed_batch();
+        self.claim_jobs();
+        if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
+            self.sweep();
+        }
+        if self.renew_at <= Instant::now() {
+            self.renew();
+        }
+        let within = if wake::queued_here() { Some(Duration::ZERO) } else { self.due_within() };
+        Next { wait_until: within, socket: self.llm.descriptor() }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.extracting.is_empty() && self.embedding.is_none()
+    }
+
+    fn activity(&self) -> String {
+        let waiting = if self.over_daily_limit && guc::llm_daily_tokens() > 0 {
+            ", memory_agent.llm_daily_tokens is used up"
+        } else if !self.llm_pause.is_over() {
+            ", waiting for the LLM's endpoint"
+        } else if !self.models_pause.is_over() {
+            ", waiting for the models"
+        } else {
+            ""
+        };
+        match (self.extracting.len(), &self.embedding) {
+            (0, None) => format!("idle{waiting}"),
+            (calls, None) => format!("{calls} LLM calls{waiting}"),
+            (0, Some(_)) => format!("embedding{waiting}"),
+            (calls, Some(_)) => format!("embedding, {calls} LLM calls{waiting}"),
+        }
+    }
+
+    fn has_postponed(&self) -> bool {
+        self.has_postponed
+    }
+
+    fn last_error(&self) -> Option<(String, u64)> {
+        self.last_error.clone()
+    }
+
+    fn wind_down(&mut self) {
+        self.is_closing = true;
+    }
+}
+
+/// The LLM's endpoint as the settings are now.
+fn llm_endpoint() -> Result<Endpoint, String> {
+    endpoint::llm()?.ok_or_else(|| "memory_agent.llm_base_url is empty".to_owned())
+}

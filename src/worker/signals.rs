@@ -1,0 +1,84 @@
+//! Signals and waiting, for the launcher and the workers: SIGTERM ends a running statement at once,
+//! SIGHUP reloads the settings in the main loop.
+#![allow(unsafe_code)]
+
+use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
+use pgrx::pg_sys;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's own SIGTERM handler. pgrx's binding is wrapped and does not fit `pqsignal`.
+    fn die(signal: i32);
+}
+
+/// Installs the handlers and unblocks signals: the first thing a background worker does.
+pub fn attach() {
+    // SAFETY: the handler is PostgreSQL's; it goes in before signals are unblocked below.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
+        #[cfg(feature = "pg18")]
+        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(die));
+    }
+    // Naming SIGTERM here would replace the handler: a flag that stops no running statement.
+    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
+    // A SIGHUP that came before the handler was there is lost: read the files once more.
+    reload();
+}
+
+fn reload() {
+    // SAFETY: called from the main loop, outside of any transaction.
+    unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+}
+
+/// Acts on the signals that came since the last turn; does not return when this process is to end.
+/// To be called outside of transactions.
+pub fn heed() {
+    // A cancel request is for a statement, and none is running: here it would be an ERROR without a
+    // transaction to abort.
+    // SAFETY: a flag of this process, set by a signal handler.
+    unsafe { (&raw mut pg_sys::QueryCancelPending).write_volatile(0) };
+    pgrx::check_for_interrupts!();
+    if BackgroundWorker::sighup_received() {
+        reload();
+    }
+}
+
+/// Sleeps until the latch is set, the socket can be read, or the time is over.
+pub fn wait(time: Duration, socket: Option<RawFd>) {
+    let mut wake = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH | pg_sys::WL_TIMEOUT;
+    if socket.is_some() {
+        wake |= pg_sys::WL_SOCKET_READABLE;
+    }
+    // SAFETY: MyLatch is this process's latch; the caller holds the socket open.
+    unsafe {
+        pg_sys::WaitLatchOrSocket(
+            pg_sys::MyLatch,
+            wake as i32,
+            socket.unwrap_or(-1),
+            // A rounded-down wait would spin for the rest of the millisecond.
+            time.as_millis() as i64 + 1,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+}
+
+/// Wakes another process of the cluster, if it is one that takes part in transactions.
+pub fn wake(pid: i32) {
+    // SAFETY: PGPROC entries live in shared memory as long as the server; an entry that was given to
+    // another process in this moment gets a wake-up too many, which every process stands.
+    unsafe {
+        let process = pg_sys::BackendPidGetProc(pid);
+        if !process.is_null() {
+            pg_sys::SetLatch(&mut (*process).procLatch);
+        }
+    }
+}
+
+/// Ends this process: 0 for good, 1 as failed, which has the postmaster start a static worker again.
+pub fn exit(code: i32) -> ! {
+    // SAFETY: the regular way out of a background worker.
+    unsafe { pg_sys::proc_exit(code) }
+}

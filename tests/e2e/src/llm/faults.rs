@@ -1,0 +1,227 @@
+//! What can go wrong with an LLM's endpoint, and the plan by which it does.
+
+use super::http::Response;
+use super::{Call, Reply};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of [`Fault::HugeBody`].
+pub const HUGE: usize = 10_000_000;
+
+/// One thing that goes wrong with one answer. Faults of the content leave answers alone that are not
+/// content, embeddings say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The answer comes this much later.
+    Delay(Duration),
+    /// The body comes in pieces over this time.
+    Drip(Duration),
+    /// 429, with `Retry-After` in seconds if given.
+    TooManyRequests { retry_after: Option<u32> },
+    /// This status, with an error in OpenAI's format.
+    Status(u16),
+    /// The connection is reset instead of an answer.
+    ResetBeforeHeaders,
+    /// The connection is reset in the middle of the body.
+    ResetInBody,
+    /// The connection ends in order in the middle of the body.
+    HalfBody,
+    /// The content ends in the middle, `finish_reason` is `length`.
+    HalfContent,
+    /// Status 200, but the body is no JSON.
+    GarbageBody,
+    /// The content is no JSON.
+    GarbageContent,
+    /// The content is JSON of another shape.
+    WrongSchema,
+    /// The ids in the content are none that were sent.
+    InventedIds,
+    /// The answer is good but has [`HUGE`] bytes.
+    HugeBody,
+    /// The JSON has prose around it.
+    Prose,
+    /// The JSON is in a fence, with a reasoning block before it.
+    Fenced,
+    /// 400 to every request with `response_format`, as from a server that does not know it.
+    NoResponseFormat,
+    /// The content is an empty text.
+    EmptyContent,
+}
+
+impl Fault {
+    /// One of every kind; delays are `short`.
+    pub fn every_kind(short: Duration) -> Vec<Self> {
+        vec![
+            Self::Delay(short),
+            Self::Drip(short),
+            Self::TooManyRequests { retry_after: Some(1) },
+            Self::TooManyRequests { retry_after: None },
+            Self::Status(500),
+            Self::Status(503),
+            Self::ResetBeforeHeaders,
+            Self::ResetInBody,
+            Self::HalfBody,
+            Self::HalfContent,
+            Self::GarbageBody,
+            Self::GarbageContent,
+            Self::WrongSchema,
+            Self::InventedIds,
+            Self::HugeBody,
+            Self::Prose,
+            Self::Fenced,
+            Self::NoResponseFormat,
+            Self::EmptyContent,
+        ]
+    }
+
+    /// How long the answer is held back before anything is sent.
+    pub(super) fn delay(self) -> Duration {
+        match self {
+            Self::Delay(delay) => delay,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// An answer that is sent instead of asking the model.
+    pub(super) fn refusal(self, call: &Call) -> Option<Reply> {
+        match self {
+            Self::TooManyRequests { retry_after } => {
+                let reply = Reply::error(429, "too many requests");
+                Some(match retry_after {
+                    Some(seconds) => reply.with_header("Retry-After", &seconds.to_string()),
+                    None => reply,
+                })
+            }
+            Self::Status(status) => Some(Reply::error(status, "the stub was told to fail")),
+            Self::NoResponseFormat if call.response_format().is_some() => {
+                Some(Reply::error(400, "unknown field: response_format"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The content that is sent in place of the good one.
+    pub(super) fn spoil(self, content: String) -> String {
+        match self {
+            Self::HalfContent => {
+                let half = content.chars().count() / 2;
+                content.chars().take(half).collect()
+            }
+            Self::GarbageContent => "{facts: [} \u{fffd}\u{1}\\ <xml>&&&".to_owned(),
+            Self::WrongSchema => json!({"answer": 42, "list": [1, "two", null]}).to_string(),
+            Self::InventedIds => invented(&content),
+            Self::Prose => {
+                format!(
+                    "Sure, here is what you asked for:\n\n{content}\n\nLet me know if {{that}} helps!"
+                )
+            }
+            Self::Fenced => {
+                format!(
+                    "<think>The user wants {{JSON}}, so [maybe] this.</think>\n```json\n{content}\n```\n"
+                )
+            }
+            Self::EmptyContent => String::new(),
+            _ => content,
+        }
+    }
+
+    /// What the model's last word is said to be.
+    pub(super) fn finish_reason(self) -> &'static str {
+        if self == Self::HalfContent { "length" } else { "stop" }
+    }
+
+    /// The HTTP answer that is sent in place of the good one.
+    pub(super) fn spoil_response(self, mut response: Response) -> Response {
+        match self {
+            Self::GarbageBody => {
+                response.body = b"<html><body>It works!</body></html>\xff\xfe".to_vec()
+            }
+            // JSON may have any number of blanks before its end.
+            Self::HugeBody => {
+                let end = response.body.pop();
+                response.body.resize(HUGE, b' ');
+                response.body.extend(end);
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The same answer about other things: every id that was sent becomes one that was not.
+fn invented(content: &str) -> String {
+    fn replace(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    if ["id", "turn", "same_as"].contains(&name.as_str()) && field.is_number() {
+                        *field = json!(4711);
+                    } else {
+                        replace(field);
+                    }
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(replace),
+            _ => {}
+        }
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(content) else { return content.to_owned() };
+    replace(&mut value);
+    // An answer without ids invents a whole entry.
+    if let Some(facts) = value.get_mut("facts").and_then(Value::as_array_mut) {
+        facts.push(json!({"turn": 4711, "text": "The user owns a submarine.", "confidence": 1}));
+    }
+    value.to_string()
+}
+
+type Choice = dyn Fn(&Call) -> Option<Fault> + Send + Sync;
+
+/// Which call gets which fault.
+#[derive(Clone)]
+pub struct FaultPlan(Arc<Choice>);
+
+impl FaultPlan {
+    /// Everything works.
+    pub fn none() -> Self {
+        Self::when(|_| None)
+    }
+
+    /// Every call gets this fault.
+    pub fn always(fault: Fault) -> Self {
+        Self::when(move |_| Some(fault))
+    }
+
+    /// The calls from now on get these faults in turn, and those after the last none.
+    pub fn script(faults: impl IntoIterator<Item = Option<Fault>>) -> Self {
+        let faults = std::sync::Mutex::new(faults.into_iter().collect::<Vec<_>>().into_iter());
+        Self::when(move |_| faults.lock().unwrap().next().flatten())
+    }
+
+    /// A `share` (0 to 1) of the calls get one of `kinds`. The choice depends on nothing but the
+    /// seed and the call's number.
+    pub fn random(seed: u64, share: f64, kinds: Vec<Fault>) -> Self {
+        Self::when(move |call| {
+            let dice = mixed(seed ^ mixed(call.number as u64 + 1));
+            let unit = (dice >> 11) as f64 / (1u64 << 53) as f64;
+            (unit < share).then(|| kinds[(mixed(dice) % kinds.len() as u64) as usize])
+        })
+    }
+
+    /// Decides from the request, for faults of one purpose say.
+    pub fn when(choice: impl Fn(&Call) -> Option<Fault> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(choice))
+    }
+
+    pub(super) fn fault(&self, call: &Call) -> Option<Fault> {
+        (self.0)(call)
+    }
+}
+
+/// SplitMix64's finaliser: <https://doi.org/10.1145/2714064.2660195>.
+pub(super) fn mixed(seed: u64) -> u64 {
+    let seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let seed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let seed = (seed ^ (seed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    seed ^ (seed >> 31)
+}

@@ -1,0 +1,95 @@
+//! Limits of what the worker asks of an LLM: calls at once, calls per minute, tokens per day, time.
+
+use crate::models::echo;
+use crate::scene::{PATIENCE, Scene};
+use memory_agent_e2e::llm::{Fault, FaultPlan};
+use memory_agent_e2e::memory::value;
+use memory_agent_e2e::wait_until;
+use std::time::Duration;
+
+/// One turn in each of so many sessions, which are extracted one by one.
+fn say_in_sessions(scene: &mut Scene, count: usize) {
+    for number in 0..count {
+        let (session, text) = (format!("session {number}"), format!("Sentence {number}."));
+        scene
+            .client
+            .execute("SELECT memory_ingest($1, 'user', $2)", &[&session, &text])
+            .expect("ingest");
+    }
+}
+
+#[test]
+fn only_so_many_calls_at_once() {
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_concurrency", "3")]);
+    scene.stub.hold(true);
+    say_in_sessions(&mut scene, 10);
+    wait_until(PATIENCE, "three calls at once", || scene.stub.in_flight() == 3);
+    scene.stub.hold(false);
+    scene.drain();
+    assert_eq!(scene.stub.max_in_flight(), 3);
+    assert_eq!(scene.facts().len(), 10);
+}
+
+#[test]
+fn only_so_many_calls_per_minute() {
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_calls_per_minute", "4")]);
+    say_in_sessions(&mut scene, 10);
+    scene.wait_for_job("a postponed job", |job| job.error.is_some());
+    wait_until(PATIENCE, "four calls", || scene.stub.call_count() == 4);
+    // The limit is the reason, and nobody's fault.
+    assert!(!value::<bool>(&mut scene.client, "SELECT memory_wait('2 s')", &[]));
+    assert_eq!(scene.stub.call_count(), 4);
+    let jobs = scene.jobs();
+    assert!(jobs.iter().all(|job| job.attempts == 0), "{jobs:#?}");
+    let reasons: Vec<_> = jobs.iter().filter_map(|job| job.error.clone()).collect();
+    assert!(reasons.iter().any(|reason| reason.contains("llm_calls_per_minute")), "{reasons:?}");
+}
+
+#[test]
+fn only_so_many_tokens_per_day() {
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_daily_tokens", "1")]);
+    scene.say_and_wait("The first call uses them up.");
+    let used: i64 = value(
+        &mut scene.client,
+        "SELECT sum(prompt_tokens + completion_tokens) FROM memory_llm_calls",
+        &[],
+    );
+    assert!(used > 1);
+    scene.say("The second has to wait.");
+    wait_until(PATIENCE, "memory_status() to say why", || {
+        scene.status("").contains("llm_daily_tokens")
+    });
+    assert_eq!(scene.stub.call_count(), 1);
+    assert!(scene.jobs().iter().all(|job| job.attempts == 0));
+    scene.cluster.alter_system("memory_agent.llm_daily_tokens", Some("1000000"));
+    scene.drain();
+    assert_eq!(scene.facts().len(), 2);
+}
+
+#[test]
+fn only_so_much_time_for_a_call() {
+    let settings = [("memory_agent.llm_timeout", "500ms"), ("memory_agent.llm_max_attempts", "1")];
+    let mut scene = Scene::with_settings(echo, &settings);
+    scene.stub.faults(FaultPlan::always(Fault::Delay(Duration::from_secs(30))));
+    scene.say_and_wait("I live in Oslo.");
+    let job = scene.wait_for_job("a dead job", |job| job.status == "dead");
+    assert!(job.error.is_some_and(|error| error.contains("500 ms") || error.contains("time")));
+    let latency: f64 = value(
+        &mut scene.client,
+        "SELECT extract(epoch FROM latency)::float8 FROM memory_llm_calls WHERE status = 'timeout'",
+        &[],
+    );
+    assert!((0.45..20.0).contains(&latency), "{latency} s");
+    // The client hung up, so the endpoint need not go on.
+    wait_until(PATIENCE, "the call to be given up", || scene.stub.in_flight() == 0);
+}
+
+#[test]
+fn an_endless_answer_is_not_read_to_its_end() {
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_max_attempts", "1")]);
+    scene.stub.faults(FaultPlan::always(Fault::HugeBody));
+    scene.say_and_wait("I live in Oslo.");
+    scene.wait_for_job("a dead job", |job| job.status == "dead");
+    assert_eq!(scene.recorded_calls(), [("too large".to_owned(), 1)]);
+    assert_eq!(scene.all_facts().len(), 0, "the good answer in it was too long to be read");
+}

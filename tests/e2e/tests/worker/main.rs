@@ -1,0 +1,12 @@
+//! The background worker and its LLM: what becomes of turns while everything works, and while an
+//! endpoint fails in every way it can. The LLM is a stub in the test's own process; every test has
+//! a cluster of its own, because the endpoint is a setting of the whole server.
+
+mod extract;
+mod failures;
+mod keys;
+mod limits;
+mod models;
+mod reconcile;
+mod scene;
+mod stream;
