@@ -192,10 +192,8 @@ settings! {
         "memory_agent.llm_base_url\0", "Where the LLM is, for example http://localhost:11434/v1; empty means none.\0";
     text llm_model: String = c"", Sighup, (GucFlags::default()),
         "memory_agent.llm_model\0", "Name of the LLM at its endpoint.\0";
-    text llm_api_key: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY | GucFlags::NO_SHOW_ALL),
-        "memory_agent.llm_api_key\0", "Key of the LLM's endpoint; better kept in a file.\0";
     text llm_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
-        "memory_agent.llm_api_key_file\0", "File that holds the key of the LLM's endpoint; read before every call.\0";
+        "memory_agent.llm_api_key_file\0", "File with the key of the LLM's endpoint as its first line, read before every call; empty means none.\0";
     text llm_api_version: String = c"", Sighup, (GucFlags::default()),
         "memory_agent.llm_api_version\0", "Version of the protocol, for azure and anthropic; empty means the provider's usual one.\0";
     int llm_timeout: i32 = 60_000, Sighup, (100, 3_600_000, GucFlags::UNIT_MS),
@@ -232,10 +230,8 @@ settings! {
         "memory_agent.embedding_provider\0", "Where embeddings are made: by a local model, or by an endpoint in OpenAI's protocol (http).\0";
     text embedding_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
         "memory_agent.embedding_base_url\0", "Where the embedding endpoint is, for example http://localhost:11434/v1.\0";
-    text embedding_api_key: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY | GucFlags::NO_SHOW_ALL),
-        "memory_agent.embedding_api_key\0", "Key of the embedding endpoint; better kept in a file.\0";
     text embedding_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
-        "memory_agent.embedding_api_key_file\0", "File that holds the key of the embedding endpoint; read before every call.\0";
+        "memory_agent.embedding_api_key_file\0", "File with the key of the embedding endpoint as its first line, read before every call; empty means none.\0";
     int embedding_dimension: i32 = 0, Sighup, (0, 16_000),
         "memory_agent.embedding_dimension\0", "Dimension that the embedding endpoint must return; 0 means whatever it returns first.\0";
 }

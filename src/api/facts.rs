@@ -272,7 +272,7 @@ fn insert_as(
             source_ids: Vec::new(),
             confidence: None,
             standing,
-            awaits_extraction: kind == Kind::Source,
+            skips_extraction: false,
         },
     )?;
     if kind == Kind::Fact && prepared.needs_job() {

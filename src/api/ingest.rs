@@ -346,7 +346,7 @@ impl<'a> SessionWriter<'a> {
                 source_ids: Vec::new(),
                 confidence: None,
                 standing: Standing::Active,
-                awaits_extraction: self.extracts && turn.turn.role == "user",
+                skips_extraction: !self.extracts && turn.turn.role == "user",
             },
         )?;
         self.close_after(turn)

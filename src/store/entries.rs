@@ -48,8 +48,8 @@ pub struct NewEntry<'a> {
     /// How sure the extraction was, 0 to 1.
     pub confidence: Option<f32>,
     pub standing: Standing,
-    /// Whether facts are to be extracted from it.
-    pub awaits_extraction: bool,
+    /// Whether it is a user's turn that nobody extracts facts from.
+    pub skips_extraction: bool,
 }
 
 /// Whether a new row holds.
@@ -77,7 +77,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
                  $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
                  CASE WHEN $25::uuid IS NOT NULL THEN 'superseded' END, \
                  CASE WHEN NOT $24 THEN now() END, $26, $25, \
-                 CASE WHEN NOT $27 THEN '-infinity'::timestamptz END)",
+                 CASE WHEN $27 THEN '-infinity'::timestamptz END)",
         &mut Params::new()
             .with(entry.id)
             .with(entry.user_id.to_owned())
@@ -113,7 +113,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
                 Standing::SourceOnly => Some(entry.created_at),
                 Standing::Superseded { since, .. } => Some(since),
             })
-            .with(entry.awaits_extraction),
+            .with(entry.skips_extraction),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
         windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;

@@ -105,10 +105,11 @@ pub struct NearFact {
     pub similarity: f64,
     /// Whether it was added without being compared with the others.
     pub unreconciled: bool,
+    pub fact_key: Option<String>,
 }
 
 const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
-    to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled'";
+    to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key";
 
 fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
     Ok(NearFact {
@@ -118,6 +119,7 @@ fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<Near
         created_at: row.required(4)?,
         said_at: row.required(5)?,
         unreconciled: row.required(6)?,
+        fact_key: row.optional(7),
         similarity,
     })
 }
@@ -142,7 +144,7 @@ pub fn neighbors(
             .with(model.to_owned())
             .raw(vector.oid, Some(embedding.to_datum()))
             .with(most),
-        |row| near_fact(row, row.required(7)?),
+        |row| near_fact(row, row.required(8)?),
     )
 }
 
@@ -244,6 +246,16 @@ pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
         "UPDATE memory_agent.entries e SET metadata = e.metadata - 'unreconciled', updated_at = now() \
           WHERE e.user_id = $1 AND e.id = $2 AND e.state = 'active'",
         &mut Params::new().with(user_id.to_owned()).with(id),
+    )?;
+    Ok(())
+}
+
+/// Gives a fact the key of one that it replaced, unless it has one itself.
+pub fn inherit_key(spi: &Spi, user_id: &str, id: Uuid, key: &str) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e SET fact_key = $3, updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2 AND e.state = 'active' AND e.fact_key IS NULL",
+        &mut Params::new().with(user_id.to_owned()).with(id).with(key.to_owned()),
     )?;
     Ok(())
 }

@@ -51,4 +51,5 @@ pub fn all() -> Result<Vec<Database>, String> {
         }
         Ok(databases)
     })
+    .map_err(|aborted| aborted.message)
 }

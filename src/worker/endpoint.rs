@@ -1,5 +1,6 @@
-//! Where the LLM and the embedding endpoint are, as the settings say. Keys come from a file, or from a
-//! setting that only superusers may read, and go nowhere but into the request.
+//! Where the LLM and the embedding endpoint are, as the settings say. Keys come from files and go
+//! nowhere but into the request. There is no setting for a key itself: PostgreSQL writes the new value
+//! of a changed setting into its log.
 
 use crate::guc::{self, LlmProvider};
 use memory_agent_model_server::protocol::{ApiKey, Endpoint, Provider, RemoteEmbedder};
@@ -26,7 +27,7 @@ pub fn llm() -> Result<Option<Endpoint>, String> {
         },
         base_url,
         model: guc::llm_model(),
-        api_key: key("llm_api_key_file", &guc::llm_api_key_file(), guc::llm_api_key())?,
+        api_key: key("llm_api_key_file", &guc::llm_api_key_file())?,
         api_version: guc::llm_api_version(),
         timeout_ms: guc::llm_timeout().max(1) as u32,
         calls_per_minute: guc::llm_calls_per_minute().max(0) as u32,
@@ -39,8 +40,7 @@ pub fn llm() -> Result<Option<Endpoint>, String> {
 /// # Errors
 /// Why the key's file cannot be read.
 pub fn embedder(model: &str) -> Result<RemoteEmbedder, String> {
-    let key =
-        key("embedding_api_key_file", &guc::embedding_api_key_file(), guc::embedding_api_key())?;
+    let key = key("embedding_api_key_file", &guc::embedding_api_key_file())?;
     Ok(RemoteEmbedder {
         endpoint: Endpoint {
             provider: Provider::OpenAi,
@@ -59,10 +59,10 @@ pub fn embedder(model: &str) -> Result<RemoteEmbedder, String> {
     })
 }
 
-/// The file's first line, or the setting when no file is named.
-fn key(setting: &str, file: &str, value: String) -> Result<ApiKey, String> {
+/// The file's first line; no key when no file is named.
+fn key(setting: &str, file: &str) -> Result<ApiKey, String> {
     if file.is_empty() {
-        return Ok(ApiKey::new(value));
+        return Ok(ApiKey::default());
     }
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("memory_agent.{setting} cannot be read: {}", error.kind()))?;

@@ -24,6 +24,8 @@ const RENEW_EVERY: Duration = Duration::from_secs(60);
 /// First and longest pause after the LLM or the models were not to be had, when nobody says how long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// When a job is tried again whose rows somebody else has locked.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_secs(5);
 
@@ -109,8 +111,8 @@ impl JobsLoop {
     fn try_or_note<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, Aborted>) -> Option<T> {
         match body(self) {
             Ok(value) => Some(value),
-            Err(reason) => {
-                self.note_error(&reason);
+            Err(aborted) => {
+                self.note_error(&aborted.message);
                 None
             }
         }
@@ -126,7 +128,7 @@ impl JobsLoop {
                 Ok(endpoint) => task.proceed(outcome, &endpoint, &mut self.llm),
                 Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
             };
-            if matches!(progress, Progress::Waiting(_) | Progress::Finished | Progress::Failed(_)) {
+            if !matches!(progress, Progress::Unavailable { endpoint: true, .. }) {
                 self.llm_pause.end();
             }
             self.settle(task, progress);
@@ -143,6 +145,16 @@ impl JobsLoop {
                 self.postpone(&task.job, delay, &reason);
             }
             Progress::Failed(reason) => self.fail(&task.job, &reason),
+            Progress::Aborted(aborted) => self.aborted(&task.job, &aborted),
+        }
+    }
+
+    /// A transaction of a job did not commit.
+    fn aborted(&mut self, job: &Job, aborted: &Aborted) {
+        if aborted.may_pass {
+            self.postpone(job, BUSY_DELAY, &aborted.message);
+        } else {
+            self.fail(job, &aborted.message);
         }
     }
 
@@ -176,7 +188,8 @@ impl JobsLoop {
                 let delay = self.models_pause.begin(None);
                 self.postpone(&task.job, delay, &failure.message);
             }
-            Ok(embed::Step::Failed(reason)) | Err(reason) => self.fail(&task.job, &reason),
+            Ok(embed::Step::Failed(reason)) => self.fail(&task.job, &reason),
+            Err(aborted) => self.aborted(&task.job, &aborted),
         }
     }
 
@@ -240,8 +253,8 @@ impl JobsLoop {
     fn start(&mut self, job: Job) {
         match job.kind {
             JobKind::Evict => {
-                if let Err(reason) = evict::run(&job) {
-                    self.fail(&job, &reason);
+                if let Err(aborted) = evict::run(&job) {
+                    self.aborted(&job, &aborted);
                 }
             }
             JobKind::Embed => self.embedding = Some(EmbedTask::new(job)),

@@ -86,6 +86,7 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
         Some(outcome) => outcome,
         None => {
             BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
+            tx::settle_session();
             worker.run(&mut JobsLoop::new(assignment.slot))
         }
     };
@@ -285,7 +286,7 @@ fn extension_is_here() -> bool {
     match tx::try_transaction(|| Ok(catalog::entries_relation().is_ok())) {
         Ok(is_here) => is_here,
         Err(error) => {
-            log!("memory_agent: a worker cannot read the catalogs: {error}");
+            log!("memory_agent: a worker cannot read the catalogs: {}", error.message);
             signals::exit(1)
         }
     }

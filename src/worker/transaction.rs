@@ -5,8 +5,7 @@ use crate::error::PgResult;
 use crate::identity;
 use crate::worker::tx;
 
-/// Why a transaction did not commit, for the job's `last_error`.
-pub type Aborted = String;
+pub use crate::worker::tx::Aborted;
 
 /// Runs `body` in a transaction of its own.
 pub fn transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Aborted> {

@@ -4,7 +4,7 @@
 
 use crate::error::PgResult;
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::CaughtError;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -12,10 +12,60 @@ use std::panic::AssertUnwindSafe;
 /// What pg_stat_activity shows as the query while a transaction runs.
 const ACTIVITY: &CStr = c"memory_agent: background work";
 
+/// Why a transaction did not commit.
+#[derive(Clone, Debug)]
+pub struct Aborted {
+    pub message: String,
+    /// Somebody else was in the way, or the server was short of something: the same may succeed later.
+    pub may_pass: bool,
+}
+
+impl Aborted {
+    fn of(error: &ErrorReportWithLevel) -> Self {
+        use PgSqlErrorCode::*;
+        let may_pass = matches!(
+            error.sql_error_code(),
+            ERRCODE_LOCK_NOT_AVAILABLE
+                | ERRCODE_T_R_SERIALIZATION_FAILURE
+                | ERRCODE_T_R_DEADLOCK_DETECTED
+                | ERRCODE_QUERY_CANCELED
+                | ERRCODE_INSUFFICIENT_RESOURCES
+                | ERRCODE_DISK_FULL
+                | ERRCODE_OUT_OF_MEMORY
+                | ERRCODE_TOO_MANY_CONNECTIONS
+                | ERRCODE_UNIQUE_VIOLATION
+        );
+        Self { message: error.message().to_owned(), may_pass }
+    }
+}
+
+/// Longest wait for a lock that a session holds: a worker that waits does nothing else.
+const LOCK_TIMEOUT: &CStr = c"200ms";
+
+/// Sets what transactions of a worker rely on, whatever the settings of the database say.
+pub fn settle_session() {
+    for (name, value) in [
+        (c"lock_timeout", LOCK_TIMEOUT),
+        (c"default_transaction_isolation", c"read committed"),
+        (c"default_transaction_read_only", c"off"),
+        (c"jit", c"off"),
+    ] {
+        // SAFETY: both are C strings that live forever; no transaction is needed.
+        unsafe {
+            pg_sys::SetConfigOption(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_SUSET,
+                pg_sys::GucSource::PGC_S_OVERRIDE,
+            );
+        }
+    }
+}
+
 /// Runs `body` in a transaction of its own, with a snapshot, and commits it. An error that `body`
-/// returns, an ERROR of PostgreSQL and a panic all abort it and come back as their message. They are
-/// not in the server's log: that is for the caller to decide.
-pub fn try_transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, String> {
+/// returns, an ERROR of PostgreSQL and a panic all abort it and come back as a value. They are not in
+/// the server's log: that is for the caller to decide.
+pub fn try_transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Aborted> {
     // SAFETY: there is no transaction yet; the context that is current now outlives it.
     let context = unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
@@ -34,8 +84,9 @@ pub fn try_transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Strin
                     Ok(value)
                 }
                 Err(error) => {
-                    pg_sys::AbortCurrentTransaction();
-                    Err(error.message().to_owned())
+                    // Raised like any other ERROR, and caught below.
+                    error.report(PgLogLevel::ERROR);
+                    unreachable!("an ERROR does not return")
                 }
             }
         }
@@ -46,7 +97,7 @@ pub fn try_transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Strin
         Err(match caught {
             CaughtError::PostgresError(error)
             | CaughtError::ErrorReport(error)
-            | CaughtError::RustPanic { ereport: error, .. } => error.message().to_owned(),
+            | CaughtError::RustPanic { ereport: error, .. } => Aborted::of(&error),
         })
     })
     .execute();

@@ -1,5 +1,6 @@
-//! Runs the ONNX models of memory_agent, and calls the HTTP services it uses: as a server for all processes of a PostgreSQL cluster
-//! (the binary of this package), or inside one process through [`Engine`].
+//! Runs the ONNX models of memory_agent, and calls the HTTP services it uses: as a server for
+//! all processes of a PostgreSQL cluster (the binary of this package), or, models only, inside
+//! one process through [`Engine`].
 //!
 //! A request travels `connection` -> `service` -> `plan` (tokenise, look into the caches) ->
 //! `queue` -> `worker` -> `model` -> `onnx`, and its answer back. What other services compute

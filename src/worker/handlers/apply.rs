@@ -240,10 +240,18 @@ impl<'a> Writer<'a> {
                 continue;
             }
             let at = if is_late { known.created_at } else { newest.created_at };
-            let id = match written.iter().find(|(text, _)| *text == update.text) {
-                // One new fact replaces several old ones.
-                Some(&(_, id)) => id,
-                None => {
+            // The row that holds the text already: one new fact replaces several old ones, or it was
+            // stored before it could be compared.
+            let own = from.iter().find_map(|&index| {
+                fact(index).stored_as.filter(|_| fact(index).text == update.text)
+            });
+            let id = match (written.iter().find(|(text, _)| *text == update.text), own) {
+                (Some(&(_, id)), _) => id,
+                (None, Some(own)) => {
+                    store::mark_reconciled(self.spi, self.user(), own)?;
+                    own
+                }
+                (None, None) => {
                     let mut merged = newest.clone();
                     merged.created_at = at;
                     merged.source_ids =
@@ -257,7 +265,7 @@ impl<'a> Writer<'a> {
                 }
             };
             written.push((&update.text, id));
-            self.end(known.id, id, at, Ending::Superseded, "updated")?;
+            self.replace(known, id, at, Ending::Superseded, "updated")?;
             for &index in &from {
                 let part = fact(index);
                 landed.push((index, id));
@@ -278,7 +286,7 @@ impl<'a> Writer<'a> {
             let because = landed.iter().find(|(index, _)| deletion.because_of.contains(index));
             if let Some(&(index, by)) = because {
                 let at = fact(index).created_at;
-                self.end(known.id, by, at, Ending::Contradicted, "contradicted")?;
+                self.replace(known, by, at, Ending::Contradicted, "contradicted")?;
             }
         }
         Ok(())
@@ -296,6 +304,22 @@ impl<'a> Writer<'a> {
             None => {
                 self.insert(fact, &fact.text, Standing::Superseded { by, since }, false).map(|_| ())
             }
+        }
+    }
+
+    /// Ends a known fact; what replaces it holds its key from now on.
+    fn replace(
+        &mut self,
+        known: &NearFact,
+        new: Uuid,
+        at: TimestampWithTimeZone,
+        ending: Ending,
+        reason: &str,
+    ) -> PgResult<()> {
+        self.end(known.id, new, at, ending, reason)?;
+        match &known.fact_key {
+            Some(key) => store::inherit_key(self.spi, self.user(), new, key),
+            None => Ok(()),
         }
     }
 
@@ -362,7 +386,7 @@ impl<'a> Writer<'a> {
                 source_ids: fact.source_ids.clone(),
                 confidence: fact.confidence,
                 standing,
-                awaits_extraction: false,
+                skips_extraction: false,
             },
         )?;
         if needs_job || !is_counted {

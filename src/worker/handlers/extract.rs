@@ -81,6 +81,8 @@ pub enum Progress {
     },
     /// A failure that counts.
     Failed(String),
+    /// A transaction did not commit.
+    Aborted(Aborted),
 }
 
 impl ExtractTask {
@@ -103,7 +105,7 @@ impl ExtractTask {
             asked: None,
         };
         let progress = match task.load() {
-            Err(reason) => Progress::Failed(reason),
+            Err(aborted) => Progress::Aborted(aborted),
             Ok(()) if task.turns.is_empty() => task.finish_empty(),
             Ok(()) => match task.saved_facts() {
                 Some(saved) => task.reconcile(&saved, endpoint, llm),
@@ -126,8 +128,8 @@ impl ExtractTask {
                 return Progress::Unavailable { retry_in: None, reason, endpoint: true };
             }
         };
-        if let Err(reason) = self.record(&outcome, endpoint) {
-            return Progress::Failed(reason);
+        if let Err(aborted) = self.record(&outcome, endpoint) {
+            return Progress::Aborted(aborted);
         }
         match outcome.result {
             Ok(answer) => match &self.step {
@@ -199,7 +201,7 @@ impl ExtractTask {
         });
         match finished {
             Ok(()) => Progress::Finished,
-            Err(reason) => Progress::Failed(reason),
+            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 
@@ -317,7 +319,7 @@ impl ExtractTask {
         decisions.resize(self.facts.len(), Decision::Ask);
         match self.apply(&decisions, apply::Judgement::Unreconciled { reason: &reason }) {
             Ok(_) => Progress::Finished,
-            Err(reason) => Progress::Failed(reason),
+            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 
@@ -330,8 +332,8 @@ impl ExtractTask {
         let saved = facts::save(facts, &self.turns);
         self.job.payload["facts"] = json!(saved);
         // Kept, so that a failure from here on does not cost another extraction.
-        if let Err(reason) = transaction(|| queue::save(&Spi::read_write()?, &self.job)) {
-            return Progress::Failed(reason);
+        if let Err(aborted) = transaction(|| queue::save(&Spi::read_write()?, &self.job)) {
+            return Progress::Aborted(aborted);
         }
         self.reconcile(&saved, endpoint, llm)
     }
@@ -358,7 +360,7 @@ impl ExtractTask {
     fn compare(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
         let asked = match self.look() {
             Ok(asked) => asked,
-            Err(reason) => return Progress::Failed(reason),
+            Err(aborted) => return Progress::Aborted(aborted),
         };
         if asked.new.is_empty() {
             let decisions = asked.decisions;
@@ -390,12 +392,13 @@ impl ExtractTask {
             let model = self.model.as_ref().map(|model| model.name.as_str());
             fact_store::unreconciled(&Spi::read_write()?, &self.fact_scope(), model, UNRECONCILED)
         })?;
-        self.facts.retain(|fact| fact.stored_as.is_none());
+        let mut all: Vec<Fact> = earlier.into_iter().map(facts::of_unreconciled).collect();
         self.facts.append(&mut self.deferred);
+        all.extend(self.facts.drain(..).filter(|fact| fact.stored_as.is_none()));
         let thresholds = neighborhood::thresholds(self.model.as_ref(), &self.settings);
-        (self.facts, self.deferred) =
-            neighborhood::independent(std::mem::take(&mut self.facts), &thresholds);
-        self.facts.extend(earlier.into_iter().map(facts::of_unreconciled));
+        (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
+        // Those that are stored already are read again by the next round.
+        self.deferred.retain(|fact| fact.stored_as.is_none());
         transaction(|| {
             let spi = Spi::read_write()?;
             let comparison =
@@ -480,7 +483,7 @@ impl ExtractTask {
                 self.compare(endpoint, llm)
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
-            Err(reason) => Progress::Failed(reason),
+            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 

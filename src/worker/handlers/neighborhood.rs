@@ -38,15 +38,21 @@ pub fn thresholds(model: Option<&ModelRef>, settings: &ExtractionSettings) -> Ga
 pub fn independent(facts: Vec<Fact>, thresholds: &GateThresholds) -> (Vec<Fact>, Vec<Fact>) {
     let (mut now, mut later): (Vec<Fact>, Vec<Fact>) = (Vec::new(), Vec::new());
     for fact in facts {
-        let waits = now.iter().chain(&later).any(|earlier| {
-            earlier.source_ids != fact.source_ids && may_conflict(earlier, &fact, thresholds)
-        });
+        let gate_with = |earlier: &Fact| {
+            if earlier.source_ids == fact.source_ids {
+                Gate::Add
+            } else {
+                pairwise(earlier, &fact, thresholds)
+            }
+        };
+        let waits = now.iter().any(|earlier| gate_with(earlier) == Gate::Ask)
+            || later.iter().any(|earlier| gate_with(earlier) != Gate::Add);
         if waits { later.push(fact) } else { now.push(fact) }
     }
     (now, later)
 }
 
-fn may_conflict(earlier: &Fact, fact: &Fact, thresholds: &GateThresholds) -> bool {
+fn pairwise(earlier: &Fact, fact: &Fact, thresholds: &GateThresholds) -> Gate {
     let similarity = match (earlier.embedding(), fact.embedding()) {
         (Some(left), Some(right)) => mmr::cosine(left, right),
         _ => thresholds.related.max(0.0),
@@ -56,7 +62,7 @@ fn may_conflict(earlier: &Fact, fact: &Fact, thresholds: &GateThresholds) -> boo
         similarity,
         same_hash: content_hash(&earlier.text) == content_hash(&fact.text),
     };
-    gate::gate(&fact.text, &[earlier], thresholds) == Gate::Ask
+    gate::gate(&fact.text, &[earlier], thresholds)
 }
 
 /// What a fact is compared by.

@@ -162,7 +162,10 @@ fn everything_has_a_comment() {
                           ('entries', 'confidence'), ('entries', 'created_at'), ('entries', 'recorded_at'), \
                           ('entries', 'state'), ('entries', 'valid_to'), ('entries', 'replaced_by'), \
                           ('sessions', 'active_tokens'), ('sessions', 'settings'), ('history', 'commitment'), \
-                          ('history', 'salt'), ('history', 'hash'), ('models', 'location'))";
+                          ('history', 'salt'), ('history', 'hash'), ('models', 'location'), \
+                          ('entries', 'extracted_at'), ('jobs', 'payload'), ('jobs', 'attempts'), \
+                          ('jobs', 'interrupted'), ('jobs', 'leased_until'), ('jobs', 'last_error'), \
+                          ('llm_calls', 'status'), ('llm_calls', 'request'), ('llm_calls', 'response'))";
     assert_eq!(found(&mut client, columns), [""; 0]);
 }
 
@@ -181,9 +184,11 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_recall", "stable unsafe"),
     ("memory_register_model", "volatile unsafe"),
     ("memory_rerank", "stable unsafe strict"),
+    ("memory_retry", "volatile unsafe"),
     ("memory_revoke", "volatile unsafe"),
     ("memory_stats", "stable unsafe"),
     ("memory_status", "stable unsafe"),
+    ("memory_wait", "volatile unsafe"),
     ("function_levels", "immutable safe"),
     ("public_schema", "stable unsafe"),
     ("require_owner", "stable unsafe"),

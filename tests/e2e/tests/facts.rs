@@ -60,15 +60,21 @@ fn every_argument_is_stored() {
     assert_eq!(session, "bob/planner/trip/0/0/1", "a fact is an entry of its window, no turn");
 }
 
+/// What nobody could keep is not promised.
 #[test]
-fn extraction_is_not_in_this_version() {
+fn extraction_needs_an_llm() {
     let mut client = shared().database("fact_infer").connect();
     for arguments in ["'Anna likes tea'", "'Anna likes tea', infer => true", "'x', infer => NULL"] {
         let result = client.query(&format!("SELECT memory_add({arguments})"), &[]);
-        let message = expect_error(result, "0A000");
-        assert!(message.contains("infer => false"), "{message}");
+        let message = expect_error(result, "55000");
+        assert!(message.contains("infer => false") && message.contains("llm_base_url"), "{message}");
     }
-    assert_eq!(facts(&mut client), 0);
+    let rows: i64 = value(
+        &mut client,
+        "SELECT (SELECT count(*) FROM memory_agent.entries) + (SELECT count(*) FROM memory_agent.jobs)",
+        &[],
+    );
+    assert_eq!(rows, 0);
 }
 
 #[test]

@@ -197,16 +197,17 @@ fn killed_model_server_costs_moments() {
         killer.join().unwrap();
         time_until_whole(&mut session);
     }
-    let unembedded_without_job: i64 = session
+    // What was stored without embedding got it later.
+    let row = session
         .client
-        .query_one(
-            "SELECT count(*) FROM memory_agent.entries e WHERE e.embedding IS NULL AND NOT EXISTS \
-               (SELECT FROM memory_agent.jobs j WHERE j.kind = 'embed' AND j.session_id = e.session_id)",
-            &[],
-        )
-        .unwrap()
-        .get(0);
-    assert_eq!(unembedded_without_job, 0);
+        .query_one("SELECT memory_wait('60 s')", &[])
+        .and_then(|waited| {
+            let left = "SELECT count(*) FROM memory_agent.entries \
+                         WHERE embedding IS NULL OR NOT token_count_exact";
+            Ok((waited.get::<_, bool>(0), session.client.query_one(left, &[])?.get::<_, i64>(0)))
+        })
+        .unwrap();
+    assert_eq!(row, (true, 0));
     witness.confirm_no_restart();
 }
 

@@ -183,9 +183,9 @@ impl<'a> EndpointClient<'a> {
         }
     }
 
-    /// A message that names the endpoint.
+    /// A message that names the endpoint by its model: its address is not for everybody.
     fn say(&self, text: &str) -> String {
-        self.clean(&format!("{}: {text}", self.state.base_url()))
+        self.clean(&format!("the endpoint of \"{}\": {text}", self.settings.model))
     }
 
     /// A text from outside as it may leave the server: on one client, not too long, and without

@@ -107,8 +107,7 @@ fn check(client: &EndpointClient<'_>, row: &[f32], dimension: usize) -> Result<(
     } else {
         return Ok(());
     };
-    let (model, address) = (&client.settings.model, client.state.base_url());
-    let message = format!("model \"{model}\" at {address}: {problem}");
+    let message = format!("model \"{}\" of the endpoint: {problem}", client.settings.model);
     Err(Failure::new(ErrorCode::ModelInvalid, client.clean(&message)))
 }
 

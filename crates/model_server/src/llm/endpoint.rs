@@ -143,12 +143,6 @@ impl EndpointState {
         Self { id, credentials, started, health: Mutex::new(health) }
     }
 
-    /// The address, for messages.
-    #[must_use]
-    pub fn base_url(&self) -> &str {
-        &self.id.base_url
-    }
-
     /// Asks whether a call may be made now.
     ///
     /// * `calls_per_minute`: limit of the settings, 0 for none.
@@ -161,7 +155,7 @@ impl EndpointState {
         health.last_use_ms = now;
         if health.paused_until_ms > now {
             return Err(Blocked {
-                message: format!("{} asked for a pause", self.id.base_url),
+                message: format!("the endpoint of \"{}\" asked for a pause", self.id.model),
                 retry_after_ms: health.paused_until_ms - now,
             });
         }
@@ -175,10 +169,7 @@ impl EndpointState {
             if is_probe {
                 health.breaker.abandon();
             }
-            let message = format!(
-                "the limit of {calls_per_minute} calls per minute to {} is reached",
-                self.id.base_url
-            );
+            let message = format!("the limit of {calls_per_minute} calls per minute is reached");
             return Err(Blocked { message, retry_after_ms });
         }
         health.in_flight += 1;

@@ -89,9 +89,12 @@ impl ScriptedModel {
                 Some((_, fact)) if fact.change == Change::Contradiction => {
                     json!({"id": id, "event": "DELETE", "from": ids})
                 }
-                Some((_, fact)) => {
+                Some((_, last)) => {
                     taken_up.extend_from_slice(&ids);
-                    json!({"id": id, "event": "UPDATE", "text": fact.fact, "from": ids})
+                    // Whatever repeats a value in other words adds nothing to it.
+                    let first = others.iter().find(|(_, fact)| fact.value == last.value);
+                    let text = first.map_or(&last.fact, |(_, fact)| &fact.fact);
+                    json!({"id": id, "event": "UPDATE", "text": text, "from": ids})
                 }
             });
         }

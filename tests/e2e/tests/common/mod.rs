@@ -161,7 +161,8 @@ impl Session {
             .client
             .query_one(
                 "SELECT e.embedding IS NULL, \
-                        EXISTS (SELECT FROM memory_agent.jobs j WHERE j.kind = 'embed' AND j.status = 'pending' \
+                        EXISTS (SELECT FROM memory_agent.jobs j \
+                                 WHERE j.kind = 'embed' AND j.status IN ('pending', 'running') \
                                    AND j.user_id = e.user_id AND j.session_id = e.session_id) \
                    FROM memory_agent.entries e WHERE e.id = $1",
                 &[&id],

@@ -1,7 +1,10 @@
 //! `memory_status` and `memory_stats`: what runs, what is missing, how much there is.
 
 use memory_agent_e2e::memory::{ingest, ingest_all, run, value, values};
-use memory_agent_e2e::{Client, Json, expect_error, shared};
+use memory_agent_e2e::{Client, Cluster, Json, expect_error, shared, wait_until};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// State, detail and hint of a component.
 fn status(client: &mut Client, component: &str) -> (String, String, Option<String>) {
@@ -16,7 +19,11 @@ fn status(client: &mut Client, component: &str) -> (String, String, Option<Strin
 
 #[test]
 fn all_is_well_after_installation() {
-    let mut client = shared().database("status_healthy").connect();
+    // A cluster of its own: among many databases a worker comes and goes.
+    let cluster = Cluster::builder().preload(true).start();
+    let mut client = cluster.database("status_healthy").connect();
+    wait_until(PATIENCE, "the models", || client.batch_execute("SELECT memory_embed('x')").is_ok());
+    wait_until(PATIENCE, "a worker", || status(&mut client, "worker").0 == "running");
     ingest(&mut client, "s", "The secret word is marmalade.");
     run(&mut client, "SELECT count(*) FROM memory_recall('word')");
     let rows: Vec<String> =
@@ -31,6 +38,10 @@ fn all_is_well_after_installation() {
             "embedder: loaded",
             "reranker: loaded",
             "embeddings: complete",
+            "launcher: running",
+            "worker: running",
+            "llm: none",
+            "extraction: off",
             "queue: empty",
             "vector index: not needed",
         ]
@@ -38,25 +49,41 @@ fn all_is_well_after_installation() {
     let told: String =
         value(&mut client, "SELECT string_agg(s::text, ' ') FROM memory_status() s", &[]);
     assert!(!told.contains("marmalade"), "counts, never content");
-    let hints: i64 = value(&mut client, "SELECT count(hint) FROM memory_status()", &[]);
-    assert_eq!(hints, 0, "nothing to do");
-    let pid = shared().model_server_pid();
+    let hints: Vec<String> = values(
+        &mut client,
+        "SELECT component FROM memory_status() WHERE hint IS NOT NULL",
+        &[],
+    );
+    assert_eq!(hints, ["llm"], "nothing else to do");
+    let pid = cluster.model_server_pid();
     assert!(status(&mut client, "model server").1.starts_with(&format!("pid {pid},")));
     assert!(status(&mut client, "identity").1.contains("\"alice\""));
 }
 
 #[test]
 fn what_is_missing_is_counted_and_has_a_hint() {
-    let mut client = shared().database("status_missing").connect();
+    let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
+    let mut client = cluster.database("status_missing").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
     ingest_all(&mut client, "s", &["one", "two"]);
     ingest(&mut client, "t", "three");
     let (state, detail, hint) = status(&mut client, "embeddings");
     assert_eq!(state, "incomplete");
     assert!(detail.contains('3') && hint.is_some(), "{detail}");
-    let (state, detail, hint) = status(&mut client, "queue");
+    let (state, detail, _) = status(&mut client, "queue");
     assert_eq!(state, "waiting");
-    assert!(detail.contains("2 pending") && hint.is_some(), "{detail}");
+    assert!(detail.contains("2 pending"), "{detail}");
+    assert_eq!(status(&mut client, "launcher").0, "off");
+    assert_eq!(status(&mut client, "worker").0, "not running");
+    // Turns that nobody extracts from, and a job that was given up.
+    let (state, detail, _) = status(&mut client, "extraction");
+    assert_eq!(state, "off");
+    assert!(detail.starts_with("0 user turns wait") && detail.contains("3 were stored"), "{detail}");
+    run(&mut client, "UPDATE memory_agent.jobs SET status = 'dead', last_error = 'marmalade'");
+    let (state, detail, hint) = status(&mut client, "queue");
+    assert_eq!(state, "dead jobs");
+    assert!(detail.contains("2 dead") && !detail.contains("marmalade"), "{detail}");
+    assert!(hint.is_some_and(|hint| hint.contains("memory_retry")));
 
     run(&mut client, "ANALYZE memory_agent.entries; SET memory_agent.exact_scan_rows = 2");
     assert_eq!(status(&mut client, "vector index").0, "advised");
@@ -75,7 +102,7 @@ fn status_is_for_those_with_a_level() {
     ingest(&mut owner, "s", "one");
     let mut reader = database.connect_as("status_reader");
     let rows: i64 = value(&mut reader, "SELECT count(*) FROM memory_status()", &[]);
-    assert_eq!(rows, 9);
+    assert_eq!(rows, 13);
     let mut nobody = database.connect_as("status_nobody");
     expect_error(nobody.query("SELECT * FROM memory_status()", &[]), "42501");
     expect_error(nobody.query("SELECT memory_stats()", &[]), "42501");

@@ -5,12 +5,12 @@ use memory_agent_e2e::memory::{
 };
 use memory_agent_e2e::{Client, shared};
 
-/// Pending jobs as `kind user/agent/session`.
+/// All jobs as `kind user/agent/session`.
 fn jobs(client: &mut Client) -> Vec<String> {
     values(
         client,
         "SELECT concat(kind, ' ', user_id, '/', agent_id, '/', coalesce(session_id, '-')) \
-           FROM memory_agent.jobs WHERE status = 'pending' ORDER BY 1",
+           FROM memory_agent.jobs ORDER BY 1",
         &[],
     )
 }
@@ -29,7 +29,8 @@ fn sync_embeds_and_queues_nothing() {
 
 #[test]
 fn async_queues_one_job_for_a_scope() {
-    let mut client = shared().database("embed_async").connect();
+    let cluster = crate::without_worker();
+    let mut client = cluster.database("embed_async").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
     for turn in ["Blue whales sing.", "Green parrots talk."] {
         ingest(&mut client, "s", turn);
@@ -66,7 +67,8 @@ fn off_queues_nothing_and_words_still_find_the_turn() {
 
 #[test]
 fn concurrent_turns_of_a_session_are_all_counted_and_queue_one_job() {
-    let database = shared().database("embed_concurrent");
+    let cluster = crate::without_worker();
+    let database = cluster.database("embed_concurrent");
     std::thread::scope(|scope| {
         for writer in 0..3 {
             scope.spawn(move || {
@@ -91,14 +93,18 @@ fn concurrent_turns_of_a_session_are_all_counted_and_queue_one_job() {
 
 #[test]
 fn a_job_that_runs_already_does_not_swallow_the_next_one() {
-    let mut client = shared().database("embed_job_running").connect();
+    let cluster = crate::without_worker();
+    let mut client = cluster.database("embed_job_running").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
     ingest(&mut client, "s", "one");
-    run(&mut client, "UPDATE memory_agent.jobs SET status = 'running'");
+    run(&mut client, "UPDATE memory_agent.jobs SET status = 'running', leased_by = 'somebody'");
     ingest(&mut client, "s", "two");
-    let states: Vec<String> =
-        values(&mut client, "SELECT status FROM memory_agent.jobs ORDER BY status", &[]);
-    assert_eq!(states, ["pending", "running"]);
+    let states = "SELECT status FROM memory_agent.jobs ORDER BY status";
+    assert_eq!(values::<String>(&mut client, states, &[]), ["pending", "running"]);
+    // The same when it went back to the queue: it may have read the rows already.
+    run(&mut client, "UPDATE memory_agent.jobs SET status = 'pending' WHERE status = 'running'");
+    ingest(&mut client, "s", "three");
+    assert_eq!(values::<String>(&mut client, states, &[]), ["pending", "pending"]);
 }
 
 /// About 1300 tokens: three windows of a model that reads 512.

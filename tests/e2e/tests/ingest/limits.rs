@@ -13,6 +13,7 @@ fn default_ttl_and_max_entries() {
         .preload(true)
         .setting("memory_agent.default_ttl", "1h")
         .setting("memory_agent.max_entries", 3)
+        .setting("memory_agent.worker", "off")
         .start();
     let mut client = cluster.database("limits").connect();
 

@@ -1,6 +1,7 @@
 //! Storing turns: `memory_ingest`, `memory_ingest_batch`, `memory_close_episode`. Every argument,
 //! every default, and that a failure leaves nothing.
 
+mod aging;
 mod arguments;
 mod bad_input;
 mod batches;
@@ -9,8 +10,13 @@ mod episodes;
 mod limits;
 mod markers;
 
-use memory_agent_e2e::Client;
 use memory_agent_e2e::memory::value;
+use memory_agent_e2e::{Client, Cluster};
+
+/// A cluster in which queued jobs stay queued, for tests of what is queued.
+fn without_worker() -> Cluster {
+    Cluster::builder().preload(true).setting("memory_agent.worker", "off").start()
+}
 
 /// The tables that ingest writes, and how many rows they have.
 const CONTENT_TABLES: [&str; 6] =

@@ -9,6 +9,7 @@ mod index_path;
 mod ranking;
 mod rerank;
 mod scopes;
+mod stale;
 mod time;
 
 use memory_agent_e2e::Client;

@@ -59,9 +59,11 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_recall", Reader),
     ("public.memory_register_model", Admin),
     ("public.memory_rerank", Reader),
+    ("public.memory_retry", User),
     ("public.memory_revoke", Superuser),
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
+    ("public.memory_wait", User),
 ];
 
 /// Table privileges of which no role has one.
@@ -249,7 +251,8 @@ fn argument(type_name: &str, role: &str) -> String {
         "real" => "0.5",
         "boolean" => "false",
         "timestamp with time zone" => "now()",
-        "interval" => "'1 day'",
+        "interval" => "'1 second'",
+        "uuid" => "gen_random_uuid()",
         "vector" => "NULL",
         "regrole" => return format!("'{role}'::regrole"),
         other => panic!("no argument of type {other} known: add one"),

@@ -4,24 +4,54 @@
 use crate::{create_roles, grant};
 use memory_agent_e2e::{Client, Cluster, expect_error, shared, sqlstate};
 
-/// Paths of the server, which ordinary roles must not see.
-const HIDDEN: [&str; 3] =
-    ["memory_agent.model_dir", "memory_agent.model_server_path", "memory_agent.onnxruntime_path"];
-
-/// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 12] = [
-    "memory_agent.default_ttl",
-    "memory_agent.embedding_model",
-    "memory_agent.identity",
-    "memory_agent.inference",
-    "memory_agent.inference_threads",
-    "memory_agent.max_content_bytes",
-    "memory_agent.max_entries",
+/// Paths of the server and addresses of its endpoints, which ordinary roles must not see.
+const HIDDEN: [&str; 7] = [
+    "memory_agent.embedding_api_key_file",
+    "memory_agent.embedding_base_url",
+    "memory_agent.llm_api_key_file",
+    "memory_agent.llm_base_url",
     "memory_agent.model_dir",
     "memory_agent.model_server_path",
     "memory_agent.onnxruntime_path",
+];
+
+/// Keys, which nobody sees who does not ask for them by name.
+const KEYS: [&str; 2] = ["memory_agent.embedding_api_key", "memory_agent.llm_api_key"];
+
+/// Names that a role could set to something it should not.
+const FOR_THE_SERVER: [&str; 32] = [
+    "memory_agent.default_ttl",
+    "memory_agent.embedding_api_key_file",
+    "memory_agent.embedding_base_url",
+    "memory_agent.embedding_dimension",
+    "memory_agent.embedding_model",
+    "memory_agent.embedding_provider",
+    "memory_agent.identity",
+    "memory_agent.inference",
+    "memory_agent.inference_threads",
+    "memory_agent.job_workers",
+    "memory_agent.llm_api_key_file",
+    "memory_agent.llm_api_version",
+    "memory_agent.llm_base_url",
+    "memory_agent.llm_calls_per_minute",
+    "memory_agent.llm_concurrency",
+    "memory_agent.llm_daily_tokens",
+    "memory_agent.llm_max_attempts",
+    "memory_agent.llm_model",
+    "memory_agent.llm_provider",
+    "memory_agent.llm_timeout",
+    "memory_agent.max_content_bytes",
+    "memory_agent.max_entries",
+    "memory_agent.max_workers",
+    "memory_agent.model_dir",
+    "memory_agent.model_server_path",
+    "memory_agent.onnxruntime_path",
+    "memory_agent.purge_after",
     "memory_agent.rerank_model",
+    "memory_agent.sweep_interval",
     "memory_agent.text_search_config",
+    "memory_agent.trace",
+    "memory_agent.worker",
 ];
 
 fn admin(database: &str, role: &str) -> Client {
@@ -76,8 +106,41 @@ fn paths_are_hidden() {
     for view in ["pg_settings", "pg_show_all_settings()"] {
         let query = format!("SELECT count(*) FROM {view} WHERE name = ANY ($1)");
         assert_eq!(client.query_one(&query, &[&names]).unwrap().get::<_, i64>(0), 0, "{view}");
-        assert_eq!(superuser.query_one(&query, &[&names]).unwrap().get::<_, i64>(0), 3, "{view}");
+        let shown: i64 = superuser.query_one(&query, &[&names]).unwrap().get(0);
+        assert_eq!(shown, HIDDEN.len() as i64, "{view}");
     }
+}
+
+/// A list of all settings has no keys in it, whoever makes it: such lists are pasted into mails.
+#[test]
+fn keys_are_in_no_list() {
+    let cluster = Cluster::builder()
+        .preload(true)
+        .setting(KEYS[0], "kept-secret-1")
+        .setting(KEYS[1], "kept-secret-2")
+        .start();
+    let mut superuser = cluster.database("db").connect();
+    create_roles(&mut superuser, &["curious"]);
+    grant(&mut superuser, "curious", "admin");
+    let mut client = cluster.connect_as("db", "curious");
+    for name in KEYS {
+        expect_error(client.simple_query(&format!("SHOW {name}")), "42501");
+        expect_error(client.query("SELECT current_setting($1)", &[&name]), "42501");
+        for session in [&mut client, &mut superuser] {
+            expect_error(session.batch_execute(&format!("SET {name} = 'x'")), "55P02");
+        }
+        expect_error(client.batch_execute(&format!("ALTER SYSTEM SET {name} = 'x'")), "42501");
+    }
+    for session in [&mut client, &mut superuser] {
+        for query in ["SELECT name || setting FROM pg_settings", "SHOW ALL"] {
+            let listed = format!("{:?}", session.simple_query(query).unwrap());
+            assert!(listed.contains("memory_agent.default_top_k"), "{query}");
+            assert!(!listed.contains("kept-secret"), "{query}");
+        }
+    }
+    // Who owns the server may look.
+    let shown = superuser.query_one("SELECT current_setting($1)", &[&KEYS[1]]).unwrap();
+    assert_eq!(shown.get::<_, String>(0), "kept-secret-2");
 }
 
 /// Where the library is not preloaded, a session cannot smuggle in values for settings that do not

@@ -2,6 +2,8 @@
 
 mod catalog;
 mod effects;
+mod endpoints;
 mod ranking;
 mod server;
 mod table;
+mod workers;

@@ -18,7 +18,7 @@ pub type Setting = (&'static str, &'static str, &'static str, Values, &'static s
 
 const MAX_INT: i64 = i32::MAX as i64;
 
-pub const SETTINGS: [Setting; 47] = [
+pub const SETTINGS: [Setting; 74] = [
     ("default_top_k", "5", "user", Int(1, 1000, ""), "settings::default_top_k"),
     (
         "candidate_multiplier",
@@ -120,6 +120,13 @@ pub const SETTINGS: [Setting; 47] = [
         "recall::archived_rows_are_seen_unless_the_scope_is_active_and_inactive_ones_never",
     ),
     (
+        "stale_sources",
+        "demote",
+        "user",
+        Choice(&["demote", "hide", "show"]),
+        "recall::a_turn_whose_fact_was_replaced_never_ranks_before_what_replaced_it",
+    ),
+    (
         "default_token_budget",
         "2000",
         "user",
@@ -215,6 +222,87 @@ pub const SETTINGS: [Setting; 47] = [
     ("max_entries", "500", "sighup", Int(0, MAX_INT, ""), "ingest::default_ttl_and_max_entries"),
     ("default_ttl", "0", "sighup", Int(0, MAX_INT, "s"), "ingest::default_ttl_and_max_entries"),
     (
+        "purge_after",
+        "0",
+        "sighup",
+        Int(0, MAX_INT, "s"),
+        "ingest::what_expired_becomes_inactive_and_is_purged_when_told",
+    ),
+    (
+        "extraction",
+        "turn",
+        "user",
+        Choice(&["turn", "off"]),
+        "worker::extraction_can_be_off_and_facts_can_be_global",
+    ),
+    (
+        "fact_scope",
+        "session",
+        "user",
+        Choice(&["session", "global"]),
+        "worker::extraction_can_be_off_and_facts_can_be_global",
+    ),
+    ("max_facts_per_turn", "3", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
+    ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
+    ("worker", "on", "sighup", Bool, "settings::worker_and_job_workers"),
+    ("job_workers", "1", "sighup", Int(1, 16, ""), "settings::worker_and_job_workers"),
+    ("max_workers", "4", "sighup", Int(1, 64, ""), "settings::max_workers"),
+    (
+        "sweep_interval",
+        "60",
+        "sighup",
+        Int(1, 86_400, "s"),
+        "ingest::what_expired_becomes_inactive_and_is_purged_when_told",
+    ),
+    (
+        "llm_provider",
+        "openai",
+        "sighup",
+        Choice(&["openai", "azure", "anthropic"]),
+        "settings::llm_provider_and_api_version",
+    ),
+    ("llm_base_url", "", "sighup", Text, "worker::without_an_llm_nothing_is_queued"),
+    (
+        "llm_model",
+        "",
+        "sighup",
+        Text,
+        "worker::the_model_and_limits_of_the_next_call_follow_the_settings",
+    ),
+    ("llm_api_key", "", "sighup", Text, "worker::a_key_in_a_setting_stays_there"),
+    ("llm_api_key_file", "", "sighup", Text, "worker::a_key_in_a_file_stays_there"),
+    ("llm_api_version", "", "sighup", Text, "settings::llm_provider_and_api_version"),
+    (
+        "llm_timeout",
+        "60000",
+        "sighup",
+        Int(100, 3_600_000, "ms"),
+        "worker::only_so_much_time_for_a_call",
+    ),
+    (
+        "llm_max_attempts",
+        "5",
+        "sighup",
+        Int(1, 100, ""),
+        "worker::failures_back_off_and_end_with_a_dead_job",
+    ),
+    ("llm_concurrency", "4", "sighup", Int(1, 32, ""), "worker::only_so_many_calls_at_once"),
+    (
+        "llm_calls_per_minute",
+        "0",
+        "sighup",
+        Int(0, 1_000_000, ""),
+        "worker::only_so_many_calls_per_minute",
+    ),
+    (
+        "llm_daily_tokens",
+        "0",
+        "sighup",
+        Int(0, MAX_INT, ""),
+        "worker::only_so_many_tokens_per_day",
+    ),
+    ("trace", "off", "sighup", Choice(&["off", "calls"]), "settings::trace"),
+    (
         "inference",
         "server",
         "sighup",
@@ -245,5 +333,22 @@ pub const SETTINGS: [Setting; 47] = [
         "sighup",
         Text,
         "settings::embedding_model_and_rerank_model",
+    ),
+    (
+        "embedding_provider",
+        "local",
+        "sighup",
+        Choice(&["local", "http"]),
+        "settings::embeddings_from_an_endpoint",
+    ),
+    ("embedding_base_url", "", "sighup", Text, "settings::embeddings_from_an_endpoint"),
+    ("embedding_api_key", "", "sighup", Text, "settings::embeddings_from_an_endpoint"),
+    ("embedding_api_key_file", "", "sighup", Text, "settings::embeddings_from_an_endpoint"),
+    (
+        "embedding_dimension",
+        "0",
+        "sighup",
+        Int(0, 16_000, ""),
+        "settings::embedding_dimension_is_checked",
     ),
 ];

@@ -4,7 +4,7 @@ use crate::models::echo;
 use crate::scene::{DATABASE, Scene};
 use memory_agent_e2e::llm::{Call, Reply};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, expect_error};
+use memory_agent_e2e::{Client, expect_error, shared};
 
 const KEY: &str = "sk-e2e-Zq7+hunter2/secret==";
 /// The key as JSON, URLs and Basic authentication would have it, and a part that is telling enough.
@@ -75,11 +75,20 @@ fn expect_discretion(mut scene: Scene) {
     scene.stub.set_model(echo);
     scene.drain();
     for call in scene.stub.calls() {
-        assert_eq!(call.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+        assert_eq!(call.header("authorization"), Some(&*format!("Bearer {KEY}")), "{call:#?}");
     }
     let all = everything(&mut scene.client);
     assert!(all.contains("http 500") && all.contains("***"), "no failure was recorded");
     expect_no_key("a table", &all);
+    let address = scene.stub.base_url();
+    let errors: Vec<String> = values(
+        &mut scene.client,
+        "SELECT last_error FROM memory_jobs WHERE last_error IS NOT NULL \
+         UNION ALL SELECT error FROM memory_llm_calls WHERE error IS NOT NULL",
+        &[],
+    );
+    assert!(errors.iter().any(|error| error.contains("500")), "{errors:?}");
+    assert!(errors.iter().all(|error| !error.contains(&address)), "{address}: {errors:?}");
     expect_no_key("the server's log", &scene.cluster.log());
     for process in scene.cluster.processes() {
         expect_no_key("a command line", &process.command);
@@ -92,11 +101,8 @@ fn expect_discretion(mut scene: Scene) {
     run(&mut app, "SELECT memory_count_tokens('the library is loaded')");
     let settings: Vec<String> = values(&mut app, "SELECT s::text FROM pg_settings s", &[]);
     expect_no_key("pg_settings", &settings.join("\n"));
-    for secret in ["llm_api_key", "embedding_api_key"] {
-        let shown = app.query(&format!("SHOW memory_agent.{secret}"), &[]);
-        expect_error(shown, "42501");
-        let shown = app.query(&format!("SELECT current_setting('memory_agent.{secret}')"), &[]);
-        expect_error(shown, "42501");
+    for path in ["llm_api_key_file", "embedding_api_key_file", "llm_base_url"] {
+        expect_error(app.query(&format!("SHOW memory_agent.{path}"), &[]), "42501");
     }
     expect_no_key(
         "memory_status()",
@@ -106,26 +112,32 @@ fn expect_discretion(mut scene: Scene) {
 
 #[test]
 fn a_key_in_a_file_stays_there() {
-    let directory = std::env::temp_dir().join(format!("ma_e2e_key_{}", std::process::id()));
-    std::fs::write(&directory, format!("{KEY}\n")).expect("a key file");
-    let file = directory.to_string_lossy().into_owned();
-    expect_discretion(scene(&[("memory_agent.llm_api_key_file", &file)]));
-    std::fs::remove_file(&directory).expect("the key file is still there");
+    let path = std::env::temp_dir().join(format!("ma_e2e_key_{}", std::process::id()));
+    std::fs::write(&path, format!("{KEY}\n")).expect("a key file");
+    let file = path.to_string_lossy().into_owned();
+    expect_discretion(scene(&file));
+    std::fs::remove_file(&path).expect("the key file is still there");
 }
 
+/// PostgreSQL writes the new value of a changed setting into its log.
 #[test]
-fn a_key_in_a_setting_stays_there() {
-    expect_discretion(scene(&[("memory_agent.llm_api_key", KEY)]));
+fn no_setting_holds_a_key() {
+    let mut client = shared().database("no_setting_holds_a_key").connect();
+    run(&mut client, "LOAD 'memory_agent'");
+    for setting in ["llm_api_key", "embedding_api_key"] {
+        let changed = client.batch_execute(&format!("SET memory_agent.{setting} = '{KEY}'"));
+        expect_error(changed, "42602");
+    }
 }
 
 /// Everything is logged and traced that can be.
-fn scene(key: &[(&str, &str)]) -> Scene {
-    let mut settings = vec![
+fn scene(key_file: &str) -> Scene {
+    let settings = [
         ("log_min_messages", "debug1"),
         ("memory_agent.trace", "calls"),
         ("memory_agent.llm_max_attempts", "20"),
+        ("memory_agent.llm_api_key_file", key_file),
     ];
-    settings.extend_from_slice(key);
     Scene::with_settings(parrot, &settings)
 }
 

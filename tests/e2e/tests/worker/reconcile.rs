@@ -115,6 +115,23 @@ fn changes_within_one_job_happen_one_after_the_other() {
 }
 
 #[test]
+fn a_repetition_within_one_job_is_stored_once() {
+    let again = "As I said, I eat meat.";
+    let model = model().knows(again, "meat", "yes", "User eats meat.").knows(
+        "I eat fish.",
+        "fish",
+        "yes",
+        "User eats fish.",
+    );
+    let mut scene = Scene::start(model);
+    scene.say_and_wait("I eat fish.");
+    let turns = scene.say_all(&["I eat meat.", again]);
+    scene.drain();
+    assert_eq!(scene.facts(), ["User eats fish.", "User eats meat."]);
+    assert_eq!(scene.fact("User eats meat.").sources, turns);
+}
+
+#[test]
 fn an_older_statement_learned_late_is_history() {
     let mut scene = Scene::start(model());
     let say_at = |scene: &mut Scene, text: &str, at: &str| {
@@ -217,6 +234,20 @@ fn facts_that_could_not_be_compared_are_kept_and_compared_later() {
     let (old, new) = (scene.fact("User lives in Rome."), scene.fact("User lives in Oslo."));
     assert_eq!(old.replaced_by, Some(new.id));
     assert_eq!(new.metadata.get("unreconciled"), None, "{new:?}");
+}
+
+#[test]
+fn a_change_of_an_uncompared_fact() {
+    let mut scene = Scene::with_settings(model(), &[("memory_agent.llm_max_attempts", "1")]);
+    scene.say_and_wait("I live in Rome.");
+    scene.stub.faults(when_reconciling(Fault::WrongSchema));
+    scene.say_and_wait("I moved to Oslo.");
+    scene.stub.faults(FaultPlan::none());
+    scene.say_and_wait("I moved to Quito.");
+    assert_eq!(scene.facts(), ["User lives in Quito."]);
+    let (oslo, quito) = (scene.fact("User lives in Oslo."), scene.fact("User lives in Quito."));
+    assert_eq!(oslo.replaced_by, Some(quito.id));
+    assert_eq!(scene.fact("User lives in Rome.").replaced_by, Some(oslo.id));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::scene::{Fact, Scene};
 use memory_agent_e2e::llm::{Conversation, Fault, FaultPlan, Outcome, ScriptedModel};
 use memory_agent_e2e::memory::value;
-use memory_agent_e2e::{Client, json};
+use memory_agent_e2e::{Client, Uuid, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ fn a_stream_of_changes_leaves_exactly_what_holds() {
     scene.drain();
     expect_outcome(&mut scene, &conversation.outcome());
     never_recalls_what_is_stale(&mut scene, &conversation.outcome());
+    old_turns_rank_below_what_replaced_them(&mut scene, &conversation.outcome());
     let recorded = scene.recorded_calls();
     assert_eq!(recorded, [("ok".to_owned(), scene.stub.call_count() as i64)]);
 }
@@ -79,16 +80,14 @@ fn expect_outcome(scene: &mut Scene, outcome: &Outcome) {
     expect_sources_and_history(scene, &facts);
 }
 
-/// The facts by session and text, without those that only repeat another in other words.
+/// The facts by session and text, of which there is one row each.
 fn by_text(facts: &[Fact]) -> BTreeMap<(&str, &str), &Fact> {
-    let key = |fact: &'_ Fact| -> (String, String) {
-        (fact.session.clone().unwrap_or_default(), fact.content.clone())
-    };
     let mut found = BTreeMap::new();
     for fact in facts {
-        let twin = found
-            .insert((fact.session.as_deref().unwrap_or_default(), fact.content.as_str()), fact);
-        assert!(twin.is_none(), "stored twice: {:?}", key(fact));
+        let key = (fact.session.as_deref().unwrap_or_default(), fact.content.as_str());
+        if let Some(twin) = found.insert(key, fact) {
+            panic!("stored twice: {twin:#?}\n{fact:#?}");
+        }
     }
     found
 }
@@ -170,6 +169,36 @@ fn never_recalls_what_is_stale(scene: &mut Scene, outcome: &Outcome) {
             json!({"asked": change.fact, "expected": now, "found": found})
         );
     }
+}
+
+/// Old turns may still be found, for what their facts left out. None that lost a fact comes before what
+/// took its place, and each says that it is out of date.
+fn old_turns_rank_below_what_replaced_them(scene: &mut Scene, outcome: &Outcome) {
+    let mut seen = 0;
+    for change in &outcome.superseded {
+        let rows = scene
+            .client
+            .query(
+                "SELECT r.id, r.metadata->>'superseded_by', array_remove(array_agg(f.replaced_by), NULL) \
+                   FROM memory_recall($1, $2, top_k => 10, rerank => false) WITH ORDINALITY r \
+                   LEFT JOIN memory_agent.entries f \
+                     ON r.kind = 'turn' AND f.source_ids @> ARRAY[r.id] AND f.state = 'inactive' \
+                  GROUP BY r.ordinality, r.id, r.metadata ORDER BY r.ordinality",
+                &[&change.fact, &change.session],
+            )
+            .expect("recall");
+        let found: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        for (place, row) in rows.iter().enumerate() {
+            let (mark, replaced_by): (Option<String>, Vec<Uuid>) = (row.get(1), row.get(2));
+            assert_eq!(mark.is_some(), !replaced_by.is_empty(), "{change:?}: row {place}");
+            seen += replaced_by.len();
+            for by in replaced_by {
+                let after = found[place..].contains(&by);
+                assert!(!after, "{change:?}: row {place} comes before what replaced it");
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} old turns were found at all");
 }
 
 /// What is only in the first, and only in the second list.
