@@ -152,12 +152,16 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
         None => None,
     };
     match &holder {
-        Some(holder) if holder.content_hash.as_deref() == Some(hash.as_slice()) => {
+        Some(holder)
+            if !holder.is_expired && holder.content_hash.as_deref() == Some(hash.as_slice()) =>
+        {
+            facts::said_again(&spi, &caller.user_id, holder.id, &[], fact.expires_at)?;
             return Ok(holder.id);
         }
         Some(_) => {}
         None => {
             if let Some(duplicate) = duplicate(&spi, &scope, fact, &hash, prepared)? {
+                facts::said_again(&spi, &caller.user_id, duplicate, &[], fact.expires_at)?;
                 return Ok(duplicate);
             }
         }

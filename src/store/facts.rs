@@ -25,14 +25,17 @@ impl FactScope<'_> {
     }
 }
 
-/// `e` is an active fact of the scope whose parameters are $1 to $3.
+/// `e` is a fact of the scope whose parameters are $1 to $3, active and not expired.
 const IN_SCOPE: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 \
-                        AND e.kind = 'fact' AND e.state = 'active'";
+                        AND e.kind = 'fact' AND e.state = 'active' \
+                        AND (e.expires_at IS NULL OR e.expires_at > now())";
 
 /// The fact that holds a key.
 pub struct KeyHolder {
     pub id: Uuid,
     pub content_hash: Option<Vec<u8>>,
+    /// It still holds the key, but nobody recalls it any more.
+    pub is_expired: bool,
 }
 
 /// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
@@ -48,11 +51,18 @@ pub fn lock_global(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
 /// The active fact that holds a key in this scope.
 pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Option<KeyHolder>> {
     spi.first(
-        &format!(
-            "SELECT e.id, e.content_hash FROM memory_agent.entries e WHERE {IN_SCOPE} AND e.fact_key = $4"
-        ),
+        "SELECT e.id, e.content_hash, coalesce(e.expires_at <= now(), false) \
+           FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 \
+            AND e.kind = 'fact' AND e.state = 'active' AND e.fact_key = $4",
         &mut scope.params().with(key.to_owned()),
-        |row| Ok(KeyHolder { id: row.required(1)?, content_hash: row.optional(2) }),
+        |row| {
+            Ok(KeyHolder {
+                id: row.required(1)?,
+                content_hash: row.optional(2),
+                is_expired: row.required(3)?,
+            })
+        },
     )
 }
 
@@ -106,10 +116,12 @@ pub struct NearFact {
     /// Whether it was added without being compared with the others.
     pub unreconciled: bool,
     pub fact_key: Option<String>,
+    pub expires_at: Option<TimestampWithTimeZone>,
 }
 
 const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
-    to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key";
+    to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key, \
+    e.expires_at";
 
 fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
     Ok(NearFact {
@@ -120,6 +132,7 @@ fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<Near
         said_at: row.required(5)?,
         unreconciled: row.required(6)?,
         fact_key: row.optional(7),
+        expires_at: row.optional(8),
         similarity,
     })
 }
@@ -144,7 +157,7 @@ pub fn neighbors(
             .with(model.to_owned())
             .raw(vector.oid, Some(embedding.to_datum()))
             .with(most),
-        |row| near_fact(row, row.required(8)?),
+        |row| near_fact(row, row.required(9)?),
     )
 }
 
@@ -260,13 +273,29 @@ pub fn inherit_key(spi: &Spi, user_id: &str, id: Uuid, key: &str) -> PgResult<()
     Ok(())
 }
 
-/// Adds the turns that a fact was heard in again.
-pub fn add_sources(spi: &Spi, user_id: &str, id: Uuid, sources: &[Uuid]) -> PgResult<()> {
+/// Notes that a fact was said again: in these turns, and to be remembered until then (`None`: for
+/// good). It is remembered as long as the longest of its sources asks for.
+pub fn said_again(
+    spi: &Spi,
+    user_id: &str,
+    id: Uuid,
+    sources: &[Uuid],
+    expires_at: Option<TimestampWithTimeZone>,
+) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e \
-            SET source_ids = ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2 AND NOT coalesce(e.source_ids, '{}') @> $3",
-        &mut Params::new().with(user_id.to_owned()).with(id).with(sources.to_vec()),
+            SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), '{}'), \
+                expires_at = CASE WHEN e.expires_at IS NOT NULL AND $4::timestamptz IS NOT NULL \
+                                  THEN greatest(e.expires_at, $4) END, \
+                updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2 \
+            AND (NOT coalesce(e.source_ids, '{}') @> $3 \
+                 OR (e.expires_at IS NOT NULL AND ($4::timestamptz IS NULL OR $4 > e.expires_at)))",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(id)
+            .with(sources.to_vec())
+            .with(expires_at),
     )?;
     Ok(())
 }

@@ -46,7 +46,14 @@ impl Pause {
         self.until.is_some()
     }
 
+    /// Begins a pause, twice as long as the last one when nobody says how long. Several failures at
+    /// once are one outage: they share a pause.
     fn begin(&mut self, length: Option<Duration>) -> Duration {
+        if let Some(left) = self.left().filter(|left| !left.is_zero()) {
+            let length = length.unwrap_or(left).max(left);
+            self.until = Some(Instant::now() + length);
+            return length;
+        }
         self.length = (self.length * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         let length = length.unwrap_or(self.length);
         self.until = Some(Instant::now() + length);

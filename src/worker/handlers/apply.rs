@@ -179,7 +179,7 @@ impl<'a> Writer<'a> {
         let (decision, _) = self.comparison.look(fact, &self.stored)?;
         match (decision, fact.stored_as) {
             (Decision::Same(id), None) => {
-                store::add_sources(self.spi, self.user(), id, &fact.source_ids)
+                store::said_again(self.spi, self.user(), id, &fact.source_ids, fact.expires_at)
             }
             (Decision::Same(id), Some(own)) => self.join(fact, own, id),
             (_, Some(own)) => store::mark_reconciled(self.spi, self.user(), own),
@@ -189,7 +189,7 @@ impl<'a> Writer<'a> {
 
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
-        store::add_sources(self.spi, self.user(), other, &fact.source_ids)?;
+        store::said_again(self.spi, self.user(), other, &fact.source_ids, fact.expires_at)?;
         self.end(own, other, fact.created_at, Ending::Superseded, "duplicate")
     }
 
@@ -203,7 +203,15 @@ impl<'a> Writer<'a> {
             let (new, known) = (fact(index), judged.existing[existing].id);
             match new.stored_as {
                 Some(own) => self.join(new, own, known)?,
-                None => store::add_sources(self.spi, self.user(), known, &new.source_ids)?,
+                None => {
+                    store::said_again(
+                        self.spi,
+                        self.user(),
+                        known,
+                        &new.source_ids,
+                        new.expires_at,
+                    )?;
+                }
             }
         }
         // Where each new fact has come to, for what it contradicts.
@@ -254,6 +262,7 @@ impl<'a> Writer<'a> {
                 (None, None) => {
                     let mut merged = newest.clone();
                     merged.created_at = at;
+                    merged.expires_at = later(known.expires_at, newest.expires_at);
                     merged.source_ids =
                         from.iter().flat_map(|&index| fact(index).source_ids.clone()).collect();
                     if newest.text != update.text {
@@ -415,6 +424,15 @@ impl<'a> Writer<'a> {
         );
         Ok(())
     }
+}
+
+/// The later of two times of expiry; `None` is never.
+fn later(
+    left: Option<TimestampWithTimeZone>,
+    right: Option<TimestampWithTimeZone>,
+) -> Option<TimestampWithTimeZone> {
+    let (left, right) = (left?, right?);
+    Some(if left < right { right } else { left })
 }
 
 /// The known fact that a new one contradicts although it was said before it.

@@ -16,6 +16,9 @@ pub struct SavedFact {
     pub text: String,
     /// Id of the turn it came from.
     pub turn: String,
+    /// Ids of the turns that repeated it.
+    #[serde(default)]
+    pub repeated: Vec<String>,
     pub confidence: Option<f32>,
 }
 
@@ -44,6 +47,26 @@ impl Fact {
     }
 }
 
+impl Fact {
+    /// Takes up a repetition: the fact was said in its turns too, and is remembered as long as the
+    /// longer of both.
+    pub fn absorb(&mut self, repetition: Self) {
+        for source in repetition.source_ids {
+            if !self.source_ids.contains(&source) {
+                self.source_ids.push(source);
+            }
+        }
+        self.expires_at = match (self.expires_at, repetition.expires_at) {
+            (Some(own), Some(other)) => Some(if own < other { other } else { own }),
+            _ => None,
+        };
+        self.confidence = match (self.confidence, repetition.confidence) {
+            (Some(own), Some(other)) => Some(own.max(other)),
+            (own, other) => own.or(other),
+        };
+    }
+}
+
 /// An LLM's facts in the form that is kept.
 pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> {
     facts
@@ -53,6 +76,7 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
             Some(SavedFact {
                 text: fact.text,
                 turn: turn.id.to_string(),
+                repeated: Vec::new(),
                 confidence: fact.confidence,
             })
         })
@@ -67,6 +91,7 @@ pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
             Some(SavedFact {
                 text: fact.text.clone(),
                 turn: fact.source_ids.first()?.to_string(),
+                repeated: fact.source_ids.iter().skip(1).map(Uuid::to_string).collect(),
                 confidence: fact.confidence,
             })
         })
@@ -89,7 +114,11 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
             };
             Some(Fact {
                 text: fact.text.clone(),
-                source_ids: vec![turn.id],
+                source_ids: turns
+                    .iter()
+                    .map(|other| other.id)
+                    .filter(|id| *id == turn.id || fact.repeated.contains(&id.to_string()))
+                    .collect(),
                 created_at: turn.created_at,
                 said_at: turn.said_at.clone(),
                 expires_at: turn.expires_at,

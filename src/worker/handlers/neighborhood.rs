@@ -34,7 +34,7 @@ pub fn thresholds(model: Option<&ModelRef>, settings: &ExtractionSettings) -> Ga
 
 /// Splits facts, given in the order of their turns, into those that can be stored together and those
 /// that have to wait: a fact that may say something else about the same as one of an earlier turn is
-/// compared with that one, so that one has to be stored first.
+/// compared with that one, so that one has to be stored first. A repetition goes into what it repeats.
 pub fn independent(facts: Vec<Fact>, thresholds: &GateThresholds) -> (Vec<Fact>, Vec<Fact>) {
     let (mut now, mut later): (Vec<Fact>, Vec<Fact>) = (Vec::new(), Vec::new());
     for fact in facts {
@@ -45,9 +45,20 @@ pub fn independent(facts: Vec<Fact>, thresholds: &GateThresholds) -> (Vec<Fact>,
                 pairwise(earlier, &fact, thresholds)
             }
         };
-        let waits = now.iter().any(|earlier| gate_with(earlier) == Gate::Ask)
-            || later.iter().any(|earlier| gate_with(earlier) != Gate::Add);
-        if waits { later.push(fact) } else { now.push(fact) }
+        // What was said last about the same decides.
+        let last_of = |facts: &[Fact]| {
+            facts.iter().enumerate().rev().find_map(|(index, earlier)| {
+                let gate = gate_with(earlier);
+                (gate != Gate::Add).then_some((index, gate, earlier.stored_as.is_none()))
+            })
+        };
+        match (last_of(&later), last_of(&now)) {
+            (Some((index, Gate::Same(_), _)), _) => later[index].absorb(fact),
+            (None, Some((index, Gate::Same(_), true))) => now[index].absorb(fact),
+            (None, None) => now.push(fact),
+            // A repetition of one that is stored already finds it there in the next round.
+            _ => later.push(fact),
+        }
     }
     (now, later)
 }

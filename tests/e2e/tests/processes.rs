@@ -37,6 +37,14 @@ fn nothing_outlives_the_cluster() {
             });
             wait_for_a_call(&mut Session::open(&cluster, "ends"), pid);
             let (server, supervisor) = (cluster.model_server_pid(), supervisor::pid(&cluster));
+            if preload {
+                wait_until(PATIENCE, "launcher and worker", || {
+                    let named = |name: &str| {
+                        cluster.processes().iter().any(|process| process.command.contains(name))
+                    };
+                    named("memory_agent launcher") && named("memory_agent worker")
+                });
+            }
             if stopped {
                 processes::signal(server, libc::SIGSTOP);
             }
@@ -192,12 +200,16 @@ fn no_worker_slot_leaves_words() {
     for content in common::MEMORIES {
         session.remember(content).unwrap();
     }
-    session.take_warnings();
+    let warnings = session.take_warnings();
+    let about_workers = warnings.iter().filter(|warning| warning.message().contains("a worker"));
+    assert_eq!(about_workers.count(), 1, "told once in a session: {warnings:?}");
     session.expect_words_only();
     session.expect_stored_without_embedding();
     let status = session.status("model server");
     assert_eq!(status.state, "not running");
     assert!(status.hint.unwrap().contains("max_worker_processes"));
+    assert_eq!(session.status("worker").state, "not running");
+    assert!(session.status("queue").detail.starts_with("1 pending"));
     let message = expect_error(session.embed("any text"), "58000");
     assert!(message.contains("max_worker_processes"), "{message}");
     assert!(processes::model_servers(&cluster.data()).is_empty());

@@ -48,6 +48,8 @@ fn standby_recalls_what_the_primary_recalls() {
             .unwrap_or_else(|error| panic!("{statement}: {error:?}"));
     }
     assert_eq!(reader.status("model server").state, "running");
+    assert_eq!(reader.status("launcher").state, "not running");
+    assert_eq!(reader.status("worker").state, "not running");
     for statement in [
         "SELECT memory_ingest('s', 'user', 'no')",
         "SELECT memory_ingest_batch('[{\"role\": \"user\", \"content\": \"no\"}]', 's')",
@@ -95,6 +97,17 @@ fn promotion_makes_it_writable(standby: Cluster, mut reader: Session) {
     let best = reader.recall("Which hobby did she take up?").unwrap().remove(0);
     assert_eq!((best.id, best.similarity.is_some()), (id, true));
     assert_eq!(standby.model_server_pid(), server, "the promotion cost the model server");
+    // Launcher and worker start by themselves.
+    wait_until(PATIENCE, "a launcher and a worker", || {
+        ["launcher", "worker"].iter().all(|component| reader.status(component).state == "running")
+    });
+    reader.client.batch_execute("SET memory_agent.embed_on_ingest = async").unwrap();
+    reader.remember("She sold her bicycle.").unwrap();
+    let waited: bool =
+        reader.client.query_one("SELECT memory_wait('60 s')", &[]).unwrap().get(0);
+    let left = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";
+    let left: i64 = reader.client.query_one(left, &[]).unwrap().get(0);
+    assert_eq!((waited, left), (true, 0));
 }
 
 #[test]

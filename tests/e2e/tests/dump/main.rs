@@ -7,14 +7,20 @@ mod replication;
 mod snapshot;
 
 use memory_agent_e2e::memory::run;
-use memory_agent_e2e::{Client, shared};
+use memory_agent_e2e::{Client, Cluster, shared, shared_without_worker, wait_until};
 use programs::Programs;
 use snapshot::{Snapshot, fill, recall};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Where nobody but the test changes a row.
+fn cluster() -> &'static Cluster {
+    shared_without_worker()
+}
 
 /// A database that holds at least one row in every table, and what it holds.
 fn source(name: &str) -> Snapshot {
-    let mut client = shared().database(name).connect();
+    let mut client = cluster().database(name).connect();
     fill(&mut client);
     let snapshot = Snapshot::take(&mut client);
     assert_eq!(snapshot.empty_tables(), BTreeSet::new(), "fill() has to reach each table");
@@ -24,7 +30,7 @@ fn source(name: &str) -> Snapshot {
 /// The restored database has the same rows and gives the same answers.
 #[track_caller]
 fn assert_restored(database: &str, original: &Snapshot) {
-    let mut client = shared().connect(database);
+    let mut client = cluster().connect(database);
     client.batch_execute("SET memory_agent.user_id = 'alice'").unwrap();
     let restored = Snapshot::take(&mut client);
     assert_eq!(restored, *original);
@@ -42,21 +48,21 @@ fn assert_restored(database: &str, original: &Snapshot) {
 #[test]
 fn custom_format() {
     let original = source("custom_source");
-    run(&mut shared().connect("custom_source"), "SELECT memory_create_vector_index()");
-    shared().plain_database("custom_target");
-    let programs = Programs::of(shared());
+    run(&mut cluster().connect("custom_source"), "SELECT memory_create_vector_index()");
+    cluster().plain_database("custom_target");
+    let programs = Programs::of(cluster());
     let archive = programs.file("custom");
     programs.dump("custom_source", &["-Fc", "-f", &archive]);
     programs.restore("custom_target", &[], &archive);
     assert_restored("custom_target", &original);
-    run(&mut shared().connect("custom_target"), "SELECT memory_create_vector_index()");
+    run(&mut cluster().connect("custom_target"), "SELECT memory_create_vector_index()");
 }
 
 #[test]
 fn directory_format_in_parallel() {
     let original = source("parallel_source");
-    shared().plain_database("parallel_target");
-    let programs = Programs::of(shared());
+    cluster().plain_database("parallel_target");
+    let programs = Programs::of(cluster());
     let archive = programs.file("parallel");
     programs.dump("parallel_source", &["-Fd", "-j", "2", "-f", &archive]);
     programs.restore("parallel_target", &["-j", "2"], &archive);
@@ -66,8 +72,8 @@ fn directory_format_in_parallel() {
 #[test]
 fn plain_text() {
     let original = source("plain_source");
-    shared().plain_database("plain_target");
-    let programs = Programs::of(shared());
+    cluster().plain_database("plain_target");
+    let programs = Programs::of(cluster());
     let script = programs.file("plain.sql");
     programs.dump("plain_source", &["-f", &script]);
     programs.execute("plain_target", &script);
@@ -79,7 +85,7 @@ fn plain_text() {
 fn clean_restore_over_other_memory() {
     let original = source("clean_source");
     source("clean_target");
-    let programs = Programs::of(shared());
+    let programs = Programs::of(cluster());
     let archive = programs.file("clean");
     programs.dump("clean_source", &["-Fc", "-f", &archive]);
     programs.restore("clean_target", &["--clean", "--if-exists"], &archive);
@@ -89,12 +95,30 @@ fn clean_restore_over_other_memory() {
 #[test]
 fn data_only_into_a_database_with_the_extension() {
     let original = source("data_source");
-    shared().database("data_target");
-    let programs = Programs::of(shared());
+    cluster().database("data_target");
+    let programs = Programs::of(cluster());
     let archive = programs.file("data-only");
     programs.dump("data_source", &["-Fc", "--data-only", "-f", &archive]);
     programs.restore("data_target", &["--data-only"], &archive);
     assert_restored("data_target", &original);
+}
+
+/// A job that waits is run where the dump arrives.
+#[test]
+fn jobs_travel_along() {
+    source("jobs_source");
+    let archive = Programs::of(cluster()).file("jobs");
+    Programs::of(cluster()).dump("jobs_source", &["-Fc", "-f", &archive]);
+    shared().plain_database("jobs_target");
+    Programs::of(shared()).restore("jobs_target", &[], &archive);
+    let mut client = shared().connect("jobs_target");
+    let waited = "SELECT memory_wait('60 s') AND bool_and(embedding IS NOT NULL) AND count(*) > 5 \
+                    FROM memory_agent.entries";
+    wait_until(Duration::from_secs(60), "the entries to be embedded", || {
+        client.query_one(waited, &[]).unwrap().get(0)
+    });
+    let status = "SELECT string_agg(status, ',') FROM memory_jobs WHERE kind = 'embed'";
+    assert_eq!(client.query_one(status, &[]).unwrap().get::<_, String>(0), "done");
 }
 
 /// The rows alone, by the names of their tables. (`-n memory_agent` dumps nothing: pg_dump leaves out
@@ -102,8 +126,8 @@ fn data_only_into_a_database_with_the_extension() {
 #[test]
 fn the_tables_alone() {
     let original = source("tables_source");
-    shared().database("tables_target");
-    let programs = Programs::of(shared());
+    cluster().database("tables_target");
+    let programs = Programs::of(cluster());
     let script = programs.file("tables.sql");
     programs.dump("tables_source", &["-t", "memory_agent.*", "-f", &script]);
     programs.execute("tables_target", &script);
@@ -113,7 +137,7 @@ fn the_tables_alone() {
 /// Levels need both the table of levels and the privileges; a dump carries both.
 #[test]
 fn levels_survive() {
-    let mut superuser = shared().database("levels_source").connect();
+    let mut superuser = cluster().database("levels_source").connect();
     run(
         &mut superuser,
         "CREATE ROLE \"Dump User\" LOGIN; CREATE ROLE dump_reader LOGIN; CREATE ROLE dump_none LOGIN",
@@ -122,15 +146,15 @@ fn levels_survive() {
         &mut superuser,
         "SELECT memory_grant('\"Dump User\"'), memory_grant('dump_reader', 'reader')",
     );
-    shared().plain_database("levels_target");
-    shared().plain_database("levels_without");
-    let programs = Programs::of(shared());
+    cluster().plain_database("levels_target");
+    cluster().plain_database("levels_without");
+    let programs = Programs::of(cluster());
     let archive = programs.file("levels");
     programs.dump("levels_source", &["-Fc", "-f", &archive]);
     programs.restore("levels_target", &[], &archive);
     programs.restore("levels_without", &["--no-acl"], &archive);
     let may = |database: &str, role: &str, call: &str| -> bool {
-        match shared().connect_as(database, role).batch_execute(call) {
+        match cluster().connect_as(database, role).batch_execute(call) {
             Ok(()) => true,
             Err(error) => {
                 assert_eq!(memory_agent_e2e::sqlstate(&error), "42501", "{error:?}");
@@ -155,7 +179,7 @@ fn levels_survive() {
             "{role}"
         );
     }
-    let mut owner: Client = shared().connect("levels_without");
+    let mut owner: Client = cluster().connect("levels_without");
     run(
         &mut owner,
         "SELECT memory_grant(role_name::text::regrole, level) FROM memory_agent.grants \

@@ -1,9 +1,10 @@
 //! Where the objects are: public functions and pgvector in schemas of their own, and the extension
 //! dropped and created again.
 
+use crate::cluster;
 use crate::snapshot::{Snapshot, fill, recall};
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Client, expect_error, shared};
+use memory_agent_e2e::{Client, expect_error};
 
 fn count(client: &mut Client, query: &str) -> i64 {
     value(client, query, &[])
@@ -12,7 +13,7 @@ fn count(client: &mut Client, query: &str) -> i64 {
 /// Functions live where CREATE EXTENSION said, and work for callers that do not look there.
 #[test]
 fn functions_in_another_schema() {
-    let mut superuser = shared().plain_database("placement_functions");
+    let mut superuser = cluster().plain_database("placement_functions");
     run(
         &mut superuser,
         "CREATE SCHEMA \"Agent Memory\"; CREATE EXTENSION memory_agent SCHEMA \"Agent Memory\" CASCADE",
@@ -31,7 +32,7 @@ fn functions_in_another_schema() {
         "SELECT \"Agent Memory\".memory_grant('placed_user'), \
                 \"Agent Memory\".memory_grant('placed_admin', 'admin')",
     );
-    let mut user = shared().connect_as("placement_functions", "placed_user");
+    let mut user = cluster().connect_as("placement_functions", "placed_user");
     run(&mut user, "SELECT \"Agent Memory\".memory_ingest('s', 'user', 'The dog is called Rex.')");
     let dog =
         "SELECT r.content FROM \"Agent Memory\".memory_recall('What is the name of the dog?') r";
@@ -42,7 +43,7 @@ fn functions_in_another_schema() {
         user.batch_execute("SELECT \"Agent Memory\".memory_register_model('m', 'embedder')"),
         "42501",
     );
-    let mut admin = shared().connect_as("placement_functions", "placed_admin");
+    let mut admin = cluster().connect_as("placement_functions", "placed_admin");
     run(&mut admin, "SELECT \"Agent Memory\".memory_create_vector_index()");
     run(&mut admin, "SET memory_agent.exact_scan_rows = 0");
     let of_user = dog.replace("')", "', user_id => 'placed_user')");
@@ -58,7 +59,7 @@ fn functions_in_another_schema() {
 /// pgvector may be anywhere, and may move while sessions have their plans already.
 #[test]
 fn pgvector_in_another_schema() {
-    let mut superuser = shared().plain_database("placement_vector");
+    let mut superuser = cluster().plain_database("placement_vector");
     run(
         &mut superuser,
         "CREATE SCHEMA \"Vec tors\"; CREATE EXTENSION vector SCHEMA \"Vec tors\"; \
@@ -66,7 +67,7 @@ fn pgvector_in_another_schema() {
     );
     run(&mut superuser, "CREATE ROLE vector_user LOGIN");
     run(&mut superuser, "SELECT memory_grant('vector_user', 'admin')");
-    let mut user = shared().connect_as("placement_vector", "vector_user");
+    let mut user = cluster().connect_as("placement_vector", "vector_user");
     let remember_and_ask = |user: &mut Client, text: &str| {
         user.execute("SELECT memory_ingest('s', 'user', $1)", &[&text]).unwrap();
         let similarities = "SELECT count(r.similarity) FROM memory_recall('dog', top_k => 10) r";
@@ -85,7 +86,7 @@ fn pgvector_in_another_schema() {
 
 #[test]
 fn dropped_with_its_memory_and_created_again() {
-    let database = shared().database("placement_drop");
+    let database = cluster().database("placement_drop");
     let mut superuser = database.connect();
     fill(&mut superuser);
     let mut open_session = database.connect();

@@ -1,7 +1,9 @@
 //! `memory_status` and `memory_stats`: what runs, what is missing, how much there is.
 
 use memory_agent_e2e::memory::{ingest, ingest_all, run, value, values};
-use memory_agent_e2e::{Client, Cluster, Json, expect_error, shared, wait_until};
+use memory_agent_e2e::{
+    Client, Cluster, Json, expect_error, shared, shared_without_worker, wait_until,
+};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,8 +64,7 @@ fn all_is_well_after_installation() {
 
 #[test]
 fn what_is_missing_is_counted_and_has_a_hint() {
-    let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
-    let mut client = cluster.database("status_missing").connect();
+    let mut client = shared_without_worker().database("status_missing").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
     ingest_all(&mut client, "s", &["one", "two"]);
     ingest(&mut client, "t", "three");

@@ -3,7 +3,7 @@
 use memory_agent_e2e::memory::{
     explain, ingest, ingest_all, recall, recalled_texts, run, value, values,
 };
-use memory_agent_e2e::{Client, shared};
+use memory_agent_e2e::{Client, shared, shared_without_worker};
 
 /// All jobs as `kind user/agent/session`.
 fn jobs(client: &mut Client) -> Vec<String> {
@@ -29,8 +29,7 @@ fn sync_embeds_and_queues_nothing() {
 
 #[test]
 fn async_queues_one_job_for_a_scope() {
-    let cluster = crate::without_worker();
-    let mut client = cluster.database("embed_async").connect();
+    let mut client = shared_without_worker().database("embed_async").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
     for turn in ["Blue whales sing.", "Green parrots talk."] {
         ingest(&mut client, "s", turn);
@@ -67,8 +66,7 @@ fn off_queues_nothing_and_words_still_find_the_turn() {
 
 #[test]
 fn concurrent_turns_of_a_session_are_all_counted_and_queue_one_job() {
-    let cluster = crate::without_worker();
-    let database = cluster.database("embed_concurrent");
+    let database = shared_without_worker().database("embed_concurrent");
     std::thread::scope(|scope| {
         for writer in 0..3 {
             scope.spawn(move || {
@@ -93,8 +91,7 @@ fn concurrent_turns_of_a_session_are_all_counted_and_queue_one_job() {
 
 #[test]
 fn a_job_that_runs_already_does_not_swallow_the_next_one() {
-    let cluster = crate::without_worker();
-    let mut client = cluster.database("embed_job_running").connect();
+    let mut client = shared_without_worker().database("embed_job_running").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
     ingest(&mut client, "s", "one");
     run(&mut client, "UPDATE memory_agent.jobs SET status = 'running', leased_by = 'somebody'");

@@ -10,13 +10,8 @@ mod episodes;
 mod limits;
 mod markers;
 
+use memory_agent_e2e::Client;
 use memory_agent_e2e::memory::value;
-use memory_agent_e2e::{Client, Cluster};
-
-/// A cluster in which queued jobs stay queued, for tests of what is queued.
-fn without_worker() -> Cluster {
-    Cluster::builder().preload(true).setting("memory_agent.worker", "off").start()
-}
 
 /// The tables that ingest writes, and how many rows they have.
 const CONTENT_TABLES: [&str; 6] =

@@ -15,9 +15,6 @@ const HIDDEN: [&str; 7] = [
     "memory_agent.onnxruntime_path",
 ];
 
-/// Keys, which nobody sees who does not ask for them by name.
-const KEYS: [&str; 2] = ["memory_agent.embedding_api_key", "memory_agent.llm_api_key"];
-
 /// Names that a role could set to something it should not.
 const FOR_THE_SERVER: [&str; 32] = [
     "memory_agent.default_ttl",
@@ -109,38 +106,6 @@ fn paths_are_hidden() {
         let shown: i64 = superuser.query_one(&query, &[&names]).unwrap().get(0);
         assert_eq!(shown, HIDDEN.len() as i64, "{view}");
     }
-}
-
-/// A list of all settings has no keys in it, whoever makes it: such lists are pasted into mails.
-#[test]
-fn keys_are_in_no_list() {
-    let cluster = Cluster::builder()
-        .preload(true)
-        .setting(KEYS[0], "kept-secret-1")
-        .setting(KEYS[1], "kept-secret-2")
-        .start();
-    let mut superuser = cluster.database("db").connect();
-    create_roles(&mut superuser, &["curious"]);
-    grant(&mut superuser, "curious", "admin");
-    let mut client = cluster.connect_as("db", "curious");
-    for name in KEYS {
-        expect_error(client.simple_query(&format!("SHOW {name}")), "42501");
-        expect_error(client.query("SELECT current_setting($1)", &[&name]), "42501");
-        for session in [&mut client, &mut superuser] {
-            expect_error(session.batch_execute(&format!("SET {name} = 'x'")), "55P02");
-        }
-        expect_error(client.batch_execute(&format!("ALTER SYSTEM SET {name} = 'x'")), "42501");
-    }
-    for session in [&mut client, &mut superuser] {
-        for query in ["SELECT name || setting FROM pg_settings", "SHOW ALL"] {
-            let listed = format!("{:?}", session.simple_query(query).unwrap());
-            assert!(listed.contains("memory_agent.default_top_k"), "{query}");
-            assert!(!listed.contains("kept-secret"), "{query}");
-        }
-    }
-    // Who owns the server may look.
-    let shown = superuser.query_one("SELECT current_setting($1)", &[&KEYS[1]]).unwrap();
-    assert_eq!(shown.get::<_, String>(0), "kept-secret-2");
 }
 
 /// Where the library is not preloaded, a session cannot smuggle in values for settings that do not

@@ -4,6 +4,7 @@ use memory_agent_e2e::llm::{Call, LlmStub, Purpose, Reply, ScriptedModel};
 use memory_agent_e2e::memory::{ingest, recall, run, value, values};
 use memory_agent_e2e::{Client, Cluster, expect_error, retry_until, wait_until};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,6 +19,33 @@ fn with_llm(stub: &LlmStub, name: &str, value: &str) -> Cluster {
         .start()
 }
 
+/// A file that the server may read; removed when dropped.
+struct KeyFile(PathBuf);
+
+impl KeyFile {
+    fn new(test: &str, key: &str) -> Self {
+        let name = format!("ma_e2e_{}_{test}.key", std::process::id());
+        let file = Self(std::env::temp_dir().join(name));
+        file.write(key);
+        std::fs::set_permissions(&file.0, std::fs::Permissions::from_mode(0o644)).unwrap();
+        file
+    }
+
+    fn write(&self, key: &str) {
+        std::fs::write(&self.0, format!("{key}\n")).unwrap();
+    }
+
+    fn path(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 fn drain(client: &mut Client) {
     assert!(value::<bool>(client, "SELECT memory_wait('60 s')", &[]), "the queue does not drain");
 }
@@ -28,7 +56,8 @@ fn llm_provider_and_api_version() {
     let stub = LlmStub::start(|_: &Call| Reply::error(404, "unknown"));
     let cluster = with_llm(&stub, "memory_agent.llm_provider", "azure");
     cluster.alter_system("memory_agent.llm_api_version", Some("2030-01-01"));
-    cluster.alter_system("memory_agent.llm_api_key", Some("an-azure-key"));
+    let key = KeyFile::new("llm_provider", "an-azure-key");
+    cluster.alter_system("memory_agent.llm_api_key_file", Some(&key.path()));
     let mut client = cluster.database("llm_provider").connect();
     ingest(&mut client, "s", "I live in Oslo.");
     let call = |path: &str| {
@@ -84,7 +113,7 @@ fn trace() {
     let public: Vec<String> = values(&mut client, "SELECT c::text FROM memory_llm_calls c", &[]);
     assert!(!public[0].contains("marmalade"), "the view is without texts");
 
-    cluster.alter_system("memory_agent.trace", None);
+    cluster.alter_system("memory_agent.trace", Some("off"));
     wait_until(PATIENCE, "a call that is not kept", || {
         ingest(&mut client, "s", "The word is honey.");
         drain(&mut client);
@@ -105,7 +134,9 @@ fn with_embedder(stub: &LlmStub) -> memory_agent_e2e::Builder {
 #[test]
 fn embeddings_from_an_endpoint() {
     let stub = LlmStub::start(|_: &Call| Reply::error(404, "no LLM"));
-    let cluster = with_embedder(&stub).setting("memory_agent.embedding_api_key", "key-1").start();
+    let key = KeyFile::new("embeddings", "key-1");
+    let cluster =
+        with_embedder(&stub).setting("memory_agent.embedding_api_key_file", key.path()).start();
     let mut client = cluster.database("embedding_provider").connect();
     for turn in ["Blue whales sing in the sea.", "The printer is out of paper."] {
         ingest(&mut client, "s", turn);
@@ -120,24 +151,12 @@ fn embeddings_from_an_endpoint() {
     let state = "SELECT state FROM memory_status() WHERE component = 'embedder'";
     assert_eq!(value::<String>(&mut client, state, &[]), "remote");
 
-    // A file wins, and is read again when its key changes.
-    let file = std::env::temp_dir().join(format!("ma_e2e_{}_embedding.key", std::process::id()));
-    std::fs::write(&file, "key-2\n").unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-    cluster.alter_system("memory_agent.embedding_api_key_file", file.to_str());
-    let mut sent_key = |text: &str| {
-        ingest(&mut client, "s", text);
-        stub.calls().last().and_then(|call| call.header("authorization").map(str::to_owned))
-    };
-    assert_eq!(sent_key("The second key."), Some("Bearer key-2".to_owned()));
-    std::fs::write(&file, "key-3\n").unwrap();
-    assert_eq!(sent_key("The third key."), Some("Bearer key-3".to_owned()));
-    std::fs::remove_file(&file).unwrap();
-    cluster.alter_system("memory_agent.embedding_api_key_file", None);
+    // The file is read again when its key changes.
+    key.write("key-2");
+    ingest(&mut client, "s", "The lock was changed.");
+    assert_eq!(stub.calls().last().unwrap().header("authorization"), Some("Bearer key-2"));
 
     // An outage costs nothing but time.
-    let mut client = cluster.connect("embedding_provider");
-    run(&mut client, "SET memory_agent.user_id = 'alice'");
     stub.set_down(true);
     ingest(&mut client, "s", "Green parrots talk.");
     let missing = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";

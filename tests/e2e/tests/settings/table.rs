@@ -18,7 +18,7 @@ pub type Setting = (&'static str, &'static str, &'static str, Values, &'static s
 
 const MAX_INT: i64 = i32::MAX as i64;
 
-pub const SETTINGS: [Setting; 74] = [
+pub const SETTINGS: [Setting; 72] = [
     ("default_top_k", "5", "user", Int(1, 1000, ""), "settings::default_top_k"),
     (
         "candidate_multiplier",
@@ -269,7 +269,6 @@ pub const SETTINGS: [Setting; 74] = [
         Text,
         "worker::the_model_and_limits_of_the_next_call_follow_the_settings",
     ),
-    ("llm_api_key", "", "sighup", Text, "worker::a_key_in_a_setting_stays_there"),
     ("llm_api_key_file", "", "sighup", Text, "worker::a_key_in_a_file_stays_there"),
     ("llm_api_version", "", "sighup", Text, "settings::llm_provider_and_api_version"),
     (
@@ -342,7 +341,6 @@ pub const SETTINGS: [Setting; 74] = [
         "settings::embeddings_from_an_endpoint",
     ),
     ("embedding_base_url", "", "sighup", Text, "settings::embeddings_from_an_endpoint"),
-    ("embedding_api_key", "", "sighup", Text, "settings::embeddings_from_an_endpoint"),
     ("embedding_api_key_file", "", "sighup", Text, "settings::embeddings_from_an_endpoint"),
     (
         "embedding_dimension",

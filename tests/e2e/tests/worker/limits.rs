@@ -42,7 +42,7 @@ fn only_so_many_calls_per_minute() {
     let jobs = scene.jobs();
     assert!(jobs.iter().all(|job| job.attempts == 0), "{jobs:#?}");
     let reasons: Vec<_> = jobs.iter().filter_map(|job| job.error.clone()).collect();
-    assert!(reasons.iter().any(|reason| reason.contains("calls_per_minute")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("4 calls per minute")), "{reasons:?}");
 }
 
 #[test]

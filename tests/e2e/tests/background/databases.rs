@@ -1,0 +1,135 @@
+//! Commands that need a database to be unused (DROP, RENAME, TEMPLATE, SET TABLESPACE) work while its
+//! worker is idle and while it waits for the LLM, and cost no job.
+
+use crate::activity::{drain, facts, in_session, worker};
+use crate::models::echo;
+use crate::scene::{DATABASE, PATIENCE, Scene};
+use memory_agent_e2e::llm::LlmStub;
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, Cluster, wait_until};
+use std::time::{Duration, Instant};
+
+/// PostgreSQL itself gives up after five seconds.
+const IN_TIME: Duration = Duration::from_secs(4);
+
+struct Site {
+    cluster: Cluster,
+    stub: LlmStub,
+    admin: Client,
+    turns: usize,
+}
+
+impl Site {
+    fn new() -> Self {
+        let Scene { client, cluster, stub } = Scene::start(echo);
+        drop(client);
+        let mut admin = cluster.connect("postgres");
+        run(
+            &mut admin,
+            "SET allow_in_place_tablespaces = on; CREATE TABLESPACE elsewhere LOCATION ''",
+        );
+        Self { cluster, stub, admin, turns: 0 }
+    }
+
+    /// Brings the database's worker into the state in which the command is to find it.
+    fn prepare(&mut self, database: &str, busy: bool) {
+        if busy {
+            self.stub.hold(true);
+            self.turns += 1;
+            let text = format!("Turn {}.", self.turns);
+            in_session(&self.cluster, database, |client| {
+                client
+                    .execute("SELECT memory_ingest('s', 'user', $1)", &[&text])
+                    .expect("ingest");
+            });
+            wait_until(PATIENCE, "a call", || self.stub.in_flight() == 1);
+        } else {
+            in_session(&self.cluster, database, drain);
+            worker(&mut self.admin, database);
+        }
+    }
+
+    fn command(&mut self, command: &str) {
+        let started = Instant::now();
+        run(&mut self.admin, command);
+        assert!(started.elapsed() < IN_TIME, "{command}: {:?}", started.elapsed());
+        println!("{command}: {:?}", started.elapsed());
+    }
+
+    /// The jobs of a database are done, its worker is there, and nothing is there twice.
+    fn goes_on(&mut self, database: &str) {
+        self.stub.hold(false);
+        let found = in_session(&self.cluster, database, |client| {
+            drain(client);
+            facts(client)
+        });
+        let expected: Vec<String> =
+            (1..=self.turns).map(|turn| format!("Noted: Turn {turn}.")).collect();
+        assert_eq!(found, expected, "in {database}");
+        worker(&mut self.admin, database);
+    }
+}
+
+fn unused_for_commands(busy: bool) {
+    let mut site = Site::new();
+    site.prepare(DATABASE, busy);
+    site.command("CREATE DATABASE copy TEMPLATE agent");
+    // The copy has the same job, and a worker for it.
+    site.goes_on("copy");
+    site.goes_on(DATABASE);
+
+    site.prepare(DATABASE, busy);
+    site.command("ALTER DATABASE agent RENAME TO renamed");
+    site.goes_on("renamed");
+
+    site.prepare("renamed", busy);
+    site.command("ALTER DATABASE renamed SET TABLESPACE elsewhere");
+    site.goes_on("renamed");
+
+    site.prepare("renamed", busy);
+    let oid: u32 =
+        value(&mut site.admin, "SELECT oid FROM pg_database WHERE datname = 'renamed'", &[]);
+    site.command("DROP DATABASE renamed");
+    wait_until(PATIENCE, "the call to be given up", || site.stub.in_flight() == 0);
+    let slot = site.cluster.data().join(format!("pg_stat_tmp/memory_agent.worker.{oid}.0"));
+    wait_until(PATIENCE, "the slot's file to be removed", || !slot.exists());
+    site.stub.hold(false);
+    worker(&mut site.admin, "copy");
+    assert!(!site.cluster.log().contains("PANIC"));
+}
+
+#[test]
+fn an_idle_worker_makes_room_for_commands_on_its_database() {
+    unused_for_commands(false);
+}
+
+#[test]
+fn a_busy_worker_makes_room_for_commands_on_its_database() {
+    unused_for_commands(true);
+}
+
+/// A command that fails leaves the database as it was: with a worker, and soon.
+#[test]
+fn a_command_that_fails_brings_the_worker_back() {
+    let mut site = Site::new();
+    site.prepare(DATABASE, false);
+    let mut visitor = site.cluster.connect(DATABASE);
+    let result = site.admin.batch_execute("DROP DATABASE agent");
+    memory_agent_e2e::expect_error(result, "55006");
+    run(&mut visitor, "SET memory_agent.user_id = 'alice'");
+    visitor.execute("SELECT memory_ingest('s', 'user', 'Turn 1.')", &[]).expect("ingest");
+    site.turns = 1;
+    site.goes_on(DATABASE);
+}
+
+#[test]
+fn who_may_not_drop_a_database_disturbs_nobody() {
+    let mut site = Site::new();
+    run(&mut site.admin, "CREATE ROLE stranger LOGIN");
+    let before = worker(&mut site.admin, DATABASE);
+    let mut stranger = site.cluster.connect_as("postgres", "stranger");
+    for command in ["DROP DATABASE agent", "ALTER DATABASE agent RENAME TO mine"] {
+        memory_agent_e2e::expect_error(stranger.batch_execute(command), "42501");
+    }
+    assert_eq!(worker(&mut site.admin, DATABASE), before);
+}
