@@ -27,9 +27,9 @@ CREATE UNIQUE INDEX entries_source_key_idx
     ON memory_agent.entries (user_id, source_relation, source_key)
     WHERE source_relation IS NOT NULL AND state <> 'inactive';
 
--- Rows that recall finds only by their words, and rows that are due to expire.
-CREATE INDEX entries_unembedded_idx ON memory_agent.entries (user_id, id)
-    WHERE embedding IS NULL AND state <> 'inactive';
+-- Rows without an embedding or an exact token count, and rows that are due to expire.
+CREATE INDEX entries_incomplete_idx ON memory_agent.entries (user_id, agent_id, session_id, id)
+    WHERE state <> 'inactive' AND (embedding IS NULL OR NOT token_count_exact);
 CREATE INDEX entries_expires_at_idx ON memory_agent.entries (expires_at)
     WHERE expires_at IS NOT NULL AND state <> 'inactive';
 
@@ -76,6 +76,10 @@ CREATE INDEX jobs_claim_idx ON memory_agent.jobs (priority DESC, run_after, id)
 CREATE INDEX jobs_open_idx
     ON memory_agent.jobs (user_id, coalesce(session_id, ''), kind, agent_id, id)
     WHERE status IN ('pending', 'running');
+-- Which turns a dead job holds.
+CREATE INDEX jobs_dead_idx
+    ON memory_agent.jobs (user_id, coalesce(session_id, ''), kind, agent_id)
+    WHERE status = 'dead';
 CREATE INDEX jobs_lease_idx ON memory_agent.jobs (leased_until) WHERE status = 'running';
 CREATE INDEX jobs_scope_idx ON memory_agent.jobs (user_id, session_id);
 CREATE INDEX jobs_finished_idx ON memory_agent.jobs (finished_at) WHERE status = 'done';

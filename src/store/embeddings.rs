@@ -18,9 +18,10 @@ pub struct Incomplete {
     pub lacks_embedding: bool,
 }
 
-/// `e` is an entry of the scope ($1 to $3) without an embedding (asked for by $4) or an exact count.
-const LACKS: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 \
-    AND e.state <> 'inactive' AND ((e.embedding IS NULL AND $4) OR NOT e.token_count_exact)";
+/// `e` lacks its embedding (asked for by $4) or an exact count; the first part is the predicate of
+/// entries_incomplete_idx.
+const LACKS: &str = "e.state <> 'inactive' AND (e.embedding IS NULL OR NOT e.token_count_exact) \
+    AND ($4 OR NOT e.token_count_exact)";
 
 /// The next entries of a scope that lack something, after an id. `embed` says whether a missing
 /// embedding counts.
@@ -34,7 +35,8 @@ pub fn incomplete(
     spi.all(
         &format!(
             "SELECT e.id, e.content, e.content_hash, e.metadata, e.embedding IS NULL FROM memory_agent.entries e \
-              WHERE {LACKS} AND e.id > $5 ORDER BY e.id LIMIT $6"
+              WHERE {} AND {LACKS} AND e.id > $5 ORDER BY e.id LIMIT $6",
+            scope.condition()
         ),
         &mut scope.params().with(embed).with(after).with(most),
         |row| {
@@ -52,7 +54,10 @@ pub fn incomplete(
 /// How many entries of a scope lack something.
 pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResult<i64> {
     let count = spi.first(
-        &format!("SELECT count(*) FROM memory_agent.entries e WHERE {LACKS}"),
+        &format!(
+            "SELECT count(*) FROM memory_agent.entries e WHERE {} AND {LACKS}",
+            scope.condition()
+        ),
         &mut scope.params().with(embed),
         |row| row.required(1),
     )?;

@@ -32,6 +32,14 @@ const COLUMNS: &str = "e.id, e.content, \
     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
     e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers";
 
+/// `o` is an extract job of this scope: the columns of jobs_open_idx and jobs_dead_idx.
+fn jobs_of(user: &str, agent: &str, session: &str) -> String {
+    format!(
+        "o.user_id = {user} AND coalesce(o.session_id, '') = coalesce({session}, '') \
+         AND o.kind = 'extract' AND o.agent_id = {agent}"
+    )
+}
+
 /// The oldest waiting turns of a scope, as many as fit into `turns` and `chars` (at least one). Turns
 /// that another job has taken, also a dead one, belong to that job.
 pub fn waiting(
@@ -46,12 +54,16 @@ pub fn waiting(
     spi.scan(
         &format!(
             "SELECT {COLUMNS} FROM memory_agent.entries e \
-              WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 AND {WAITS} \
-                AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
-                                 WHERE o.user_id = $1 AND o.kind = 'extract' AND o.id <> $4 \
-                                   AND o.status IN ('pending', 'running', 'dead') \
+              WHERE {} AND {WAITS} \
+                AND NOT EXISTS (SELECT FROM memory_agent.jobs o WHERE {} AND o.id <> $4 \
+                                   AND o.status IN ('pending', 'running') \
                                    AND o.payload->'entries' ? e.id::text) \
-              ORDER BY e.created_at, e.id"
+                AND NOT EXISTS (SELECT FROM memory_agent.jobs o WHERE {} AND o.id <> $4 \
+                                   AND o.status = 'dead' AND o.payload->'entries' ? e.id::text) \
+              ORDER BY e.created_at, e.id",
+            scope.condition(),
+            jobs_of("$1", "$2", "$3::text"),
+            jobs_of("$1", "$2", "$3::text"),
         ),
         &mut scope.params().with(job),
         turns.max(1),
@@ -123,11 +135,11 @@ pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<S
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE {WAITS} \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
-                                 WHERE o.user_id = e.user_id AND o.agent_id = e.agent_id \
-                                   AND o.session_id IS NOT DISTINCT FROM e.session_id AND o.kind = 'extract' \
-                                   AND (o.status IN ('pending', 'running') \
-                                        OR (o.status = 'dead' AND o.payload->'entries' ? e.id::text))) \
-              LIMIT $1"
+                                 WHERE {jobs} AND o.status IN ('pending', 'running')) \
+                AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
+                                 WHERE {jobs} AND o.status = 'dead' AND o.payload->'entries' ? e.id::text) \
+              LIMIT $1",
+            jobs = jobs_of("e.user_id", "e.agent_id", "e.session_id")
         ),
         &mut Params::new().with(most),
         |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),

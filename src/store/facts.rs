@@ -23,12 +23,26 @@ impl FactScope<'_> {
             .with(self.agent_id.to_owned())
             .with(self.session_id.map(str::to_owned))
     }
-}
 
-/// `e` is a fact of the scope whose parameters are $1 to $3, active and not expired.
-const IN_SCOPE: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 \
-                        AND e.kind = 'fact' AND e.state = 'active' \
-                        AND (e.expires_at IS NULL OR e.expires_at > now())";
+    /// The condition that `e` belongs to the scope, for the parameters of [`Self::params`]. IS NOT
+    /// DISTINCT FROM would say it in one, but no index knows that operator.
+    pub fn condition(&self) -> &'static str {
+        if self.session_id.is_some() {
+            "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3"
+        } else {
+            "e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NULL AND $3::text IS NULL"
+        }
+    }
+
+    /// The condition that `e` is a fact of the scope, active and not expired.
+    fn holds(&self) -> String {
+        format!(
+            "{} AND e.kind = 'fact' AND e.state = 'active' \
+             AND (e.expires_at IS NULL OR e.expires_at > now())",
+            self.condition()
+        )
+    }
+}
 
 /// The fact that holds a key.
 pub struct KeyHolder {
@@ -51,10 +65,12 @@ pub fn lock_global(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
 /// The active fact that holds a key in this scope.
 pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Option<KeyHolder>> {
     spi.first(
-        "SELECT e.id, e.content_hash, coalesce(e.expires_at <= now(), false) \
-           FROM memory_agent.entries e \
-          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id IS NOT DISTINCT FROM $3 \
-            AND e.kind = 'fact' AND e.state = 'active' AND e.fact_key = $4",
+        &format!(
+            "SELECT e.id, e.content_hash, coalesce(e.expires_at <= now(), false) \
+               FROM memory_agent.entries e \
+              WHERE {} AND e.kind = 'fact' AND e.state = 'active' AND e.fact_key = $4",
+            scope.condition()
+        ),
         &mut scope.params().with(key.to_owned()),
         |row| {
             Ok(KeyHolder {
@@ -68,9 +84,10 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
 
 /// An active fact of the scope with the same text.
 pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<Uuid>> {
+    let holds = scope.holds();
     spi.first(
         &format!(
-            "SELECT e.id FROM memory_agent.entries e WHERE {IN_SCOPE} AND e.content_hash = $4 LIMIT 1"
+            "SELECT e.id FROM memory_agent.entries e WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
         &mut scope.params().with(hash.to_vec()),
         |row| row.required(1),
@@ -87,11 +104,12 @@ pub fn nearest(
 ) -> PgResult<Vec<(Uuid, String)>> {
     let vector = catalog::vector_type()?;
     let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
+    let holds = scope.holds();
     spi.all(
         &format!(
             "SELECT near.id, near.content \
                FROM (SELECT e.id, e.content, {distance} AS distance FROM memory_agent.entries e \
-                      WHERE {IN_SCOPE} AND e.embedding_model = $4 ORDER BY {distance} LIMIT 5) near \
+                      WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance} LIMIT 5) near \
               WHERE 1 - near.distance >= $6 ORDER BY near.distance"
         ),
         &mut scope
@@ -147,10 +165,11 @@ pub fn neighbors(
 ) -> PgResult<Vec<NearFact>> {
     let vector = catalog::vector_type()?;
     let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
+    let holds = scope.holds();
     spi.all(
         &format!(
             "SELECT {NEAR_COLUMNS}, 1 - {distance} FROM memory_agent.entries e \
-              WHERE {IN_SCOPE} AND e.embedding_model = $4 ORDER BY {distance}, e.id LIMIT $6"
+              WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance}, e.id LIMIT $6"
         ),
         &mut scope
             .params()
@@ -171,13 +190,14 @@ pub fn neighbors_by_words(
     model: Option<&str>,
     most: i32,
 ) -> PgResult<Vec<NearFact>> {
+    let holds = scope.holds();
     spi.all(
         &format!(
             "SELECT {NEAR_COLUMNS} \
                FROM memory_agent.entries e, \
                     LATERAL (SELECT count(*) AS words FROM unnest(e.lexemes) word \
                               WHERE word.lexeme = ANY (tsvector_to_array(to_tsvector($4::regconfig, $5)))) shared \
-              WHERE {IN_SCOPE} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
+              WHERE {holds} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
               ORDER BY shared.words DESC, e.created_at DESC, e.id LIMIT $7"
         ),
         &mut scope
@@ -192,10 +212,11 @@ pub fn neighbors_by_words(
 
 /// An active fact of the scope with the same text, as a neighbour.
 pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<NearFact>> {
+    let holds = scope.holds();
     spi.first(
         &format!(
             "SELECT {NEAR_COLUMNS} FROM memory_agent.entries e \
-              WHERE {IN_SCOPE} AND e.content_hash = $4 LIMIT 1"
+              WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
         &mut scope.params().with(hash.to_vec()),
         |row| near_fact(row, 1.0),
@@ -231,11 +252,12 @@ pub fn unreconciled(
     model: Option<&str>,
     most: i32,
 ) -> PgResult<Vec<Unreconciled>> {
+    let holds = scope.holds();
     spi.all(
         &format!(
             "SELECT e.id, e.content, e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), \
                     e.source_ids, e.expires_at, CASE WHEN e.embedding_model = $4 THEN e.embedding END \
-               FROM memory_agent.entries e WHERE {IN_SCOPE} AND e.metadata ? 'unreconciled' \
+               FROM memory_agent.entries e WHERE {holds} AND e.metadata ? 'unreconciled' \
               ORDER BY e.created_at, e.id LIMIT $5"
         ),
         &mut scope.params().with(model.map(str::to_owned)).with(most),

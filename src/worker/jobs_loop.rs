@@ -24,8 +24,11 @@ const RENEW_EVERY: Duration = Duration::from_secs(60);
 /// First and longest pause after the LLM or the models were not to be had, when nobody says how long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// When a job is tried again whose rows somebody else has locked.
+/// When a job is tried again whose rows somebody else has locked: first, and at last.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
+/// Tasks that are kept while they are blocked; more go back to the queue.
+const MAX_BLOCKED: usize = 64;
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_secs(5);
 
@@ -69,11 +72,20 @@ impl Pause {
     }
 }
 
+/// A task that waits for somebody else's transaction to end.
+struct Blocked {
+    try_at: Instant,
+    delay: Duration,
+    task: ExtractTask,
+}
+
 /// The jobs of one worker.
 pub struct JobsLoop {
     slot: u32,
     llm: LlmCalls,
     extracting: Vec<(CallId, ExtractTask)>,
+    /// Tasks whose result could not be stored because somebody has their session locked.
+    blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
     llm_pause: Pause,
     models_pause: Pause,
@@ -96,6 +108,7 @@ impl JobsLoop {
             slot,
             llm: LlmCalls::default(),
             extracting: Vec::new(),
+            blocked: Vec::new(),
             embedding: None,
             llm_pause: Pause::default(),
             models_pause: Pause::default(),
@@ -153,6 +166,36 @@ impl JobsLoop {
             }
             Progress::Failed(reason) => self.fail(&task.job, &reason),
             Progress::Aborted(aborted) => self.aborted(&task.job, &aborted),
+            Progress::Blocked(reason) => {
+                self.note_error(&reason);
+                self.block(task, BUSY_DELAY, &reason);
+            }
+        }
+    }
+
+    fn block(&mut self, task: ExtractTask, delay: Duration, reason: &str) {
+        if self.blocked.len() < MAX_BLOCKED && !self.is_closing {
+            self.blocked.push(Blocked { try_at: Instant::now() + delay, delay, task });
+        } else {
+            self.postpone(&task.job, delay, reason);
+        }
+    }
+
+    fn try_blocked(&mut self) {
+        let now = Instant::now();
+        let is_due = |blocked: &mut Blocked| blocked.try_at <= now;
+        let due: Vec<Blocked> = self.blocked.extract_if(.., is_due).collect();
+        for Blocked { mut task, delay, .. } in due {
+            let progress = match llm_endpoint() {
+                Ok(endpoint) => task.apply_again(&endpoint, &mut self.llm),
+                Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+            };
+            match progress {
+                Progress::Blocked(reason) => {
+                    self.block(task, (delay * 2).min(LONGEST_BUSY_DELAY), &reason);
+                }
+                progress => self.settle(task, progress),
+            }
         }
     }
 
@@ -290,6 +333,7 @@ impl JobsLoop {
             .extracting
             .iter()
             .map(|(_, task)| &task.job)
+            .chain(self.blocked.iter().map(|blocked| &blocked.task.job))
             .chain(self.embedding.iter().map(|task| &task.job))
             .cloned()
             .collect();
@@ -308,7 +352,12 @@ impl JobsLoop {
         if self.llm.is_sending() {
             due.push(Duration::from_millis(10));
         }
-        if self.slot == 0 {
+        due.extend(
+            self.blocked
+                .iter()
+                .map(|blocked| blocked.try_at.saturating_duration_since(Instant::now())),
+        );
+        if self.slot == 0 && !self.is_closing {
             due.push(self.sweep_at.saturating_duration_since(Instant::now()));
         }
         if !self.is_idle() {
@@ -336,6 +385,7 @@ impl Body for JobsLoop {
                 .is_some();
         }
         self.take_answers();
+        self.try_blocked();
         self.embed_batch();
         self.claim_jobs();
         if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
@@ -349,7 +399,7 @@ impl Body for JobsLoop {
     }
 
     fn is_idle(&self) -> bool {
-        self.extracting.is_empty() && self.embedding.is_none()
+        self.extracting.is_empty() && self.blocked.is_empty() && self.embedding.is_none()
     }
 
     fn activity(&self) -> String {
@@ -380,6 +430,9 @@ impl Body for JobsLoop {
 
     fn wind_down(&mut self) {
         self.is_closing = true;
+        for Blocked { task, delay, .. } in std::mem::take(&mut self.blocked) {
+            self.postpone(&task.job, delay, "the worker was stopped");
+        }
     }
 }
 

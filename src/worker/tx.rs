@@ -28,12 +28,10 @@ impl Aborted {
             ERRCODE_LOCK_NOT_AVAILABLE
                 | ERRCODE_T_R_SERIALIZATION_FAILURE
                 | ERRCODE_T_R_DEADLOCK_DETECTED
-                | ERRCODE_QUERY_CANCELED
                 | ERRCODE_INSUFFICIENT_RESOURCES
                 | ERRCODE_DISK_FULL
                 | ERRCODE_OUT_OF_MEMORY
                 | ERRCODE_TOO_MANY_CONNECTIONS
-                | ERRCODE_UNIQUE_VIOLATION
         );
         Self { message: error.message().to_owned(), may_pass }
     }

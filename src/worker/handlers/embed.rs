@@ -9,6 +9,7 @@ use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::facts::FactScope;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
+use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
@@ -102,6 +103,15 @@ impl EmbedTask {
         let done = self.done + batch.len() as i64;
         transaction(|| -> PgResult<()> {
             let spi = Spi::read_write()?;
+            // Sessions before their entries, as everywhere.
+            if let Some(session_id) = &self.job.session_id {
+                let key = SessionKey {
+                    user_id: self.job.user_id.clone(),
+                    agent_id: self.job.agent_id.clone(),
+                    session_id: session_id.clone(),
+                };
+                sessions::lock_existing(&spi, &key)?;
+            }
             let vector = catalog::vector_type()?;
             let mut embeddings = prepared.embeddings.iter();
             for (index, row) in batch.iter().enumerate() {

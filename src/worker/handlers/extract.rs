@@ -58,6 +58,11 @@ pub struct ExtractTask {
 enum Step {
     Extracting,
     Reconciling(Asked),
+    /// Everything is decided, but somebody has the session locked.
+    Applying {
+        decisions: Vec<Decision>,
+        judged: Option<apply::Judged>,
+    },
 }
 
 /// What an LLM was asked to compare.
@@ -83,6 +88,8 @@ pub enum Progress {
     Failed(String),
     /// A transaction did not commit.
     Aborted(Aborted),
+    /// What was decided could not be stored yet, for this reason: try [`ExtractTask::apply_again`].
+    Blocked(String),
 }
 
 impl ExtractTask {
@@ -134,7 +141,7 @@ impl ExtractTask {
         match outcome.result {
             Ok(answer) => match &self.step {
                 Step::Extracting => self.take_facts(&answer.text, endpoint, llm),
-                Step::Reconciling(_) => self.take_decisions(&answer.text, endpoint, llm),
+                _ => self.take_decisions(&answer.text, endpoint, llm),
             },
             Err(failure) => self.failed(failure),
         }
@@ -276,7 +283,7 @@ impl ExtractTask {
     fn purpose(&self) -> &'static str {
         match self.step {
             Step::Extracting => "extract",
-            Step::Reconciling(_) => "reconcile",
+            _ => "reconcile",
         }
     }
 
@@ -363,8 +370,7 @@ impl ExtractTask {
             Err(aborted) => return Progress::Aborted(aborted),
         };
         if asked.new.is_empty() {
-            let decisions = asked.decisions;
-            return self.apply_or_compare(&decisions, None, endpoint, llm);
+            return self.apply_or_compare(asked.decisions, None, endpoint, llm);
         }
         let existing: Vec<Existing<'_>> = asked
             .existing
@@ -399,30 +405,36 @@ impl ExtractTask {
         (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
         // Those that are stored already are read again by the next round.
         self.deferred.retain(|fact| fact.stored_as.is_none());
-        transaction(|| {
+        let asked = transaction(|| {
             let spi = Spi::read_write()?;
             let comparison =
                 Comparison::new(&spi, self.fact_scope(), self.model.as_ref(), &self.settings);
             let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
             for (index, fact) in self.facts.iter().enumerate() {
-                let (mut decision, neighbors) = comparison.look(fact, &[])?;
+                let (decision, neighbors) = comparison.look(fact, &[])?;
                 if decision == Decision::Ask {
                     let known = |near: &NearFact| {
                         near.unreconciled || asked.existing.iter().any(|other| other.id == near.id)
                     };
                     let unknown: Vec<NearFact> =
                         neighbors.into_iter().filter(|near| !known(near)).collect();
-                    if asked.existing.len() + unknown.len() <= MAX_EXISTING {
-                        asked.existing.extend(unknown);
-                        asked.new.push(index);
-                    } else {
-                        decision = Decision::Add;
+                    let is_full = asked.existing.len() + unknown.len() > MAX_EXISTING;
+                    if is_full && !asked.new.is_empty() {
+                        // This one and what follows is asked about in the next round.
+                        break;
                     }
+                    asked.existing.extend(unknown);
+                    asked.new.push(index);
                 }
                 asked.decisions.push(decision);
             }
             Ok(asked)
-        })
+        })?;
+        let mut rest = self.facts.split_off(asked.decisions.len());
+        rest.retain(|fact| fact.stored_as.is_none());
+        rest.append(&mut self.deferred);
+        self.deferred = rest;
+        Ok(asked)
     }
 
     fn take_decisions(
@@ -460,12 +472,12 @@ impl ExtractTask {
         let texts = plan.update.iter().map(|update| update.text.clone()).collect();
         let embedded = facts::embed_texts(texts, self.model.as_ref());
         let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
-        self.apply_or_compare(&asked.decisions, Some(judged), endpoint, llm)
+        self.apply_or_compare(asked.decisions, Some(judged), endpoint, llm)
     }
 
     fn apply_or_compare(
         &mut self,
-        decisions: &[Decision],
+        decisions: Vec<Decision>,
         judged: Option<apply::Judged>,
         endpoint: &Endpoint,
         llm: &mut LlmCalls,
@@ -475,7 +487,7 @@ impl ExtractTask {
             judged: judged.as_ref(),
             may_compare_again: self.rounds < MAX_ROUNDS,
         };
-        match self.apply(decisions, judgement) {
+        match self.apply(&decisions, judgement) {
             Ok(Applied::Changed) => self.compare(endpoint, llm),
             Ok(Applied::Stored) if !self.deferred.is_empty() => {
                 self.facts = std::mem::take(&mut self.deferred);
@@ -483,7 +495,23 @@ impl ExtractTask {
                 self.compare(endpoint, llm)
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Err(aborted) if aborted.may_pass => {
+                self.step = Step::Applying { decisions, judged };
+                Progress::Blocked(aborted.message)
+            }
             Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Tries once more to store what was decided, without asking anybody again.
+    pub fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        match std::mem::replace(&mut self.step, Step::Extracting) {
+            Step::Applying { decisions, judged } => {
+                // Waiting is no change of the facts: it does not count as a round.
+                self.rounds = self.rounds.saturating_sub(1);
+                self.apply_or_compare(decisions, judged, endpoint, llm)
+            }
+            _ => Progress::Failed("nothing is decided yet".to_owned()),
         }
     }
 

@@ -33,15 +33,16 @@ pub fn run() -> Result<bool, Aborted> {
         more |= purged >= BATCH as u64;
     }
     if !guc::llm_base_url().is_empty() {
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            for (user_id, agent_id, session_id) in extraction::forgotten(&spi, BATCH)? {
+        let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
+        // One transaction each: no lock is held while the next is waited for.
+        for (user_id, agent_id, session_id) in forgotten {
+            transaction(|| {
+                let spi = Spi::read_write()?;
                 let payload = settings::extraction_payload();
                 let session = session_id.as_deref();
-                jobs::enqueue(&spi, JobKind::Extract, &user_id, &agent_id, session, payload)?;
-            }
-            Ok(())
-        })?;
+                jobs::enqueue(&spi, JobKind::Extract, &user_id, &agent_id, session, payload)
+            })?;
+        }
     }
     transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
     Ok(more)

@@ -24,10 +24,8 @@ impl Site {
         let Scene { client, cluster, stub } = Scene::start(echo);
         drop(client);
         let mut admin = cluster.connect("postgres");
-        run(
-            &mut admin,
-            "SET allow_in_place_tablespaces = on; CREATE TABLESPACE elsewhere LOCATION ''",
-        );
+        run(&mut admin, "SET allow_in_place_tablespaces = on");
+        run(&mut admin, "CREATE TABLESPACE elsewhere LOCATION ''");
         Self { cluster, stub, admin, turns: 0 }
     }
 

@@ -55,13 +55,14 @@ const BROKEN: [(&str, &str); 9] = [
     ),
     (
         "sessions whose counters are wrong",
-        "SELECT count(*) FROM memory_agent.sessions s \
-          WHERE (s.turn_count, s.active_entries, s.active_tokens) IS DISTINCT FROM \
-                (SELECT count(*) FILTER (WHERE e.kind = 'turn'), \
-                        count(*) FILTER (WHERE e.state = 'active'), \
+        "SELECT count(*) FROM memory_agent.sessions s, LATERAL \
+                (SELECT count(*) FILTER (WHERE e.kind = 'turn') AS turns, \
+                        count(*) FILTER (WHERE e.state = 'active') AS entries, \
                         coalesce(sum(e.token_count) FILTER (WHERE e.state = 'active' AND e.kind = 'turn'), 0) \
+                            AS tokens \
                    FROM memory_agent.entries e \
-                  WHERE e.user_id = s.user_id AND e.agent_id = s.agent_id AND e.session_id = s.session_id)",
+                  WHERE e.user_id = s.user_id AND e.agent_id = s.agent_id AND e.session_id = s.session_id) c \
+          WHERE (s.turn_count, s.active_entries, s.active_tokens) <> (c.turns, c.entries, c.tokens)",
     ),
 ];
 

@@ -87,7 +87,7 @@ fn in_backend_mode_extraction_waits_and_embedding_goes_on() {
         value::<String>(&mut scene.client, "SHOW memory_agent.inference", &[]) == "backend"
     });
     let calls = scene.stub.call_count();
-    run(&mut scene.client, "SET memory_agent.embed_on_ingest = off");
+    run(&mut scene.client, "SET memory_agent.embed_on_ingest = async");
     let id = scene.say("Said in backend mode.");
     wait_until(PATIENCE, "the turn to be embedded", || {
         value(

@@ -109,7 +109,7 @@ fn jobs_travel_along() {
     source("jobs_source");
     let archive = Programs::of(cluster()).file("jobs");
     Programs::of(cluster()).dump("jobs_source", &["-Fc", "-f", &archive]);
-    shared().plain_database("jobs_target");
+    run(&mut shared().plain_database("jobs_target"), "CREATE ROLE dumped_reader");
     Programs::of(shared()).restore("jobs_target", &[], &archive);
     let mut client = shared().connect("jobs_target");
     let waited = "SELECT memory_wait('60 s') AND bool_and(embedding IS NOT NULL) AND count(*) > 5 \
