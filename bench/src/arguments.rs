@@ -10,15 +10,18 @@ Sections; without any, all of them:
   --latency       recall and ingest, as ratios to the raw models and to a bare pgvector query
   --memory        private memory of a backend, and the model server's
   --scale         recall and ingest while a user's memory grows
+  --worker        embed jobs, and ingest while an LLM extracts facts
+  --drain         a full queue of extract jobs
 
 Options:
   --data DIR      directory of the labelled data, with folders locomo-open and realmem-open
                   (MEMORY_AGENT_BENCH_DATA, or ../shared/eval beside the checkout)
   --limit N       only the first N questions of each conversation
-  --only TEXT     only the configurations of --quality that have TEXT in their names
+  --only TEXT     only the configurations of --quality and --drain that have TEXT in their names
   --runs DIR      write the rankings there, one file per data set and configuration
   --samples N     measurements of each latency (200)
   --scale-rows N  largest memory of --scale (200000)
+  --jobs N        jobs of each run of --drain (10000)
   --json FILE     write all figures there
 ";
 
@@ -29,6 +32,8 @@ pub struct Arguments {
     pub latency: bool,
     pub memory: bool,
     pub scale: bool,
+    pub worker: bool,
+    pub drain: bool,
     pub data: PathBuf,
     /// Questions of each conversation; `None` is all.
     pub limit: Option<usize>,
@@ -37,6 +42,7 @@ pub struct Arguments {
     pub runs: Option<PathBuf>,
     pub samples: usize,
     pub scale_rows: usize,
+    pub jobs: usize,
     pub json: Option<PathBuf>,
 }
 
@@ -48,12 +54,15 @@ impl Arguments {
             latency: false,
             memory: false,
             scale: false,
+            worker: false,
+            drain: false,
             data: default_data(),
             limit: None,
             only: String::new(),
             runs: None,
             samples: 200,
             scale_rows: 200_000,
+            jobs: 10_000,
             json: None,
         };
         let mut arguments = arguments;
@@ -65,6 +74,8 @@ impl Arguments {
                 "--latency" => parsed.latency = true,
                 "--memory" => parsed.memory = true,
                 "--scale" => parsed.scale = true,
+                "--worker" => parsed.worker = true,
+                "--drain" => parsed.drain = true,
                 "--data" => parsed.data = value()?.into(),
                 "--only" => parsed.only = value()?,
                 "--runs" => parsed.runs = Some(value()?.into()),
@@ -72,12 +83,20 @@ impl Arguments {
                 "--limit" => parsed.limit = Some(number(&name, &value()?)?),
                 "--samples" => parsed.samples = number(&name, &value()?)?,
                 "--scale-rows" => parsed.scale_rows = number(&name, &value()?)?,
+                "--jobs" => parsed.jobs = number(&name, &value()?)?,
                 _ => return Err(format!("unknown argument {name}")),
             }
         }
-        if !(parsed.quality || parsed.latency || parsed.memory || parsed.scale) {
-            (parsed.quality, parsed.latency, parsed.memory, parsed.scale) =
-                (true, true, true, true);
+        let sections = [
+            &mut parsed.quality,
+            &mut parsed.latency,
+            &mut parsed.memory,
+            &mut parsed.scale,
+            &mut parsed.worker,
+            &mut parsed.drain,
+        ];
+        if sections.iter().all(|section| !**section) {
+            sections.into_iter().for_each(|section| *section = true);
         }
         Ok(Some(parsed))
     }
@@ -109,7 +128,7 @@ mod tests {
     #[test]
     fn no_section_means_all_of_them() {
         let all = parse("--limit 3").unwrap().unwrap();
-        assert!(all.quality && all.latency && all.memory && all.scale);
+        assert!(all.quality && all.latency && all.memory && all.scale && all.worker && all.drain);
         assert_eq!(all.limit, Some(3));
         let one = parse("--memory").unwrap().unwrap();
         assert!(one.memory && !one.quality && !one.latency && !one.scale);

@@ -5,9 +5,13 @@
 mod arguments;
 mod configurations;
 mod dataset;
+mod drain;
+mod embed_jobs;
 mod environment;
 mod ingest;
+mod ingest_llm;
 mod latency;
+mod llm_scene;
 mod memory;
 mod metrics;
 mod quality;
@@ -67,6 +71,13 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.scale {
         scale::run(&environment, arguments, &mut report)?;
+    }
+    if arguments.worker {
+        embed_jobs::run(arguments, &mut report)?;
+        ingest_llm::run(arguments, &mut report)?;
+    }
+    if arguments.drain {
+        drain::run(arguments, &mut report)?;
     }
     report.finish(arguments.json.as_deref())
 }

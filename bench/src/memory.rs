@@ -17,16 +17,16 @@ const INGESTS: usize = 50;
 
 /// Kilobytes of a process, from `/proc`.
 #[derive(Debug, Clone, Copy)]
-struct Footprint {
+pub struct Footprint {
     /// Pages that no other process has.
-    private: u64,
+    pub private: u64,
     /// Of the resident pages, those that are no file's.
     anonymous: u64,
     resident: u64,
 }
 
 impl Footprint {
-    fn of(pid: i32) -> Result<Self> {
+    pub fn of(pid: i32) -> Result<Self> {
         let path = format!("/proc/{pid}/smaps_rollup");
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         let field = |name: &str| {

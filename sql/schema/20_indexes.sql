@@ -17,10 +17,10 @@ CREATE INDEX entries_source_ids_idx ON memory_agent.entries USING gin (source_id
 
 -- An exact duplicate of a fact, and the fact that holds a key.
 CREATE INDEX entries_content_hash_idx ON memory_agent.entries (user_id, content_hash)
-    WHERE kind = 'fact' AND state = 'active';
+    WHERE kind = 'fact' AND state <> 'inactive';
 CREATE UNIQUE INDEX entries_fact_key_idx
     ON memory_agent.entries (user_id, agent_id, coalesce(session_id, ''), fact_key)
-    WHERE fact_key IS NOT NULL AND state = 'active';
+    WHERE fact_key IS NOT NULL AND state <> 'inactive';
 
 -- A row of an attached table is one entry.
 CREATE UNIQUE INDEX entries_source_key_idx
@@ -56,12 +56,17 @@ CREATE INDEX entries_unextracted_idx
     ON memory_agent.entries (user_id, agent_id, session_id, created_at)
     WHERE kind = 'turn' AND role = 'user' AND extracted_at IS NULL;
 
--- What is deleted for good after memory_agent.purge_after.
-CREATE INDEX entries_inactive_idx ON memory_agent.entries (state_at) WHERE state = 'inactive';
+-- Turns that nobody extracted from, to be counted and to be found when somebody is to.
+CREATE INDEX entries_skipped_idx ON memory_agent.entries (user_id)
+    WHERE kind = 'turn' AND role = 'user' AND extracted_at = '-infinity';
+
+-- What is deleted or emptied for good after memory_agent.purge_after.
+CREATE INDEX entries_inactive_idx ON memory_agent.entries (state_at)
+    WHERE state = 'inactive' AND content <> '';
 
 -- Facts that an LLM has not compared with the others yet.
 CREATE INDEX entries_unreconciled_idx ON memory_agent.entries (user_id, agent_id, session_id)
-    WHERE kind = 'fact' AND state = 'active' AND metadata ? 'unreconciled';
+    WHERE kind = 'fact' AND state <> 'inactive' AND metadata ? 'unreconciled';
 
 -- One job per kind and scope that no worker has seen. Enqueueing is INSERT .. ON CONFLICT DO UPDATE.
 -- A job that goes back to the queue keeps leased_by, and is free to be one of several.
@@ -70,7 +75,7 @@ CREATE UNIQUE INDEX jobs_pending_idx
                           coalesce(session_id, ''),
                           coalesce(entry_id, '00000000-0000-0000-0000-000000000000'))
     WHERE status = 'pending' AND leased_by IS NULL;
-CREATE INDEX jobs_claim_idx ON memory_agent.jobs (priority DESC, run_after, id)
+CREATE INDEX jobs_claim_idx ON memory_agent.jobs (kind, priority DESC, run_after, id)
     WHERE status = 'pending';
 -- Whether an older job of the same scope is not finished yet.
 CREATE INDEX jobs_open_idx

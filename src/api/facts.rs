@@ -119,6 +119,14 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
     let spi = Spi::read_write()?;
     let id = entries::new_id();
     let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
+    if let Some(session_id) = session_id {
+        let key = SessionKey {
+            user_id: caller.user_id.clone(),
+            agent_id: agent.to_owned(),
+            session_id: session_id.to_owned(),
+        };
+        sessions::lock(&spi, &key, fact.created_at)?;
+    }
     insert_as(&spi, caller, fact, prepared, id, Kind::Source)?;
     let payload = settings::extraction_payload();
     jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, payload)?;

@@ -45,7 +45,7 @@ fn memory_status() -> Result<
     >,
     ErrorReport,
 > {
-    let level = identity::require(Level::Reader)?;
+    identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if guc::inference() == Inference::Server {
         let (server, row) = model_server();
@@ -67,7 +67,7 @@ fn memory_status() -> Result<
             }
         }
         rows.push(embeddings(&spi)?);
-        rows.extend(worker_status::rows(&spi, server.as_ref(), level)?);
+        rows.extend(worker_status::rows(&spi, server.as_ref())?);
         rows.push(index(&spi)?);
         Ok(())
     })?;

@@ -5,7 +5,6 @@ use super::status::{StatusRow, row};
 use crate::error::PgResult;
 use crate::guc::{self, Extraction, Inference};
 use crate::is_preloaded;
-use crate::store::grants::Level;
 use crate::store::spi::Session as Spi;
 use crate::store::{llm_calls, status};
 use crate::worker::{endpoint, launcher, slots};
@@ -14,10 +13,10 @@ use pgrx::pg_sys;
 
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
 /// what it was sent.
-pub fn rows(spi: &Spi, server: Option<&ServerStatus>, level: Level) -> PgResult<Vec<StatusRow>> {
+pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>> {
     let mut rows = vec![launcher_row()];
     rows.extend(workers());
-    rows.push(llm(spi, server, level)?);
+    rows.push(llm(spi, server)?);
     rows.push(extraction(spi)?);
     rows.push(queue(spi)?);
     Ok(rows)
@@ -85,7 +84,7 @@ fn told((_, at): &(String, u64)) -> String {
     format!("{} s ago, see memory_jobs", slots::unix_time().saturating_sub(*at))
 }
 
-fn llm(spi: &Spi, server: Option<&ServerStatus>, level: Level) -> PgResult<StatusRow> {
+fn llm(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<StatusRow> {
     if guc::llm_base_url().is_empty() {
         return Ok(row(
             "llm",
@@ -126,7 +125,7 @@ fn llm(spi: &Spi, server: Option<&ServerStatus>, level: Level) -> PgResult<Statu
     });
     Ok(match known {
         None => row("llm", "configured", model, None),
-        Some(endpoint) => endpoint_row(&model, endpoint, level),
+        Some(endpoint) => endpoint_row(&model, endpoint),
     })
 }
 
@@ -134,12 +133,11 @@ fn same_url(left: &str, right: &str) -> bool {
     left.trim_end_matches('/') == right.trim_end_matches('/')
 }
 
-fn endpoint_row(model: &str, endpoint: &EndpointStatus, level: Level) -> StatusRow {
+fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
     let error = endpoint
         .last_error
         .as_ref()
-        .filter(|_| level == Level::Admin)
-        .map_or_else(String::new, |error| format!(", last error: {error}"));
+        .map_or_else(String::new, |error| format!(", last failure: {error}"));
     let detail = format!(
         "{model}, {} calls, {} in flight, answers as {}{error}",
         endpoint.calls, endpoint.in_flight, endpoint.answer_mode

@@ -3,7 +3,8 @@
 //! Leaving a wait by an ERROR drops the connection, and with it the request at the server.
 #![allow(unsafe_code)]
 
-use super::{Failure, Models, Prepared, socket, supervisor, supervisor_state};
+use super::supervisor::{self, Start};
+use super::{Failure, Models, Prepared, socket, supervisor_state};
 use crate::guc;
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 const RECONNECT_PATIENCE: Duration = Duration::from_millis(400);
 /// How long the call that starts the server waits for it.
 const START_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a call looks for a free slot when many sessions start the supervisor at once.
+const RUSH_PATIENCE: Duration = Duration::from_secs(1);
 /// After a failure, calls within this time fail at once instead of waiting again.
 const FAILURE_MEMORY: Duration = Duration::from_secs(1);
 /// A request that takes longer is accompanied by a status request, which a healthy server answers
@@ -187,6 +190,10 @@ impl Connection {
             Patience::None => Instant::now(),
             Patience::ForStart => Instant::now() + RECONNECT_PATIENCE,
         };
+        let rush_is_over = match patience {
+            Patience::None => Instant::now(),
+            Patience::ForStart => Instant::now() + RUSH_PATIENCE,
+        };
         let mut start_requested = false;
         loop {
             match socket::connect() {
@@ -197,11 +204,18 @@ impl Connection {
                     if !start_requested {
                         start_requested = true;
                         match supervisor::ensure_started() {
-                            Ok(true) if patience == Patience::ForStart => {
+                            Ok(Start::Starting) if patience == Patience::ForStart => {
                                 deadline = Instant::now() + START_PATIENCE;
                             }
+                            // The slots may be held by others who start the same supervisor.
+                            Ok(Start::NoSlot(_)) if Instant::now() < rush_is_over => {
+                                start_requested = false;
+                                deadline = rush_is_over;
+                            }
+                            Ok(Start::NoSlot(failure)) | Err(failure) => {
+                                return Err(Lost { failure, may_retry: false });
+                            }
                             Ok(_) => {}
-                            Err(failure) => return Err(Lost { failure, may_retry: false }),
                         }
                     }
                     if Instant::now() >= deadline {

@@ -46,30 +46,40 @@ pub fn register() {
     builder().load();
 }
 
-/// Makes sure that a supervisor runs; `Ok(true)` when a server is starting and worth waiting for.
-pub fn ensure_started() -> Result<bool, Failure> {
+/// What came of asking for a supervisor.
+pub enum Start {
+    /// A server is starting and worth waiting for.
+    Starting,
+    /// There is one, or the postmaster starts it.
+    Running,
+    /// All slots for background workers are taken: perhaps by others who ask for the same.
+    NoSlot(Failure),
+}
+
+/// Makes sure that a supervisor runs.
+pub fn ensure_started() -> Result<Start, Failure> {
     if is_binary_upgrade() {
         return Err(Failure::unavailable("no model server is started during pg_upgrade"));
     }
     match supervisor_state::read() {
-        Some(State::Starting) => Ok(true),
-        Some(State::Running(_)) => Ok(false),
+        Some(State::Starting) => Ok(Start::Starting),
+        Some(State::Running(_)) => Ok(Start::Running),
         Some(State::Failing(reason)) => {
             Err(Failure::unavailable(format!("the model server does not start: {reason}")))
         }
         // The postmaster starts it by itself; it takes a moment after the server's start.
-        None if is_preloaded() => Ok(false),
+        None if is_preloaded() => Ok(Start::Running),
         None => match builder().load_dynamic() {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Start::Starting),
             // Another backend was quicker and took the last slot for the same purpose.
-            Err(_) if supervisor_state::read().is_some() => Ok(true),
-            Err(_) => Err(Failure {
+            Err(_) if supervisor_state::read().is_some() => Ok(Start::Starting),
+            Err(_) => Ok(Start::NoSlot(Failure {
                 message: "the model server cannot be started: no background worker slot is free"
                     .into(),
                 hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
                 is_outage: true,
                 may_pass: true,
-            }),
+            })),
         },
     }
 }

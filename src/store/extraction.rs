@@ -128,12 +128,16 @@ pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
 }
 
 /// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
-/// restore without the jobs.
+/// restore without the jobs. While a dump is restored, a session without its row is none yet.
 pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<String>)>> {
     spi.all(
         &format!(
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE {WAITS} \
+                AND (e.session_id IS NULL \
+                     OR EXISTS (SELECT FROM memory_agent.sessions s \
+                                 WHERE s.user_id = e.user_id AND s.agent_id = e.agent_id \
+                                   AND s.session_id = e.session_id)) \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
                                  WHERE {jobs} AND o.status IN ('pending', 'running')) \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o \

@@ -34,10 +34,10 @@ impl FactScope<'_> {
         }
     }
 
-    /// The condition that `e` is a fact of the scope, active and not expired.
+    /// The condition that `e` is a fact of the scope that recall returns, in the window or not.
     fn holds(&self) -> String {
         format!(
-            "{} AND e.kind = 'fact' AND e.state = 'active' \
+            "{} AND e.kind = 'fact' AND e.state <> 'inactive' \
              AND (e.expires_at IS NULL OR e.expires_at > now())",
             self.condition()
         )
@@ -68,7 +68,7 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
         &format!(
             "SELECT e.id, e.content_hash, coalesce(e.expires_at <= now(), false) \
                FROM memory_agent.entries e \
-              WHERE {} AND e.kind = 'fact' AND e.state = 'active' AND e.fact_key = $4",
+              WHERE {} AND e.kind = 'fact' AND e.state <> 'inactive' AND e.fact_key = $4",
             scope.condition()
         ),
         &mut scope.params().with(key.to_owned()),
@@ -223,11 +223,11 @@ pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
     )
 }
 
-/// How many of these facts are active.
-pub fn count_active(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
+/// How many of these facts still hold.
+pub fn count_holding(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
     let count = spi.first(
         "SELECT count(*) FROM memory_agent.entries e \
-          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state = 'active'",
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive'",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
         |row| row.required::<i64>(1),
     )?;
@@ -279,7 +279,7 @@ pub fn unreconciled(
 pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e SET metadata = e.metadata - 'unreconciled', updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2 AND e.state = 'active'",
+          WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive'",
         &mut Params::new().with(user_id.to_owned()).with(id),
     )?;
     Ok(())
@@ -289,14 +289,15 @@ pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
 pub fn inherit_key(spi: &Spi, user_id: &str, id: Uuid, key: &str) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e SET fact_key = $3, updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2 AND e.state = 'active' AND e.fact_key IS NULL",
+          WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive' AND e.fact_key IS NULL",
         &mut Params::new().with(user_id.to_owned()).with(id).with(key.to_owned()),
     )?;
     Ok(())
 }
 
 /// Notes that a fact was said again: in these turns, and to be remembered until then (`None`: for
-/// good). It is remembered as long as the longest of its sources asks for.
+/// good). It is remembered as long as the longest of its sources asks for, and comes back into the
+/// window if it had left it.
 pub fn said_again(
     spi: &Spi,
     user_id: &str,
@@ -305,14 +306,26 @@ pub fn said_again(
     expires_at: Option<TimestampWithTimeZone>,
 ) -> PgResult<()> {
     spi.execute(
-        "UPDATE memory_agent.entries e \
-            SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), '{}'), \
-                expires_at = CASE WHEN e.expires_at IS NOT NULL AND $4::timestamptz IS NOT NULL \
-                                  THEN greatest(e.expires_at, $4) END, \
-                updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2 \
-            AND (NOT coalesce(e.source_ids, '{}') @> $3 \
-                 OR (e.expires_at IS NOT NULL AND ($4::timestamptz IS NULL OR $4 > e.expires_at)))",
+        "WITH old AS ( \
+            SELECT o.user_id, o.id, o.state = 'archived' AS was_out FROM memory_agent.entries o \
+             WHERE o.user_id = $1 AND o.id = $2 AND o.state <> 'inactive' \
+               AND (o.state = 'archived' OR NOT coalesce(o.source_ids, '{}') @> $3 \
+                    OR (o.expires_at IS NOT NULL AND ($4::timestamptz IS NULL OR $4 > o.expires_at))) \
+               FOR UPDATE), \
+         said AS ( \
+            UPDATE memory_agent.entries e \
+               SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), '{}'), \
+                   expires_at = CASE WHEN e.expires_at IS NOT NULL AND $4::timestamptz IS NOT NULL \
+                                     THEN greatest(e.expires_at, $4) END, \
+                   state = 'active', state_reason = NULL, state_at = NULL, updated_at = now() \
+              FROM old WHERE e.user_id = old.user_id AND e.id = old.id \
+            RETURNING e.agent_id, e.session_id, old.was_out), \
+         grown AS ( \
+            UPDATE memory_agent.sessions s SET active_entries = s.active_entries + 1 \
+              FROM said \
+             WHERE s.user_id = $1 AND s.agent_id = said.agent_id AND s.session_id = said.session_id \
+               AND said.was_out) \
+         SELECT FROM said",
         &mut Params::new()
             .with(user_id.to_owned())
             .with(id)
@@ -332,7 +345,7 @@ pub enum Ending {
 }
 
 /// Ends a fact's validity: it stays for audit and for questions about the past. `at` is the event time
-/// of what replaced it.
+/// of what replaced it. False when it had ended before.
 pub fn supersede(
     spi: &Spi,
     user_id: &str,
@@ -340,21 +353,26 @@ pub fn supersede(
     new: Uuid,
     at: TimestampWithTimeZone,
     ending: Ending,
-) -> PgResult<()> {
+) -> PgResult<bool> {
     let reason = match ending {
         Ending::Superseded => "superseded",
         Ending::Contradicted => "contradicted",
     };
-    spi.execute(
+    let ended = spi.execute(
         "WITH ended AS ( \
             UPDATE memory_agent.entries e \
                SET state = 'inactive', state_reason = $5, state_at = now(), valid_to = $4, \
                    replaced_by = $3, updated_at = now() \
-             WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive' \
-            RETURNING e.agent_id, e.session_id) \
-         UPDATE memory_agent.sessions s SET active_entries = s.active_entries - 1 \
-           FROM ended \
-          WHERE s.user_id = $1 AND s.agent_id = ended.agent_id AND s.session_id = ended.session_id",
+              FROM (SELECT o.user_id, o.id, o.state = 'active' AS in_window FROM memory_agent.entries o \
+                     WHERE o.user_id = $1 AND o.id = $2 AND o.state <> 'inactive' FOR UPDATE) old \
+             WHERE e.user_id = old.user_id AND e.id = old.id \
+            RETURNING e.agent_id, e.session_id, old.in_window), \
+         shrunk AS ( \
+            UPDATE memory_agent.sessions s SET active_entries = s.active_entries - 1 \
+              FROM ended \
+             WHERE s.user_id = $1 AND s.agent_id = ended.agent_id AND s.session_id = ended.session_id \
+               AND ended.in_window) \
+         SELECT FROM ended",
         &mut Params::new()
             .with(user_id.to_owned())
             .with(old)
@@ -362,5 +380,5 @@ pub fn supersede(
             .with(at)
             .with(reason.to_owned()),
     )?;
-    Ok(())
+    Ok(ended > 0)
 }

@@ -28,25 +28,13 @@ impl JobKind {
             Self::Evict => "evict",
         }
     }
-
-    pub fn parse(kind: &str) -> Option<Self> {
-        [Self::Embed, Self::Extract, Self::Evict].into_iter().find(|known| known.as_str() == kind)
-    }
-
-    /// Jobs that a user waits for go first.
-    fn priority(self) -> i32 {
-        match self {
-            Self::Embed => 10,
-            Self::Extract => 0,
-            Self::Evict => -10,
-        }
-    }
 }
 
 /// Queues work for a session, or for a user's global memory when `session_id` is `None`.
 ///
 /// A job of the same kind and scope that waits already is touched instead of skipped: that locks its
-/// row, so no worker can take it, and miss these rows, before this transaction commits.
+/// row, so no worker can take it, and miss these rows, before this transaction commits. Its settings
+/// become the new ones, but what one session said for itself alone is never made global by another.
 pub fn enqueue(
     spi: &Spi,
     kind: JobKind,
@@ -57,12 +45,14 @@ pub fn enqueue(
 ) -> PgResult<()> {
     spi.execute(
         "INSERT INTO memory_agent.jobs AS j \
-            (id, kind, user_id, agent_id, session_id, payload, priority, max_attempts) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+            (id, kind, user_id, agent_id, session_id, payload, max_attempts) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
          ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
                       coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
             WHERE status = 'pending' AND leased_by IS NULL \
-         DO UPDATE SET run_after = least(j.run_after, excluded.run_after), payload = excluded.payload",
+         DO UPDATE SET run_after = least(j.run_after, excluded.run_after), \
+            payload = CASE WHEN j.payload #>> '{settings,global}' = 'false' THEN j.payload \
+                           ELSE excluded.payload END",
         &mut Params::new()
             .with(new_id())
             .with(kind.as_str().to_owned())
@@ -70,7 +60,6 @@ pub fn enqueue(
             .with(agent_id.to_owned())
             .with(session_id.map(str::to_owned))
             .with(JsonbText(payload))
-            .with(kind.priority())
             .with(guc::llm_max_attempts()),
     )?;
     wake::job_queued();

@@ -54,7 +54,7 @@ fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
                 SET status = 'pending', leased_until = NULL, interrupted = j.interrupted + 1, \
                     run_after = CASE WHEN j.interrupted < {PATIENT_INTERRUPTIONS} THEN j.run_after \
                         ELSE now() + make_interval(secs => least(600, \
-                            power(2, j.interrupted - {PATIENT_INTERRUPTIONS}))) END \
+                            power(2, least(j.interrupted - {PATIENT_INTERRUPTIONS}, 10)))) END \
               WHERE j.id IN (SELECT j.id FROM memory_agent.jobs j \
                               WHERE j.status = 'running' AND {condition} FOR UPDATE SKIP LOCKED)"
         ),
@@ -62,17 +62,16 @@ fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
     )
 }
 
-/// Claims the next job that is due, if any. Jobs of one kind and scope run one after the other, in
-/// the order in which they were queued.
-pub fn claim(spi: &Spi, slot: u32, kinds: &[JobKind]) -> PgResult<Option<Job>> {
+/// Claims the next job of a kind that is due, if any. Jobs of one kind and scope run one after the
+/// other, in the order in which they were queued.
+pub fn claim(spi: &Spi, slot: u32, kind: JobKind) -> PgResult<Option<Job>> {
     let lease = format!("{}{}", lessee(slot), uuid::Uuid::new_v4());
-    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
     spi.first(
         "UPDATE memory_agent.jobs j \
             SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
           WHERE j.id = ( \
             SELECT j.id FROM memory_agent.jobs j \
-             WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = ANY ($1) \
+             WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = $1 \
                AND NOT EXISTS ( \
                     SELECT FROM memory_agent.jobs o \
                      WHERE o.user_id = j.user_id \
@@ -80,28 +79,26 @@ pub fn claim(spi: &Spi, slot: u32, kinds: &[JobKind]) -> PgResult<Option<Job>> {
                        AND o.kind = j.kind AND o.agent_id = j.agent_id \
                        AND o.status IN ('pending', 'running') AND o.id < j.id) \
              ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
-         RETURNING j.id, j.kind, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts",
-        &mut Params::new().with(kinds).with(lease.clone()).with(LEASE.as_secs_f64()),
+         RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts",
+        &mut Params::new()
+            .with(kind.as_str().to_owned())
+            .with(lease.clone())
+            .with(LEASE.as_secs_f64()),
         |row| {
-            let kind: String = row.required(2)?;
-            Ok(JobKind::parse(&kind).map(|kind| -> PgResult<Job> {
-                Ok(Job {
-                    id: row.required(1)?,
-                    kind,
-                    user_id: row.required(3)?,
-                    agent_id: row.required(4)?,
-                    session_id: row.optional(5),
-                    payload: serde_json::from_str(&row.required::<JsonbText>(6)?.0)
-                        .unwrap_or_default(),
-                    attempts: row.required(7)?,
-                    max_attempts: row.required(8)?,
-                    lease,
-                })
-            }))
+            Ok(Job {
+                id: row.required(1)?,
+                kind,
+                user_id: row.required(2)?,
+                agent_id: row.required(3)?,
+                session_id: row.optional(4),
+                payload: serde_json::from_str(&row.required::<JsonbText>(5)?.0)
+                    .unwrap_or_default(),
+                attempts: row.required(6)?,
+                max_attempts: row.required(7)?,
+                lease,
+            })
         },
-    )?
-    .flatten()
-    .transpose()
+    )
 }
 
 /// Locks a claimed job until the end of the transaction; false when it no longer is this worker's:
@@ -120,7 +117,7 @@ pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {
 pub fn finish(spi: &Spi, job: &Job) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.jobs j \
-            SET status = 'done', finished_at = now(), leased_until = NULL, payload = '{}' \
+            SET status = 'done', finished_at = now(), leased_until = NULL, last_error = NULL, payload = '{}' \
           WHERE j.id = $1 AND j.leased_by = $2",
         &mut Params::new().with(job.id).with(job.lease.clone()),
     )?;
@@ -221,14 +218,34 @@ pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
 
 /// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.
 pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) -> PgResult<bool> {
+    // Only the conditions that are needed: a plan for all cases would read every open job.
+    let mut params = Params::new();
+    let mut conditions = String::new();
+    if let Some(user_id) = user_id {
+        params = params.with(user_id.to_owned());
+        conditions.push_str(" AND j.user_id = $1");
+        if let Some((agent_id, session_id)) = session {
+            params = params.with(agent_id.to_owned()).with(session_id.to_owned());
+            conditions.push_str(" AND j.agent_id = $2 AND coalesce(j.session_id, '') = $3");
+        }
+    }
     let found = spi.first(
-        "SELECT true FROM memory_agent.jobs j \
-          WHERE j.status IN ('pending', 'running') AND ($1::text IS NULL OR j.user_id = $1) \
-            AND ($2::text IS NULL OR j.agent_id = $2) AND ($3::text IS NULL OR j.session_id = $3) LIMIT 1",
-        &mut Params::new()
-            .with(user_id.map(str::to_owned))
-            .with(session.map(|(agent, _)| agent.to_owned()))
-            .with(session.map(|(_, session)| session.to_owned())),
+        &format!(
+            "SELECT true FROM memory_agent.jobs j WHERE j.status IN ('pending', 'running'){conditions} LIMIT 1"
+        ),
+        &mut params,
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Whether pg_restore is loading this database: a table that is filled by jobs meanwhile could not be
+/// restored.
+pub fn is_being_restored(spi: &Spi) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM pg_stat_activity a \
+          WHERE a.datname = current_database() AND a.application_name = 'pg_restore' LIMIT 1",
+        &mut Params::new(),
         |_| Ok(()),
     )?;
     Ok(found.is_some())

@@ -95,7 +95,8 @@ impl Scope {
                 let at = bind(params, as_of);
                 sql.push_str(&format!(
                     " AND @.created_at <= {at} AND (@.valid_to IS NULL OR @.valid_to > {at}) \
-                     AND (@.expires_at IS NULL OR @.expires_at > {at})"
+                     AND (@.expires_at IS NULL OR @.expires_at > {at}) \
+                     AND (@.state <> 'inactive' OR @.content <> '')"
                 ));
             }
         }

@@ -9,8 +9,8 @@ use pgrx::prelude::*;
 /// Replacements followed from one fact to the next.
 const MAX_STEPS: i32 = 100;
 
-/// Of these turns those whose facts were replaced, each with the fact that holds now (at `as_of`) and
-/// is in the scope; the newest one where there are several.
+/// Of these turns those whose facts were replaced, each with the facts that hold now (at `as_of`) and
+/// are in the scope, the newest first.
 pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Uuid)>> {
     let pairs = replacements(spi, &scope.caller.visible(), turns, scope.as_of)?;
     if pairs.is_empty() {
@@ -46,12 +46,12 @@ fn replacements(
               FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
              WHERE f.state = 'inactive' AND f.replaced_by IS NOT NULL \
                AND ($3::timestamptz IS NULL OR f.valid_to <= $3) AND c.step < {MAX_STEPS}) \
-         SELECT DISTINCT ON (c.turn) c.turn, f.id \
+         SELECT c.turn, f.id \
            FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
-          WHERE NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] \
+          WHERE NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] AND f.content <> '' \
             AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive' \
                      ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END \
-          ORDER BY c.turn, f.created_at DESC, f.id DESC"
+          GROUP BY c.turn, f.id, f.created_at ORDER BY c.turn, f.created_at DESC, f.id DESC"
     );
     spi.all(
         &statement,

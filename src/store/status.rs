@@ -44,7 +44,8 @@ pub struct Unextracted {
 pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
     let waiting = "SELECT count(*) FROM memory_agent.entries e \
         WHERE e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
-          AND (e.state <> 'inactive' OR e.state_reason IS NULL)";
+          AND (e.state <> 'inactive' OR e.state_reason IS NULL) \
+          AND (e.expires_at IS NULL OR e.expires_at > now())";
     let skipped = "SELECT count(*) FROM memory_agent.entries e \
         WHERE e.kind = 'turn' AND e.role = 'user' AND e.extracted_at = '-infinity' AND e.state <> 'inactive'";
     Ok(Unextracted { waiting: count(spi, waiting)?, skipped: count(spi, skipped)? })

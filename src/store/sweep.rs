@@ -49,21 +49,31 @@ pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
     Ok(expired.len() as u64)
 }
 
-/// Deletes entries that have been inactive for `age`, at most `most`, and returns how many.
+/// Deletes entries that have been inactive for `age`, at most `most`, and returns how many. Of a fact
+/// that was replaced the row stays, without anything of its content: it is what tells that the turns
+/// it came from are stale.
 pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
     spi.execute(
-        "WITH gone AS ( \
-            DELETE FROM memory_agent.entries e \
-             USING (SELECT x.user_id, x.id FROM memory_agent.entries x \
-                     WHERE x.state = 'inactive' AND x.state_at < now() - make_interval(secs => $1) \
-                       AND (x.state_reason IS NOT NULL OR x.extracted_at IS NOT NULL) \
-                     ORDER BY x.state_at LIMIT $2 FOR UPDATE SKIP LOCKED) due \
-             WHERE e.user_id = due.user_id AND e.id = due.id \
-            RETURNING e.user_id, e.id), \
+        "WITH due AS ( \
+            SELECT x.user_id, x.id, x.kind = 'fact' AND x.replaced_by IS NOT NULL AS is_link \
+              FROM memory_agent.entries x \
+             WHERE x.state = 'inactive' AND x.content <> '' \
+               AND x.state_at < now() - make_interval(secs => $1) \
+               AND (x.state_reason IS NOT NULL OR x.extracted_at IS NOT NULL OR x.expires_at <= now()) \
+             ORDER BY x.state_at LIMIT $2 FOR UPDATE SKIP LOCKED), \
          windows AS ( \
-            DELETE FROM memory_agent.entry_windows w USING gone \
-             WHERE w.user_id = gone.user_id AND w.entry_id = gone.id) \
-         SELECT FROM gone",
+            DELETE FROM memory_agent.entry_windows w USING due \
+             WHERE w.user_id = due.user_id AND w.entry_id = due.id), \
+         emptied AS ( \
+            UPDATE memory_agent.entries e \
+               SET content = '', content_hash = NULL, metadata = '{}', markers = '{}', embedding = NULL, \
+                   embedding_model = NULL, lexemes = '', doc_len = 0, token_count = 0, \
+                   token_count_exact = true, fact_key = NULL, updated_at = now() \
+              FROM due WHERE due.is_link AND e.user_id = due.user_id AND e.id = due.id), \
+         deleted AS ( \
+            DELETE FROM memory_agent.entries e USING due \
+             WHERE NOT due.is_link AND e.user_id = due.user_id AND e.id = due.id) \
+         SELECT FROM due",
         &mut Params::new().with(age.as_secs_f64()).with(most),
     )
 }

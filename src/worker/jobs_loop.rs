@@ -29,8 +29,10 @@ const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
 /// Tasks that are kept while they are blocked; more go back to the queue.
 const MAX_BLOCKED: usize = 64;
+/// How often the worker looks whether pg_restore is at work.
+const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// How often the tokens of the day are counted.
-const COUNT_TOKENS_EVERY: Duration = Duration::from_secs(5);
+const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
 /// A pause of one kind of work.
 #[derive(Default)]
@@ -88,9 +90,13 @@ pub struct JobsLoop {
     blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
     llm_pause: Pause,
+    /// The endpoint that the pause is for.
+    paused_endpoint: Option<Endpoint>,
     models_pause: Pause,
     sweep_at: Instant,
     renew_at: Instant,
+    restore_looked_at: Option<Instant>,
+    restoring: bool,
     tokens_counted_at: Option<Instant>,
     over_daily_limit: bool,
     has_started: bool,
@@ -111,9 +117,12 @@ impl JobsLoop {
             blocked: Vec::new(),
             embedding: None,
             llm_pause: Pause::default(),
+            paused_endpoint: None,
             models_pause: Pause::default(),
             sweep_at: now,
             renew_at: now + RENEW_EVERY,
+            restore_looked_at: None,
+            restoring: false,
             tokens_counted_at: None,
             over_daily_limit: false,
             has_started: false,
@@ -160,8 +169,11 @@ impl JobsLoop {
             Progress::Waiting(call) => self.extracting.push((call, task)),
             Progress::Finished => {}
             Progress::Unavailable { retry_in, reason, endpoint } => {
-                let pause = if endpoint { &mut self.llm_pause } else { &mut self.models_pause };
-                let delay = pause.begin(retry_in);
+                let delay = if endpoint {
+                    self.pause_llm(retry_in)
+                } else {
+                    self.models_pause.begin(retry_in)
+                };
                 self.postpone(&task.job, delay, &reason);
             }
             Progress::Failed(reason) => self.fail(&task.job, &reason),
@@ -208,6 +220,13 @@ impl JobsLoop {
         }
     }
 
+    /// Calls nobody for a while, unless the settings change. Returns when a job is looked at again: it
+    /// is the pause that holds jobs back, not their own times.
+    fn pause_llm(&mut self, retry_in: Option<Duration>) -> Duration {
+        self.paused_endpoint = llm_endpoint().ok();
+        self.llm_pause.begin(retry_in).min(LONGEST_PAUSE)
+    }
+
     fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {
         self.note_error(reason);
         self.try_or_note(|_| {
@@ -243,44 +262,63 @@ impl JobsLoop {
         }
     }
 
+    /// Whether the database is being restored: nothing new is begun then.
+    fn is_being_restored(&mut self) -> bool {
+        if self.restore_looked_at.is_none_or(|at| at.elapsed() >= LOOK_FOR_RESTORE_EVERY) {
+            self.restore_looked_at = Some(Instant::now());
+            self.restoring = self
+                .try_or_note(|_| transaction(|| queue::is_being_restored(&Spi::read_write()?)))
+                .unwrap_or(false);
+        }
+        self.restoring
+    }
+
     fn claim_jobs(&mut self) {
-        loop {
-            let kinds = self.claimable();
-            if kinds.is_empty() {
-                return;
+        for kind in [JobKind::Embed, JobKind::Extract, JobKind::Evict] {
+            while self.can_start(kind) {
+                let slot = self.slot;
+                let claimed = self
+                    .try_or_note(|_| transaction(|| queue::claim(&Spi::read_write()?, slot, kind)));
+                let Some(Some(job)) = claimed else { break };
+                self.start(job);
             }
-            let slot = self.slot;
-            let claimed = self
-                .try_or_note(|_| transaction(|| queue::claim(&Spi::read_write()?, slot, &kinds)));
-            let Some(Some(job)) = claimed else { return };
-            self.start(job);
         }
     }
 
-    /// The kinds of jobs that can be started now.
-    fn claimable(&mut self) -> Vec<JobKind> {
+    /// Whether a job of this kind can be started now.
+    fn can_start(&mut self, kind: JobKind) -> bool {
         if self.is_closing {
-            return Vec::new();
+            return false;
         }
-        let mut kinds = vec![JobKind::Evict];
-        if self.embedding.is_none() && self.models_pause.is_over() {
-            kinds.push(JobKind::Embed);
+        match kind {
+            JobKind::Evict => true,
+            JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
+            JobKind::Extract => {
+                guc::inference() == Inference::Server
+                    && !guc::llm_base_url().is_empty()
+                    && self.models_pause.is_over()
+                    && self.has_endpoint()
+                    && self.extracting.len() < self.concurrency()
+                    && self.has_tokens_left()
+            }
         }
-        let concurrency = if self.llm_pause.is_probing() {
+    }
+
+    /// Whether the LLM's endpoint may be called: its pause is over, or the settings name another one.
+    fn has_endpoint(&mut self) -> bool {
+        if !self.llm_pause.is_over() && llm_endpoint().ok() != self.paused_endpoint {
+            self.llm_pause.end();
+        }
+        self.llm_pause.is_over()
+    }
+
+    /// LLM calls that may be in flight; one, while it is not known whether the endpoint works again.
+    fn concurrency(&self) -> usize {
+        if self.llm_pause.is_probing() {
             1
         } else {
             usize::try_from(guc::llm_concurrency()).unwrap_or(1)
-        };
-        if self.extracting.len() < concurrency
-            && self.llm_pause.is_over()
-            && self.models_pause.is_over()
-            && guc::inference() == Inference::Server
-            && !guc::llm_base_url().is_empty()
-            && self.has_tokens_left()
-        {
-            kinds.push(JobKind::Extract);
         }
-        kinds
     }
 
     /// Whether the tokens of the day are not used up.
@@ -289,9 +327,7 @@ impl JobsLoop {
         if limit == 0 {
             return true;
         }
-        if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY)
-            || !self.over_daily_limit
-        {
+        if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY) {
             let used =
                 self.try_or_note(|_| transaction(|| llm_calls::tokens_today(&Spi::read_write()?)));
             self.tokens_counted_at = Some(Instant::now());
@@ -314,7 +350,7 @@ impl JobsLoop {
                     self.settle(task, progress);
                 }
                 Err(reason) => {
-                    let delay = self.llm_pause.begin(None);
+                    let delay = self.pause_llm(None);
                     self.postpone(&job, delay, &reason);
                 }
             },
@@ -357,7 +393,9 @@ impl JobsLoop {
                 .iter()
                 .map(|blocked| blocked.try_at.saturating_duration_since(Instant::now())),
         );
-        if self.slot == 0 && !self.is_closing {
+        if self.restoring {
+            due.push(LOOK_FOR_RESTORE_EVERY);
+        } else if self.slot == 0 && !self.is_closing {
             due.push(self.sweep_at.saturating_duration_since(Instant::now()));
         }
         if !self.is_idle() {
@@ -387,9 +425,11 @@ impl Body for JobsLoop {
         self.take_answers();
         self.try_blocked();
         self.embed_batch();
-        self.claim_jobs();
-        if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
-            self.sweep();
+        if !self.is_being_restored() {
+            self.claim_jobs();
+            if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
+                self.sweep();
+            }
         }
         if self.renew_at <= Instant::now() {
             self.renew();

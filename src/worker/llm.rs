@@ -1,7 +1,8 @@
 //! The worker's connection to the model server for LLM calls: many requests at once, told apart by
 //! their ids, none of them waited for here. Dropping the connection cancels what is in flight.
 
-use crate::models::{socket, supervisor, supervisor_state};
+use crate::models::supervisor::{self, Start};
+use crate::models::{socket, supervisor_state};
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{self, ChatOutcome, ChatRequest, Request, Response};
 use std::collections::HashMap;
@@ -42,6 +43,7 @@ impl LlmCalls {
             let stream = socket::connect().map_err(|reason| {
                 supervisor_state::ask_to_check();
                 match supervisor::ensure_started() {
+                    Ok(Start::NoSlot(failure)) => failure.message,
                     Ok(_) => format!("the model server is not reachable: {reason}"),
                     Err(failure) => failure.message,
                 }

@@ -32,6 +32,18 @@ impl Default for ExtractionSettings {
     }
 }
 
+impl ExtractionSettings {
+    /// The settings in a job's payload, within their bounds.
+    pub fn of(payload: &serde_json::Value) -> Self {
+        let mut settings: Self = payload
+            .get("settings")
+            .and_then(|settings| serde_json::from_value(settings.clone()).ok())
+            .unwrap_or_default();
+        settings.max_facts_per_turn = settings.max_facts_per_turn.clamp(1, 20);
+        settings
+    }
+}
+
 /// The payload of an extract job queued by this session.
 pub fn extraction_payload() -> String {
     let settings = serde_json::to_value(ExtractionSettings::default()).unwrap_or_default();

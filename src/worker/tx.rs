@@ -33,7 +33,11 @@ impl Aborted {
                 | ERRCODE_OUT_OF_MEMORY
                 | ERRCODE_TOO_MANY_CONNECTIONS
         );
-        Self { message: error.message().to_owned(), may_pass }
+        let message = match error.sql_error_code() {
+            ERRCODE_LOCK_NOT_AVAILABLE => "its rows are in use by another transaction",
+            _ => error.message(),
+        };
+        Self { message: message.to_owned(), may_pass }
     }
 }
 
@@ -47,6 +51,9 @@ pub fn settle_session() {
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
         (c"jit", c"off"),
+        // It would end the worker, not the statement.
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        (c"transaction_timeout", c"0"),
     ] {
         // SAFETY: both are C strings that live forever; no transaction is needed.
         unsafe {

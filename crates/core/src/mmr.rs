@@ -13,15 +13,15 @@ pub fn select(
     lambda: f64,
     top_k: usize,
 ) -> Vec<usize> {
-    select_in_order(scores, &vec![None; scores.len()], cosine, lambda, top_k)
+    select_in_order(scores, &vec![Vec::new(); scores.len()], cosine, lambda, top_k)
 }
 
-/// [`select`] where a row may have to wait: row `i` is not chosen before row
-/// `after[i]`, and not at all if that one is not chosen. `after` has one entry
-/// per score.
+/// [`select`] where a row may have to wait: row `i` is not chosen before all
+/// rows in `after[i]`, and not at all if one of them is not chosen. `after` has
+/// one entry per score.
 pub fn select_in_order(
     scores: &[f64],
-    after: &[Option<usize>],
+    after: &[Vec<usize>],
     cosine: impl Fn(usize, usize) -> f64,
     lambda: f64,
     top_k: usize,
@@ -43,7 +43,7 @@ pub fn select_in_order(
         };
         let mut best: Option<(usize, f64)> = None;
         for row in 0..scores.len() {
-            let waits = after[row].is_some_and(|first| !is_chosen[first]);
+            let waits = after[row].iter().any(|first| !is_chosen[*first]);
             if is_chosen[row] || waits {
                 continue;
             }
@@ -126,12 +126,16 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_row_follows_the_one_it_waits_for() {
-        let after = [Some(2), None, None];
+    fn a_waiting_row_follows_all_it_waits_for() {
+        let after = [vec![2], vec![], vec![]];
         assert_eq!(select_in_order(&[0.9, 0.5, 0.1], &after, |_, _| 0.0, 1.0, 3), [1, 2, 0]);
         assert_eq!(select_in_order(&[0.9, 0.5, 0.1], &after, |_, _| 0.0, 1.0, 1), [1]);
+        let after = [vec![1, 3], vec![], vec![], vec![]];
+        let scores = [0.9, 0.5, 0.3, 0.1];
+        assert_eq!(select_in_order(&scores, &after, |_, _| 0.0, 1.0, 4), [1, 2, 3, 0]);
+        assert_eq!(select_in_order(&scores, &after, |_, _| 0.0, 1.0, 2), [1, 2]);
         // Two rows that wait for each other are never chosen.
-        let circle = [Some(1), Some(0), None];
+        let circle = [vec![1], vec![0], vec![]];
         assert_eq!(select_in_order(&[0.9, 0.5, 0.1], &circle, |_, _| 0.0, 1.0, 3), [2]);
     }
 

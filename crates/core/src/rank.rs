@@ -28,9 +28,9 @@ pub struct Candidate {
     /// The stored embedding; a row without one is never similar to another.
     pub embedding: Option<Vec<f32>>,
     pub token_count: u32,
-    /// Index of the candidate that replaced what this one says: a turn whose
-    /// extracted fact was superseded never ranks before the new fact.
-    pub demoted_below: Option<usize>,
+    /// Indexes of the candidates that replaced what this one says: a turn whose
+    /// extracted facts were superseded ranks before none of the new facts.
+    pub demoted_below: Vec<usize>,
 }
 
 impl Candidate {
@@ -120,8 +120,8 @@ pub struct Scored {
     pub recency: f64,
     /// Already multiplied by the marker weight.
     pub marker_boost: f64,
-    /// The score before MMR. A stale row's was lowered below its replacement, and
-    /// a replacement's that no arm found was lifted to the stale row's.
+    /// The score before MMR. A stale row's was lowered below all its replacements,
+    /// after each of them that no arm found was lifted to the stale row's.
     pub score: f64,
     /// `None` for the selected rows.
     pub dropped: Option<DroppedAt>,
@@ -141,7 +141,7 @@ pub struct Ranking {
 ///
 /// At most `max_candidates`; equal scores go by index. A row that replaced
 /// another candidate is placed at least as high as that one, so that a stale row
-/// never gets into the pool without its replacement.
+/// never gets into the pool without all its replacements.
 pub fn pool(candidates: &[Candidate], settings: &RankSettings) -> Vec<(usize, f64)> {
     let mut pool = fused_order(candidates, &Replacements::of(candidates), settings);
     pool.truncate(settings.max_candidates);
@@ -221,13 +221,14 @@ fn fused_order(
     let fused = fuse(&arms, &settings.fusion);
 
     // The best fused score among a row and all rows it replaced, and how many
-    // replacements stand between the row and the current truth.
+    // rows came after it: always more than came after its replacements.
     let mut priority = fused.clone();
     let mut depth = vec![0usize; candidates.len()];
     for row in 0..candidates.len() {
-        for replacement in replacements.chain(row) {
-            priority[replacement] = priority[replacement].max(fused[row]);
-            depth[row] += 1;
+        let successors = replacements.successors(row);
+        depth[row] = successors.len();
+        for successor in successors {
+            priority[successor] = priority[successor].max(fused[row]);
         }
     }
     let mut order: Vec<usize> = (0..candidates.len()).collect();
@@ -307,8 +308,8 @@ fn score_row(
     }
 }
 
-/// Drops what is below the threshold, and stale rows together with their
-/// replacement; a default threshold only if it leaves enough.
+/// Drops what is below the threshold, and a stale row together with any of its
+/// replacements; a default threshold only if it leaves enough.
 fn apply_threshold(
     replacements: &PoolReplacements,
     scored: &mut [Scored],
@@ -336,7 +337,7 @@ fn apply_threshold(
 /// Runs MMR over the rows that are left and marks the others.
 fn select(
     candidates: &[Candidate],
-    after: &[Option<usize>],
+    after: &[Vec<usize>],
     ranking: &mut Ranking,
     settings: &RankSettings,
 ) {
@@ -344,10 +345,12 @@ fn select(
         .filter(|position| ranking.scored[*position].dropped.is_none())
         .collect();
     let scores: Vec<f64> = left.iter().map(|position| ranking.scored[*position].score).collect();
-    // `left` is sorted, and the replacement of a row that is left is left too.
-    let after: Vec<Option<usize>> = left
+    // `left` is sorted, and the replacements of a row that is left are left too.
+    let after: Vec<Vec<usize>> = left
         .iter()
-        .map(|position| after[*position].and_then(|first| left.binary_search(&first).ok()))
+        .map(|position| {
+            after[*position].iter().filter_map(|first| left.binary_search(first).ok()).collect()
+        })
         .collect();
     let embedding = |row: usize| candidates[ranking.scored[left[row]].index].embedding.as_deref();
     let cosine = |a: usize, b: usize| match (embedding(a), embedding(b)) {
@@ -368,7 +371,7 @@ fn select(
 
 #[cfg(test)]
 #[path = "rank_tests.rs"]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(test)]
 #[path = "rank_properties.rs"]

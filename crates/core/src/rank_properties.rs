@@ -12,7 +12,10 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
         (-5.0..500.0f64, any::<bool>()),
         prop::option::of(prop::collection::vec(-1.0..1.0f32, 3)),
         prop::sample::select(vec!["", "goal", "constraint", "custom:x"]),
-        prop::option::weighted(0.3, 0..12usize),
+        prop_oneof![
+            2 => Just(Vec::new()),
+            1 => prop::collection::vec(0..12usize, 1..4),
+        ],
     )
         .prop_map(
             |((similarity, lexical), (age_days, half_speed), embedding, marker, demoted_below)| {
@@ -156,10 +159,10 @@ proptest! {
         let stale = stale % (candidates.len() - 1);
         let replacement = candidates.len() - 1;
         for candidate in &mut candidates {
-            candidate.demoted_below = None;
+            candidate.demoted_below.clear();
         }
         let alone = rank(&candidates[..replacement], None, &settings);
-        candidates[stale].demoted_below = Some(replacement);
+        candidates[stale].demoted_below.push(replacement);
         candidates[replacement].similarity = None;
         candidates[replacement].lexical = None;
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fuse::FusionMethod;
 
-pub(super) fn settings() -> RankSettings {
+pub(crate) fn settings() -> RankSettings {
     RankSettings {
         fusion: FusionSettings::default(),
         max_candidates: 50,
@@ -22,11 +22,11 @@ pub(super) fn settings() -> RankSettings {
 }
 
 /// A candidate that only the dense arm found.
-fn dense(similarity: f64) -> Candidate {
+pub(crate) fn dense(similarity: f64) -> Candidate {
     Candidate { similarity: Some(similarity), ..Candidate::default() }
 }
 
-pub(super) fn rank(
+pub(crate) fn rank(
     candidates: &[Candidate],
     logits: Option<&[f32]>,
     settings: &RankSettings,
@@ -35,16 +35,16 @@ pub(super) fn rank(
 }
 
 /// Candidate indexes of the selected rows, in order.
-pub(super) fn selected(ranking: &Ranking) -> Vec<usize> {
+pub(crate) fn selected(ranking: &Ranking) -> Vec<usize> {
     let position = |position: &usize| ranking.scored[*position].index;
     ranking.selected.iter().map(position).collect()
 }
 
-pub(super) fn of(ranking: &Ranking, index: usize) -> &Scored {
+pub(crate) fn of(ranking: &Ranking, index: usize) -> &Scored {
     ranking.scored.iter().find(|row| row.index == index).unwrap()
 }
 
-fn assert_close(actual: f64, expected: f64) {
+pub(crate) fn assert_close(actual: f64, expected: f64) {
     assert!((actual - expected).abs() < 1e-9, "{actual} is not {expected}");
 }
 
@@ -216,7 +216,7 @@ fn a_default_threshold_drops_rows_only_while_enough_remain() {
 
 #[test]
 fn a_stale_row_does_not_count_as_kept_when_its_replacement_falls() {
-    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let stale = Candidate { demoted_below: vec![1], ..dense(1.0) };
     let candidates = [stale, dense(0.5)];
     let settings = RankSettings { score_threshold: Some(0.35), ..settings() };
     // The pool is 1, 0: only the stale row passes, and it cannot be shown alone.
@@ -259,7 +259,7 @@ fn mmr_drops_repetitions_beyond_top_k() {
 
 #[test]
 fn a_stale_row_comes_right_below_its_replacement() {
-    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let stale = Candidate { demoted_below: vec![1], ..dense(1.0) };
     let candidates = [stale, dense(0.6), dense(0.5), dense(0.2)];
     let ranking = rank(&candidates, None, &settings());
     assert_eq!(selected(&ranking), [1, 0, 2, 3]);
@@ -269,14 +269,14 @@ fn a_stale_row_comes_right_below_its_replacement() {
 
 #[test]
 fn a_stale_row_below_its_replacement_keeps_its_score() {
-    let stale = Candidate { demoted_below: Some(0), ..dense(0.6) };
+    let stale = Candidate { demoted_below: vec![0], ..dense(0.6) };
     let ranking = rank(&[dense(1.0), stale, dense(0.2)], None, &settings());
     assert_close(of(&ranking, 1).score, 0.5);
 }
 
 #[test]
 fn a_replacement_that_no_arm_found_takes_the_place_of_the_stale_row() {
-    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let stale = Candidate { demoted_below: vec![1], ..dense(1.0) };
     let candidates = [stale, Candidate::default(), dense(0.6), dense(0.2)];
     let ranking = rank(&candidates, None, &settings());
     assert_eq!(selected(&ranking), [1, 0, 2, 3]);
@@ -301,7 +301,7 @@ fn a_replacement_that_no_arm_found_takes_the_place_of_the_stale_row() {
 #[test]
 fn a_lift_goes_through_a_chain_up_to_a_row_that_was_found() {
     let replaced =
-        |similarity, by| Candidate { similarity, demoted_below: Some(by), ..Candidate::default() };
+        |similarity, by| Candidate { similarity, demoted_below: vec![by], ..Candidate::default() };
     let lost = [replaced(Some(1.0), 1), replaced(None, 2), Candidate::default(), dense(0.9)];
     assert_eq!(selected(&rank(&lost, None, &settings())), [2, 1, 0, 3]);
     // Row 1 was found and holds row 0 down; row 2 takes the place of row 1 only.
@@ -317,7 +317,7 @@ fn a_lift_goes_through_a_chain_up_to_a_row_that_was_found() {
 
 #[test]
 fn a_stale_row_below_the_threshold_lifts_nothing() {
-    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let stale = Candidate { demoted_below: vec![1], ..dense(1.0) };
     let candidates = [stale, Candidate::default(), dense(0.9), dense(0.2)];
     let threshold = RankSettings { score_threshold: Some(0.35), rerank_weight: 0.8, ..settings() };
     // The pool is 1, 0, 2, 3.
@@ -328,7 +328,7 @@ fn a_stale_row_below_the_threshold_lifts_nothing() {
 
 #[test]
 fn a_stale_row_does_not_show_without_its_replacement() {
-    let stale = Candidate { demoted_below: Some(1), ..dense(1.0) };
+    let stale = Candidate { demoted_below: vec![1], ..dense(1.0) };
     let candidates = [stale, dense(0.2), dense(0.6)];
     // Cut by top_k: the two others are better than the replacement.
     let top_one = RankSettings { top_k: Some(1), ..settings() };
@@ -347,7 +347,7 @@ fn a_stale_row_does_not_show_without_its_replacement() {
 
 #[test]
 fn the_replacement_enters_the_pool_before_the_stale_row() {
-    let stale = Candidate { demoted_below: Some(3), ..dense(1.0) };
+    let stale = Candidate { demoted_below: vec![3], ..dense(1.0) };
     let candidates = [stale, dense(0.9), dense(0.8), dense(0.1)];
     let order = |max_candidates| {
         let cut = RankSettings { max_candidates, ..settings() };
@@ -368,9 +368,9 @@ fn diversity_does_not_bring_a_stale_row_forward() {
     };
     // Rows 0 and 1 say the same; the stale row 2 is the only one that differs.
     let candidates = [
-        with_embedding(1.0, [1.0, 0.0], None),
-        with_embedding(0.9, [1.0, 0.0], None),
-        with_embedding(0.8, [0.0, 1.0], Some(1)),
+        with_embedding(1.0, [1.0, 0.0], vec![]),
+        with_embedding(0.9, [1.0, 0.0], vec![]),
+        with_embedding(0.8, [0.0, 1.0], vec![1]),
     ];
     let diverse = RankSettings { mmr_lambda: 0.1, ..settings() };
     assert_eq!(selected(&rank(&candidates, None, &diverse)), [0, 1, 2]);
@@ -378,7 +378,7 @@ fn diversity_does_not_bring_a_stale_row_forward() {
 
 #[test]
 fn chains_of_replacements_keep_their_order_and_circles_are_cut() {
-    let replaced = |similarity, by| Candidate { demoted_below: Some(by), ..dense(similarity) };
+    let replaced = |similarity, by| Candidate { demoted_below: vec![by], ..dense(similarity) };
     let chain = [replaced(1.0, 1), replaced(0.9, 2), dense(0.1), dense(0.05)];
     assert_eq!(selected(&rank(&chain, None, &settings())), [2, 1, 0, 3]);
     let circle = [replaced(1.0, 1), replaced(0.5, 0), replaced(0.7, 2)];

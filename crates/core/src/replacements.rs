@@ -5,7 +5,8 @@
 //! answer is old. So it is not removed: its replacement goes first. If the
 //! replacement was found too, it keeps its own score and the stale row sinks
 //! below it. If no arm found it, nothing is known of it but that it answers the
-//! same question; it takes the stale row's place and the stale row follows.
+//! same question; it takes the stale row's place and the stale row follows. A
+//! row with several replacements follows all of them.
 
 use crate::rank::{Candidate, Scored};
 
@@ -13,70 +14,92 @@ use crate::rank::{Candidate, Scored};
 /// any real difference, large enough to survive the cast to `real`.
 const DEMOTION_STEP: f64 = 1e-6;
 
-/// What replaced each candidate, by index.
+/// What replaced each candidate, by index. A turn may have said several things
+/// that changed since, so a row can have several replacements; there are no
+/// circles.
 #[derive(Debug)]
 pub(crate) struct Replacements {
-    by: Vec<Option<usize>>,
+    by: Vec<Vec<usize>>,
 }
 
 impl Replacements {
     /// `demoted_below` of every candidate, without indexes out of range and
     /// without the links that would close a circle.
     pub(crate) fn of(candidates: &[Candidate]) -> Self {
-        let mut by: Vec<Option<usize>> = vec![None; candidates.len()];
+        let mut replacements = Self { by: vec![Vec::new(); candidates.len()] };
         for (row, candidate) in candidates.iter().enumerate() {
-            let Some(replacement) = candidate.demoted_below else {
-                continue;
-            };
-            if replacement >= candidates.len() {
-                continue;
-            }
-            let mut last = replacement;
-            while last != row
-                && let Some(next) = by[last]
-            {
-                last = next;
-            }
-            if last != row {
-                by[row] = Some(replacement);
+            for &replacement in &candidate.demoted_below {
+                let is_usable = replacement < candidates.len()
+                    && replacement != row
+                    && !replacements.by[row].contains(&replacement)
+                    && !replacements.successors(replacement).contains(&row);
+                if is_usable {
+                    replacements.by[row].push(replacement);
+                }
             }
         }
-        Self { by }
+        replacements
     }
 
-    /// All rows that came after `row`, the nearest first, the current truth last.
-    pub(crate) fn chain(&self, row: usize) -> impl Iterator<Item = usize> {
-        std::iter::successors(self.by[row], |row| self.by[*row])
+    /// All rows that came after `row`, each once, the nearest first.
+    pub(crate) fn successors(&self, row: usize) -> Vec<usize> {
+        self.successors_through(row, |_| true)
+    }
+
+    /// The rows that came after `row`, up to and with the nearest on each path
+    /// that fails `goes_on`.
+    fn successors_through(&self, row: usize, goes_on: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut successors = self.by[row].clone();
+        let mut visited = 0;
+        while let Some(&successor) = successors.get(visited) {
+            visited += 1;
+            if !goes_on(successor) {
+                continue;
+            }
+            for next in &self.by[successor] {
+                if !successors.contains(next) {
+                    successors.push(*next);
+                }
+            }
+        }
+        successors
     }
 
     /// The fused scores with those of replacements that no arm found raised to
     /// the best row they replaced. Their own score says nothing: it is 0, and
     /// would stretch the scale of the other rows.
     pub(crate) fn inherited(&self, candidates: &[Candidate], fused: &[f64]) -> Vec<f64> {
+        let is_heir = |row: usize| !candidates[row].is_found();
         let mut inherited = fused.to_vec();
         for (row, score) in fused.iter().enumerate() {
-            let heirs = self.chain(row).take_while(|heir| !candidates[*heir].is_found());
-            for heir in heirs {
+            let heirs = self.successors_through(row, is_heir);
+            for heir in heirs.into_iter().filter(|heir| is_heir(*heir)) {
                 inherited[heir] = inherited[heir].max(*score);
             }
         }
         inherited
     }
 
-    /// The same links between the positions of a pool, given as candidate indexes.
+    /// The same links between the positions of a pool, given as candidate
+    /// indexes. A replacement that is not in the pool is stood for by those that
+    /// came after it.
     pub(crate) fn within(&self, pool: &[(usize, f64)]) -> PoolReplacements {
         let mut position_of = vec![None; self.by.len()];
         for (position, (index, _)) in pool.iter().enumerate() {
             position_of[*index] = Some(position);
         }
-        let chain = |position: usize| {
-            let rows = self.chain(pool[position].0);
-            rows.filter_map(|row| position_of[row])
+        let positions = |rows: Vec<usize>| -> Vec<usize> {
+            rows.into_iter().filter_map(|row| position_of[row]).collect()
         };
+        let is_outside = |row: usize| position_of[row].is_none();
         let mut current_first: Vec<usize> = (0..pool.len()).collect();
-        current_first.sort_by_cached_key(|position| chain(*position).count());
+        current_first
+            .sort_by_cached_key(|position| positions(self.successors(pool[*position].0)).len());
         PoolReplacements {
-            by: (0..pool.len()).map(|position| chain(position).next()).collect(),
+            by: pool
+                .iter()
+                .map(|(index, _)| positions(self.successors_through(*index, is_outside)))
+                .collect(),
             current_first,
         }
     }
@@ -85,29 +108,29 @@ impl Replacements {
 /// What replaced each row of the pool, by position.
 #[derive(Debug)]
 pub(crate) struct PoolReplacements {
-    by: Vec<Option<usize>>,
-    /// All positions, each after its replacement, so that chains are worked off
+    by: Vec<Vec<usize>>,
+    /// All positions, each after its replacements, so that chains are worked off
     /// link by link.
     current_first: Vec<usize>,
 }
 
 impl PoolReplacements {
-    /// Per position, that of the row it has to wait for.
-    pub(crate) fn by_position(&self) -> &[Option<usize>] {
+    /// Per position, those of the rows it has to wait for.
+    pub(crate) fn by_position(&self) -> &[Vec<usize>] {
         &self.by
     }
 
-    /// Marks every row whose replacement is marked: what is out of date is not
-    /// shown without what is true now.
+    /// Marks every row one of whose replacements is marked: what is out of date is
+    /// not shown without what is true now.
     pub(crate) fn spread_to_stale(&self, marked: &mut [bool]) {
         for (stale, replacement) in self.links() {
             marked[stale] |= marked[replacement];
         }
     }
 
-    /// Puts every stale row right below its replacement, unless it is lower
-    /// already, after a replacement that no arm found was lifted to the stale
-    /// row's score. A row that was dropped lifts nothing.
+    /// Puts every stale row right below the lowest of its replacements, unless it
+    /// is lower already, after each replacement that no arm found was lifted to
+    /// the stale row's score. A row that was dropped lifts nothing.
     pub(crate) fn settle(&self, candidates: &[Candidate], scored: &mut [Scored]) {
         for (stale, replacement) in self.links().rev() {
             if scored[stale].dropped.is_none() && !candidates[scored[replacement].index].is_found()
@@ -123,7 +146,8 @@ impl PoolReplacements {
 
     /// (stale, replacement), the links to the current truth first.
     fn links(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
-        let link = |stale: &usize| self.by[*stale].map(|replacement| (*stale, replacement));
-        self.current_first.iter().filter_map(link)
+        self.current_first.iter().flat_map(|stale| {
+            self.by[*stale].iter().map(|replacement| (*stale, *replacement))
+        })
     }
 }

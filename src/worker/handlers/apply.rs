@@ -56,7 +56,7 @@ pub enum Judgement<'a> {
     /// As it judged; `None` when there was nothing to ask.
     Decided { judged: Option<&'a Judged>, may_compare_again: bool },
     /// It failed to: they are added, and marked for the next job.
-    Unreconciled { reason: &'a str },
+    Unreconciled,
 }
 
 /// How it went.
@@ -67,12 +67,14 @@ pub enum Applied {
     Changed,
     /// Another worker has the job by now; nothing was stored.
     NotOurs,
+    /// The session is not there (yet); nothing was stored.
+    NoSession,
 }
 
 /// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the order of everybody who writes facts: session or advisory lock, job,
 /// turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
-    let mut writer = Writer::lock(spi, work)?;
+    let Some(mut writer) = Writer::lock(spi, work)? else { return Ok(Applied::NoSession) };
     if !queue::lock(spi, work.job)? {
         return Ok(Applied::NotOurs);
     }
@@ -97,13 +99,12 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
     match judgement {
         Judgement::Decided { judged: Some(judged), .. } => writer.follow(judged, &is_wanted)?,
         Judgement::Decided { judged: None, .. } => {}
-        Judgement::Unreconciled { reason } => {
+        Judgement::Unreconciled => {
             for (index, fact) in work.facts.iter().enumerate().filter(|(_, fact)| is_wanted(fact)) {
                 if work.decisions.get(index) == Some(&Decision::Ask) && fact.stored_as.is_none() {
                     writer.add_or_join(fact, true)?;
                 }
             }
-            queue::note_error(spi, work.job, reason)?;
         }
     }
     writer.finish()?;
@@ -122,7 +123,8 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn lock(spi: &'a Spi, work: &'a Work<'a>) -> PgResult<Self> {
+    /// Locks the scope; `None` when its session is not there.
+    fn lock(spi: &'a Spi, work: &'a Work<'a>) -> PgResult<Option<Self>> {
         let scope = FactScope { ..work.scope };
         let session = match scope.session_id {
             Some(session_id) => {
@@ -131,11 +133,10 @@ impl<'a> Writer<'a> {
                     agent_id: scope.agent_id.to_owned(),
                     session_id: session_id.to_owned(),
                 };
-                let at = work
-                    .turns
-                    .first()
-                    .map_or_else(pgrx::datum::datetime_support::now, |turn| turn.created_at);
-                let open_episode = sessions::lock(spi, &key, at)?;
+                // Not created here: while a dump is restored, the sessions come last.
+                let Some(open_episode) = sessions::lock_existing(spi, &key)? else {
+                    return Ok(None);
+                };
                 Some((key, open_episode))
             }
             None => {
@@ -144,7 +145,7 @@ impl<'a> Writer<'a> {
             }
         };
         let comparison = Comparison::new(spi, scope, work.model, work.settings);
-        Ok(Self { spi, work, comparison, session, stored: Vec::new(), superseded: 0 })
+        Ok(Some(Self { spi, work, comparison, session, stored: Vec::new(), superseded: 0 }))
     }
 
     fn user(&self) -> &str {
@@ -157,7 +158,7 @@ impl<'a> Writer<'a> {
         let seen: Vec<Uuid> = judged
             .map(|judged| judged.existing.iter().map(|near| near.id).collect())
             .unwrap_or_default();
-        if seen.len() as u64 != store::count_active(self.spi, self.user(), &seen)? {
+        if seen.len() as u64 != store::count_holding(self.spi, self.user(), &seen)? {
             return Ok(true);
         }
         for (fact, decision) in self.work.facts.iter().zip(self.work.decisions) {
@@ -279,6 +280,7 @@ impl<'a> Writer<'a> {
                 let part = fact(index);
                 landed.push((index, id));
                 match part.stored_as {
+                    Some(own) if own == id => {}
                     Some(own) => {
                         self.end(own, id, part.created_at, Ending::Superseded, "updated")?
                     }
@@ -340,8 +342,10 @@ impl<'a> Writer<'a> {
         ending: Ending,
         reason: &str,
     ) -> PgResult<()> {
+        if !store::supersede(self.spi, self.user(), old, new, at, ending)? {
+            return Ok(());
+        }
         self.superseded += 1;
-        store::supersede(self.spi, self.user(), old, new, at, ending)?;
         let op = match ending {
             Ending::Superseded => "supersede",
             Ending::Contradicted => "delete",

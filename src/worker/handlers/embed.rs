@@ -25,6 +25,8 @@ pub struct EmbedTask {
     /// The last entry that was looked at.
     after: Uuid,
     done: i64,
+    /// Why a text could not be embedded; the others are.
+    refused: Option<String>,
 }
 
 /// What became of one batch.
@@ -34,17 +36,30 @@ pub enum Step {
     Finished,
     /// The models are not to be had at present.
     Outage(Failure),
-    /// The batch cannot be embedded.
+    /// The rest is done, but a text cannot be embedded, for this reason.
     Failed(String),
 }
 
 impl EmbedTask {
     pub fn new(job: Job) -> Self {
-        Self { job, after: Uuid::from_bytes([0; 16]), done: 0 }
+        Self { job, after: Uuid::from_bytes([0; 16]), done: 0, refused: None }
     }
 
     fn scope(&self) -> FactScope<'_> {
         scope(&self.job)
+    }
+
+    /// Sessions are locked before their entries, as everywhere.
+    fn lock_session(&self, spi: &Spi) -> PgResult<()> {
+        if let Some(session_id) = &self.job.session_id {
+            let key = SessionKey {
+                user_id: self.job.user_id.clone(),
+                agent_id: self.job.agent_id.clone(),
+                session_id: session_id.clone(),
+            };
+            sessions::lock_existing(spi, &key)?;
+        }
+        Ok(())
     }
 
     /// Embeds the next batch.
@@ -54,6 +69,8 @@ impl EmbedTask {
     pub fn step(&mut self) -> Result<Step, Aborted> {
         let (model, batch) = transaction(|| {
             let spi = Spi::read_write()?;
+            // Nothing is embedded that could not be stored then.
+            self.lock_session(&spi)?;
             let model = model_store::active(&spi, Kind::Embedder)?;
             if self.done == 0 {
                 let of = store::count_incomplete(&spi, &self.scope(), model.is_some())?;
@@ -61,19 +78,30 @@ impl EmbedTask {
             }
             let batch =
                 store::incomplete(&spi, &self.scope(), model.is_some(), self.after, BATCH as i64)?;
-            if batch.is_empty() && queue::lock(&spi, &self.job)? {
+            if batch.is_empty() && self.refused.is_none() && queue::lock(&spi, &self.job)? {
                 queue::finish(&spi, &self.job)?;
             }
             Ok((model, batch))
         })?;
         if batch.is_empty() {
-            return Ok(Step::Finished);
+            return Ok(self.refused.take().map_or(Step::Finished, Step::Failed));
         }
-        let batch = fitting(batch);
-        match self.embed(model.as_ref(), &batch) {
-            Ok(prepared) => self.store(model.as_ref(), &batch, &prepared).map(|()| Step::Continue),
-            Err(failure) if failure.may_pass => Ok(Step::Outage(failure)),
-            Err(failure) => Ok(Step::Failed(failure.message)),
+        let mut batch = fitting(batch);
+        loop {
+            match self.embed(model.as_ref(), &batch) {
+                Ok(prepared) => {
+                    self.store(model.as_ref(), &batch, &prepared)?;
+                    return Ok(Step::Continue);
+                }
+                Err(failure) if failure.may_pass => return Ok(Step::Outage(failure)),
+                // Perhaps it is only one text that cannot be embedded.
+                Err(_) if batch.len() > 1 => batch.truncate(batch.len() / 2),
+                Err(failure) => {
+                    self.refused = Some(failure.message);
+                    self.after = batch.first().map_or(self.after, |row| row.id);
+                    return Ok(Step::Continue);
+                }
+            }
         }
     }
 
@@ -103,15 +131,7 @@ impl EmbedTask {
         let done = self.done + batch.len() as i64;
         transaction(|| -> PgResult<()> {
             let spi = Spi::read_write()?;
-            // Sessions before their entries, as everywhere.
-            if let Some(session_id) = &self.job.session_id {
-                let key = SessionKey {
-                    user_id: self.job.user_id.clone(),
-                    agent_id: self.job.agent_id.clone(),
-                    session_id: session_id.clone(),
-                };
-                sessions::lock_existing(&spi, &key)?;
-            }
+            self.lock_session(&spi)?;
             let vector = catalog::vector_type()?;
             let mut embeddings = prepared.embeddings.iter();
             for (index, row) in batch.iter().enumerate() {

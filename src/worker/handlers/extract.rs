@@ -95,11 +95,7 @@ pub enum Progress {
 impl ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
     pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
-        let settings = job
-            .payload
-            .get("settings")
-            .and_then(|settings| serde_json::from_value(settings.clone()).ok())
-            .unwrap_or_default();
+        let settings = ExtractionSettings::of(&job.payload);
         let mut task = Self {
             job,
             settings,
@@ -163,7 +159,7 @@ impl ExtractTask {
 
     /// Takes turns for this job, or finds those that it took before.
     fn load(&mut self) -> Result<(), Aborted> {
-        let taken: Vec<Uuid> = self
+        let mut taken: Vec<Uuid> = self
             .job
             .payload
             .get("entries")
@@ -173,6 +169,16 @@ impl ExtractTask {
             .filter_map(|id| uuid::Uuid::from_str(id.as_str()?).ok())
             .map(|id| Uuid::from_bytes(*id.as_bytes()))
             .collect();
+        // Perhaps only one of the turns is what fails: after each failure half of them are left to
+        // another job.
+        let tried = self.job.payload.get("tried").and_then(|tried| tried.as_i64()).unwrap_or(0);
+        let attempts = i64::from(self.job.attempts);
+        let is_extracted = self.job.payload.get("facts").is_some();
+        let shortened = attempts > tried && !is_extracted && taken.len() > 1;
+        if shortened {
+            taken.truncate(taken.len().div_ceil(2));
+        }
+        self.job.payload["tried"] = json!(attempts);
         let (turns, model) = transaction(|| {
             let spi = Spi::read_write()?;
             let turns = if taken.is_empty() {
@@ -181,10 +187,13 @@ impl ExtractTask {
             } else {
                 extraction::still_waiting(&spi, &self.job.user_id, &taken, false)?
             };
-            if taken.is_empty() {
+            if taken.is_empty() || attempts != tried {
                 let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
                 self.job.payload["entries"] = json!(ids);
                 queue::save(&spi, &self.job)?;
+            }
+            if shortened {
+                self.queue_rest(&spi)?;
             }
             Ok((turns, model_store::active(&spi, Kind::Embedder)?))
         })?;
@@ -324,7 +333,7 @@ impl ExtractTask {
         let mut decisions = asked.decisions.clone();
         self.facts.append(&mut self.deferred);
         decisions.resize(self.facts.len(), Decision::Ask);
-        match self.apply(&decisions, apply::Judgement::Unreconciled { reason: &reason }) {
+        match self.apply(&decisions, apply::Judgement::Unreconciled, Some(&reason)) {
             Ok(_) => Progress::Finished,
             Err(aborted) => Progress::Aborted(aborted),
         }
@@ -487,7 +496,7 @@ impl ExtractTask {
             judged: judged.as_ref(),
             may_compare_again: self.rounds < MAX_ROUNDS,
         };
-        match self.apply(&decisions, judgement) {
+        match self.apply(&decisions, judgement, None) {
             Ok(Applied::Changed) => self.compare(endpoint, llm),
             Ok(Applied::Stored) if !self.deferred.is_empty() => {
                 self.facts = std::mem::take(&mut self.deferred);
@@ -495,6 +504,10 @@ impl ExtractTask {
                 self.compare(endpoint, llm)
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::NoSession) => {
+                self.step = Step::Applying { decisions, judged };
+                Progress::Blocked("its session is not there".to_owned())
+            }
             Err(aborted) if aborted.may_pass => {
                 self.step = Step::Applying { decisions, judged };
                 Progress::Blocked(aborted.message)
@@ -515,11 +528,12 @@ impl ExtractTask {
         }
     }
 
-    /// Stores the result.
+    /// Stores the result; with an error, if less was done than should have been.
     fn apply(
         &self,
         decisions: &[Decision],
         judgement: apply::Judgement<'_>,
+        error: Option<&str>,
     ) -> Result<Applied, Aborted> {
         transaction(|| {
             let spi = Spi::read_write()?;
@@ -540,6 +554,9 @@ impl ExtractTask {
                 let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
                 extraction::mark_done(&spi, &self.job.user_id, &ids)?;
                 queue::finish(&spi, &self.job)?;
+                if let Some(error) = error {
+                    queue::note_error(&spi, &self.job, error)?;
+                }
                 self.queue_rest(&spi)?;
             } else {
                 // An attempt after this one goes on with the rest.

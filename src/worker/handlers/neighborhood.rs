@@ -18,15 +18,18 @@ use pgrx::datum::Uuid;
 /// Facts that a new fact is compared with.
 const NEIGHBORS: i32 = 5;
 
-/// Thresholds come from the job's settings, else from the model. A model without calibrated values has
-/// every neighbour judged by the LLM.
+/// Below this cosine two statements have nothing to do with each other, for models without calibrated
+/// values: low enough for any model, so that the LLM judges rather too often.
+const UNCALIBRATED_RELATED: f64 = 0.3;
+
+/// Thresholds come from the job's settings, else from the model.
 pub fn thresholds(model: Option<&ModelRef>, settings: &ExtractionSettings) -> GateThresholds {
     let calibrated = model.and_then(models::thresholds);
     let chosen = |setting: f64| (setting >= 0.0).then_some(setting);
     GateThresholds {
         related: chosen(settings.reconcile_similarity)
             .or(calibrated.map(|thresholds| thresholds.unrelated_p95))
-            .unwrap_or(f64::NEG_INFINITY),
+            .unwrap_or(UNCALIBRATED_RELATED),
         duplicate: chosen(settings.dedup_similarity)
             .or(calibrated.map(|thresholds| thresholds.duplicate)),
     }
@@ -127,6 +130,7 @@ impl<'a> Comparison<'a> {
         if let (Some(model), Some(embedding)) = (model, fact.embedding()) {
             let embedding = Vector(embedding.to_vec());
             found = store::neighbors(self.spi, &self.scope, model, &embedding, NEIGHBORS)?;
+            found.retain(|near| near.similarity >= self.thresholds.related);
         }
         // Facts without an embedding of this model can only be found by their words; whoever is found
         // so is near enough to be asked about.

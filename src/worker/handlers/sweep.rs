@@ -44,6 +44,7 @@ pub fn run() -> Result<bool, Aborted> {
             })?;
         }
     }
-    transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
+    let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
+    more |= done >= BATCH as u64;
     Ok(more)
 }

@@ -67,7 +67,10 @@ fn extraction_needs_an_llm() {
     for arguments in ["'Anna likes tea'", "'Anna likes tea', infer => true", "'x', infer => NULL"] {
         let result = client.query(&format!("SELECT memory_add({arguments})"), &[]);
         let message = expect_error(result, "55000");
-        assert!(message.contains("infer => false") && message.contains("llm_base_url"), "{message}");
+        assert!(
+            message.contains("infer => false") && message.contains("llm_base_url"),
+            "{message}"
+        );
     }
     let rows: i64 = value(
         &mut client,

@@ -103,8 +103,7 @@ fn promotion_makes_it_writable(standby: Cluster, mut reader: Session) {
     });
     reader.client.batch_execute("SET memory_agent.embed_on_ingest = async").unwrap();
     reader.remember("She sold her bicycle.").unwrap();
-    let waited: bool =
-        reader.client.query_one("SELECT memory_wait('60 s')", &[]).unwrap().get(0);
+    let waited: bool = reader.client.query_one("SELECT memory_wait('60 s')", &[]).unwrap().get(0);
     let left = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";
     let left: i64 = reader.client.query_one(left, &[]).unwrap().get(0);
     assert_eq!((waited, left), (true, 0));

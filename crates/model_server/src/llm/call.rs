@@ -115,7 +115,7 @@ impl<'a> EndpointClient<'a> {
             }
             Err(error @ HttpError::Connect(_)) => {
                 let message = self.say(&error.to_string());
-                let retry_after_ms = attempt.failure("connection", &message);
+                let retry_after_ms = attempt.failure("connection");
                 let failure = CallFailure::Unavailable { message, retry_after_ms };
                 ("connection".to_owned(), Err(failure))
             }
@@ -139,7 +139,7 @@ impl<'a> EndpointClient<'a> {
     }
 
     fn count(&self, attempt: Attempt, label: &str, message: String) -> CallFailure {
-        match attempt.failure(label, &message) {
+        match attempt.failure(label) {
             Some(retry_in) => CallFailure::Unavailable { message, retry_after_ms: Some(retry_in) },
             None => CallFailure::Failed { message },
         }
@@ -151,8 +151,8 @@ impl<'a> EndpointClient<'a> {
         let label = format!("http {status}");
         let error = ApiError::parse(&response.body);
         let detail = match (&response.location, error.message.trim()) {
-            (Some(target), _) if (300..400).contains(&status) => {
-                format!(": redirects are not followed, this one leads to {target}")
+            (Some(_), _) if (300..400).contains(&status) => {
+                ": redirects are not followed".to_owned()
             }
             (_, "") => String::new(),
             (_, text) => format!(": {text}"),
@@ -161,18 +161,18 @@ impl<'a> EndpointClient<'a> {
         let pause = requested_pause(response);
         match status {
             429 => {
-                let retry_after_ms = Some(attempt.throttled(pause, &message));
+                let retry_after_ms = Some(attempt.throttled(pause, &label));
                 CallFailure::Unavailable { message, retry_after_ms }
             }
             // 529 is Anthropic's "overloaded".
             503 | 529 if pause.is_some() => {
-                let retry_after_ms = Some(attempt.throttled(pause, &message));
+                let retry_after_ms = Some(attempt.throttled(pause, &label));
                 CallFailure::Unavailable { message, retry_after_ms }
             }
             // A wrong key, URL or model, no money, or a method that only a web page would
             // refuse: no request can succeed until somebody changes the settings.
             300..400 | 401 | 402 | 403 | 404 | 405 | 407 => {
-                let retry_after_ms = Some(attempt.trip(&label, &message));
+                let retry_after_ms = Some(attempt.trip(&label));
                 CallFailure::Unavailable { message, retry_after_ms }
             }
             400..500 if status != 408 => {

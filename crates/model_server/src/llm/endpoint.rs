@@ -161,7 +161,10 @@ impl EndpointState {
         }
         if let Err(retry_after_ms) = health.breaker.allow(now) {
             let last = health.last_error.as_deref().unwrap_or("unknown");
-            let message = format!("not called for now, last error: {last}");
+            let message = format!(
+                "the endpoint of \"{}\" is not called for now, last failure: {last}",
+                self.id.model
+            );
             return Err(Blocked { message, retry_after_ms });
         }
         let is_probe = health.breaker.state(now) == Circuit::HalfOpen;
@@ -255,29 +258,24 @@ impl Attempt {
     /// The call failed. `Some` with the time of the next chance if no further calls are made
     /// for now.
     ///
-    /// * `label`: the failure without any text from outside, for the log.
-    /// * `error`: the failure with secrets masked.
-    pub fn failure(self, label: &str, error: &str) -> Option<u64> {
-        self.failed(label, error, Breaker::failure)
+    /// * `label`: the failure without any text from outside, which may quote what somebody sent:
+    ///   it is shown to everybody who uses the endpoint.
+    pub fn failure(self, label: &str) -> Option<u64> {
+        self.failed(label, Breaker::failure)
     }
 
     /// The endpoint cannot work as it is configured: no further calls are made for now. Returns
     /// the time until the next one.
-    pub fn trip(self, label: &str, error: &str) -> u64 {
-        self.failed(label, error, Breaker::trip).unwrap_or(0)
+    pub fn trip(self, label: &str) -> u64 {
+        self.failed(label, Breaker::trip).unwrap_or(0)
     }
 
-    fn failed(
-        mut self,
-        label: &str,
-        error: &str,
-        count: impl FnOnce(&mut Breaker, u64),
-    ) -> Option<u64> {
+    fn failed(mut self, label: &str, count: impl FnOnce(&mut Breaker, u64)) -> Option<u64> {
         let now = self.endpoint.now();
         let mut health = self.endpoint.lock();
         let was_open = health.breaker.state(now) == Circuit::Open;
         count(&mut health.breaker, now);
-        health.last_error = Some(error.to_owned());
+        health.last_error = Some(label.to_owned());
         let open = health.breaker.state(now) == Circuit::Open;
         let retry_in = health.breaker.retry_in_ms(now);
         drop(health);
@@ -296,13 +294,13 @@ impl Attempt {
     /// of the pause.
     ///
     /// * `pause`: as the endpoint asked; without a wish the pauses grow.
-    pub fn throttled(self, pause: Option<Duration>, error: &str) -> u64 {
+    pub fn throttled(self, pause: Option<Duration>, label: &str) -> u64 {
         let now = self.endpoint.now();
         let mut health = self.endpoint.lock();
         health.throttled = health.throttled.saturating_add(1);
         let pause = millis(pause.unwrap_or_else(|| back_off(health.throttled, 1.0)));
         health.paused_until_ms = health.paused_until_ms.max(now + pause);
-        health.last_error = Some(error.to_owned());
+        health.last_error = Some(label.to_owned());
         // What drops here gives a probe's permission back: the next call after the pause
         // decides.
         pause

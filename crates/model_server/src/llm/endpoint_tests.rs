@@ -40,7 +40,7 @@ fn requests_share_what_is_known_until_the_credentials_change() {
     let first = get(&endpoints, "m", "key");
     assert!(Arc::ptr_eq(&first, &get(&endpoints, "m", "key")));
     assert!(!Arc::ptr_eq(&first, &get(&endpoints, "other", "key")));
-    let retry_in = first.begin(0).unwrap().trip("http 401", "no");
+    let retry_in = first.begin(0).unwrap().trip("http 401");
     assert!(retry_in > 0);
     assert!(get(&endpoints, "m", "key").begin(0).is_err());
     assert!(get(&endpoints, "m", "corrected").begin(0).is_ok());
@@ -86,7 +86,7 @@ fn a_probe_without_a_result_gives_its_place_back() {
     // A pause is no result either.
     probe.throttled(Some(Duration::ZERO), "slow down");
     let probe = state.begin(0).unwrap();
-    assert!(probe.failure("timeout", "no answer").is_some());
+    assert!(probe.failure("timeout").is_some());
     assert_eq!(state.status().breaker, BreakerState::Open);
 }
 

@@ -176,7 +176,8 @@ pub struct EndpointStatus {
     pub retry_in_ms: u64,
     /// How an answer's shape is enforced: `json_schema`, `json_object` or `plain`.
     pub answer_mode: String,
-    /// The last failure; secrets are masked. `None` after a success.
+    /// The last failure, without any text of the endpoint: that may quote what somebody sent.
+    /// `None` after a success.
     pub last_error: Option<String>,
     /// HTTP calls being made.
     pub in_flight: u32,

@@ -103,7 +103,7 @@ impl LlmStub {
         lock(&self.state.calls).len()
     }
 
-    /// Requests that were read but not answered yet.
+    /// Requests that were read and whose answers are not being sent yet.
     pub fn in_flight(&self) -> usize {
         self.state.in_flight.load(Ordering::SeqCst)
     }
@@ -187,10 +187,7 @@ impl State {
         let Ok(copy) = stream.try_clone() else { return };
         let mut reader = BufReader::new(copy);
         while let Ok(Some(request)) = http::read_request(&mut reader) {
-            let in_flight = InFlight::of(self);
-            let goes_on = self.serve(&mut stream, request);
-            drop(in_flight);
-            if !goes_on {
+            if !self.serve(&mut stream, request) {
                 return;
             }
         }
@@ -198,6 +195,7 @@ impl State {
 
     /// Answers one request; false when that was the end of the connection.
     fn serve(&self, stream: &mut TcpStream, request: Request) -> bool {
+        let in_flight = InFlight::of(self);
         let call = self.record(request);
         let fault = call.fault;
         let delay = fault.map_or(Duration::ZERO, Fault::delay);
@@ -222,7 +220,11 @@ impl State {
                 return false;
             }
             Some(Fault::Drip(total)) => http::drip(stream, &response, total),
-            _ => http::write_response(stream, &response),
+            _ => {
+                // Whoever has the answer may send the next request at once.
+                drop(in_flight);
+                http::write_response(stream, &response)
+            }
         };
         sent.is_ok()
     }

@@ -44,7 +44,12 @@ impl ScriptedModel {
     #[must_use]
     pub fn understands(mut self, turn: &str, statements: &[Statement]) -> Self {
         for statement in statements {
-            self.facts.insert(statement.fact.clone(), statement.clone());
+            // What only repeats a fact does not say how the fact came about.
+            let known =
+                self.facts.entry(statement.fact.clone()).or_insert_with(|| statement.clone());
+            if known.change == Change::Repetition {
+                known.change = statement.change;
+            }
         }
         self.turns.entry(turn.to_owned()).or_default().extend_from_slice(statements);
         self

@@ -10,6 +10,7 @@ mod latency;
 mod launcher;
 mod on_demand;
 mod shutdown;
+mod surroundings;
 mod sweeps;
 mod waits;
 mod waking;

@@ -98,14 +98,7 @@ impl Reader {
                 .batch_execute("CREATE EXTENSION memory_agent CASCADE")
                 .expect("make install was run");
         }
-        Self {
-            client,
-            database,
-            with_llm: None,
-            warnings,
-            output: None,
-            printed: String::new(),
-        }
+        Self { client, database, with_llm: None, warnings, output: None, printed: String::new() }
     }
 
     fn read(&mut self, block: &Block, before: Option<&Block>) -> Result<(), String> {

@@ -21,8 +21,7 @@ fn rows(client: &mut Client) -> Vec<Option<String>> {
 #[test]
 fn entries_are_replicated() {
     let publisher = Cluster::builder().setting("wal_level", "logical").start();
-    let subscriber =
-        Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
+    let subscriber = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
     let mut source = publisher.database("db").connect();
     let mut target = subscriber.database("db").connect();
     fill(&mut source);

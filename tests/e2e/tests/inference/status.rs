@@ -51,11 +51,8 @@ fn all_is_well_after_installation() {
     let told: String =
         value(&mut client, "SELECT string_agg(s::text, ' ') FROM memory_status() s", &[]);
     assert!(!told.contains("marmalade"), "counts, never content");
-    let hints: Vec<String> = values(
-        &mut client,
-        "SELECT component FROM memory_status() WHERE hint IS NOT NULL",
-        &[],
-    );
+    let hints: Vec<String> =
+        values(&mut client, "SELECT component FROM memory_status() WHERE hint IS NOT NULL", &[]);
     assert_eq!(hints, ["llm"], "nothing else to do");
     let pid = cluster.model_server_pid();
     assert!(status(&mut client, "model server").1.starts_with(&format!("pid {pid},")));
@@ -79,7 +76,10 @@ fn what_is_missing_is_counted_and_has_a_hint() {
     // Turns that nobody extracts from, and a job that was given up.
     let (state, detail, _) = status(&mut client, "extraction");
     assert_eq!(state, "off");
-    assert!(detail.starts_with("0 user turns wait") && detail.contains("3 were stored"), "{detail}");
+    assert!(
+        detail.starts_with("0 user turns wait") && detail.contains("3 were stored"),
+        "{detail}"
+    );
     run(&mut client, "UPDATE memory_agent.jobs SET status = 'dead', last_error = 'marmalade'");
     let (state, detail, hint) = status(&mut client, "queue");
     assert_eq!(state, "dead jobs");

@@ -54,6 +54,39 @@ fn async_queues_one_job_for_a_scope() {
 }
 
 #[test]
+fn what_was_stored_async_is_embedded_by_the_worker() {
+    let mut client = shared().database("embed_by_worker").connect();
+    run(&mut client, "SET memory_agent.embed_on_ingest = async");
+    let long = "The gardener planted lavender and roses behind the cottage. ".repeat(100);
+    ingest_all(&mut client, "s", &["Blue whales sing.", &long]);
+    run(&mut client, "SELECT memory_add('Anna likes tea', infer => false)");
+    let waited: bool = value(&mut client, "SELECT memory_wait('60 s')", &[]);
+    assert!(waited, "the queue does not drain");
+    let row: String = value(
+        &mut client,
+        "SELECT concat_ws('/', count(embedding), count(DISTINCT embedding_model), \
+                          (SELECT count(*) > 0 FROM memory_agent.entry_windows)) \
+           FROM memory_agent.entries",
+        &[],
+    );
+    assert_eq!(row, "3/1/t");
+    let jobs: Vec<String> = values(
+        &mut client,
+        "SELECT concat_ws(' ', kind, status, attempts, done, total) FROM memory_jobs ORDER BY total",
+        &[],
+    );
+    assert_eq!(jobs, ["embed done 0 1 1", "embed done 0 2 2"]);
+    // The same embedding as if it had been stored at once.
+    let same: bool = value(
+        &mut client,
+        "SELECT embedding <=> memory_embed(content, 'document') < 1e-6 \
+           FROM memory_agent.entries WHERE content = 'Blue whales sing.'",
+        &[],
+    );
+    assert!(same);
+}
+
+#[test]
 fn off_queues_nothing_and_words_still_find_the_turn() {
     let mut client = shared().database("embed_off").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = off");

@@ -1,7 +1,6 @@
 //! Storing turns: `memory_ingest`, `memory_ingest_batch`, `memory_close_episode`. Every argument,
 //! every default, and that a failure leaves nothing.
 
-mod aging;
 mod arguments;
 mod bad_input;
 mod batches;

@@ -78,9 +78,9 @@ fn llm_provider_and_api_version() {
 fn reconcile_similarity() {
     let city = |turn: &str, name: &str| (turn.to_owned(), format!("The user lives in {name}."));
     let cities = [city("Rome is my home.", "Rome"), city("I moved to Paris.", "Paris")];
-    let model = cities.iter().fold(ScriptedModel::new(), |model, (turn, fact)| {
-        model.knows(turn, "home", fact, fact)
-    });
+    let model = cities
+        .iter()
+        .fold(ScriptedModel::new(), |model, (turn, fact)| model.knows(turn, "home", fact, fact));
     let stub = LlmStub::start(model);
     let cluster = with_llm(&stub, "memory_agent.llm_concurrency", "1");
     let mut client = cluster.database("reconcile_similarity").connect();
@@ -141,12 +141,15 @@ fn embeddings_from_an_endpoint() {
     for turn in ["Blue whales sing in the sea.", "The printer is out of paper."] {
         ingest(&mut client, "s", turn);
     }
-    let rows = "SELECT concat_ws('/', embedding_model, vector_dims(embedding)) FROM memory_agent.entries";
+    let rows =
+        "SELECT concat_ws('/', embedding_model, vector_dims(embedding)) FROM memory_agent.entries";
     assert_eq!(values::<String>(&mut client, rows, &[]), ["stub-embedder/64"; 2]);
     let found = recall(&mut client, "'whales in the sea', top_k => 1").remove(0);
     assert!(found.content.contains("whales") && found.similarity.is_some());
     let calls = stub.calls();
-    assert!(calls.iter().all(|call| call.path == "/v1/embeddings" && call.model() == "stub-embedder"));
+    assert!(
+        calls.iter().all(|call| call.path == "/v1/embeddings" && call.model() == "stub-embedder")
+    );
     assert!(calls.iter().all(|call| call.header("authorization") == Some("Bearer key-1")));
     let state = "SELECT state FROM memory_status() WHERE component = 'embedder'";
     assert_eq!(value::<String>(&mut client, state, &[]), "remote");

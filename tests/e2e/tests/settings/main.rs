@@ -6,4 +6,3 @@ mod endpoints;
 mod ranking;
 mod server;
 mod table;
-mod workers;

@@ -4,7 +4,7 @@ use crate::models::echo;
 use crate::scene::{DATABASE, Scene};
 use memory_agent_e2e::llm::{Call, Reply};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, expect_error, shared};
+use memory_agent_e2e::{Client, expect_error};
 
 const KEY: &str = "sk-e2e-Zq7+hunter2/secret==";
 /// The key as JSON, URLs and Basic authentication would have it, and a part that is telling enough.
@@ -60,8 +60,15 @@ fn everything(client: &mut Client) -> String {
     all
 }
 
-/// Has jobs fail in all the ways of the parrot, and looks everywhere.
-fn expect_discretion(mut scene: Scene) {
+/// Jobs that fail in all the ways of the parrot, while everything is logged and traced that can be.
+fn scene_with_failures(key_file: &str) -> Scene {
+    let settings = [
+        ("log_min_messages", "debug1"),
+        ("memory_agent.trace", "calls"),
+        ("memory_agent.llm_max_attempts", "20"),
+        ("memory_agent.llm_api_key_file", key_file),
+    ];
+    let mut scene = Scene::with_settings(parrot, &settings);
     for number in 0..6 {
         let (session, text) = (format!("session {number}"), format!("Sentence {number}."));
         scene
@@ -74,12 +81,34 @@ fn expect_discretion(mut scene: Scene) {
     // Everything that the parrot's answers lead to is stored before the queue is empty.
     scene.stub.set_model(echo);
     scene.drain();
+    scene
+}
+
+#[test]
+fn a_key_in_a_file_stays_there() {
+    let path = std::env::temp_dir().join(format!("ma_e2e_key_{}", std::process::id()));
+    std::fs::write(&path, format!("{KEY}\n")).expect("a key file");
+    let mut scene = scene_with_failures(&path.to_string_lossy());
     for call in scene.stub.calls() {
         assert_eq!(call.header("authorization"), Some(&*format!("Bearer {KEY}")), "{call:#?}");
     }
     let all = everything(&mut scene.client);
     assert!(all.contains("http 500") && all.contains("***"), "no failure was recorded");
     expect_no_key("a table", &all);
+    expect_no_key("the server's log", &scene.cluster.log());
+    for process in scene.cluster.processes() {
+        expect_no_key("a command line", &process.command);
+        let environment =
+            std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+        expect_no_key("an environment", &String::from_utf8_lossy(&environment));
+    }
+    expect_no_url(&mut scene);
+    expect_closed_settings(&mut scene);
+    std::fs::remove_file(&path).expect("the key file is still there");
+}
+
+/// Users see their own jobs, but where the endpoint is concerns superusers only.
+fn expect_no_url(scene: &mut Scene) {
     let address = scene.stub.base_url();
     let errors: Vec<String> = values(
         &mut scene.client,
@@ -89,56 +118,25 @@ fn expect_discretion(mut scene: Scene) {
     );
     assert!(errors.iter().any(|error| error.contains("500")), "{errors:?}");
     assert!(errors.iter().all(|error| !error.contains(&address)), "{address}: {errors:?}");
-    expect_no_key("the server's log", &scene.cluster.log());
-    for process in scene.cluster.processes() {
-        expect_no_key("a command line", &process.command);
-        let environment =
-            std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
-        expect_no_key("an environment", &String::from_utf8_lossy(&environment));
-    }
+}
+
+/// What an administrator of memory_agent who is no superuser gets to see.
+fn expect_closed_settings(scene: &mut Scene) {
     run(&mut scene.client, "CREATE ROLE app LOGIN; SELECT memory_grant('app', 'admin')");
     let mut app = scene.cluster.connect_as(DATABASE, "app");
     run(&mut app, "SELECT memory_count_tokens('the library is loaded')");
-    let settings: Vec<String> = values(&mut app, "SELECT s::text FROM pg_settings s", &[]);
-    expect_no_key("pg_settings", &settings.join("\n"));
-    for path in ["llm_api_key_file", "embedding_api_key_file", "llm_base_url"] {
-        expect_error(app.query(&format!("SHOW memory_agent.{path}"), &[]), "42501");
+    for view in ["pg_settings", "memory_status()"] {
+        let rows: Vec<String> = values(&mut app, &format!("SELECT v::text FROM {view} v"), &[]);
+        expect_no_key(view, &rows.join("\n"));
     }
-    expect_no_key(
-        "memory_status()",
-        &values::<String>(&mut app, "SELECT s::text FROM memory_status() s", &[]).join("\n"),
-    );
-}
-
-#[test]
-fn a_key_in_a_file_stays_there() {
-    let path = std::env::temp_dir().join(format!("ma_e2e_key_{}", std::process::id()));
-    std::fs::write(&path, format!("{KEY}\n")).expect("a key file");
-    let file = path.to_string_lossy().into_owned();
-    expect_discretion(scene(&file));
-    std::fs::remove_file(&path).expect("the key file is still there");
-}
-
-/// PostgreSQL writes the new value of a changed setting into its log.
-#[test]
-fn no_setting_holds_a_key() {
-    let mut client = shared().database("no_setting_holds_a_key").connect();
-    run(&mut client, "LOAD 'memory_agent'");
-    for setting in ["llm_api_key", "embedding_api_key"] {
-        let changed = client.batch_execute(&format!("SET memory_agent.{setting} = '{KEY}'"));
-        expect_error(changed, "42602");
+    for setting in ["llm_api_key_file", "embedding_api_key_file", "llm_base_url"] {
+        expect_error(app.query(&format!("SHOW memory_agent.{setting}"), &[]), "42501");
     }
-}
-
-/// Everything is logged and traced that can be.
-fn scene(key_file: &str) -> Scene {
-    let settings = [
-        ("log_min_messages", "debug1"),
-        ("memory_agent.trace", "calls"),
-        ("memory_agent.llm_max_attempts", "20"),
-        ("memory_agent.llm_api_key_file", key_file),
-    ];
-    Scene::with_settings(parrot, &settings)
+    // No setting holds a key itself: PostgreSQL writes changed values into its log.
+    for key in ["llm_api_key", "embedding_api_key"] {
+        let set = scene.client.batch_execute(&format!("SET memory_agent.{key} = 'x'"));
+        expect_error(set, "42602");
+    }
 }
 
 #[test]

@@ -8,11 +8,17 @@ use memory_agent_e2e::{Client, Uuid, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Of the conversation and of the faults, unless `MEMORY_AGENT_TEST_SEED` gives another one.
 const SEED: u64 = 20_260_311;
+
+fn seed() -> u64 {
+    std::env::var("MEMORY_AGENT_TEST_SEED")
+        .map_or(SEED, |seed| seed.parse().expect("MEMORY_AGENT_TEST_SEED is a number"))
+}
 
 #[test]
 fn a_stream_of_changes_leaves_exactly_what_holds() {
-    let conversation = Conversation::generate(SEED);
+    let conversation = Conversation::generate(seed());
     let mut scene = Scene::start(ScriptedModel::of(&conversation));
     ingest(&mut scene.client, &conversation);
     scene.drain();
@@ -25,7 +31,7 @@ fn a_stream_of_changes_leaves_exactly_what_holds() {
 
 #[test]
 fn faults_of_every_kind_change_nothing_but_the_time() {
-    let conversation = Conversation::generate(SEED + 1);
+    let conversation = Conversation::generate(seed() + 1);
     let settings = [
         ("memory_agent.llm_timeout", "1s"),
         ("memory_agent.llm_max_attempts", "50"),
@@ -35,7 +41,7 @@ fn faults_of_every_kind_change_nothing_but_the_time() {
     let mut kinds = Fault::every_kind(Duration::from_millis(300));
     kinds.push(Fault::Delay(Duration::from_secs(3)));
     kinds.push(Fault::Drip(Duration::from_secs(3)));
-    scene.stub.faults(FaultPlan::random(SEED, 0.3, kinds));
+    scene.stub.faults(FaultPlan::random(seed(), 0.3, kinds));
     ingest(&mut scene.client, &conversation);
     scene.drain();
     let faults = scene.stub.calls().iter().filter(|call| call.fault.is_some()).count();
