@@ -14,7 +14,8 @@ parameters.model.path = sys.argv[1]
 # Room for our longest prompts and their answers.
 parameters.n_ctx = 8192
 parameters.n_parallel = 1
-parameters.cpuparams.n_threads = os.cpu_count()
+# Threads wait for each other by spinning: with one core left to others they never wait for long.
+parameters.cpuparams.n_threads = max(1, (os.cpu_count() or 1) - 1)
 server = xllamacpp.Server(parameters)
 print(server.listening_address, flush=True)
 signal.pause()

@@ -211,7 +211,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let mut candidates: Vec<Candidate> =
         details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
     for &(stale, replacement) in &replaced {
-        candidates[stale].demoted_below = Some(replacement);
+        candidates[stale].demoted_below.push(replacement);
     }
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &request.settings);
     let shown = within_budget(request, &details, &episode, &mut ranking);
@@ -356,7 +356,7 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
         markers: detail.markers.clone(),
         embedding: detail.embedding.clone(),
         token_count: detail.token_count.max(0) as u32,
-        demoted_below: None,
+        demoted_below: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use super::handlers::embed::{self, EmbedTask};
 use super::handlers::extract::{ExtractTask, Progress};
 use super::handlers::{evict, sweep};
 use super::llm::{CallId, LlmCalls};
+use super::pause::{LONGEST_PAUSE, Pause};
 use super::run::{Body, Next};
 use super::slots;
 use super::transaction::{Aborted, transaction};
@@ -21,9 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Leases are renewed this often.
 const RENEW_EVERY: Duration = Duration::from_secs(60);
-/// First and longest pause after the LLM or the models were not to be had, when nobody says how long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
@@ -33,46 +31,6 @@ const MAX_BLOCKED: usize = 64;
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
-
-/// A pause of one kind of work.
-#[derive(Default)]
-struct Pause {
-    until: Option<Instant>,
-    length: Duration,
-}
-
-impl Pause {
-    fn is_over(&self) -> bool {
-        self.until.is_none_or(|until| until <= Instant::now())
-    }
-
-    /// While a pause has just ended, one job finds out whether it was long enough.
-    fn is_probing(&self) -> bool {
-        self.until.is_some()
-    }
-
-    /// Begins a pause, twice as long as the last one when nobody says how long. Several failures at
-    /// once are one outage: they share a pause.
-    fn begin(&mut self, length: Option<Duration>) -> Duration {
-        if let Some(left) = self.left().filter(|left| !left.is_zero()) {
-            let length = length.unwrap_or(left).max(left);
-            self.until = Some(Instant::now() + length);
-            return length;
-        }
-        self.length = (self.length * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        let length = length.unwrap_or(self.length);
-        self.until = Some(Instant::now() + length);
-        length
-    }
-
-    fn end(&mut self) {
-        *self = Self::default();
-    }
-
-    fn left(&self) -> Option<Duration> {
-        self.until.map(|until| until.saturating_duration_since(Instant::now()))
-    }
-}
 
 /// A task that waits for somebody else's transaction to end.
 struct Blocked {

@@ -19,6 +19,7 @@ mod handlers;
 mod jobs_loop;
 mod llm;
 mod notes;
+mod pause;
 mod places;
 mod signals;
 mod start;

@@ -119,14 +119,51 @@ proptest! {
     }
 
     #[test]
-    fn stale_rows_never_come_before_their_replacement((candidates, logits, settings) in any_case()) {
+    fn stale_rows_never_come_before_any_replacement((candidates, logits, settings) in any_case()) {
         let replacements = Replacements::of(&candidates);
         let ranking = rank(&candidates, logits.as_deref(), &settings);
         let order = selected(&ranking);
         for (place, row) in order.iter().enumerate() {
-            if let Some(replacement) = replacements.chain(*row).next() {
+            for replacement in replacements.successors(*row) {
                 prop_assert!(order[..place].contains(&replacement), "{order:?}");
                 prop_assert!(of(&ranking, *row).score < of(&ranking, replacement).score);
+            }
+        }
+    }
+
+    /// Whatever the pool is: that of a longer list may lack some replacements.
+    #[test]
+    fn no_stale_row_comes_before_a_replacement_in_any_pool(
+        (mut candidates, logits, settings) in any_case(),
+        pooled in prop::collection::vec(any::<bool>(), 12),
+    ) {
+        // Without circles no link is cut, and all given ones count.
+        for (row, candidate) in candidates.iter_mut().enumerate() {
+            candidate.demoted_below.retain(|replacement| *replacement > row);
+        }
+        let place = |order: &[usize], row: usize| order.iter().position(|other| *other == row);
+        let mut pool = pool(&candidates, &settings);
+        let whole: Vec<usize> = pool.iter().map(|row| row.0).collect();
+        pool.retain(|(index, _)| pooled[*index]);
+        let ranking = finish(&candidates, &pool, logits.as_deref(), &settings);
+        let order = selected(&ranking);
+
+        for (stale, candidate) in candidates.iter().enumerate() {
+            let known = candidate.demoted_below.iter().filter(|by| **by < candidates.len());
+            for replacement in known.copied() {
+                if let Some(stale) = place(&whole, stale) {
+                    prop_assert!(place(&whole, replacement).is_some_and(|first| first < stale));
+                }
+                let both_in_pool = [stale, replacement]
+                    .iter()
+                    .all(|row| of(&ranking, *row).dropped != Some(DroppedAt::Pool));
+                if !both_in_pool {
+                    continue;
+                }
+                prop_assert!(of(&ranking, stale).score < of(&ranking, replacement).score);
+                if let Some(stale) = place(&order, stale) {
+                    prop_assert!(place(&order, replacement).is_some_and(|first| first < stale));
+                }
             }
         }
     }
@@ -151,27 +188,33 @@ proptest! {
     }
 
     #[test]
-    fn a_replacement_that_no_arm_found_is_not_below_what_it_replaced(
+    fn replacements_that_no_arm_found_are_not_below_what_they_replaced(
         (mut candidates, logits, settings) in any_case(),
         stale in 0..12usize,
+        replacements in 1..4usize,
     ) {
-        prop_assume!(candidates.len() > 1);
-        let stale = stale % (candidates.len() - 1);
-        let replacement = candidates.len() - 1;
+        prop_assume!(candidates.len() > replacements);
+        let found = candidates.len() - replacements;
+        let stale = stale % found;
         for candidate in &mut candidates {
             candidate.demoted_below.clear();
         }
-        let alone = rank(&candidates[..replacement], None, &settings);
-        candidates[stale].demoted_below.push(replacement);
-        candidates[replacement].similarity = None;
-        candidates[replacement].lexical = None;
+        let alone = rank(&candidates[..found], None, &settings);
+        for replacement in found..candidates.len() {
+            candidates[stale].demoted_below.push(replacement);
+            candidates[replacement].similarity = None;
+            candidates[replacement].lexical = None;
+        }
 
         let ranking = rank(&candidates, logits.as_deref(), &settings);
-        let (row, fresh) = (of(&ranking, stale), of(&ranking, replacement));
+        let row = of(&ranking, stale);
         if row.dropped.is_none() {
-            prop_assert!(fresh.score > row.score && fresh.dropped.is_none());
+            for replacement in found..candidates.len() {
+                let fresh = of(&ranking, replacement);
+                prop_assert!(fresh.score > row.score && fresh.dropped.is_none());
+            }
         }
-        // The replacement does not change the scale of the others.
+        // The replacements do not change the scale of the others.
         if settings.max_candidates >= candidates.len() {
             let ranking = rank(&candidates, None, &settings);
             for row in &alone.scored {

@@ -146,8 +146,130 @@ impl PoolReplacements {
 
     /// (stale, replacement), the links to the current truth first.
     fn links(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
-        self.current_first.iter().flat_map(|stale| {
-            self.by[*stale].iter().map(|replacement| (*stale, *replacement))
-        })
+        self.current_first
+            .iter()
+            .flat_map(|stale| self.by[*stale].iter().map(|replacement| (*stale, *replacement)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::tests::{assert_close, dense, of, rank, selected, settings};
+    use crate::rank::{DroppedAt, RankSettings, pool};
+
+    fn replaced<const N: usize>(candidate: Candidate, by: [usize; N]) -> Candidate {
+        Candidate { demoted_below: by.to_vec(), ..candidate }
+    }
+
+    fn lost() -> Candidate {
+        Candidate::default()
+    }
+
+    #[test]
+    fn links_are_cut_one_by_one() {
+        let candidates = [
+            replaced(lost(), [1, 2, 0, 1, 99]),
+            replaced(lost(), [3]),
+            replaced(lost(), [0, 3]),
+            replaced(lost(), [0, 4]),
+            lost(),
+        ];
+        let replacements = Replacements::of(&candidates);
+        assert_eq!(replacements.by, [vec![1, 2], vec![3], vec![3], vec![4], vec![]]);
+        assert_eq!(replacements.successors(0), [1, 2, 3, 4]);
+        assert!(replacements.successors(4).is_empty());
+    }
+
+    #[test]
+    fn a_replacement_outside_the_pool_is_stood_for_by_what_came_after_it() {
+        let candidates =
+            [replaced(lost(), [1, 2]), replaced(lost(), [3]), lost(), replaced(lost(), [2])];
+        let within = Replacements::of(&candidates).within(&[(0, 0.0), (2, 0.0), (3, 0.0)]);
+        assert_eq!(within.by_position(), [vec![1, 2], vec![], vec![1]]);
+        assert_eq!(within.current_first, [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_stale_row_comes_right_below_the_lowest_of_its_replacements() {
+        let candidates =
+            [replaced(dense(1.0), [3, 1]), dense(0.6), dense(0.5), dense(0.4), dense(0.0)];
+        let ranking = rank(&candidates, None, &settings());
+        assert_eq!(selected(&ranking), [1, 2, 3, 0, 4]);
+        assert_close(of(&ranking, 1).score, 0.6);
+        assert_close(of(&ranking, 3).score, 0.4);
+        assert_close(of(&ranking, 0).score, 0.4 - DEMOTION_STEP);
+        // The order in which they are named does not matter.
+        let mut turned = candidates.clone();
+        turned[0].demoted_below.reverse();
+        assert_eq!(rank(&turned, None, &settings()), ranking);
+    }
+
+    #[test]
+    fn every_replacement_that_no_arm_found_takes_the_place_of_the_stale_row() {
+        let candidates = [replaced(dense(1.0), [1, 2]), lost(), lost(), dense(0.6), dense(0.2)];
+        let ranking = rank(&candidates, None, &settings());
+        assert_eq!(selected(&ranking), [1, 2, 0, 3, 4]);
+        assert_close(of(&ranking, 1).score, 1.0);
+        assert_close(of(&ranking, 2).score, 1.0);
+        // A low logit of either pulls nothing down.
+        let ranking = rank(&candidates, Some(&[-3.0, -4.0, 3.0, 0.0, 0.0]), &settings());
+        assert_eq!(selected(&ranking), [1, 2, 0, 3, 4]);
+
+        // One that was found keeps its score; the other takes the place all the same.
+        let candidates = [replaced(dense(1.0), [1, 2]), lost(), dense(0.3), dense(0.6), dense(0.2)];
+        let ranking = rank(&candidates, None, &settings());
+        assert_eq!(selected(&ranking), [1, 3, 2, 0, 4]);
+        assert_close(of(&ranking, 1).score, 1.0);
+    }
+
+    #[test]
+    fn all_replacements_enter_the_pool_before_the_stale_row() {
+        // Row 3 replaced row 4 too, by one step more.
+        let candidates = [
+            replaced(dense(1.0), [3, 4]),
+            dense(0.9),
+            dense(0.8),
+            dense(0.1),
+            replaced(dense(0.2), [3]),
+        ];
+        let order = |max_candidates| {
+            let pool = pool(&candidates, &RankSettings { max_candidates, ..settings() });
+            pool.iter().map(|row| row.0).collect::<Vec<_>>()
+        };
+        assert_eq!(order(2), [3, 4]);
+        assert_eq!(order(5), [3, 4, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_stale_row_does_not_show_without_all_its_replacements() {
+        let candidates = [replaced(dense(1.0), [1, 3]), dense(0.9), dense(0.6), dense(0.2)];
+        // Cut by top_k.
+        let top_two = RankSettings { top_k: Some(2), ..settings() };
+        let ranking = rank(&candidates, None, &top_two);
+        assert_eq!(selected(&ranking), [1, 2]);
+        assert_eq!(of(&ranking, 0).dropped, Some(DroppedAt::Mmr));
+        // Cut by the threshold: the pool is 1, 3, 0, 2.
+        let threshold = RankSettings { score_threshold: Some(0.5), ..settings() };
+        let ranking = rank(&candidates, Some(&[3.0, -3.0, 3.0, 3.0]), &threshold);
+        assert_eq!(selected(&ranking), [1, 2]);
+        assert_eq!(of(&ranking, 0).dropped, Some(DroppedAt::Threshold));
+    }
+
+    #[test]
+    fn diversity_brings_a_stale_row_before_none_of_its_replacements() {
+        let with_embedding = |candidate, embedding: [f32; 2]| Candidate {
+            embedding: Some(embedding.to_vec()),
+            ..candidate
+        };
+        // Rows 0 to 2 say the same; the stale row 3 is the only one that differs.
+        let candidates = [
+            with_embedding(dense(1.0), [1.0, 0.0]),
+            with_embedding(dense(0.9), [1.0, 0.0]),
+            with_embedding(dense(0.8), [1.0, 0.0]),
+            with_embedding(replaced(dense(0.7), [0, 2]), [0.0, 1.0]),
+        ];
+        let diverse = RankSettings { mmr_lambda: 0.1, ..settings() };
+        assert_eq!(selected(&rank(&candidates, None, &diverse)), [0, 1, 2, 3]);
     }
 }

@@ -1,15 +1,16 @@
 //! `extract` jobs: from waiting turns to facts. Extraction asks the LLM what the user said about
 //! themselves and their world; reconciliation compares that with what is known, first without an LLM,
-//! then with one; `apply` stores the result. Between two answers nothing is held but the lease.
+//! then with one (`reconcile`); `apply` stores the result. Between two answers nothing is held but the
+//! lease.
 
-use super::apply::{self, Applied};
+use super::apply;
 use super::facts::{self, Fact, SavedFact};
-use super::neighborhood::{self, Comparison, Decision};
+use super::neighborhood::Decision;
 use crate::error::PgResult;
 use crate::guc;
 use crate::sql_types::JsonbText;
 use crate::store::extraction::{self, WaitingTurn};
-use crate::store::facts::{self as fact_store, FactScope, NearFact};
+use crate::store::facts::{FactScope, NearFact};
 use crate::store::jobs::{self, JobKind};
 use crate::store::llm_calls::{self, Purpose};
 use crate::store::models::{self as model_store, Kind};
@@ -20,7 +21,6 @@ use crate::worker::settings::ExtractionSettings;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
-use memory_agent_core::reconcile::{self, Existing, New};
 use memory_agent_model_server::protocol::{
     ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint, ModelRef,
 };
@@ -32,30 +32,25 @@ use std::time::Duration;
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
 const CHARS: usize = 30_000;
-/// Facts that a later job compares again because an earlier one could not.
-const UNRECONCILED: i32 = 5;
-/// Most known facts in one reconciliation.
-const MAX_EXISTING: usize = 30;
-/// How often a job compares again because somebody else changed the facts meanwhile.
-const MAX_ROUNDS: u32 = 5;
-
 /// An extract job on its way.
 pub struct ExtractTask {
     pub job: Job,
-    settings: ExtractionSettings,
-    turns: Vec<WaitingTurn>,
+    pub(super) settings: ExtractionSettings,
+    pub(super) turns: Vec<WaitingTurn>,
     /// What is being stored.
-    facts: Vec<Fact>,
+    pub(super) facts: Vec<Fact>,
     /// What is stored after that: it is about the same as something earlier in this job.
-    deferred: Vec<Fact>,
-    model: Option<ModelRef>,
-    step: Step,
-    rounds: u32,
+    pub(super) deferred: Vec<Fact>,
+    pub(super) model: Option<ModelRef>,
+    pub(super) step: Step,
+    /// Comparisons in a row that ended with nothing stored.
+    pub(super) rounds: u32,
     /// What the request in flight asks, kept while calls are traced.
     asked: Option<JsonbText>,
 }
 
-enum Step {
+/// Where a task stands.
+pub(super) enum Step {
     Extracting,
     Reconciling(Asked),
     /// Everything is decided, but somebody has the session locked.
@@ -66,11 +61,11 @@ enum Step {
 }
 
 /// What an LLM was asked to compare.
-struct Asked {
-    decisions: Vec<Decision>,
+pub(super) struct Asked {
+    pub decisions: Vec<Decision>,
     /// Indexes of the facts whose decision is `Ask`, in the order in which they were sent.
-    new: Vec<usize>,
-    existing: Vec<NearFact>,
+    pub new: Vec<usize>,
+    pub existing: Vec<NearFact>,
 }
 
 /// What a task waits for, or how it ended.
@@ -152,7 +147,7 @@ impl ExtractTask {
     }
 
     /// Where the facts go.
-    fn fact_scope(&self) -> FactScope<'_> {
+    pub(super) fn fact_scope(&self) -> FactScope<'_> {
         let session_id = self.job.session_id.as_deref().filter(|_| !self.settings.global);
         FactScope { session_id, ..self.scope() }
     }
@@ -222,7 +217,7 @@ impl ExtractTask {
     }
 
     /// Queues the turns of the scope that did not fit into this job.
-    pub fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
+    pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
         if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
             let payload = json!({ "settings": self.settings }).to_string();
             jobs::enqueue(
@@ -266,7 +261,7 @@ impl ExtractTask {
         )
     }
 
-    fn send(
+    pub(super) fn send(
         &mut self,
         messages: Vec<ChatMessage>,
         answer: AnswerFormat,
@@ -324,7 +319,7 @@ impl ExtractTask {
 
     /// A failure of reconciliation that would be the last one adds the facts as they are; the next
     /// job of the scope compares them.
-    fn count_failure(&mut self, reason: String) -> Progress {
+    pub(super) fn count_failure(&mut self, reason: String) -> Progress {
         let is_last = self.job.attempts + 1 >= self.job.max_attempts;
         let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
         if !is_last {
@@ -370,201 +365,5 @@ impl ExtractTask {
             };
         }
         self.compare(endpoint, llm)
-    }
-
-    /// Decides what can be decided without an LLM, and asks about the rest.
-    fn compare(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
-        let asked = match self.look() {
-            Ok(asked) => asked,
-            Err(aborted) => return Progress::Aborted(aborted),
-        };
-        if asked.new.is_empty() {
-            return self.apply_or_compare(asked.decisions, None, endpoint, llm);
-        }
-        let existing: Vec<Existing<'_>> = asked
-            .existing
-            .iter()
-            .map(|near| Existing { content: &near.content, since: &near.said_at })
-            .collect();
-        let new: Vec<New<'_>> = asked
-            .new
-            .iter()
-            .map(|&index| &self.facts[index])
-            .map(|fact| New { content: &fact.text, since: &fact.said_at })
-            .collect();
-        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let format =
-            AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
-        let tokens = 300 + count(existing.len() + new.len()).saturating_mul(80);
-        let messages = reconcile::messages(&existing, &new);
-        self.step = Step::Reconciling(asked);
-        self.send(messages, format, tokens, endpoint, llm)
-    }
-
-    /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
-    fn look(&mut self) -> Result<Asked, Aborted> {
-        let earlier = transaction(|| {
-            let model = self.model.as_ref().map(|model| model.name.as_str());
-            fact_store::unreconciled(&Spi::read_write()?, &self.fact_scope(), model, UNRECONCILED)
-        })?;
-        let mut all: Vec<Fact> = earlier.into_iter().map(facts::of_unreconciled).collect();
-        self.facts.append(&mut self.deferred);
-        all.extend(self.facts.drain(..).filter(|fact| fact.stored_as.is_none()));
-        let thresholds = neighborhood::thresholds(self.model.as_ref(), &self.settings);
-        (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
-        // Those that are stored already are read again by the next round.
-        self.deferred.retain(|fact| fact.stored_as.is_none());
-        let asked = transaction(|| {
-            let spi = Spi::read_write()?;
-            let comparison =
-                Comparison::new(&spi, self.fact_scope(), self.model.as_ref(), &self.settings);
-            let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
-            for (index, fact) in self.facts.iter().enumerate() {
-                let (decision, neighbors) = comparison.look(fact, &[])?;
-                if decision == Decision::Ask {
-                    let known = |near: &NearFact| {
-                        near.unreconciled || asked.existing.iter().any(|other| other.id == near.id)
-                    };
-                    let unknown: Vec<NearFact> =
-                        neighbors.into_iter().filter(|near| !known(near)).collect();
-                    let is_full = asked.existing.len() + unknown.len() > MAX_EXISTING;
-                    if is_full && !asked.new.is_empty() {
-                        // This one and what follows is asked about in the next round.
-                        break;
-                    }
-                    asked.existing.extend(unknown);
-                    asked.new.push(index);
-                }
-                asked.decisions.push(decision);
-            }
-            Ok(asked)
-        })?;
-        let mut rest = self.facts.split_off(asked.decisions.len());
-        rest.retain(|fact| fact.stored_as.is_none());
-        rest.append(&mut self.deferred);
-        self.deferred = rest;
-        Ok(asked)
-    }
-
-    fn take_decisions(
-        &mut self,
-        answer: &str,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
-        let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
-            return Progress::Failed("an answer to no question".to_owned());
-        };
-        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let decided = reconcile::parse(answer, count(asked.existing.len()), count(asked.new.len()));
-        let plan = match decided {
-            Err(error) => {
-                let reason = error.to_string();
-                self.step = Step::Reconciling(asked);
-                return self.count_failure(reason);
-            }
-            Ok(decided) => {
-                let existing: Vec<Existing<'_>> = asked
-                    .existing
-                    .iter()
-                    .map(|near| Existing { content: &near.content, since: &near.said_at })
-                    .collect();
-                let new: Vec<New<'_>> = asked
-                    .new
-                    .iter()
-                    .map(|&index| &self.facts[index])
-                    .map(|fact| New { content: &fact.text, since: &fact.said_at })
-                    .collect();
-                reconcile::plan(&decided, &existing, &new)
-            }
-        };
-        let texts = plan.update.iter().map(|update| update.text.clone()).collect();
-        let embedded = facts::embed_texts(texts, self.model.as_ref());
-        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
-        self.apply_or_compare(asked.decisions, Some(judged), endpoint, llm)
-    }
-
-    fn apply_or_compare(
-        &mut self,
-        decisions: Vec<Decision>,
-        judged: Option<apply::Judged>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
-        self.rounds += 1;
-        let judgement = apply::Judgement::Decided {
-            judged: judged.as_ref(),
-            may_compare_again: self.rounds < MAX_ROUNDS,
-        };
-        match self.apply(&decisions, judgement, None) {
-            Ok(Applied::Changed) => self.compare(endpoint, llm),
-            Ok(Applied::Stored) if !self.deferred.is_empty() => {
-                self.facts = std::mem::take(&mut self.deferred);
-                self.rounds = 0;
-                self.compare(endpoint, llm)
-            }
-            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
-            Ok(Applied::NoSession) => {
-                self.step = Step::Applying { decisions, judged };
-                Progress::Blocked("its session is not there".to_owned())
-            }
-            Err(aborted) if aborted.may_pass => {
-                self.step = Step::Applying { decisions, judged };
-                Progress::Blocked(aborted.message)
-            }
-            Err(aborted) => Progress::Aborted(aborted),
-        }
-    }
-
-    /// Tries once more to store what was decided, without asking anybody again.
-    pub fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
-        match std::mem::replace(&mut self.step, Step::Extracting) {
-            Step::Applying { decisions, judged } => {
-                // Waiting is no change of the facts: it does not count as a round.
-                self.rounds = self.rounds.saturating_sub(1);
-                self.apply_or_compare(decisions, judged, endpoint, llm)
-            }
-            _ => Progress::Failed("nothing is decided yet".to_owned()),
-        }
-    }
-
-    /// Stores the result; with an error, if less was done than should have been.
-    fn apply(
-        &self,
-        decisions: &[Decision],
-        judgement: apply::Judgement<'_>,
-        error: Option<&str>,
-    ) -> Result<Applied, Aborted> {
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            let work = apply::Work {
-                job: &self.job,
-                scope: self.fact_scope(),
-                model: self.model.as_ref(),
-                settings: &self.settings,
-                turns: &self.turns,
-                facts: &self.facts,
-                decisions,
-            };
-            let applied = apply::apply(&spi, &work, judgement)?;
-            if applied != Applied::Stored {
-                return Ok(applied);
-            }
-            if self.deferred.is_empty() {
-                let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
-                extraction::mark_done(&spi, &self.job.user_id, &ids)?;
-                queue::finish(&spi, &self.job)?;
-                if let Some(error) = error {
-                    queue::note_error(&spi, &self.job, error)?;
-                }
-                self.queue_rest(&spi)?;
-            } else {
-                // An attempt after this one goes on with the rest.
-                let mut job = self.job.clone();
-                job.payload["facts"] = json!(facts::to_saved(&self.deferred));
-                queue::save(&spi, &job)?;
-            }
-            Ok(applied)
-        })
     }
 }

@@ -6,4 +6,6 @@ pub mod evict;
 pub mod extract;
 pub mod facts;
 pub mod neighborhood;
+pub mod reconcile;
 pub mod sweep;
+mod writer;

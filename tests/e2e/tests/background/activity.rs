@@ -45,11 +45,7 @@ pub fn last_change(client: &mut Client, pid: i32) -> DateTime<Utc> {
 }
 
 /// A session of the identity `alice`, whose backend is gone when `body` is done.
-pub fn in_session<T>(
-    cluster: &Cluster,
-    database: &str,
-    body: impl FnOnce(&mut Client) -> T,
-) -> T {
+pub fn in_session<T>(cluster: &Cluster, database: &str, body: impl FnOnce(&mut Client) -> T) -> T {
     let mut client = cluster.connect(database);
     run(&mut client, "SET memory_agent.user_id = 'alice'");
     let pid: i32 = value(&mut client, "SELECT pg_backend_pid()", &[]);
@@ -67,7 +63,8 @@ pub fn in_session<T>(
 pub fn say_in_sessions(client: &mut Client, sessions: usize) {
     for number in 0..sessions {
         let (session, text) = (format!("session {number}"), format!("Sentence {number}."));
-        if let Err(error) = client.execute("SELECT memory_ingest($1, 'user', $2)", &[&session, &text])
+        if let Err(error) =
+            client.execute("SELECT memory_ingest($1, 'user', $2)", &[&session, &text])
         {
             panic!("{session}: {error:?}");
         }

@@ -25,12 +25,19 @@ const WITHIN: Duration = Duration::from_millis(900);
 enum Victim {
     ModelServer,
     Worker,
+    /// A worker that is ended by SIGTERM, so that everybody else goes on.
+    TerminatedWorker,
     Writer,
     Postmaster,
 }
 
-const VICTIMS: [Victim; 4] =
-    [Victim::ModelServer, Victim::Worker, Victim::Writer, Victim::Postmaster];
+const VICTIMS: [Victim; 5] = [
+    Victim::ModelServer,
+    Victim::Worker,
+    Victim::TerminatedWorker,
+    Victim::Writer,
+    Victim::Postmaster,
+];
 
 /// Hands out turns to the writer, so that all rounds find work under way.
 #[derive(Default)]
@@ -97,6 +104,10 @@ fn killed_processes_lose_nothing_and_repeat_nothing() {
     });
     let mut client = scene.cluster.connect(DATABASE);
     drain(&mut client);
+    let interrupted: i64 =
+        value(&mut client, "SELECT sum(interrupted) FROM memory_agent.jobs", &[]);
+    println!("jobs were interrupted {interrupted} times");
+    assert!(interrupted > 0, "no kill found a job under way");
     let stored: i64 = value(
         &mut client,
         "SELECT count(DISTINCT metadata->>'number') FROM memory_agent.entries WHERE kind = 'turn'",
@@ -141,7 +152,9 @@ fn write(cluster: &Cluster, conversation: &Conversation, permits: &Permits, writ
                 Ok(()) => client = Some(session),
                 // Nothing but the kills may stop a turn from being stored.
                 Err(error) => assert!(
-                    error.code().is_none_or(|code| ["57P01", "57P02", "57P03"].contains(&code.code())),
+                    error
+                        .code()
+                        .is_none_or(|code| ["57P01", "57P02", "57P03"].contains(&code.code())),
                     "turn {number}: {error:?}"
                 ),
             }
@@ -176,20 +189,23 @@ fn kill(cluster: &Cluster, victim: Victim, writer: &AtomicI32) -> bool {
             return true;
         }
         Victim::ModelServer => processes::model_servers(&cluster.data()).first().map(|one| one.pid),
-        Victim::Worker => cluster.config("postgres").connect(NoTls).ok().and_then(|mut client| {
-            let pids = client.query(
-                "SELECT pid FROM pg_stat_activity \
+        Victim::Worker | Victim::TerminatedWorker => {
+            cluster.config("postgres").connect(NoTls).ok().and_then(|mut client| {
+                let pids = client.query(
+                    "SELECT pid FROM pg_stat_activity \
                   WHERE backend_type = 'memory_agent worker' AND datname = $1 ORDER BY random()",
-                &[&DATABASE],
-            );
-            pids.ok()?.first().map(|row| row.get(0))
-        }),
+                    &[&DATABASE],
+                );
+                pids.ok()?.first().map(|row| row.get(0))
+            })
+        }
         Victim::Writer => Some(writer.load(Ordering::SeqCst)),
     };
     // An id could be somebody else's by now.
     let of_this_cluster = |pid: &i32| cluster.processes().iter().any(|process| process.pid == *pid);
     let Some(pid) = pid.filter(of_this_cluster) else { return false };
-    processes::signal(pid, libc::SIGKILL);
+    let signal = if victim == Victim::TerminatedWorker { libc::SIGTERM } else { libc::SIGKILL };
+    processes::signal(pid, signal);
     wait_until(PATIENCE, "the killed process to end", || {
         Process::find(pid).is_none_or(|process| process.state == 'Z')
     });
@@ -221,6 +237,8 @@ fn a_worker_that_is_killed_by_a_job_does_not_take_the_others_along() {
         value(&mut scene.client, sql, &[])
     });
     scene.say("Said meanwhile.");
-    wait_until(PATIENCE, "another job", || scene.facts().contains(&"Noted: Said meanwhile.".to_owned()));
+    wait_until(PATIENCE, "another job", || {
+        scene.facts().contains(&"Noted: Said meanwhile.".to_owned())
+    });
     scene.drain();
 }

@@ -36,9 +36,7 @@ impl Site {
             self.turns += 1;
             let text = format!("Turn {}.", self.turns);
             in_session(&self.cluster, database, |client| {
-                client
-                    .execute("SELECT memory_ingest('s', 'user', $1)", &[&text])
-                    .expect("ingest");
+                client.execute("SELECT memory_ingest('s', 'user', $1)", &[&text]).expect("ingest");
             });
             wait_until(PATIENCE, "a call", || self.stub.in_flight() == 1);
         } else {

@@ -7,10 +7,7 @@ use std::collections::BTreeSet;
 
 /// Conditions as queries that count what breaks them.
 const BROKEN: [(&str, &str); 9] = [
-    (
-        "jobs that are not done",
-        "SELECT count(*) FROM memory_agent.jobs WHERE status <> 'done'",
-    ),
+    ("jobs that are not done", "SELECT count(*) FROM memory_agent.jobs WHERE status <> 'done'"),
     (
         "turns that no fact was extracted from",
         "SELECT count(*) FROM memory_agent.entries \

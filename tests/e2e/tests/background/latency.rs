@@ -12,7 +12,8 @@ const ROUNDS: usize = 3;
 
 /// The time that `memory_ingest` of a turn that was never said before takes.
 fn time_of_ingest(client: &mut Client, session: &str, number: usize) -> Duration {
-    let text = format!("On day {number} the ship {session} left the harbour with {number} sailors.");
+    let text =
+        format!("On day {number} the ship {session} left the harbour with {number} sailors.");
     let started = Instant::now();
     client.execute("SELECT memory_ingest($1, 'user', $2)", &[&session, &text]).expect("ingest");
     started.elapsed()

@@ -122,11 +122,10 @@ fn four_databases_share_two_workers() {
     let mut most = 0;
     wait_until(PATIENCE, "the jobs of all databases", || {
         // A look into a database without the extension takes a place as well.
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'memory_agent worker'";
+        let sql =
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'memory_agent worker'";
         most = most.max(value::<i64>(&mut observer, sql, &[]));
-        clients
-            .iter_mut()
-            .all(|client| value::<bool>(client, "SELECT memory_wait('10 ms')", &[]))
+        clients.iter_mut().all(|client| value::<bool>(client, "SELECT memory_wait('10 ms')", &[]))
     });
     assert_eq!(most, 2);
     for client in &mut clients {
@@ -145,9 +144,7 @@ fn workers_are_switched_off_and_on_by_a_reload() {
     scene.say("Said after the switch.");
     // What was begun may be finished.
     scene.stub.hold(false);
-    wait_until(PATIENCE, "the worker to leave", || {
-        workers(&mut scene.client, DATABASE).is_empty()
-    });
+    wait_until(PATIENCE, "the worker to leave", || workers(&mut scene.client, DATABASE).is_empty());
     assert_eq!(scene.facts(), ["Noted: Begun before the switch."]);
     assert!(scene.status("launcher").contains("memory_agent.worker is off"));
     assert!(scene.status("worker").contains("not running"));
@@ -164,14 +161,15 @@ fn a_terminated_worker_ends_at_once_and_its_jobs_go_on() {
     for round in 0..3 {
         let session = format!("round {round}");
         scene.stub.hold(true);
-        scene
-            .client
-            .execute("SELECT memory_ingest($1, 'user', $1)", &[&session])
-            .expect("ingest");
+        scene.client.execute("SELECT memory_ingest($1, 'user', $1)", &[&session]).expect("ingest");
         wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
         let ended = worker(&mut scene.client, DATABASE);
         let started = Instant::now();
-        assert!(value::<bool>(&mut scene.client, "SELECT pg_terminate_backend($1, 10000)", &[&ended]));
+        assert!(value::<bool>(
+            &mut scene.client,
+            "SELECT pg_terminate_backend($1, 10000)",
+            &[&ended]
+        ));
         fastest = fastest.min(started.elapsed());
         wait_until(PATIENCE, "the call to be given up", || scene.stub.in_flight() == 0);
         scene.stub.hold(false);

@@ -1,7 +1,9 @@
 //! Without the library preloaded there is no launcher: the transaction that queues the first job
 //! starts a worker.
 
-use crate::activity::{drain, facts, in_session, noted_sentences, say_in_sessions, worker, workers};
+use crate::activity::{
+    drain, facts, in_session, noted_sentences, say_in_sessions, worker, workers,
+};
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::memory::{run, value};
@@ -30,7 +32,10 @@ fn the_first_job_starts_a_worker() {
     let mut scene = without_preload(&[]);
     assert!(scene.status("launcher").contains("on demand"));
     assert!(scene.status("worker").contains("not running"));
-    scene.client.batch_execute("BEGIN; SELECT memory_ingest('s', 'user', 'Taken back.'); ROLLBACK").unwrap();
+    scene
+        .client
+        .batch_execute("BEGIN; SELECT memory_ingest('s', 'user', 'Taken back.'); ROLLBACK")
+        .unwrap();
     assert_eq!(workers(&mut scene.client, DATABASE).len(), 0, "nobody queued a job");
     scene.say_and_wait("I live in Oslo.");
     assert_eq!(scene.facts(), ["Noted: I live in Oslo."]);

@@ -42,6 +42,41 @@ fn a_fast_stop_waits_for_no_call() {
     assert!(fastest < Duration::from_secs(2), "{fastest:?}");
 }
 
+/// The models take seconds for a batch of long texts.
+#[test]
+fn a_fast_stop_waits_for_no_embedding() {
+    const TURNS: i64 = 200;
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_base_url", "")]);
+    run(&mut scene.client, "SET memory_agent.embed_on_ingest = async");
+    let mut fastest = Duration::MAX;
+    for round in 0..3 {
+        let sql = format!(
+            "SELECT count(*) FROM memory_ingest_batch((SELECT jsonb_agg(jsonb_build_object( \
+                 'role', 'user', 'content', n || repeat(' the ship of round {round} waited', 30))) \
+               FROM generate_series(1, {TURNS}) n), session_id => 'round {round}')"
+        );
+        run(&mut scene.client, &sql);
+        wait_until(PATIENCE, "the embed job to begin", || {
+            scene.jobs().iter().any(|job| job.kind == "embed" && job.status == "running")
+        });
+        let started = Instant::now();
+        scene.cluster.stop(StopMode::Fast);
+        fastest = fastest.min(started.elapsed());
+        scene.cluster.start();
+        reconnect(&mut scene);
+        run(&mut scene.client, "SET memory_agent.embed_on_ingest = async");
+    }
+    scene.drain();
+    let without: i64 = value(
+        &mut scene.client,
+        "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL OR NOT token_count_exact",
+        &[],
+    );
+    assert_eq!(without, 0);
+    println!("a fast stop with an embed job under way: {fastest:?}");
+    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
+}
+
 #[test]
 fn an_immediate_stop_loses_no_job() {
     stop_with_calls_in_flight(StopMode::Immediate, 2);
@@ -98,7 +133,8 @@ fn in_backend_mode_extraction_waits_and_embedding_goes_on() {
     });
     let jobs = scene.jobs();
     assert!(
-        jobs.iter().any(|job| job.kind == "extract" && job.status == "pending" && job.attempts == 0),
+        jobs.iter()
+            .any(|job| job.kind == "extract" && job.status == "pending" && job.attempts == 0),
         "{jobs:#?}"
     );
     assert_eq!(scene.stub.call_count(), calls);

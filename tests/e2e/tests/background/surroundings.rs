@@ -1,18 +1,16 @@
 //! Settings and shortages that surround the workers: what an administrator set for a database's sessions
 //! must not stop its jobs.
 
-use crate::activity::{worker, workers};
+use crate::activity::{reconnect, worker, workers};
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
-use memory_agent_e2e::memory::run;
+use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::wait_until;
 
 /// The next worker connects anew, with the settings of the database.
 fn replace_worker(scene: &mut Scene) {
     scene.cluster.alter_system("memory_agent.worker", Some("off"));
-    wait_until(PATIENCE, "the worker to leave", || {
-        workers(&mut scene.client, DATABASE).is_empty()
-    });
+    wait_until(PATIENCE, "the worker to leave", || workers(&mut scene.client, DATABASE).is_empty());
     scene.cluster.alter_system("memory_agent.worker", Some("on"));
     worker(&mut scene.client, DATABASE);
 }
@@ -50,10 +48,7 @@ fn settings_of_a_database_do_not_stop_its_worker() {
         run(&mut admin, &format!("ALTER DATABASE agent SET {setting}"));
         replace_worker(&mut scene);
         scene.say(&format!("Sentence {number}."));
-        println!("{setting}");
-        if !memory_agent_e2e::memory::value::<bool>(&mut scene.client, "SELECT memory_wait('5 s')", &[]) {
-            println!("{:#?} {}", scene.jobs(), scene.status(""));
-        }
+        scene.drain();
         let name = setting.split(' ').next().unwrap_or_default();
         run(&mut admin, &format!("ALTER DATABASE agent RESET {name}"));
         let jobs = scene.jobs();
@@ -63,4 +58,27 @@ fn settings_of_a_database_do_not_stop_its_worker() {
         );
         assert_eq!(scene.facts().len(), number + 1, "{setting}");
     }
+}
+
+/// The model server's supervisor and the launcher take the only two places.
+#[test]
+fn a_lack_of_processes_is_said_once_and_loses_nothing() {
+    let settings = [("max_worker_processes", "2"), ("max_parallel_workers", "0")];
+    let mut scene = Scene::with_settings(echo, &settings);
+    scene.say("I live in Oslo.");
+    let said = "no background worker slot is free for a job worker";
+    wait_until(PATIENCE, "the launcher to say why", || scene.cluster.log().contains(said));
+    assert!(!value::<bool>(&mut scene.client, "SELECT memory_wait('3 s')", &[]));
+    assert!(scene.status("worker").contains("not running"), "{}", scene.status("worker"));
+    let log = scene.cluster.log();
+    assert_eq!(log.matches(said).count(), 1);
+    assert!(log.contains("Raise max_worker_processes"));
+    // As an administrator would; the last line of the file counts.
+    let path = scene.cluster.data().join("postgresql.conf");
+    let text = std::fs::read_to_string(&path).expect("postgresql.conf");
+    std::fs::write(&path, text + "\nmax_worker_processes = 8\n").expect("postgresql.conf");
+    scene.cluster.restart();
+    reconnect(&mut scene);
+    scene.drain();
+    assert_eq!(scene.facts(), ["Noted: I live in Oslo."]);
 }

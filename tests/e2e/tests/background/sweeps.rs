@@ -89,8 +89,7 @@ fn entries_expire() {
 
 #[test]
 fn inactive_entries_are_deleted_when_their_time_has_come() {
-    let settings =
-        [OFTEN, ("memory_agent.purge_after", "1d"), ("memory_agent.llm_base_url", "")];
+    let settings = [OFTEN, ("memory_agent.purge_after", "1d"), ("memory_agent.llm_base_url", "")];
     let mut scene = Scene::with_settings(echo, &settings);
     // Longer than its model reads at once, so that it has several windows.
     let long = "The ship left the harbour in the morning and came back at night. ".repeat(80);
@@ -190,7 +189,10 @@ fn a_job_whose_lease_ran_out_is_done_once() {
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
-    run(&mut scene.client, "UPDATE memory_agent.jobs SET leased_until = now() - interval '1 second'");
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.jobs SET leased_until = now() - interval '1 second'",
+    );
     wait_until(PATIENCE, "the job to be claimed again", || scene.stub.in_flight() == 2);
     scene.stub.hold(false);
     scene.drain();
@@ -216,11 +218,8 @@ fn jobs_of_a_worker_that_died_are_free_when_its_slot_is_taken_again() {
     scene.cluster.alter_system("memory_agent.worker", Some("on"));
     scene.drain();
     assert_eq!(scene.facts(), ["Noted: I live in Oslo."]);
-    let interrupted: i32 = value(
-        &mut scene.client,
-        "SELECT interrupted FROM memory_jobs WHERE kind = 'extract'",
-        &[],
-    );
+    let interrupted: i32 =
+        value(&mut scene.client, "SELECT interrupted FROM memory_jobs WHERE kind = 'extract'", &[]);
     assert_eq!(interrupted, 1);
 }
 

@@ -14,7 +14,10 @@ fn waits(client: &mut Client, arguments: &str) -> bool {
 
 /// A session of a role with the level `user`.
 fn user_session(scene: &mut Scene, role: &str, user_id: &str) -> Client {
-    run(&mut scene.client, &format!("CREATE ROLE {role} LOGIN; SELECT memory_grant('{role}', 'user')"));
+    run(
+        &mut scene.client,
+        &format!("CREATE ROLE {role} LOGIN; SELECT memory_grant('{role}', 'user')"),
+    );
     let mut client = scene.cluster.connect_as(DATABASE, role);
     run(&mut client, &format!("SET memory_agent.user_id = '{user_id}'"));
     client
@@ -101,7 +104,8 @@ fn nobody_waits_on_a_standby() {
     let mut reader = standby.connect(DATABASE);
     let message = expect_error(reader.query("SELECT memory_wait('1 s')", &[]), "25001");
     assert!(message.contains("standby"), "{message}");
-    let done: i64 = value(&mut reader, "SELECT count(*) FROM memory_jobs WHERE status = 'done'", &[]);
+    let done: i64 =
+        value(&mut reader, "SELECT count(*) FROM memory_jobs WHERE status = 'done'", &[]);
     assert_eq!(done, 1, "what was done can be seen there");
     let workers: i64 = value(
         &mut reader,
@@ -154,9 +158,8 @@ fn a_dead_job_is_retried_once_by_whom_it_belongs_to() {
     let calls = scene.stub.call_count();
     let mut bob = user_session(&mut scene, "app_bob", "bob");
     let mut alice = user_session(&mut scene, "app_alice", "alice");
-    let retry = |client: &mut Client, id: Uuid| {
-        value::<bool>(client, "SELECT memory_retry($1)", &[&id])
-    };
+    let retry =
+        |client: &mut Client, id: Uuid| value::<bool>(client, "SELECT memory_retry($1)", &[&id]);
     assert!(!retry(&mut bob, dead.id));
     assert!(!retry(&mut alice, Uuid::from_u128(1)));
     expect_error(alice.query("SELECT memory_retry(NULL)", &[]), "22023");
@@ -198,7 +201,8 @@ fn users_see_their_own_jobs() {
     let all: Vec<String> =
         values(&mut scene.client, "SELECT DISTINCT user_id FROM memory_jobs ORDER BY 1", &[]);
     assert_eq!(all, ["alice", "bob"]);
-    for command in ["DELETE FROM memory_agent.jobs", "UPDATE memory_agent.jobs SET status = 'done'"] {
+    for command in ["DELETE FROM memory_agent.jobs", "UPDATE memory_agent.jobs SET status = 'done'"]
+    {
         expect_error(bob.batch_execute(command), "42501");
     }
 }

@@ -55,15 +55,21 @@ fn only_so_many_tokens_per_day() {
         &[],
     );
     assert!(used > 1);
-    scene.say("The second has to wait.");
-    wait_until(PATIENCE, "memory_status() to say why", || {
-        scene.status("").contains("llm_daily_tokens")
+    // The worker counts every few seconds.
+    wait_until(PATIENCE, "the worker to notice", || {
+        scene.say("This may have to wait.");
+        scene.status("worker").contains("llm_daily_tokens is used up")
     });
-    assert_eq!(scene.stub.call_count(), 1);
+    wait_until(PATIENCE, "calls in flight to end", || scene.stub.in_flight() == 0);
+    assert!(scene.status("llm").contains("limited"), "{}", scene.status("llm"));
+    let calls = scene.stub.call_count();
+    scene.say("This has to wait.");
+    assert!(!value::<bool>(&mut scene.client, "SELECT memory_wait('1 s')", &[]));
+    assert_eq!(scene.stub.call_count(), calls);
     assert!(scene.jobs().iter().all(|job| job.attempts == 0));
     scene.cluster.alter_system("memory_agent.llm_daily_tokens", Some("1000000"));
     scene.drain();
-    assert_eq!(scene.facts().len(), 2);
+    assert!(scene.facts().contains(&"Noted: This has to wait.".to_owned()));
 }
 
 #[test]
