@@ -1,5 +1,5 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install test bench lint clean
+.PHONY: help demo demo-stop setup build install test test-llm bench lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -21,6 +21,9 @@ install: ## build, and install into the PostgreSQL that PG_CONFIG names (default
 
 test: ## all tests
 	scripts/test $(ARGS)
+
+test-llm: ## what a small local language model makes of a conversation; downloads it
+	scripts/test-llm $(ARGS)
 
 bench: ## recall quality and latency
 	scripts/bench $(ARGS)

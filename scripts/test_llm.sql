@@ -1,5 +1,7 @@
 -- What scripts/test-llm runs: stores a conversation turn by turn, waits for its facts, and counts what
--- the language model did. Needs the variable `conversation`, the path of test_llm_conversation.json.
+-- the language model did.
+-- Needs the variables `conversation`, the path of test_llm_conversation.json, and
+-- `most`, of how many of its turns.
 
 \set ON_ERROR_STOP on
 \set QUIET on
@@ -20,7 +22,8 @@ END $$;
 CREATE TABLE said AS
 SELECT (turn->>'day')::timestamptz + number * interval '1 minute' AS at, turn->>'text' AS text,
        coalesce((turn->>'no_fact')::boolean, false) AS no_fact
-FROM jsonb_array_elements(:'turns'::jsonb) WITH ORDINALITY AS t(turn, number);
+FROM jsonb_array_elements(:'turns'::jsonb) WITH ORDINALITY AS t(turn, number)
+WHERE number <= :most;
 
 -- Every row stores a turn and waits for what becomes of it, in two transactions.
 \o /dev/null

@@ -11,9 +11,10 @@ import xllamacpp
 
 parameters = xllamacpp.CommonParams()
 parameters.model.path = sys.argv[1]
-# Room for our longest prompts and their answers.
-parameters.n_ctx = 8192
-parameters.n_parallel = 1
+# Two slots, which share the context: one keeps the beginning of the prompt for extraction, the other
+# that for reconciliation. Both have room for our longest prompts and their answers.
+parameters.n_ctx = 16384
+parameters.n_parallel = 2
 # Threads wait for each other by spinning: with one core left to others they never wait for long.
 parameters.cpuparams.n_threads = max(1, (os.cpu_count() or 1) - 1)
 server = xllamacpp.Server(parameters)

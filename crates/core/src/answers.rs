@@ -76,13 +76,15 @@ impl AnswerFormat {
     /// The JSON schema of the answer, `None` for text.
     ///
     /// It keeps to what the strict mode of OpenAI's structured outputs knows: every property is
-    /// required (an optional one may be null), no other property is allowed, no bounds.
+    /// required (an optional one may be null), no other property is allowed. The only bound is the
+    /// length of the list: without it small models repeat themselves until they are cut off.
     #[must_use]
     pub fn json_schema(&self) -> Option<Value> {
         match *self {
             Self::Text => None,
-            Self::Facts { turns, .. } => Some(list_schema(
+            Self::Facts { turns, max_per_turn } => Some(list_schema(
                 "facts",
+                turns.saturating_mul(max_per_turn),
                 json!({
                     "turn": id_schema(1, turns),
                     "text": {"type": "string"},
@@ -94,6 +96,7 @@ impl AnswerFormat {
                 let new_ids = id_schema(existing.saturating_add(1), total);
                 Some(list_schema(
                     "memories",
+                    total,
                     json!({
                         "id": id_schema(1, total),
                         "event": {"type": "string", "enum": ["ADD", "UPDATE", "DELETE", "NONE"]},
@@ -132,15 +135,15 @@ fn text(answer: &str) -> Result<String, AnswerError> {
     }
 }
 
-/// An object whose only property is a list of objects with `properties`.
-fn list_schema(list: &str, properties: Value) -> Value {
+/// An object whose only property is a list of at most `most` objects with `properties`.
+fn list_schema(list: &str, most: u32, properties: Value) -> Value {
     let required: Vec<&String> =
         properties.as_object().into_iter().flat_map(|o| o.keys()).collect();
     json!({
         "type": "object",
         "properties": {
             list: {
-                "type": "array",
+                "type": "array", "maxItems": most,
                 "items": {
                     "type": "object",
                     "required": required,
@@ -244,6 +247,15 @@ mod tests {
             first(DECISIONS, "memories")
                 .starts_with(r#"{"id":{"type":"integer","enum":[1,2,3]},"event""#)
         );
+    }
+
+    #[test]
+    fn the_schemas_bound_the_lists() {
+        let longest = |format: AnswerFormat, list: &str| {
+            format.json_schema().unwrap()["properties"][list]["maxItems"].clone()
+        };
+        assert_eq!(longest(AnswerFormat::Facts { turns: 2, max_per_turn: 3 }, "facts"), 6);
+        assert_eq!(longest(AnswerFormat::Decisions { existing: 2, new: 1 }, "memories"), 3);
     }
 
     #[test]

@@ -160,6 +160,13 @@ pub(crate) fn parse_json(checked_json: &str) -> Result<Value, AnswerError> {
     })
 }
 
+/// Whether a fact is the example of our own prompt, which small models like to repeat, and not what
+/// the turn says.
+#[must_use]
+pub fn is_example(fact: &str, turn: &str) -> bool {
+    fact.contains("wife is named Anne") && !turn.to_lowercase().contains("anne")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -221,3 +221,13 @@ proptest! {
         }));
     }
 }
+
+#[test]
+fn the_example_is_a_fact_only_of_a_turn_that_says_it() {
+    let chat = extract(&[turn("Where can I buy a boat?")], 3);
+    let example = "The user's wife is named Anne";
+    assert!(chat[0].content.contains(example), "is_example knows the example");
+    assert!(crate::extract::is_example(example, "Where can I buy a boat?"));
+    assert!(!crate::extract::is_example(example, "My wife is Anne"));
+    assert!(!crate::extract::is_example("The user's wife is named Clara", "My wife is Clara"));
+}

@@ -3,7 +3,7 @@
 use crate::models::{self, Failure};
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
-use memory_agent_core::extract::ExtractedFact;
+use memory_agent_core::extract::{self, ExtractedFact};
 use memory_agent_core::markers;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
@@ -73,6 +73,9 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
         .into_iter()
         .filter_map(|fact| {
             let turn = turns.get(fact.turn)?;
+            if extract::is_example(&fact.text, &turn.content) {
+                return None;
+            }
             Some(SavedFact {
                 text: fact.text,
                 turn: turn.id.to_string(),

@@ -28,8 +28,9 @@ const BACK_UNDER_LOAD: Duration = Duration::from_secs(15);
 /// A call without models must not keep its caller waiting for longer.
 const FEW_SECONDS: Duration = Duration::from_secs(5);
 
+/// Without workers: they would embed what was stored without, and tests could not see it.
 fn cluster() -> Cluster {
-    Cluster::builder().preload(true).start()
+    Cluster::builder().preload(true).setting("memory_agent.worker", "off").start()
 }
 
 fn socket(cluster: &Cluster) -> PathBuf {
@@ -197,7 +198,8 @@ fn killed_model_server_costs_moments() {
         killer.join().unwrap();
         time_until_whole(&mut session);
     }
-    // What was stored without embedding got it later.
+    // What was stored without embedding gets it from the worker.
+    cluster.alter_system("memory_agent.worker", Some("on"));
     let row = session
         .client
         .query_one("SELECT memory_wait('60 s')", &[])

@@ -45,14 +45,14 @@ fn a_fast_stop_waits_for_no_call() {
 /// The models take seconds for a batch of long texts.
 #[test]
 fn a_fast_stop_waits_for_no_embedding() {
-    const TURNS: i64 = 200;
+    const TURNS: i64 = 64;
     let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_base_url", "")]);
     run(&mut scene.client, "SET memory_agent.embed_on_ingest = async");
     let mut fastest = Duration::MAX;
-    for round in 0..3 {
+    for round in 0..2 {
         let sql = format!(
             "SELECT count(*) FROM memory_ingest_batch((SELECT jsonb_agg(jsonb_build_object( \
-                 'role', 'user', 'content', n || repeat(' the ship of round {round} waited', 30))) \
+                 'role', 'user', 'content', n || repeat(' the ship of round {round} waited', 20))) \
                FROM generate_series(1, {TURNS}) n), session_id => 'round {round}')"
         );
         run(&mut scene.client, &sql);

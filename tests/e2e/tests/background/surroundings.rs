@@ -63,7 +63,7 @@ fn settings_of_a_database_do_not_stop_its_worker() {
 /// The model server's supervisor and the launcher take the only two places.
 #[test]
 fn a_lack_of_processes_is_said_once_and_loses_nothing() {
-    let settings = [("max_worker_processes", "2"), ("max_parallel_workers", "0")];
+    let settings = [("max_worker_processes", "2"), ("max_logical_replication_workers", "0")];
     let mut scene = Scene::with_settings(echo, &settings);
     scene.say("I live in Oslo.");
     let said = "no background worker slot is free for a job worker";

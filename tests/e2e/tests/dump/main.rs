@@ -4,6 +4,7 @@
 mod placement;
 mod programs;
 mod replication;
+mod restores;
 mod snapshot;
 
 use memory_agent_e2e::memory::run;

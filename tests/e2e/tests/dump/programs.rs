@@ -31,6 +31,13 @@ impl<'a> Programs<'a> {
         self.run("pg_dump", &[arguments, &["-d", database]].concat());
     }
 
+    /// The table of contents of an archive, in the form that `pg_restore -L` reads.
+    pub fn list(&self, archive: &str) -> String {
+        let path = self.file("list");
+        self.call("pg_restore", &["-l", "-f", &path, archive]);
+        std::fs::read_to_string(path).expect("the table of contents")
+    }
+
     /// Restores an archive to its first error.
     pub fn restore(&self, database: &str, arguments: &[&str], archive: &str) {
         self.run(
@@ -45,11 +52,13 @@ impl<'a> Programs<'a> {
     }
 
     fn run(&self, program: &str, arguments: &[&str]) {
+        let host = self.cluster.socket_directory().to_string_lossy();
+        self.call(program, &[&["-h", &host, "-U", "postgres"], arguments].concat());
+    }
+
+    fn call(&self, program: &str, arguments: &[&str]) {
         let output = Command::new(self.bindir.join(program))
             .env_clear()
-            .arg("-h")
-            .arg(self.cluster.socket_directory())
-            .args(["-U", "postgres"])
             .args(arguments)
             .output()
             .unwrap_or_else(|error| panic!("{program}: {error}"));

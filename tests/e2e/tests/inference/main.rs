@@ -6,4 +6,5 @@ mod backend;
 mod building_blocks;
 mod context;
 mod register;
+mod remote;
 mod status;

@@ -1,10 +1,8 @@
-//! Settings of the LLM's and the embedding endpoint that no other suite changes.
+//! Settings of the LLM's endpoint that no other suite changes.
 
 use memory_agent_e2e::llm::{Call, LlmStub, Purpose, Reply, ScriptedModel};
-use memory_agent_e2e::memory::{ingest, recall, run, value, values};
-use memory_agent_e2e::{Client, Cluster, expect_error, retry_until, wait_until};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use memory_agent_e2e::memory::{ingest, run, value, values};
+use memory_agent_e2e::{Client, Cluster, retry_until, wait_until};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,33 +17,6 @@ fn with_llm(stub: &LlmStub, name: &str, value: &str) -> Cluster {
         .start()
 }
 
-/// A file that the server may read; removed when dropped.
-struct KeyFile(PathBuf);
-
-impl KeyFile {
-    fn new(test: &str, key: &str) -> Self {
-        let name = format!("ma_e2e_{}_{test}.key", std::process::id());
-        let file = Self(std::env::temp_dir().join(name));
-        file.write(key);
-        std::fs::set_permissions(&file.0, std::fs::Permissions::from_mode(0o644)).unwrap();
-        file
-    }
-
-    fn write(&self, key: &str) {
-        std::fs::write(&self.0, format!("{key}\n")).unwrap();
-    }
-
-    fn path(&self) -> String {
-        self.0.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for KeyFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 fn drain(client: &mut Client) {
     assert!(value::<bool>(client, "SELECT memory_wait('60 s')", &[]), "the queue does not drain");
 }
@@ -56,8 +27,9 @@ fn llm_provider_and_api_version() {
     let stub = LlmStub::start(|_: &Call| Reply::error(404, "unknown"));
     let cluster = with_llm(&stub, "memory_agent.llm_provider", "azure");
     cluster.alter_system("memory_agent.llm_api_version", Some("2030-01-01"));
-    let key = KeyFile::new("llm_provider", "an-azure-key");
-    cluster.alter_system("memory_agent.llm_api_key_file", Some(&key.path()));
+    let key = cluster.socket_directory().join("llm.key");
+    std::fs::write(&key, "an-azure-key\n").unwrap();
+    cluster.alter_system("memory_agent.llm_api_key_file", key.to_str());
     let mut client = cluster.database("llm_provider").connect();
     ingest(&mut client, "s", "I live in Oslo.");
     let call = |path: &str| {
@@ -119,75 +91,4 @@ fn trace() {
         drain(&mut client);
         values::<String>(&mut client, texts, &[]).last().is_some_and(String::is_empty)
     });
-}
-
-/// A cluster whose embeddings come from the stub, 64 numbers each.
-fn with_embedder(stub: &LlmStub) -> memory_agent_e2e::Builder {
-    Cluster::builder()
-        .preload(true)
-        .setting("memory_agent.embedding_provider", "http")
-        .setting("memory_agent.embedding_base_url", stub.base_url())
-        .setting("memory_agent.embedding_model", "stub-embedder")
-        .setting("memory_agent.rerank", "off")
-}
-
-#[test]
-fn embeddings_from_an_endpoint() {
-    let stub = LlmStub::start(|_: &Call| Reply::error(404, "no LLM"));
-    let key = KeyFile::new("embeddings", "key-1");
-    let cluster =
-        with_embedder(&stub).setting("memory_agent.embedding_api_key_file", key.path()).start();
-    let mut client = cluster.database("embedding_provider").connect();
-    for turn in ["Blue whales sing in the sea.", "The printer is out of paper."] {
-        ingest(&mut client, "s", turn);
-    }
-    let rows =
-        "SELECT concat_ws('/', embedding_model, vector_dims(embedding)) FROM memory_agent.entries";
-    assert_eq!(values::<String>(&mut client, rows, &[]), ["stub-embedder/64"; 2]);
-    let found = recall(&mut client, "'whales in the sea', top_k => 1").remove(0);
-    assert!(found.content.contains("whales") && found.similarity.is_some());
-    let calls = stub.calls();
-    assert!(
-        calls.iter().all(|call| call.path == "/v1/embeddings" && call.model() == "stub-embedder")
-    );
-    assert!(calls.iter().all(|call| call.header("authorization") == Some("Bearer key-1")));
-    let state = "SELECT state FROM memory_status() WHERE component = 'embedder'";
-    assert_eq!(value::<String>(&mut client, state, &[]), "remote");
-
-    // The file is read again when its key changes.
-    key.write("key-2");
-    ingest(&mut client, "s", "The lock was changed.");
-    assert_eq!(stub.calls().last().unwrap().header("authorization"), Some("Bearer key-2"));
-
-    // An outage costs nothing but time.
-    stub.set_down(true);
-    ingest(&mut client, "s", "Green parrots talk.");
-    let missing = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";
-    assert_eq!(value::<i64>(&mut client, missing, &[]), 1);
-    assert_eq!(recall(&mut client, "'parrots'")[0].content, "Green parrots talk.");
-    stub.set_down(false);
-    drain(&mut client);
-    assert_eq!(value::<i64>(&mut client, missing, &[]), 0);
-}
-
-#[test]
-fn embedding_dimension_is_checked() {
-    let stub = LlmStub::start(|_: &Call| Reply::error(404, "no LLM"));
-    let cluster = with_embedder(&stub).setting("memory_agent.embedding_dimension", 32).start();
-    let mut client = cluster.database("embedding_dimension").connect();
-    let message = expect_error(client.query("SELECT memory_embed('x')", &[]), "58000");
-    assert!(message.contains("64") && message.contains("32"), "{message}");
-    let register = "SELECT memory_register_model('stub-embedder', 'embedder', location => 'http')";
-    expect_error(client.query(register, &[]), "58000");
-    let told: bool = value(
-        &mut client,
-        "SELECT state = 'failing' AND hint IS NOT NULL FROM memory_status() WHERE component = 'embedder'",
-        &[],
-    );
-    assert!(told);
-    cluster.alter_system("memory_agent.embedding_dimension", Some("64"));
-    let mut client = cluster.connect("embedding_dimension");
-    run(&mut client, register);
-    let dimension: i32 = value(&mut client, "SELECT dimension FROM memory_agent.models", &[]);
-    assert_eq!(dimension, 64);
 }

@@ -1,0 +1,134 @@
+//! Embeddings from an endpoint (`embedding_provider = http`): stored, searched, made up for after an
+//! outage, and refused when they are not what the settings say.
+
+use memory_agent_e2e::llm::{Call, LlmStub, Reply};
+use memory_agent_e2e::memory::{ingest, recall, run, value, values};
+use memory_agent_e2e::{Builder, Client, Cluster, expect_error};
+use std::sync::{Arc, Mutex};
+
+/// A stub that only embeds, 64 numbers a text.
+fn embedder() -> LlmStub {
+    LlmStub::start(|_: &Call| Reply::error(404, "no LLM"))
+}
+
+/// A cluster that embeds by the stub.
+fn with_embedder(stub: &LlmStub) -> Builder {
+    Cluster::builder()
+        .preload(true)
+        .setting("memory_agent.embedding_provider", "http")
+        .setting("memory_agent.embedding_base_url", stub.base_url())
+        .setting("memory_agent.embedding_model", "stub-embedder")
+        .setting("memory_agent.rerank", "off")
+}
+
+const MISSING: &str = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";
+const STATE: &str = "SELECT state FROM memory_status() WHERE component = 'embedder'";
+
+#[test]
+fn embeddings_come_from_the_endpoint() {
+    let stub = embedder();
+    let cluster = with_embedder(&stub).start();
+    let key = cluster.socket_directory().join("embedding.key");
+    std::fs::write(&key, "key-1\n").unwrap();
+    cluster.alter_system("memory_agent.embedding_api_key_file", key.to_str());
+    let mut client = cluster.database("remote").connect();
+    for turn in ["Blue whales sing in the sea.", "The printer is out of paper."] {
+        ingest(&mut client, "s", turn);
+    }
+    let rows =
+        "SELECT concat_ws('/', embedding_model, vector_dims(embedding)) FROM memory_agent.entries";
+    assert_eq!(values::<String>(&mut client, rows, &[]), ["stub-embedder/64"; 2]);
+    let found = recall(&mut client, "'whales in the sea', top_k => 1").remove(0);
+    assert!(found.content.contains("whales") && found.similarity.is_some());
+    for call in stub.calls() {
+        assert_eq!((call.path.as_str(), call.model()), ("/v1/embeddings", "stub-embedder"));
+        assert_eq!(call.header("authorization"), Some("Bearer key-1"));
+    }
+    assert_eq!(value::<String>(&mut client, STATE, &[]), "remote");
+
+    // The file is read again when its key changes.
+    std::fs::write(&key, "key-2\n").unwrap();
+    ingest(&mut client, "s", "The lock was changed.");
+    assert_eq!(stub.calls().last().unwrap().header("authorization"), Some("Bearer key-2"));
+    // Jobs use it too.
+    run(&mut client, "SET memory_agent.embed_on_ingest = async");
+    ingest(&mut client, "s", "Said in passing.");
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+    assert_eq!(value::<i64>(&mut client, MISSING, &[]), 0);
+}
+
+#[test]
+fn an_outage_of_the_endpoint_costs_nothing_but_time() {
+    let stub = embedder();
+    let cluster = with_embedder(&stub).start();
+    ingest(&mut cluster.database("remote_outage").connect(), "s", "Blue whales sing.");
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&warnings);
+    let mut client: Client = cluster
+        .config("remote_outage")
+        .notice_callback(move |notice| seen.lock().unwrap().push(notice.message().to_owned()))
+        .connect(postgres::NoTls)
+        .unwrap();
+    run(&mut client, "SET memory_agent.user_id = 'alice'");
+    let warning_of = |client: &mut Client| {
+        // Notices that follow a statement are read with the next one.
+        run(client, "");
+        let mut warnings = std::mem::take(&mut *warnings.lock().unwrap());
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        warnings.remove(0)
+    };
+    stub.set_down(true);
+    ingest(&mut client, "s", "Green parrots talk.");
+    assert!(warning_of(&mut client).starts_with("stored without embedding"));
+    assert_eq!(value::<i64>(&mut client, MISSING, &[]), 1);
+    let found = recall(&mut client, "'parrots'");
+    assert_eq!((found.len(), found[0].content.as_str()), (1, "Green parrots talk."));
+    assert!(found[0].similarity.is_none());
+    assert!(warning_of(&mut client).starts_with("recall goes on with words only"));
+    assert_eq!(value::<String>(&mut client, STATE, &[]), "failing");
+    stub.set_down(false);
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]));
+    assert_eq!(value::<i64>(&mut client, MISSING, &[]), 0);
+}
+
+#[test]
+fn another_dimension_than_the_settings_say_is_refused() {
+    let stub = embedder();
+    let cluster = with_embedder(&stub).setting("memory_agent.embedding_dimension", 32).start();
+    let mut client = cluster.database("remote_dimension").connect();
+    let message = expect_error(client.query("SELECT memory_embed('x')", &[]), "58000");
+    assert!(message.contains("64") && message.contains("32"), "{message}");
+    let register = "SELECT memory_register_model('stub-embedder', 'embedder', location => 'http')";
+    expect_error(client.query(register, &[]), "58000");
+    let told: bool = value(
+        &mut client,
+        "SELECT state = 'failing' AND hint IS NOT NULL FROM memory_status() WHERE component = 'embedder'",
+        &[],
+    );
+    assert!(told);
+    cluster.alter_system("memory_agent.embedding_dimension", Some("64"));
+    let mut client = cluster.connect("remote_dimension");
+    run(&mut client, register);
+    let dimension: i32 = value(&mut client, "SELECT dimension FROM memory_agent.models", &[]);
+    assert_eq!(dimension, 64);
+}
+
+/// A database may choose the endpoint for itself, while the others keep the local model.
+#[test]
+fn a_database_registers_the_endpoint_as_its_embedder() {
+    let stub = embedder();
+    let cluster = Cluster::builder()
+        .preload(true)
+        .setting("memory_agent.embedding_base_url", stub.base_url())
+        .start();
+    let mut client = cluster.database("remote_registered").connect();
+    run(
+        &mut client,
+        "SELECT memory_register_model('stub/embedder:1', 'embedder', location => 'http', activate => true)",
+    );
+    assert_eq!(value::<i32>(&mut client, "SELECT vector_dims(memory_embed('x'))", &[]), 64);
+    let mut other = cluster.database("remote_not_registered").connect();
+    assert_eq!(value::<i32>(&mut other, "SELECT vector_dims(memory_embed('x'))", &[]), 384);
+    let reranker = "SELECT memory_register_model('r', 'reranker', location => 'http')";
+    expect_error(client.query(reranker, &[]), "22023");
+}
