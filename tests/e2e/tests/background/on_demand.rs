@@ -99,7 +99,7 @@ fn a_database_can_be_dropped_by_sessions_without_the_library() {
     stub.hold(true);
     in_session(&cluster, "second", |client| say_in_sessions(client, 1));
     wait_until(PATIENCE, "a call", || stub.in_flight() == 1);
-    drop_from_a_stranger(&cluster, "DROP DATABASE second");
+    drop_from_a_stranger(&cluster, "DROP DATABASE second WITH (FORCE)");
     wait_until(PATIENCE, "the call to be given up", || stub.in_flight() == 0);
 }
 
