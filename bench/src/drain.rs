@@ -165,7 +165,8 @@ fn wait_for_done(client: &mut Client, jobs: usize) -> Result<()> {
     }
 }
 
-/// Private kilobytes of the workers together, and of the model server.
+/// Kilobytes of the workers together, and of the model server, without the shared buffers: those that
+/// only one process has read count as its private pages.
 fn footprints(cluster: &Cluster, client: &mut Client) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let pids = loop {
@@ -180,7 +181,7 @@ fn footprints(cluster: &Cluster, client: &mut Client) -> Result<(f64, f64)> {
     };
     let mut workers = 0;
     for pid in pids {
-        workers += Footprint::of(pid)?.private;
+        workers += Footprint::of(pid)?.anonymous;
     }
-    Ok((workers as f64, Footprint::of(cluster.model_server_pid())?.private as f64))
+    Ok((workers as f64, Footprint::of(cluster.model_server_pid())?.anonymous as f64))
 }

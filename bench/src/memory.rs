@@ -19,9 +19,9 @@ const INGESTS: usize = 50;
 #[derive(Debug, Clone, Copy)]
 pub struct Footprint {
     /// Pages that no other process has.
-    pub private: u64,
+    private: u64,
     /// Of the resident pages, those that are no file's.
-    anonymous: u64,
+    pub anonymous: u64,
     resident: u64,
 }
 

@@ -195,6 +195,10 @@ impl Worker {
     }
 
     fn is_over(&mut self, body: &mut impl Body) -> Option<Outcome> {
+        // Also in the middle of work: what was claimed is given back by the next worker of the slot.
+        if self.assignment.is_on_demand && is_needed_unused(self.assignment.database) {
+            return Some(Outcome::Leaving);
+        }
         if !body.is_idle() {
             self.idle_since = None;
             return match self.closing {
@@ -209,9 +213,6 @@ impl Worker {
         }
         let idle_for = self.idle_since.get_or_insert_with(Instant::now).elapsed();
         if self.assignment.is_on_demand {
-            if is_needed_unused(self.assignment.database) {
-                return Some(Outcome::Leaving);
-            }
             if idle_for >= MAKE_ROOM_AFTER && others_wait(self.assignment.database) {
                 self.leaves_jobs = body.has_postponed();
                 return self.confirm_idle(body);
@@ -246,9 +247,9 @@ impl Worker {
             if let Some(left) = left.filter(|left| !left.is_zero()) {
                 time = time.min(left);
             }
-            if self.assignment.is_on_demand {
-                time = time.min(DATABASE_LOOK);
-            }
+        }
+        if self.assignment.is_on_demand {
+            time = time.min(DATABASE_LOOK);
         }
         if let Some((Outcome::Off, since)) = self.closing {
             time = time.min(OFF_PATIENCE.saturating_sub(since.elapsed()));

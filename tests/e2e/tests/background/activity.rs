@@ -2,8 +2,21 @@
 //! share.
 
 use crate::scene::{DATABASE, PATIENCE, Scene};
+use memory_agent_e2e::llm::Model;
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Cluster, DateTime, Utc, retry_until, wait_until};
+
+/// A scene without a reranker, which nothing here needs and every server would load.
+pub fn start(model: impl Model) -> Scene {
+    start_with(model, &[])
+}
+
+/// Such a scene with settings.
+pub fn start_with(model: impl Model, settings: &[(&str, &str)]) -> Scene {
+    let mut all = vec![("memory_agent.rerank_model", "")];
+    all.extend_from_slice(settings);
+    Scene::with_settings(model, &all)
+}
 
 /// The ids of the workers of a database, first the one that started first.
 pub fn workers(client: &mut Client, database: &str) -> Vec<i32> {

@@ -1,11 +1,11 @@
 //! Processes are killed at random moments, again and again, while a conversation is stored and its
 //! facts are extracted: in the end everything is there, once.
 
-use crate::activity::{drain, workers};
+use crate::activity::{drain, start, start_with, workers};
 use crate::invariants::{expect_consistency, expect_facts};
 use crate::models::echo;
 use crate::random::Random;
-use crate::scene::{DATABASE, PATIENCE, Scene};
+use crate::scene::{DATABASE, PATIENCE};
 use memory_agent_e2e::llm::{Conversation, Fault, FaultPlan, ScriptedModel};
 use memory_agent_e2e::memory::value;
 use memory_agent_e2e::processes::{self, Process};
@@ -71,7 +71,7 @@ fn killed_processes_lose_nothing_and_repeat_nothing() {
         ("memory_agent.job_workers", "2"),
         ("memory_agent.sweep_interval", "5s"),
     ];
-    let scene = Scene::with_settings(ScriptedModel::of(&conversation), &settings);
+    let scene = start_with(ScriptedModel::of(&conversation), &settings);
     // One answer in ten is bad; half of the others take a while, so that kills find calls in flight.
     let mut kinds = Fault::every_kind(Duration::from_millis(300));
     kinds.push(Fault::Delay(Duration::from_secs(3)));
@@ -216,7 +216,7 @@ fn kill(cluster: &Cluster, victim: Victim, writer: &AtomicI32) -> bool {
 /// jobs go on and the job is done in the end.
 #[test]
 fn a_worker_that_is_killed_by_a_job_does_not_take_the_others_along() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.say_and_wait("Said before.");
     memory_agent_e2e::memory::run(
         &mut scene.client,

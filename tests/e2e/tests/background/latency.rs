@@ -1,8 +1,8 @@
 //! Nobody who stores a turn waits for the LLM, however slow it is.
 
-use crate::activity::say_in_sessions;
+use crate::activity::{say_in_sessions, start, start_with};
 use crate::models::echo;
-use crate::scene::{PATIENCE, Scene};
+use crate::scene::PATIENCE;
 use memory_agent_e2e::memory::run;
 use memory_agent_e2e::{Client, wait_until};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn percentile_95(mut times: Vec<Duration>) -> Duration {
 /// Measured in turns, so that a busy machine is busy for both.
 #[test]
 fn ingest_is_as_fast_with_an_llm_that_does_not_answer_as_with_none() {
-    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_timeout", "10min")]);
+    let mut scene = start_with(echo, &[("memory_agent.llm_timeout", "10min")]);
     let mut without = scene.cluster.connect(crate::scene::DATABASE);
     run(&mut without, "SET memory_agent.user_id = 'alice'; SET memory_agent.extraction = off");
     scene.stub.hold(true);
@@ -52,7 +52,7 @@ fn ingest_is_as_fast_with_an_llm_that_does_not_answer_as_with_none() {
 
 #[test]
 fn a_session_is_not_locked_while_its_turns_are_with_the_llm() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);

@@ -2,18 +2,18 @@
 //! when settings, extensions and processes come and go.
 
 use crate::activity::{
-    drain, facts, launcher, noted_sentences, reconnect, say_in_sessions, worker, worker_other_than,
-    workers,
+    drain, facts, launcher, noted_sentences, reconnect, say_in_sessions, start, start_with, worker,
+    worker_other_than, workers,
 };
 use crate::models::echo;
-use crate::scene::{DATABASE, PATIENCE, Scene};
+use crate::scene::{DATABASE, PATIENCE};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{StopMode, wait_until};
 use std::time::{Duration, Instant};
 
 #[test]
 fn there_is_a_worker_after_create_extension_and_after_every_start() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     let mut last = worker(&mut scene.client, DATABASE);
     let shown = launcher(&mut scene.client);
     assert!(scene.status("launcher").contains(&format!("running: pid {shown}")));
@@ -35,7 +35,7 @@ fn there_is_a_worker_after_create_extension_and_after_every_start() {
 
 #[test]
 fn the_extension_can_be_dropped_and_made_again() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     for busy in [false, true] {
         let before = worker(&mut scene.client, DATABASE);
         if busy {
@@ -63,7 +63,7 @@ fn the_extension_can_be_dropped_and_made_again() {
 /// heard of the turn.
 #[test]
 fn an_extension_that_is_replaced_at_once_gets_no_old_facts() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.stub.hold(true);
     scene.say("Forgotten with the extension.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
@@ -79,7 +79,7 @@ fn an_extension_that_is_replaced_at_once_gets_no_old_facts() {
 #[test]
 fn two_workers_share_the_jobs_of_a_database() {
     let settings = [("memory_agent.job_workers", "2"), ("memory_agent.llm_concurrency", "1")];
-    let mut scene = Scene::with_settings(echo, &settings);
+    let mut scene = start_with(echo, &settings);
     wait_until(PATIENCE, "two workers", || workers(&mut scene.client, DATABASE).len() == 2);
     scene.stub.hold(true);
     say_in_sessions(&mut scene.client, 6);
@@ -106,7 +106,7 @@ fn two_workers_share_the_jobs_of_a_database() {
 #[test]
 fn four_databases_share_two_workers() {
     const DATABASES: [&str; 4] = ["agent", "second", "third", "fourth"];
-    let scene = Scene::with_settings(echo, &[("memory_agent.max_workers", "2")]);
+    let scene = start_with(echo, &[("memory_agent.max_workers", "2")]);
     let mut clients: Vec<_> = DATABASES
         .iter()
         .map(|name| match *name {
@@ -135,7 +135,7 @@ fn four_databases_share_two_workers() {
 
 #[test]
 fn workers_are_switched_off_and_on_by_a_reload() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     worker(&mut scene.client, DATABASE);
     scene.stub.hold(true);
     scene.say("Begun before the switch.");
@@ -156,7 +156,7 @@ fn workers_are_switched_off_and_on_by_a_reload() {
 
 #[test]
 fn a_terminated_worker_ends_at_once_and_its_jobs_go_on() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     let mut fastest = Duration::MAX;
     for round in 0..3 {
         let session = format!("round {round}");
@@ -185,7 +185,7 @@ fn a_terminated_worker_ends_at_once_and_its_jobs_go_on() {
 
 #[test]
 fn a_terminated_launcher_comes_back_and_leaves_the_workers_alone() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     let kept = worker(&mut scene.client, DATABASE);
     let ended = launcher(&mut scene.client);
     assert!(value::<bool>(&mut scene.client, "SELECT pg_terminate_backend($1, 10000)", &[&ended]));

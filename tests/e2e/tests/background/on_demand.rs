@@ -2,7 +2,7 @@
 //! starts a worker.
 
 use crate::activity::{
-    drain, facts, in_session, noted_sentences, say_in_sessions, worker, workers,
+    drain, facts, in_session, noted_sentences, say_in_sessions, start_with, worker, workers,
 };
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
@@ -12,7 +12,7 @@ use memory_agent_e2e::{Cluster, wait_until};
 fn without_preload(settings: &[(&str, &str)]) -> Scene {
     let mut all = vec![("shared_preload_libraries", "")];
     all.extend_from_slice(settings);
-    Scene::with_settings(echo, &all)
+    start_with(echo, &all)
 }
 
 /// A session of a program that has nothing to do with the extension.
@@ -99,7 +99,7 @@ fn a_database_can_be_dropped_by_sessions_without_the_library() {
     stub.hold(true);
     in_session(&cluster, "second", |client| say_in_sessions(client, 1));
     wait_until(PATIENCE, "a call", || stub.in_flight() == 1);
-    drop_from_a_stranger(&cluster, "DROP DATABASE second WITH (FORCE)");
+    drop_from_a_stranger(&cluster, "DROP DATABASE second");
     wait_until(PATIENCE, "the call to be given up", || stub.in_flight() == 0);
 }
 

@@ -1,6 +1,6 @@
 //! Stopping the server with calls of the LLM in flight, and what a reload changes in mid-work.
 
-use crate::activity::{noted_sentences, reconnect, say_in_sessions};
+use crate::activity::{noted_sentences, reconnect, say_in_sessions, start, start_with};
 use crate::models::echo;
 use crate::scene::{PATIENCE, Scene};
 use memory_agent_e2e::memory::{run, value};
@@ -12,7 +12,7 @@ const CALLS: usize = 8;
 /// Stops a server with eight calls in flight several times, and returns the shortest time that it
 /// took. In the end every turn has its one fact.
 fn stop_with_calls_in_flight(mode: StopMode, rounds: usize) -> Duration {
-    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_concurrency", "8")]);
+    let mut scene = start_with(echo, &[("memory_agent.llm_concurrency", "8")]);
     scene.stub.hold(true);
     say_in_sessions(&mut scene.client, CALLS);
     let mut fastest = Duration::MAX;
@@ -46,7 +46,7 @@ fn a_fast_stop_waits_for_no_call() {
 #[test]
 fn a_fast_stop_waits_for_no_embedding() {
     const TURNS: i64 = 64;
-    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_base_url", "")]);
+    let mut scene = start_with(echo, &[("memory_agent.llm_base_url", "")]);
     run(&mut scene.client, "SET memory_agent.embed_on_ingest = async");
     let mut fastest = Duration::MAX;
     for round in 0..2 {
@@ -84,7 +84,7 @@ fn an_immediate_stop_loses_no_job() {
 
 #[test]
 fn a_smart_stop_is_not_kept_waiting_by_workers() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
@@ -101,7 +101,7 @@ fn a_smart_stop_is_not_kept_waiting_by_workers() {
 
 #[test]
 fn a_reload_counts_from_the_next_call() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.say_and_wait("Said to the first model.");
     scene.cluster.alter_system("memory_agent.llm_model", Some("stub-2"));
     scene.say_and_wait("Said to the second model.");
@@ -115,7 +115,7 @@ fn a_reload_counts_from_the_next_call() {
 /// In backend mode there is no model server, which makes the calls of the LLM.
 #[test]
 fn in_backend_mode_extraction_waits_and_embedding_goes_on() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.say_and_wait("Said in server mode.");
     scene.cluster.alter_system("memory_agent.inference", Some("backend"));
     wait_until(PATIENCE, "the session to hear of the reload", || {

@@ -1,7 +1,7 @@
 //! Settings and shortages that surround the workers: what an administrator set for a database's sessions
 //! must not stop its jobs.
 
-use crate::activity::{reconnect, worker, workers};
+use crate::activity::{reconnect, start, start_with, worker, workers};
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::memory::{run, value};
@@ -17,7 +17,7 @@ fn replace_worker(scene: &mut Scene) {
 
 #[test]
 fn settings_of_a_database_do_not_stop_its_worker() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     worker(&mut scene.client, DATABASE);
     let mut admin = scene.cluster.connect("postgres");
     for (number, setting) in [
@@ -64,7 +64,7 @@ fn settings_of_a_database_do_not_stop_its_worker() {
 #[test]
 fn a_lack_of_processes_is_said_once_and_loses_nothing() {
     let settings = [("max_worker_processes", "2"), ("max_logical_replication_workers", "0")];
-    let mut scene = Scene::with_settings(echo, &settings);
+    let mut scene = start_with(echo, &settings);
     scene.say("I live in Oslo.");
     let said = "no background worker slot is free for a job worker";
     wait_until(PATIENCE, "the launcher to say why", || scene.cluster.log().contains(said));

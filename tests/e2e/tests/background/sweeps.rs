@@ -1,8 +1,9 @@
 //! What is done without anybody asking: entries expire, full windows shrink, inactive rows are deleted,
 //! forgotten turns and abandoned jobs are taken up again.
 
+use crate::activity::start_with;
 use crate::models::echo;
-use crate::scene::{DATABASE, PATIENCE, Scene};
+use crate::scene::{DATABASE, PATIENCE};
 use memory_agent_e2e::memory::{recalled_texts, run, value, values};
 use memory_agent_e2e::{Client, Uuid, wait_until};
 
@@ -37,7 +38,7 @@ fn state(client: &mut Client, id: Uuid) -> String {
 #[test]
 fn entries_expire() {
     let settings = [OFTEN, ("memory_agent.default_ttl", "1h"), ("memory_agent.llm_base_url", "")];
-    let mut scene = Scene::with_settings(echo, &settings);
+    let mut scene = start_with(echo, &settings);
     let stays = scene.say("Said with the default time to live.");
     let turn: Uuid = value(
         &mut scene.client,
@@ -90,7 +91,7 @@ fn entries_expire() {
 #[test]
 fn inactive_entries_are_deleted_when_their_time_has_come() {
     let settings = [OFTEN, ("memory_agent.purge_after", "1d"), ("memory_agent.llm_base_url", "")];
-    let mut scene = Scene::with_settings(echo, &settings);
+    let mut scene = start_with(echo, &settings);
     // Longer than its model reads at once, so that it has several windows.
     let long = "The ship left the harbour in the morning and came back at night. ".repeat(80);
     let [purged, waits, active] = ["purged", "waits", "active"].map(|session| {
@@ -127,7 +128,7 @@ fn inactive_entries_are_deleted_when_their_time_has_come() {
 fn a_full_window_keeps_the_newest() {
     const LIMIT: usize = 10;
     let settings = [("memory_agent.max_entries", "10"), ("memory_agent.llm_base_url", "")];
-    let mut scene = Scene::with_settings(echo, &settings);
+    let mut scene = start_with(echo, &settings);
     let mut ids = vec![scene.say("The password of the harbour is swordfish.")];
     for number in 1..25 {
         ids.push(scene.say(&format!("Sentence number {number}.")));
@@ -149,7 +150,7 @@ fn a_full_window_keeps_the_newest() {
 /// As after a restore without the jobs. What was asked for the job that is gone is dropped.
 #[test]
 fn turns_without_a_job_are_taken_up() {
-    let mut scene = Scene::with_settings(echo, &[OFTEN]);
+    let mut scene = start_with(echo, &[OFTEN]);
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
@@ -163,7 +164,7 @@ fn turns_without_a_job_are_taken_up() {
 
 #[test]
 fn done_jobs_are_kept_for_a_day_and_dead_ones_for_ever() {
-    let mut scene = Scene::with_settings(echo, &[OFTEN]);
+    let mut scene = start_with(echo, &[OFTEN]);
     for number in 0..3 {
         scene.say_and_wait(&format!("Sentence {number}."));
     }
@@ -185,7 +186,7 @@ fn done_jobs_are_kept_for_a_day_and_dead_ones_for_ever() {
 /// The worker that held the job is alive and gets its answer too, but the job is not its any more.
 #[test]
 fn a_job_whose_lease_ran_out_is_done_once() {
-    let mut scene = Scene::with_settings(echo, &[OFTEN]);
+    let mut scene = start_with(echo, &[OFTEN]);
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
@@ -208,7 +209,7 @@ fn a_job_whose_lease_ran_out_is_done_once() {
 /// Leases of 5 minutes are not waited for when it is known that the worker is gone.
 #[test]
 fn jobs_of_a_worker_that_died_are_free_when_its_slot_is_taken_again() {
-    let mut scene = Scene::with_settings(echo, &[("memory_agent.worker", "off")]);
+    let mut scene = start_with(echo, &[("memory_agent.worker", "off")]);
     scene.say("I live in Oslo.");
     run(
         &mut scene.client,
@@ -226,7 +227,7 @@ fn jobs_of_a_worker_that_died_are_free_when_its_slot_is_taken_again() {
 /// With fewer workers than before, the last slots are not taken again: their leases run out.
 #[test]
 fn jobs_of_a_slot_that_is_no_more_are_free_when_their_leases_run_out() {
-    let mut scene = Scene::with_settings(echo, &[OFTEN]);
+    let mut scene = start_with(echo, &[OFTEN]);
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);

@@ -1,6 +1,7 @@
 //! `memory_wait`, `memory_retry` and the view `memory_jobs`: what users see of the queue, and what they
 //! can do about it.
 
+use crate::activity::{start, start_with};
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::llm::{Fault, FaultPlan};
@@ -25,7 +26,7 @@ fn user_session(scene: &mut Scene, role: &str, user_id: &str) -> Client {
 
 #[test]
 fn waiting_ends_with_the_jobs_of_whom_it_is_about() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     assert!(waits(&mut scene.client, ""), "an empty queue");
     scene.stub.hold(true);
     run(
@@ -66,7 +67,7 @@ fn waiting_ends_with_the_jobs_of_whom_it_is_about() {
 
 #[test]
 fn waiting_in_vain_is_refused() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.stub.hold(true);
     let mut transaction = scene.client.transaction().expect("a transaction");
     transaction.execute("SELECT memory_ingest('s', 'user', 'Mine.')", &[]).expect("ingest");
@@ -97,7 +98,7 @@ fn waiting_in_vain_is_refused() {
 
 #[test]
 fn nobody_waits_on_a_standby() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.say_and_wait("I live in Oslo.");
     let standby = scene.cluster.standby();
     scene.cluster.wait_for_replay(&standby);
@@ -118,7 +119,7 @@ fn nobody_waits_on_a_standby() {
 
 #[test]
 fn waiting_can_be_stopped() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     scene.stub.hold(true);
     scene.say("I live in Oslo.");
     let started = Instant::now();
@@ -149,7 +150,7 @@ fn waiting_can_be_stopped() {
 
 #[test]
 fn a_dead_job_is_retried_once_by_whom_it_belongs_to() {
-    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_max_attempts", "1")]);
+    let mut scene = start_with(echo, &[("memory_agent.llm_max_attempts", "1")]);
     scene.stub.faults(FaultPlan::always(Fault::WrongSchema));
     scene.say_and_wait("I live in Oslo.");
     let dead = scene.wait_for_job("a dead job", |job| job.status == "dead");
@@ -179,7 +180,7 @@ fn a_dead_job_is_retried_once_by_whom_it_belongs_to() {
 
 #[test]
 fn users_see_their_own_jobs() {
-    let mut scene = Scene::start(echo);
+    let mut scene = start(echo);
     run(
         &mut scene.client,
         "SELECT memory_ingest('s', 'user', 'Of alice.'); \

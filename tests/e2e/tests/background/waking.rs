@@ -1,7 +1,7 @@
 //! What wakes a worker: the commit of a transaction that queued jobs, and nothing else but a look every
 //! ten seconds.
 
-use crate::activity::{last_change, launcher, worker};
+use crate::activity::{last_change, launcher, start_with, worker};
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::memory::{run, value};
@@ -36,7 +36,7 @@ fn next_change(observer: &mut Client, pid: i32, before: DateTime<Utc>) -> DateTi
 
 #[test]
 fn a_worker_without_work_looks_every_ten_seconds_and_says_nothing() {
-    let Scene { mut client, cluster, stub } = Scene::with_settings(echo, &QUIET);
+    let Scene { mut client, cluster, stub } = start_with(echo, &QUIET);
     let pid = worker(&mut client, DATABASE);
     drop(client);
     let mut observer = cluster.connect("postgres");
@@ -72,7 +72,7 @@ fn commits(observer: &mut Client) -> i64 {
 
 #[test]
 fn a_commit_wakes_the_worker_at_once() {
-    let mut scene = Scene::with_settings(echo, &QUIET);
+    let mut scene = start_with(echo, &QUIET);
     worker(&mut scene.client, DATABASE);
     scene.say_and_wait("The first call loads what is needed.");
     let mut fastest = Duration::MAX;
@@ -89,7 +89,7 @@ fn a_commit_wakes_the_worker_at_once() {
 
 #[test]
 fn a_transaction_wakes_the_worker_when_it_commits_and_not_before() {
-    let mut scene = Scene::with_settings(echo, &QUIET);
+    let mut scene = start_with(echo, &QUIET);
     let pid = worker(&mut scene.client, DATABASE);
     scene.say_and_wait("The first call loads what is needed.");
     let mut observer = scene.cluster.connect("postgres");
@@ -129,7 +129,7 @@ fn a_transaction_wakes_the_worker_when_it_commits_and_not_before() {
 fn jobs_of_a_prepared_transaction_are_found() {
     let mut settings = QUIET.to_vec();
     settings.push(("max_prepared_transactions", "2"));
-    let mut scene = Scene::with_settings(echo, &settings);
+    let mut scene = start_with(echo, &settings);
     worker(&mut scene.client, DATABASE);
     run(
         &mut scene.client,

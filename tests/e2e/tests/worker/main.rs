@@ -8,5 +8,6 @@ mod keys;
 mod limits;
 mod models;
 mod reconcile;
+mod regressions;
 mod scene;
 mod stream;
