@@ -212,11 +212,12 @@ impl Worker {
             return Some(outcome);
         }
         let idle_for = self.idle_since.get_or_insert_with(Instant::now).elapsed();
-        if self.assignment.is_on_demand {
-            if idle_for >= MAKE_ROOM_AFTER && others_wait(self.assignment.database) {
-                self.leaves_jobs = body.has_postponed();
-                return self.confirm_idle(body);
-            }
+        if self.assignment.is_on_demand
+            && idle_for >= MAKE_ROOM_AFTER
+            && others_wait(self.assignment.database)
+        {
+            self.leaves_jobs = body.has_postponed();
+            return self.confirm_idle(body);
         }
         let is_needed_later = self.assignment.is_on_demand && body.has_postponed();
         if self.assignment.linger.is_some_and(|linger| idle_for >= linger) && !is_needed_later {
