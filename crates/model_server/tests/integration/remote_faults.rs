@@ -105,7 +105,9 @@ fn redirects_are_not_followed() {
     let server = Server::start();
     let outcome = server.facts(&stub);
     let failure = failure(&outcome, ChatFailureKind::Unavailable);
-    assert!(failure.message.contains("HTTP 307") && failure.message.contains(&target));
+    assert!(failure.message.contains("HTTP 307") && failure.message.contains("not followed"));
+    // Where it leads to may be an address that is not for everybody.
+    assert!(!failure.message.contains(&target), "{}", failure.message);
     assert_eq!((stub.calls(), other.calls()), (1, 0));
     assert_eq!(server.breaker(), BreakerState::Open);
 }
