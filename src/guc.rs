@@ -169,13 +169,67 @@ settings! {
 
     // Extraction.
     choice extraction: Extraction = Extraction::Turn, Userset, (),
-        "memory_agent.extraction\0", "Whether facts are extracted from the user's turns: turn (after each) or off.\0";
+        "memory_agent.extraction\0", "Whether facts are extracted: from the user's turns (turn), from whole episodes when they are over (episode), or not (off).\0";
     choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
     int max_facts_per_turn: i32 = 3, Userset, (1, 20),
         "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
+
+    // Episodes and reflection.
+    int min_episode_turns: i32 = 3, Userset, (1, 1000),
+        "memory_agent.min_episode_turns\0", "Turns from which an episode is reflected on by itself; a shorter one is carried into the next.\0";
+    int max_facts_per_episode: i32 = 5, Userset, (1, 100),
+        "memory_agent.max_facts_per_episode\0", "Most facts that a reflection adds or changes.\0";
+    real consolidation_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.consolidation_similarity\0", "Cosine to an episode from which a fact is reconsidered with it; -1 means the value calibrated for the model.\0";
+
+    // Summaries.
+    flag summarization: bool = true, Userset, (),
+        "memory_agent.summarization\0", "Keep a summary of each session, made by the LLM.\0";
+    int summary_min_tokens: i32 = 100, Userset, (1, 1_000_000),
+        "memory_agent.summary_min_tokens\0", "Tokens of new turns after which a session's summary is renewed.\0";
+    int summary_chunk_tokens: i32 = 3000, Userset, (200, 100_000),
+        "memory_agent.summary_chunk_tokens\0", "Tokens that are summarised in one call of the LLM; more are summarised in chunks first.\0";
+    int summary_chunk_overlap: i32 = 200, Userset, (0, 10_000),
+        "memory_agent.summary_chunk_overlap\0", "Tokens at the end of a chunk that the next one begins with.\0";
+    text summary_model: String = c"", Sighup, (GucFlags::default()),
+        "memory_agent.summary_model\0", "Name of the LLM that summarises; empty means llm_model.\0";
+    flag compression: bool = true, Userset, (),
+        "memory_agent.compression\0", "Summarise the older turns of a full window and take them out of it.\0";
+    int compression_threshold_tokens: i32 = 10_000, Userset, (0, 10_000_000),
+        "memory_agent.compression_threshold_tokens\0", "Tokens of a window from which it is compressed; 0 means never.\0";
+    int recent_messages_to_keep: i32 = 10, Userset, (0, 10_000),
+        "memory_agent.recent_messages_to_keep\0", "Newest turns that compression leaves in the window.\0";
+    flag archive_conversations: bool = false, Userset, (),
+        "memory_agent.archive_conversations\0", "Archive what compression summarised, to be found from other sessions.\0";
+
+    // Archive and documents.
+    flag cross_session: bool = true, Userset, (),
+        "memory_agent.cross_session\0", "Let memory_context look into archived conversations when the message asks for them.\0";
+    text cross_session_triggers: String = c"what did we discuss, previous conversation, last time, remind me, we mentioned, earlier you said", Userset, (GucFlags::default()),
+        "memory_agent.cross_session_triggers\0", "Phrases, separated by commas, that ask for archived conversations.\0";
+    real relevance_threshold: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.relevance_threshold\0", "Least similarity of what archived conversations contribute; -1 means the value calibrated for the model.\0";
+    int chunk_tokens: i32 = 800, Userset, (50, 8000),
+        "memory_agent.chunk_tokens\0", "Tokens of one chunk of a document.\0";
+    int chunk_overlap: i32 = 100, Userset, (0, 4000),
+        "memory_agent.chunk_overlap\0", "Tokens at the end of a chunk that the next one begins with, where a section had to be cut.\0";
+
+    // Chat and window.
+    flag query_rewrite: bool = false, Userset, (),
+        "memory_agent.query_rewrite\0", "Let the LLM rewrite the message into further queries in memory_augment and memory_chat.\0";
+    flag read_contradiction_check: bool = false, Userset, (),
+        "memory_agent.read_contradiction_check\0", "Let the LLM leave out memories that others contradict in memory_augment and memory_chat.\0";
+    int context_limit: i32 = 40_000, Userset, (1, 100_000_000),
+        "memory_agent.context_limit\0", "Tokens that the application's model reads; memory_reserve_tokens makes the window fit.\0";
+    real context_margin: f64 = 0.05, Userset, (0.0, 0.9),
+        "memory_agent.context_margin\0", "Share of context_limit that memory_reserve_tokens leaves free.\0";
+
+    // Audit.
+    text audit_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.audit_key_file\0", "File with the key of audit signatures as its first line; empty means that nothing is signed.\0";
 
     // Worker and LLM.
     flag worker: bool = true, Sighup, (),

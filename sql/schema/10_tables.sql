@@ -15,11 +15,22 @@ CREATE TABLE memory_agent.sessions (
     turn_count      bigint NOT NULL DEFAULT 0,
     active_tokens   bigint NOT NULL DEFAULT 0,
     active_entries  bigint NOT NULL DEFAULT 0,
+    -- Tokens of turns that came since the session was last summarised.
+    unsummarized_tokens bigint NOT NULL DEFAULT 0,
     open_episode_id uuid,
-    content_type    text NOT NULL DEFAULT 'conversation'
-        CHECK (content_type IN ('conversation', 'journal', 'document')),
-    settings        jsonb NOT NULL DEFAULT '{}',
+    content_type    text CHECK (content_type IN ('conversation', 'journal', 'document')),
+    settings        jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(settings) = 'object'),
     PRIMARY KEY (user_id, agent_id, session_id)
+);
+
+-- What memory_configure said for all sessions of an agent; user_id '*' is for all users.
+CREATE TABLE memory_agent.agents (
+    user_id      text NOT NULL,
+    agent_id     text NOT NULL,
+    content_type text CHECK (content_type IN ('conversation', 'journal', 'document')),
+    settings     jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(settings) = 'object'),
+    updated_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (user_id, agent_id)
 );
 
 -- The order of the columns is the order in which PostgreSQL takes a row apart: what recall reads of
@@ -88,6 +99,9 @@ CREATE TABLE memory_agent.session_summaries (
     level             text NOT NULL CHECK (level IN ('L1', 'L2', 'L3')),
     ordinal           integer NOT NULL DEFAULT 0,
     content           text NOT NULL,
+    -- The turns that this row condenses itself, and the L3 whose content went into it.
+    source_ids        uuid[] NOT NULL DEFAULT '{}',
+    previous_id       uuid,
     method            text NOT NULL
         CHECK (method IN ('brief', 'standard', 'detailed', 'hierarchical', 'window')),
     topics            text[] NOT NULL DEFAULT '{}',
@@ -119,6 +133,8 @@ CREATE TABLE memory_agent.episodes (
     ended_at     timestamptz NOT NULL,
     turn_count   integer NOT NULL DEFAULT 0,
     close_reason text,
+    -- Whether facts are to be made of it when it is over.
+    wants_reflection boolean NOT NULL DEFAULT false,
     carried_into uuid,
     PRIMARY KEY (user_id, id)
 );
@@ -126,7 +142,7 @@ CREATE TABLE memory_agent.episodes (
 CREATE TABLE memory_agent.jobs (
     id           uuid PRIMARY KEY,
     kind         text NOT NULL CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize', 'compress',
-                                               'archive', 'evict', 'expire')),
+                                               'evict')),
     user_id      text,
     agent_id     text,
     session_id   text,

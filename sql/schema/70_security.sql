@@ -13,7 +13,7 @@ DO $policies$
 DECLARE
     guarded text;
 BEGIN
-    FOREACH guarded IN ARRAY ARRAY['sessions', 'entries', 'entry_windows', 'session_summaries',
+    FOREACH guarded IN ARRAY ARRAY['sessions', 'agents', 'entries', 'entry_windows', 'session_summaries',
                                    'episodes', 'jobs', 'history', 'llm_calls', 'traces', 'archives']
     LOOP
         EXECUTE pg_catalog.format('ALTER TABLE memory_agent.%I ENABLE ROW LEVEL SECURITY', guarded);
@@ -75,7 +75,7 @@ BEGIN
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO %s', memory_agent.public_schema(),
                        memory_grant.role);
     END IF;
-    EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.entries, '
+    EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.agents, memory_agent.entries, '
                    'memory_agent.entry_windows, memory_agent.session_summaries, '
                    'memory_agent.episodes, memory_agent.jobs, '
                    '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',

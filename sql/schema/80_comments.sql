@@ -1,6 +1,7 @@
 -- What psql shows with \dd, \d+ and \df+: the reference of every object.
 
 COMMENT ON TABLE memory_agent.sessions IS 'One row per conversation of one user with one agent.';
+COMMENT ON TABLE memory_agent.agents IS 'What memory_configure said for all sessions of an agent; user * stands for all users.';
 COMMENT ON TABLE memory_agent.entries IS 'Turns, facts and document chunks: everything that recall can return.';
 COMMENT ON TABLE memory_agent.entry_windows IS 'The further windows of entries that are longer than their embedding model reads at once.';
 COMMENT ON TABLE memory_agent.session_summaries IS 'Summaries of sessions, levels L1 (chunks), L2 (groups) and L3 (whole).';
@@ -22,6 +23,8 @@ COMMENT ON SCHEMA memory_agent IS 'Tables and internals of the extension memory_
 COMMENT ON COLUMN memory_agent.sessions.last_turn_at IS 'Event time of the newest turn.';
 COMMENT ON COLUMN memory_agent.sessions.active_tokens IS 'Tokens of the turns in the window.';
 COMMENT ON COLUMN memory_agent.sessions.active_entries IS 'Turns and facts in the window.';
+COMMENT ON COLUMN memory_agent.sessions.unsummarized_tokens IS 'Tokens of turns that came since the session was last summarised.';
+COMMENT ON COLUMN memory_agent.sessions.content_type IS 'What is summarised: conversation, journal or document; NULL is as the agent says, else conversation.';
 COMMENT ON COLUMN memory_agent.sessions.settings IS 'Settings of this session that override those of the agent and the server.';
 COMMENT ON COLUMN memory_agent.entries.session_id IS 'NULL is the user''s global memory.';
 COMMENT ON COLUMN memory_agent.entries.content_hash IS 'SHA-256 of the trimmed content.';
@@ -105,3 +108,6 @@ COMMENT ON FUNCTION memory_agent.public_schema() IS
     'The schema that holds the public functions.';
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Takes every privilege on the extension''s objects from a role.';
+COMMENT ON COLUMN memory_agent.session_summaries.source_ids IS 'The turns that this row condenses itself.';
+COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content went into this one.';
+COMMENT ON COLUMN memory_agent.episodes.wants_reflection IS 'Whether facts are to be made of the episode when it is over.';

@@ -1,6 +1,7 @@
 -- pg_dump carries the rows of these tables. One call a statement: several calls in one SELECT lose
 -- rows on restore.
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.sessions', '');
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.agents', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.entries', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.entry_windows', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.session_summaries', '');

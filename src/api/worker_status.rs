@@ -174,8 +174,9 @@ fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
 fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     let turns = status::unextracted(spi)?;
     let state = match guc::extraction() {
-        Extraction::Turn if guc::llm_base_url().is_empty() => "off",
+        _ if guc::llm_base_url().is_empty() => "off",
         Extraction::Turn => "turn",
+        Extraction::Episode => "episode",
         Extraction::Off => "off",
     };
     let detail = format!(

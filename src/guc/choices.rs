@@ -87,6 +87,8 @@ pub enum Inference {
 pub enum Extraction {
     #[name = c"turn"]
     Turn,
+    #[name = c"episode"]
+    Episode,
     #[name = c"off"]
     Off,
 }

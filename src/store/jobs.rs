@@ -16,6 +16,12 @@ pub enum JobKind {
     Embed,
     /// Turns of a scope that no facts were extracted from.
     Extract,
+    /// Episodes of a session that are over and that facts are to be made of.
+    Reflect,
+    /// A session whose summary lacks turns.
+    Summarize,
+    /// A session with more tokens in its window than `memory_agent.compression_threshold_tokens`.
+    Compress,
     /// A session with more entries in its window than `memory_agent.max_entries`.
     Evict,
 }
@@ -25,6 +31,9 @@ impl JobKind {
         match self {
             Self::Embed => "embed",
             Self::Extract => "extract",
+            Self::Reflect => "reflect",
+            Self::Summarize => "summarize",
+            Self::Compress => "compress",
             Self::Evict => "evict",
         }
     }

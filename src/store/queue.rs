@@ -32,6 +32,13 @@ pub struct Job {
     lease: String,
 }
 
+impl Job {
+    /// Whether one more failure of its own ends it.
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempts + 1 >= self.max_attempts
+    }
+}
+
 /// The name under which a worker slot leases jobs; ends in a blank.
 fn lessee(slot: u32) -> String {
     format!("slot {slot} ")

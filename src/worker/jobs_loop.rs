@@ -3,7 +3,8 @@
 
 use super::endpoint;
 use super::handlers::embed::{self, EmbedTask};
-use super::handlers::extract::{ExtractTask, Progress};
+use super::handlers::exchange::{LlmTask, Progress};
+use super::handlers::extract::ExtractTask;
 use super::handlers::{evict, sweep};
 use super::llm::{CallId, LlmCalls};
 use super::pause::{LONGEST_PAUSE, Pause};
@@ -29,6 +30,9 @@ const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
 const MAX_BLOCKED: usize = 64;
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
+/// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
+/// what tidies up.
+const CLAIMED: [JobKind; 3] = [JobKind::Embed, JobKind::Extract, JobKind::Evict];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
@@ -36,14 +40,15 @@ const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 struct Blocked {
     try_at: Instant,
     delay: Duration,
-    task: ExtractTask,
+    task: Box<dyn LlmTask>,
 }
 
 /// The jobs of one worker.
 pub struct JobsLoop {
     slot: u32,
     llm: LlmCalls,
-    extracting: Vec<(CallId, ExtractTask)>,
+    /// Tasks that wait for an answer.
+    asking: Vec<(CallId, Box<dyn LlmTask>)>,
     /// Tasks whose result could not be stored because somebody has their session locked.
     blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
@@ -71,7 +76,7 @@ impl JobsLoop {
         Self {
             slot,
             llm: LlmCalls::default(),
-            extracting: Vec::new(),
+            asking: Vec::new(),
             blocked: Vec::new(),
             embedding: None,
             llm_pause: Pause::default(),
@@ -107,10 +112,10 @@ impl JobsLoop {
 
     fn take_answers(&mut self) {
         for (call, outcome) in self.llm.poll() {
-            let Some(position) = self.extracting.iter().position(|(id, _)| *id == call) else {
+            let Some(position) = self.asking.iter().position(|(id, _)| *id == call) else {
                 continue;
             };
-            let (_, mut task) = self.extracting.swap_remove(position);
+            let (_, mut task) = self.asking.swap_remove(position);
             let progress = match llm_endpoint() {
                 Ok(endpoint) => task.proceed(outcome, &endpoint, &mut self.llm),
                 Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
@@ -122,9 +127,9 @@ impl JobsLoop {
         }
     }
 
-    fn settle(&mut self, task: ExtractTask, progress: Progress) {
+    fn settle(&mut self, task: Box<dyn LlmTask>, progress: Progress) {
         match progress {
-            Progress::Waiting(call) => self.extracting.push((call, task)),
+            Progress::Waiting(call) => self.asking.push((call, task)),
             Progress::Finished => {}
             Progress::Unavailable { retry_in, reason, endpoint } => {
                 let delay = if endpoint {
@@ -132,10 +137,10 @@ impl JobsLoop {
                 } else {
                     self.models_pause.begin(retry_in)
                 };
-                self.postpone(&task.job, delay, &reason);
+                self.postpone(task.job(), delay, &reason);
             }
-            Progress::Failed(reason) => self.fail(&task.job, &reason),
-            Progress::Aborted(aborted) => self.aborted(&task.job, &aborted),
+            Progress::Failed(reason) => self.fail(task.job(), &reason),
+            Progress::Aborted(aborted) => self.aborted(task.job(), &aborted),
             Progress::Blocked(reason) => {
                 self.note_error(&reason);
                 self.block(task, BUSY_DELAY, &reason);
@@ -143,11 +148,11 @@ impl JobsLoop {
         }
     }
 
-    fn block(&mut self, task: ExtractTask, delay: Duration, reason: &str) {
+    fn block(&mut self, task: Box<dyn LlmTask>, delay: Duration, reason: &str) {
         if self.blocked.len() < MAX_BLOCKED && !self.is_closing {
             self.blocked.push(Blocked { try_at: Instant::now() + delay, delay, task });
         } else {
-            self.postpone(&task.job, delay, reason);
+            self.postpone(task.job(), delay, reason);
         }
     }
 
@@ -232,7 +237,7 @@ impl JobsLoop {
     }
 
     fn claim_jobs(&mut self) {
-        for kind in [JobKind::Embed, JobKind::Extract, JobKind::Evict] {
+        for kind in CLAIMED {
             while self.can_start(kind) {
                 let slot = self.slot;
                 let claimed = self
@@ -251,12 +256,12 @@ impl JobsLoop {
         match kind {
             JobKind::Evict => true,
             JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
-            JobKind::Extract => {
+            _ => {
                 guc::inference() == Inference::Server
                     && !guc::llm_base_url().is_empty()
                     && self.models_pause.is_over()
                     && self.has_endpoint()
-                    && self.extracting.len() < self.concurrency()
+                    && self.asking.len() < self.concurrency()
                     && self.has_tokens_left()
             }
         }
@@ -302,9 +307,9 @@ impl JobsLoop {
                 }
             }
             JobKind::Embed => self.embedding = Some(EmbedTask::new(job)),
-            JobKind::Extract => match llm_endpoint() {
+            _ => match llm_endpoint() {
                 Ok(endpoint) => {
-                    let (task, progress) = ExtractTask::start(job, &endpoint, &mut self.llm);
+                    let (task, progress) = start_asking(job, &endpoint, &mut self.llm);
                     self.settle(task, progress);
                 }
                 Err(reason) => {
@@ -324,10 +329,10 @@ impl JobsLoop {
     fn renew(&mut self) {
         self.renew_at = Instant::now() + RENEW_EVERY;
         let held: Vec<Job> = self
-            .extracting
+            .asking
             .iter()
-            .map(|(_, task)| &task.job)
-            .chain(self.blocked.iter().map(|blocked| &blocked.task.job))
+            .map(|(_, task)| task.job())
+            .chain(self.blocked.iter().map(|blocked| blocked.task.job()))
             .chain(self.embedding.iter().map(|task| &task.job))
             .cloned()
             .collect();
@@ -361,9 +366,8 @@ impl JobsLoop {
         }
         let pauses = [&self.llm_pause, &self.models_pause];
         due.extend(pauses.into_iter().filter_map(Pause::left).filter(|left| !left.is_zero()));
-        let kinds = [JobKind::Embed, JobKind::Extract, JobKind::Evict];
         let next_job = self
-            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &kinds)))
+            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &CLAIMED)))
             .flatten();
         self.has_postponed = next_job.is_some();
         due.extend(next_job);
@@ -397,7 +401,7 @@ impl Body for JobsLoop {
     }
 
     fn is_idle(&self) -> bool {
-        self.extracting.is_empty() && self.blocked.is_empty() && self.embedding.is_none()
+        self.asking.is_empty() && self.blocked.is_empty() && self.embedding.is_none()
     }
 
     fn activity(&self) -> String {
@@ -410,7 +414,7 @@ impl Body for JobsLoop {
         } else {
             ""
         };
-        match (self.extracting.len(), &self.embedding) {
+        match (self.asking.len(), &self.embedding) {
             (0, None) => format!("idle{waiting}"),
             (calls, None) => format!("{calls} LLM calls{waiting}"),
             (0, Some(_)) => format!("embedding{waiting}"),
@@ -429,9 +433,15 @@ impl Body for JobsLoop {
     fn wind_down(&mut self) {
         self.is_closing = true;
         for Blocked { task, delay, .. } in std::mem::take(&mut self.blocked) {
-            self.postpone(&task.job, delay, "the worker was stopped");
+            self.postpone(task.job(), delay, "the worker was stopped");
         }
     }
+}
+
+/// Begins a job that asks an LLM.
+fn start_asking(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Box<dyn LlmTask>, Progress) {
+    let (task, progress) = ExtractTask::start(job, endpoint, llm);
+    (Box::new(task), progress)
 }
 
 /// The LLM's endpoint as the settings are now.

@@ -4,30 +4,25 @@
 //! lease.
 
 use super::apply;
+use super::exchange::{Exchange, LlmTask, Progress, Received};
 use super::facts::{self, Fact, SavedFact};
 use super::neighborhood::Decision;
 use crate::error::PgResult;
-use crate::guc;
-use crate::sql_types::JsonbText;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::jobs::{self, JobKind};
-use crate::store::llm_calls::{self, Purpose};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
-use crate::worker::llm::{CallId, LlmCalls, LostCall};
+use crate::worker::llm::{LlmCalls, LostCall};
 use crate::worker::settings::ExtractionSettings;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
-use memory_agent_model_server::protocol::{
-    ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint, ModelRef,
-};
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
 use pgrx::datum::Uuid;
 use serde_json::json;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
@@ -45,8 +40,7 @@ pub struct ExtractTask {
     pub(super) step: Step,
     /// Comparisons in a row that ended with nothing stored.
     pub(super) rounds: u32,
-    /// What the request in flight asks, kept while calls are traced.
-    asked: Option<JsonbText>,
+    exchange: Exchange,
 }
 
 /// Where a task stands.
@@ -68,23 +62,31 @@ pub(super) struct Asked {
     pub existing: Vec<NearFact>,
 }
 
-/// What a task waits for, or how it ended.
-pub enum Progress {
-    Waiting(CallId),
-    Finished,
-    /// Not to be had at present, for reasons that are not the job's. `endpoint` says whether other
-    /// jobs would fare the same.
-    Unavailable {
-        retry_in: Option<Duration>,
-        reason: String,
-        endpoint: bool,
-    },
-    /// A failure that counts.
-    Failed(String),
-    /// A transaction did not commit.
-    Aborted(Aborted),
-    /// What was decided could not be stored yet, for this reason: try [`ExtractTask::apply_again`].
-    Blocked(String),
+impl LlmTask for ExtractTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let purpose = self.purpose();
+        match self.exchange.receive(outcome, &self.job, purpose, endpoint) {
+            Received::Answer(answer) => match &self.step {
+                Step::Extracting => self.take_facts(&answer.text, endpoint, llm),
+                _ => self.take_decisions(&answer.text, endpoint, llm),
+            },
+            Received::Failure(reason) => self.count_failure(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        self.store_again(endpoint, llm)
+    }
 }
 
 impl ExtractTask {
@@ -100,7 +102,7 @@ impl ExtractTask {
             model: None,
             step: Step::Extracting,
             rounds: 0,
-            asked: None,
+            exchange: Exchange::default(),
         };
         let progress = match task.load() {
             Err(aborted) => Progress::Aborted(aborted),
@@ -111,31 +113,6 @@ impl ExtractTask {
             },
         };
         (task, progress)
-    }
-
-    /// Goes on with the outcome of the request in flight.
-    pub fn proceed(
-        &mut self,
-        outcome: Result<ChatOutcome, LostCall>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(reason) => {
-                return Progress::Unavailable { retry_in: None, reason, endpoint: true };
-            }
-        };
-        if let Err(aborted) = self.record(&outcome, endpoint) {
-            return Progress::Aborted(aborted);
-        }
-        match outcome.result {
-            Ok(answer) => match &self.step {
-                Step::Extracting => self.take_facts(&answer.text, endpoint, llm),
-                _ => self.take_decisions(&answer.text, endpoint, llm),
-            },
-            Err(failure) => self.failed(failure),
-        }
     }
 
     fn scope(&self) -> FactScope<'_> {
@@ -269,8 +246,6 @@ impl ExtractTask {
         endpoint: &Endpoint,
         llm: &mut LlmCalls,
     ) -> Progress {
-        self.asked = (guc::trace() == guc::Trace::Calls)
-            .then(|| JsonbText(serde_json::to_string(&messages).unwrap_or_else(|_| "null".into())));
         let request = ChatRequest {
             endpoint: endpoint.clone(),
             messages,
@@ -278,10 +253,7 @@ impl ExtractTask {
             max_answer_tokens,
             temperature: 0.0,
         };
-        match llm.send(request) {
-            Ok(call) => Progress::Waiting(call),
-            Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
-        }
+        self.exchange.send(request, llm)
     }
 
     fn purpose(&self) -> &'static str {
@@ -291,38 +263,11 @@ impl ExtractTask {
         }
     }
 
-    fn record(&mut self, outcome: &ChatOutcome, endpoint: &Endpoint) -> Result<(), Aborted> {
-        let answer = outcome
-            .result
-            .as_ref()
-            .ok()
-            .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
-        let purpose = Purpose {
-            purpose: self.purpose(),
-            model: outcome.result.as_ref().map_or(&endpoint.model, |answer| &answer.model),
-            bodies: self.asked.take().map(|asked| (asked, answer)),
-        };
-        transaction(|| llm_calls::record(&Spi::read_write()?, &self.job, &purpose, &outcome.calls))
-    }
-
-    fn failed(&mut self, failure: ChatFailure) -> Progress {
-        let retry_in = failure.retry_after_ms.map(Duration::from_millis);
-        match failure.kind {
-            ChatFailureKind::Unavailable => {
-                Progress::Unavailable { retry_in, reason: failure.message, endpoint: true }
-            }
-            ChatFailureKind::Failed | ChatFailureKind::Refused | ChatFailureKind::BadAnswer => {
-                self.count_failure(failure.message)
-            }
-        }
-    }
-
     /// A failure of reconciliation that would be the last one adds the facts as they are; the next
     /// job of the scope compares them.
     pub(super) fn count_failure(&mut self, reason: String) -> Progress {
-        let is_last = self.job.attempts + 1 >= self.job.max_attempts;
         let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
-        if !is_last {
+        if !self.job.is_last_attempt() {
             return Progress::Failed(reason);
         }
         let mut decisions = asked.decisions.clone();

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod embed;
 pub mod evict;
+pub mod exchange;
 pub mod extract;
 pub mod facts;
 pub mod neighborhood;

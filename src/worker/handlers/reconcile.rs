@@ -2,7 +2,8 @@
 //! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
 
 use super::apply::{self, Applied};
-use super::extract::{Asked, ExtractTask, Progress, Step};
+use super::exchange::Progress;
+use super::extract::{Asked, ExtractTask, Step};
 use super::facts::{self, Fact};
 use super::neighborhood::{self, Comparison, Decision};
 use crate::store::extraction;
@@ -170,7 +171,7 @@ impl ExtractTask {
     }
 
     /// Tries once more to store what was decided, without asking anybody again.
-    pub fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    pub(super) fn store_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
         match std::mem::replace(&mut self.step, Step::Extracting) {
             Step::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.

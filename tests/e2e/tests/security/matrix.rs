@@ -30,6 +30,7 @@ const RELATIONS: &[(&str, Level)] = &[
     ("memory_agent.models", Reader),
     ("memory_agent.session_summaries", Reader),
     ("memory_agent.sessions", Reader),
+    ("memory_agent.agents", Reader),
     ("memory_agent.traces", Admin),
     ("public.memory_entries", Reader),
     ("public.memory_jobs", Reader),

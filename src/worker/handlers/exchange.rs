@@ -1,0 +1,138 @@
+//! What every job that asks an LLM has in common: one request in flight at a time, its calls on
+//! record, and what a failure means for the job. Between two answers nothing is held but the lease.
+
+use crate::guc;
+use crate::sql_types::JsonbText;
+use crate::store::llm_calls::{self, Purpose};
+use crate::store::queue::Job;
+use crate::store::spi::Session as Spi;
+use crate::worker::llm::{CallId, LlmCalls, LostCall};
+use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_model_server::protocol::{
+    ChatAnswer, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
+};
+use serde_json::json;
+use std::time::Duration;
+
+/// A job that asks an LLM, step by step. It never waits itself.
+pub trait LlmTask {
+    /// The job that is being done.
+    fn job(&self) -> &Job;
+
+    /// Goes on with the outcome of the request in flight. `endpoint` is the LLM as the settings name
+    /// it now.
+    fn proceed(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress;
+
+    /// Tries to store once more what was [blocked](Progress::Blocked).
+    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress;
+}
+
+/// What a task waits for, or how it ended.
+pub enum Progress {
+    Waiting(CallId),
+    Finished,
+    /// Not to be had at present, for reasons that are not the job's. `endpoint` says whether other
+    /// jobs would fare the same.
+    Unavailable {
+        retry_in: Option<Duration>,
+        reason: String,
+        endpoint: bool,
+    },
+    /// A failure that counts.
+    Failed(String),
+    /// A transaction did not commit.
+    Aborted(Aborted),
+    /// What was decided could not be stored yet, for this reason: try [`LlmTask::apply_again`].
+    Blocked(String),
+}
+
+/// What came of a request.
+pub enum Received {
+    /// An answer of the format that was asked for.
+    Answer(ChatAnswer),
+    /// A failure that counts as the job's own, for this reason.
+    Failure(String),
+    /// There is nothing more to do for now.
+    Ended(Progress),
+}
+
+/// The requests of one job.
+#[derive(Default)]
+pub struct Exchange {
+    /// What the request in flight asks, kept while calls are traced.
+    asked: Option<JsonbText>,
+}
+
+impl Exchange {
+    /// Sends a request; its outcome comes to [`LlmTask::proceed`].
+    pub fn send(&mut self, request: ChatRequest, llm: &mut LlmCalls) -> Progress {
+        self.asked = (guc::trace() == guc::Trace::Calls).then(|| {
+            JsonbText(serde_json::to_string(&request.messages).unwrap_or_else(|_| "null".into()))
+        });
+        match llm.send(request) {
+            Ok(call) => Progress::Waiting(call),
+            Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+        }
+    }
+
+    /// Records the calls that a request led to in `llm_calls`, and says what came of it.
+    pub fn receive(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        job: &Job,
+        purpose: &'static str,
+        endpoint: &Endpoint,
+    ) -> Received {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(reason) => {
+                return Received::Ended(Progress::Unavailable {
+                    retry_in: None,
+                    reason,
+                    endpoint: true,
+                });
+            }
+        };
+        if let Err(aborted) = self.record(&outcome, job, purpose, endpoint) {
+            return Received::Ended(Progress::Aborted(aborted));
+        }
+        match outcome.result {
+            Ok(answer) => Received::Answer(answer),
+            Err(failure) => match failure.kind {
+                ChatFailureKind::Unavailable => Received::Ended(Progress::Unavailable {
+                    retry_in: failure.retry_after_ms.map(Duration::from_millis),
+                    reason: failure.message,
+                    endpoint: true,
+                }),
+                ChatFailureKind::Failed | ChatFailureKind::Refused | ChatFailureKind::BadAnswer => {
+                    Received::Failure(failure.message)
+                }
+            },
+        }
+    }
+
+    fn record(
+        &mut self,
+        outcome: &ChatOutcome,
+        job: &Job,
+        purpose: &'static str,
+        endpoint: &Endpoint,
+    ) -> Result<(), Aborted> {
+        let answer = outcome
+            .result
+            .as_ref()
+            .ok()
+            .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
+        let purpose = Purpose {
+            purpose,
+            model: outcome.result.as_ref().map_or(&endpoint.model, |answer| &answer.model),
+            bodies: self.asked.take().map(|asked| (asked, answer)),
+        };
+        transaction(|| llm_calls::record(&Spi::read_write()?, job, &purpose, &outcome.calls))
+    }
+}
