@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{extract, json_answer, reconcile};
+use crate::{contradictions, extract, json_answer, markers, reconcile, reflect, rewrite};
 
 /// Most characters of an answer that an [`AnswerError`] repeats.
 const MAX_QUOTED_CHARS: usize = 100;
@@ -48,6 +48,21 @@ pub enum AnswerFormat {
     /// Decisions over the memories 1 to `existing` and the new facts that are numbered on to
     /// `existing + new`, as [`reconcile::parse`] reads them.
     Decisions { existing: u32, new: u32 },
+    /// Actions over the prior facts 1 to `existing` for an episode of the turns 1 to `turns`, as
+    /// [`reflect::parse`] reads them.
+    Reflection {
+        existing: u32,
+        turns: u32,
+        /// Most new and changed facts; more are dropped by [`reflect::plan`].
+        max_facts: u32,
+    },
+    /// Other wordings of a message, as [`rewrite::parse`] reads them.
+    Rewrites {
+        /// More are dropped.
+        max: u32,
+    },
+    /// Verdicts on the recalled memories 1 to `rows`, as [`contradictions::parse`] reads them.
+    Verdicts { rows: u32 },
 }
 
 /// Why an answer is not acceptable, worded so that the model can mend it. It repeats at most
@@ -70,14 +85,17 @@ impl AnswerFormat {
             Self::Text => "text",
             Self::Facts { .. } => "facts",
             Self::Decisions { .. } => "decisions",
+            Self::Reflection { .. } => "reflection",
+            Self::Rewrites { .. } => "rewrites",
+            Self::Verdicts { .. } => "verdicts",
         }
     }
 
     /// The JSON schema of the answer, `None` for text.
     ///
     /// It keeps to what the strict mode of OpenAI's structured outputs knows: every property is
-    /// required (an optional one may be null), no other property is allowed. The only bound is the
-    /// length of the list: without it small models repeat themselves until they are cut off.
+    /// required (an optional one may be null), no other property is allowed. The only bounds are the
+    /// lengths of the lists: without them small models repeat themselves until they are cut off.
     #[must_use]
     pub fn json_schema(&self) -> Option<Value> {
         match *self {
@@ -85,11 +103,11 @@ impl AnswerFormat {
             Self::Facts { turns, max_per_turn } => Some(list_schema(
                 "facts",
                 turns.saturating_mul(max_per_turn),
-                json!({
+                &object_schema(&json!({
                     "turn": id_schema(1, turns),
                     "text": {"type": "string"},
                     "confidence": {"type": ["number", "null"]},
-                }),
+                })),
             )),
             Self::Decisions { existing, new } => {
                 let total = existing.saturating_add(new);
@@ -97,15 +115,41 @@ impl AnswerFormat {
                 Some(list_schema(
                     "memories",
                     total,
-                    json!({
+                    &object_schema(&json!({
                         "id": id_schema(1, total),
                         "event": {"type": "string", "enum": ["ADD", "UPDATE", "DELETE", "NONE"]},
                         "text": {"type": ["string", "null"]},
                         "from": {"type": "array", "items": new_ids},
                         "same_as": {"type": ["integer", "null"]},
-                    }),
+                    })),
                 ))
             }
+            Self::Reflection { existing, turns, max_facts } => Some(list_schema(
+                "actions",
+                existing.saturating_add(max_facts),
+                &object_schema(&json!({
+                    "action": {"type": "string", "enum": ["keep", "update", "add", "remove"]},
+                    "id": nullable(id_schema(1, existing)),
+                    "text": {"type": ["string", "null"]},
+                    "markers": {
+                        "type": ["array", "null"], "maxItems": markers::BUILT_IN.len(),
+                        "items": {"type": "string", "enum": markers::BUILT_IN},
+                    },
+                    "confidence": {"type": ["number", "null"]},
+                    "turns": {"type": "array", "maxItems": turns, "items": id_schema(1, turns)},
+                })),
+            )),
+            Self::Rewrites { max } => {
+                Some(list_schema("rewrites", max, &json!({"type": "string"})))
+            }
+            Self::Verdicts { rows } => Some(list_schema(
+                "verdicts",
+                rows,
+                &object_schema(&json!({
+                    "id": id_schema(1, rows),
+                    "verdict": {"type": "string", "enum": ["KEEP", "UPDATE", "DELETE"]},
+                })),
+            )),
         }
     }
 
@@ -123,6 +167,15 @@ impl AnswerFormat {
             Self::Decisions { existing, new } => json_answer::find(answer, |value| {
                 reconcile::decisions_in(value, existing, new).map(drop)
             })?,
+            Self::Reflection { existing, turns, .. } => json_answer::find(answer, |value| {
+                reflect::actions_in(value, existing, turns).map(drop)
+            })?,
+            Self::Rewrites { .. } => {
+                json_answer::find(answer, |value| rewrite::texts_in(value).map(drop))?
+            }
+            Self::Verdicts { rows } => json_answer::find(answer, |value| {
+                contradictions::verdicts_in(value, rows).map(drop)
+            })?,
         };
         Ok(value.to_string())
     }
@@ -135,24 +188,19 @@ fn text(answer: &str) -> Result<String, AnswerError> {
     }
 }
 
-/// An object whose only property is a list of at most `most` objects with `properties`.
-fn list_schema(list: &str, most: u32, properties: Value) -> Value {
+/// An object whose only property is a list of at most `most` `items`.
+fn list_schema(list: &str, most: u32, items: &Value) -> Value {
+    object_schema(&json!({list: {"type": "array", "maxItems": most, "items": items}}))
+}
+
+/// An object with `properties`, all of them and no others.
+fn object_schema(properties: &Value) -> Value {
     let required: Vec<&String> =
         properties.as_object().into_iter().flat_map(|o| o.keys()).collect();
     json!({
         "type": "object",
-        "properties": {
-            list: {
-                "type": "array", "maxItems": most,
-                "items": {
-                    "type": "object",
-                    "required": required,
-                    "properties": properties,
-                    "additionalProperties": false,
-                },
-            },
-        },
-        "required": [list],
+        "required": required,
+        "properties": properties,
         "additionalProperties": false,
     })
 }
@@ -166,6 +214,15 @@ fn id_schema(first: u32, last: u32) -> Value {
         }
         _ => json!({"type": "integer"}),
     }
+}
+
+/// What a schema of a single type describes, or null.
+fn nullable(mut schema: Value) -> Value {
+    if let Some(listed) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        listed.push(Value::Null);
+    }
+    schema["type"] = json!([schema["type"], "null"]);
+    schema
 }
 
 /// The beginning of a part of an answer, fit to be repeated in an error.

@@ -1,7 +1,12 @@
 //! When a running episode, a run of related turns, is closed.
 //!
 //! Topic boundaries and manual closing are decided by the caller; the reasons
-//! are here so that all of them have one spelling.
+//! are here so that all of them have one spelling. What happens to closed
+//! episodes is in `episodes/carry.rs`.
+
+mod carry;
+
+pub use carry::{ClosedEpisode, Reflection, next_reflection};
 
 /// Limits of an episode. 0 or less switches a limit off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

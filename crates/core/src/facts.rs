@@ -95,6 +95,20 @@ pub fn says_the_same(left: &str, right: &str) -> bool {
         && left.order_of_shared(&right) == right.order_of_shared(&left)
 }
 
+/// Whether `new` says the same as `known` and has no words of its own.
+#[must_use]
+pub fn repeats(new: &str, known: &str) -> bool {
+    says_the_same(new, known) && words(new).is_subset(&words(known))
+}
+
+/// The words of a text, in lower case.
+pub(crate) fn words(text: &str) -> BTreeSet<String> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
 /// What identifies a statement.
 #[derive(Default)]
 struct Marks {

@@ -78,7 +78,8 @@ pub fn repair(error: &str) -> String {
     REPAIR.trim_end().replace("{error}", error)
 }
 
-fn chat(system: String, document: &impl Serialize) -> Vec<ChatMessage> {
+/// A system prompt and the data it is about, as one JSON document.
+pub(crate) fn chat(system: String, document: &impl Serialize) -> Vec<ChatMessage> {
     // Strings and numbers in structs: there is nothing that could not be written as JSON.
     let document = serde_json::to_string(document).unwrap_or_default();
     vec![

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Decision, Event, Existing, New};
-use crate::facts::says_the_same;
+use crate::facts::{repeats, words};
 
 /// What is to be done. Memories and facts are named by their index.
 ///
@@ -48,7 +48,7 @@ pub struct Deletion {
 /// - An update to the same text is none, and the facts it names count as NONE.
 /// - A new fact that contradicts a memory is added.
 /// - A new fact that is decided as NONE is a repetition only of a memory that stays: the one it
-///   names, or, if it names none, one of which [`says_the_same`] holds and that has all its
+///   names, or, if it names none, one of which [`says_the_same`](crate::facts::says_the_same) holds and that has all its
 ///   words. The repetition of a memory that is replaced goes into its update, the repetition of
 ///   a deleted one is added. If it names another new fact, it follows that one.
 /// - Every other new fact is added.
@@ -285,23 +285,11 @@ impl Planner<'_> {
     }
 }
 
-/// Whether `new` says nothing that `existing` does not say.
-fn repeats(new: &str, existing: &str) -> bool {
-    says_the_same(new, existing) && words(new).is_subset(&words(existing))
-}
-
 /// Those of `facts` that have most of the words, if any has one.
 fn sharing_most(wanted: &BTreeSet<String>, facts: &[usize], new: &[New]) -> Vec<usize> {
     let shared = |fact: &usize| words(new[*fact].content).intersection(wanted).count();
     let most = facts.iter().map(shared).max().unwrap_or(0);
     facts.iter().copied().filter(|fact| most > 0 && shared(fact) == most).collect()
-}
-
-fn words(text: &str) -> BTreeSet<String> {
-    text.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
 }
 
 #[cfg(test)]

@@ -43,6 +43,13 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
         any::<[u32; 2]>()
             .prop_map(|[turns, max_per_turn]| AnswerFormat::Facts { turns, max_per_turn }),
         any::<[u32; 2]>().prop_map(|[existing, new]| AnswerFormat::Decisions { existing, new }),
+        any::<[u32; 3]>().prop_map(|[existing, turns, max_facts]| AnswerFormat::Reflection {
+            existing,
+            turns,
+            max_facts,
+        }),
+        any::<u32>().prop_map(|max| AnswerFormat::Rewrites { max }),
+        any::<u32>().prop_map(|rows| AnswerFormat::Verdicts { rows }),
     ];
     (endpoint(), prop::collection::vec(message, 0..4), answer, any::<u32>(), -1e6_f32..1e6)
         .prop_map(|(endpoint, messages, answer, max_answer_tokens, temperature)| ChatRequest {
