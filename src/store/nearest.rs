@@ -24,13 +24,12 @@ pub struct PartTotals {
 /// The size of each part.
 pub fn totals(spi: &Spi, scope: &Scope) -> PgResult<Vec<PartTotals>> {
     let mut sql = scope.to_sql()?;
-    let statement = format!(
-        "SELECT numbers.part, count(p.part), coalesce(sum(p.doc_len), 0)::int8, count(p.embedding_model) \
-           FROM generate_series(0, {}) numbers(part) LEFT JOIN ({}) p ON p.part = numbers.part \
-          GROUP BY numbers.part ORDER BY numbers.part",
-        sql.parts() - 1,
-        sql.select("{part} AS part, e.doc_len, e.embedding_model", "")
+    // One plain aggregate per part: grouping the rows of all parts would sort them.
+    let totals = sql.select(
+        "{part} AS part, count(*), coalesce(sum(e.doc_len), 0)::int8, count(e.embedding_model)",
+        "",
     );
+    let statement = format!("{totals} ORDER BY part");
     spi.all(&statement, &mut sql.params, |row| {
         Ok(PartTotals {
             documents: row.required::<i64>(2)?.max(0) as u64,
