@@ -121,3 +121,7 @@ pub fn kept(verdicts: &[Verdict]) -> Vec<usize> {
         all.clone().filter(|index| verdicts[*index] != Verdict::Delete).collect();
     if kept.is_empty() { all.collect() } else { kept }
 }
+
+#[cfg(test)]
+#[path = "contradictions_tests.rs"]
+mod tests;

@@ -90,4 +90,4 @@ pub(crate) fn chat(system: String, document: &impl Serialize) -> Vec<ChatMessage
 
 #[cfg(test)]
 #[path = "prompts_tests.rs"]
-mod tests;
+pub(crate) mod tests;

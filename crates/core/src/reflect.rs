@@ -302,3 +302,6 @@ fn markers_in(value: &Value) -> Vec<String> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

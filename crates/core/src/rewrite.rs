@@ -76,3 +76,7 @@ pub(crate) fn texts_in(answer: &Value) -> Result<Vec<&str>, AnswerError> {
     };
     list_in(answer, "rewrites")?.iter().map(text).collect()
 }
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

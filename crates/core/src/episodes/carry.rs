@@ -65,3 +65,7 @@ pub fn next_reflection(
     let due = last.quiet_since_micros.saturating_add(patience);
     if now_micros >= due { Reflection::Due(waiting.len()) } else { Reflection::At(due) }
 }
+
+#[cfg(test)]
+#[path = "carry_tests.rs"]
+mod tests;

@@ -226,3 +226,7 @@ fn index(number: u32, length: usize) -> Option<usize> {
 fn is_custom(marker: &str) -> bool {
     marker.starts_with(markers::CUSTOM_PREFIX)
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
