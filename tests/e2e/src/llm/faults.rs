@@ -10,7 +10,8 @@ use std::time::Duration;
 pub const HUGE: usize = 10_000_000;
 
 /// One thing that goes wrong with one answer. Faults of the content leave answers alone that are not
-/// content, embeddings say.
+/// content, embeddings say; those of JSON leave alone what is no JSON, summaries say: nobody could
+/// tell that such a text is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The answer comes this much later.
@@ -103,7 +104,9 @@ impl Fault {
 
     /// The content that is sent in place of the good one.
     pub(super) fn spoil(self, content: String) -> String {
+        let is_json = serde_json::from_str::<Value>(&content).is_ok();
         match self {
+            Self::GarbageContent | Self::WrongSchema | Self::InventedIds if !is_json => content,
             Self::HalfContent => {
                 let half = content.chars().count() / 2;
                 content.chars().take(half).collect()
@@ -151,26 +154,29 @@ impl Fault {
 
 /// The same answer about other things: every id that was sent becomes one that was not.
 fn invented(content: &str) -> String {
-    fn replace(value: &mut Value) {
+    const INVENTED: u32 = 4711;
+    fn replace(name: &str, value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                for (name, field) in fields {
-                    if ["id", "turn", "same_as"].contains(&name.as_str()) && field.is_number() {
-                        *field = json!(4711);
-                    } else {
-                        replace(field);
-                    }
-                }
+                fields.iter_mut().for_each(|(name, field)| replace(name, field));
             }
-            Value::Array(values) => values.iter_mut().for_each(replace),
+            Value::Array(values) => values.iter_mut().for_each(|value| replace(name, value)),
+            Value::Number(_) if ["id", "turn", "turns", "same_as"].contains(&name) => {
+                *value = json!(INVENTED);
+            }
             _ => {}
         }
     }
     let Ok(mut value) = serde_json::from_str::<Value>(content) else { return content.to_owned() };
-    replace(&mut value);
+    replace("", &mut value);
     // An answer without ids invents a whole entry.
-    if let Some(facts) = value.get_mut("facts").and_then(Value::as_array_mut) {
-        facts.push(json!({"turn": 4711, "text": "The user owns a submarine.", "confidence": 1}));
+    let submarine =
+        json!({"turn": INVENTED, "text": "The user owns a submarine.", "confidence": 1});
+    let entries = [("facts", submarine), ("actions", json!({"action": "keep", "id": INVENTED}))];
+    for (list, entry) in entries {
+        if let Some(items) = value.get_mut(list).and_then(Value::as_array_mut) {
+            items.push(entry);
+        }
     }
     value.to_string()
 }

@@ -14,6 +14,7 @@ mod call;
 mod conversation;
 mod faults;
 mod http;
+mod purpose;
 mod reply;
 mod scripted;
 #[cfg(test)]
@@ -23,11 +24,13 @@ mod topics;
 pub use call::Call;
 pub use conversation::{Change, Conversation, Outcome, Statement, Superseded, Turn};
 pub use faults::{Fault, FaultPlan, HUGE};
+pub use purpose::{Document, Purpose, Summary, SummaryKind};
 pub use reply::{Model, Reply, hashed_words, tokens};
-pub use scripted::{CONFIDENCE, Document, Purpose, ScriptedModel};
+pub use scripted::{CONFIDENCE, ScriptedModel};
 
 use crate::wait_until;
 use http::Request;
+use purpose::number_after;
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

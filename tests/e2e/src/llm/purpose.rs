@@ -1,0 +1,122 @@
+//! What a chat request asks for, and the data in it.
+//!
+//! The extension's prompts are told apart by the first line of the system prompt, which no other
+//! prompt has.
+
+use super::Call;
+use serde_json::Value;
+
+/// What a chat request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Extract,
+    Reconcile,
+    Summary(Summary),
+    Reflect,
+    Rewrite,
+    Contradiction,
+    /// A chat of an application: its prompt is none of ours.
+    Chat,
+    /// No chat at all.
+    Other,
+}
+
+/// Which summary is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub kind: SummaryKind,
+    /// Most tokens of the summary.
+    pub target_tokens: u32,
+    /// Whether topics, entities, decisions and questions are asked for too, as compression does.
+    pub with_sections: bool,
+}
+
+/// Of what a summary is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryKind {
+    Brief,
+    Standard,
+    /// One part of a long text.
+    Chunk,
+    /// Summaries of parts.
+    Meta,
+    /// The last summary and what came after it.
+    Rolling,
+}
+
+/// Beginnings of first lines.
+const SUMMARIES: [(&str, SummaryKind); 5] = [
+    ("You condense a short text into one sentence", SummaryKind::Brief),
+    ("You condense a text into one paragraph", SummaryKind::Standard),
+    ("You condense one part of a long text", SummaryKind::Chunk),
+    ("You join summaries of consecutive parts", SummaryKind::Meta),
+    ("You bring a summary up to date", SummaryKind::Rolling),
+];
+
+/// Beginnings of first lines.
+const OTHERS: [(&str, Purpose); 5] = [
+    ("You keep the long-term memory of an assistant free of", Purpose::Reconcile),
+    ("You keep the long-term memory of an assistant. You receive messages", Purpose::Extract),
+    ("You look back on an episode of a conversation", Purpose::Reflect),
+    ("You turn what a user says to an assistant into queries", Purpose::Rewrite),
+    ("You check memories that were recalled", Purpose::Contradiction),
+];
+
+impl Call {
+    /// What is asked for.
+    pub fn purpose(&self) -> Purpose {
+        if !self.is_chat() || self.messages("user").is_empty() {
+            return Purpose::Other;
+        }
+        let system = self.system();
+        if let Some((_, purpose)) = OTHERS.iter().find(|(line, _)| system.starts_with(line)) {
+            return *purpose;
+        }
+        match SUMMARIES.iter().find(|(line, _)| system.starts_with(line)) {
+            Some((_, kind)) => Purpose::Summary(Summary {
+                kind: *kind,
+                target_tokens: number_after(&system, "Write at most ").unwrap_or(u32::MAX),
+                with_sections: system.lines().any(|line| line.trim() == "## TOPICS"),
+            }),
+            None => Purpose::Chat,
+        }
+    }
+
+    /// What the last message of a role says, "" if there is none.
+    pub fn last_message(&self, role: &str) -> &str {
+        self.messages(role).last().copied().unwrap_or_default()
+    }
+}
+
+/// The number that follows the first occurrence of `words`.
+pub(super) fn number_after(text: &str, words: &str) -> Option<u32> {
+    let (_, rest) = text.split_once(words)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+/// The data of an extract, reconcile or reflect request, as the extension's prompts wrap it:
+/// numbered texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Document {
+    pub turns: Vec<(u64, String)>,
+    pub existing: Vec<(u64, String)>,
+    pub new: Vec<(u64, String)>,
+}
+
+impl Document {
+    /// The document that is the first message of the user; empty if there is none.
+    pub fn of(call: &Call) -> Self {
+        let data = call.data();
+        let texts = |list: &str, id: &str| -> Vec<(u64, String)> {
+            let items = data[list].as_array().map_or(&[][..], Vec::as_slice);
+            let text = |item: &Value| Some((item[id].as_u64()?, item["text"].as_str()?.to_owned()));
+            items.iter().filter_map(text).collect()
+        };
+        Self {
+            turns: texts("turns", "turn"),
+            existing: texts("existing_memories", "id"),
+            new: texts("new_facts", "id"),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The script's answers are what the extension accepts, and mean what they should.
+
+use super::*;
+use crate::llm::Fault;
+use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
+use memory_agent_core::contradictions::{self, Recalled};
+use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_core::reconcile::{self, Existing, New, Plan};
+use memory_agent_core::reflect::{self, EpisodeTurn, PriorFact};
+use memory_agent_core::rewrite;
+use serde_json::{Value, json};
+
+const DAY: &str = "2024-05-03";
+
+fn model() -> ScriptedModel {
+    ScriptedModel::new()
+        .knows("I live in Rome.", "home", "Rome", "User lives in Rome.")
+        .knows("I live in Oslo.", "home", "Oslo", "User lives in Oslo.")
+        .knows("I eat meat.", "meat", "yes", "User eats meat.")
+        .knows_the_end("I eat no meat.", "meat", "no", "User eats no meat.")
+        .knows_question("Where do I live?", "home")
+}
+
+/// The request that the extension would send.
+fn call(messages: &[ChatMessage]) -> Call {
+    let role = |role| match role {
+        ChatRole::System => "system",
+        ChatRole::User => "user",
+        ChatRole::Assistant => "assistant",
+    };
+    let messages: Vec<Value> = messages
+        .iter()
+        .map(|message| json!({"role": role(message.role), "content": message.content}))
+        .collect();
+    Call::with_body(json!({"model": "m", "messages": messages}))
+}
+
+fn answer(call: &Call) -> String {
+    match model().answer(call) {
+        Reply::Content(content) => content,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn extraction(turns: &[&str]) -> Call {
+    let pending = |content| PendingTurn { content, speaker: None, said_at: DAY };
+    let turns: Vec<PendingTurn<'_>> = turns.iter().map(|text| pending(text)).collect();
+    call(&extract::messages(&turns, 3))
+}
+
+fn reconciled(existing: &[&str], new: &[&str]) -> Plan {
+    let existing: Vec<Existing<'_>> =
+        existing.iter().map(|content| Existing { content, since: DAY }).collect();
+    let new: Vec<New<'_>> = new.iter().map(|content| New { content, since: DAY }).collect();
+    let call = call(&reconcile::messages(&existing, &new));
+    assert_eq!(call.purpose(), Purpose::Reconcile);
+    let (count, count_new) = (existing.len() as u32, new.len() as u32);
+    let format = AnswerFormat::Decisions { existing: count, new: count_new };
+    let checked = format.check(&answer(&call)).expect("an acceptable answer");
+    let decisions = reconcile::parse(&checked, count, count_new).expect("decisions");
+    reconcile::plan(&decisions, &existing, &new)
+}
+
+#[test]
+fn facts_belong_to_their_turns() {
+    let call = extraction(&["Hello!", "I live in Rome.", "I eat \"meat\"."]);
+    assert_eq!(call.purpose(), Purpose::Extract);
+    let format = AnswerFormat::Facts { turns: 3, max_per_turn: 3 };
+    let checked = format.check(&answer(&call)).expect("an acceptable answer");
+    let facts = extract::parse(&checked, 3, 3).expect("facts");
+    let found: Vec<_> = facts.iter().map(|fact| (fact.turn, fact.text.as_str())).collect();
+    assert_eq!(found, [(1, "User lives in Rome.")]);
+    assert_eq!(facts[0].confidence, Some(CONFIDENCE));
+}
+
+#[test]
+fn another_value_replaces() {
+    let plan = reconciled(&["User has a dog.", "User lives in Rome."], &["User lives in Oslo."]);
+    let update =
+        reconcile::Update { existing: 1, text: "User lives in Oslo.".to_owned(), from: vec![0] };
+    assert_eq!(plan, Plan { update: vec![update], ..Plan::default() });
+}
+
+#[test]
+fn a_contradiction_deletes_and_stays() {
+    let plan = reconciled(&["User eats meat."], &["User eats no meat.", "User has a cat."]);
+    let deletion = reconcile::Deletion { existing: 0, because_of: vec![0] };
+    assert_eq!(plan, Plan { add: vec![0, 1], delete: vec![deletion], ..Plan::default() });
+}
+
+#[test]
+fn the_same_value_is_the_same() {
+    let plan = reconciled(&["User lives in Rome."], &["User lives in Rome."]);
+    assert_eq!(plan, Plan { same: vec![(0, 0)], ..Plan::default() });
+}
+
+fn reflection(existing: &[&str], said: &[(&str, &str)]) -> Call {
+    let goal = ["goal".to_owned(), "custom:x".to_owned()];
+    let prior: Vec<PriorFact<'_>> =
+        existing.iter().map(|content| PriorFact { content, since: DAY, markers: &[] }).collect();
+    let turns: Vec<EpisodeTurn<'_>> = said
+        .iter()
+        .map(|(role, content)| EpisodeTurn {
+            role,
+            content,
+            speaker: None,
+            said_at: DAY,
+            markers: &goal,
+        })
+        .collect();
+    call(&reflect::messages(&prior, &turns, 5))
+}
+
+fn actions(existing: &[&str], said: &[(&str, &str)]) -> Vec<reflect::Action> {
+    let call = reflection(existing, said);
+    assert_eq!(call.purpose(), Purpose::Reflect);
+    let (existing, turns) = (existing.len() as u32, said.len() as u32);
+    let format = AnswerFormat::Reflection { existing, turns, max_facts: 5 };
+    let checked = format.check(&answer(&call)).expect("an acceptable answer");
+    reflect::parse(&checked, existing, turns).expect("actions")
+}
+
+fn noted(fact: &str, turns: &[u32]) -> reflect::Statement {
+    reflect::Statement {
+        text: fact.to_owned(),
+        markers: Some(vec!["goal".to_owned()]),
+        confidence: Some(CONFIDENCE),
+        turns: turns.to_vec(),
+    }
+}
+
+#[test]
+fn an_episode_updates_keeps_removes_and_adds() {
+    use reflect::Action::{Add, Keep, Remove, Update};
+    let said = [
+        ("user", "I live in Rome."),
+        ("assistant", "I eat meat."),
+        ("user", "I live in Oslo."),
+        ("user", "I live in Oslo."),
+        ("user", "I eat no meat."),
+    ];
+    let oslo = || noted("User lives in Oslo.", &[3, 4]);
+    let no_meat = || noted("User eats no meat.", &[5]);
+    assert_eq!(
+        actions(&["User lives in Rome.", "User has a dog.", "User eats meat."], &said),
+        [
+            Update { id: 1, statement: oslo() },
+            Keep { id: 2 },
+            Remove { id: 3, turns: vec![5] },
+            Add { statement: no_meat() },
+        ]
+    );
+    assert_eq!(actions(&["User lives in Oslo."], &said[..4]), [Keep { id: 1 }]);
+    let new = [Add { statement: oslo() }, Add { statement: no_meat() }];
+    assert_eq!(actions(&[], &said), new);
+    assert_eq!(actions(&[], &said[1..2]), [], "assistants say nothing about users");
+}
+
+#[test]
+fn a_known_question_is_rewritten() {
+    let rewrites = |message: &str| {
+        let call = call(&rewrite::messages(message, &[], 2));
+        assert_eq!(call.purpose(), Purpose::Rewrite);
+        let checked = AnswerFormat::Rewrites { max: 2 }.check(&answer(&call)).expect("an answer");
+        rewrite::parse(&checked, message, 2).expect("rewrites")
+    };
+    assert_eq!(rewrites("Where do I live?"), ["the user's home"]);
+    assert_eq!(rewrites("Hello!"), [""; 0]);
+}
+
+#[test]
+fn the_newest_memory_of_a_topic_is_kept() {
+    let shown = |memories: &[(&str, &str)]| {
+        let rows: Vec<Recalled<'_>> = memories
+            .iter()
+            .map(|(since, content)| Recalled { role: "memory", content, since })
+            .collect();
+        let call = call(&contradictions::messages(&rows));
+        assert_eq!(call.purpose(), Purpose::Contradiction);
+        let count = rows.len() as u32;
+        let checked = AnswerFormat::Verdicts { rows: count }.check(&answer(&call)).expect("JSON");
+        contradictions::parse(&checked, count).expect("verdicts")
+    };
+    use contradictions::Verdict::{Delete, Keep, Update};
+    let (rome, oslo) = ("User lives in Rome.", "I live in Oslo.");
+    let verdicts = shown(&[("2024-01-01", rome), ("2024-01-02", oslo), (DAY, "Something else")]);
+    assert_eq!(verdicts, [Delete, Update, Keep]);
+    assert_eq!(shown(&[("2024-01-02", rome), ("2024-01-01", oslo)]), [Update, Delete]);
+    // What became known later counts on the same day.
+    assert_eq!(shown(&[(DAY, oslo), (DAY, rome)]), [Update, Delete]);
+    assert_eq!(shown(&[(DAY, rome), (DAY, "I live in Rome.")]), [Keep, Keep]);
+}
+
+#[test]
+fn a_chat_is_answered_from_the_memories_it_is_shown() {
+    let chat = |system: &str, message: &str| {
+        let messages =
+            [ChatMessage::new(ChatRole::System, system), ChatMessage::new(ChatRole::User, message)];
+        let call = call(&messages);
+        assert_eq!(call.purpose(), Purpose::Chat);
+        answer(&call)
+    };
+    let shown = "The user is kind. They spoke.\n\nLong-term memory (most relevant first):\n\
+                 [memory] User likes green tea.\n[user] I live in Oslo.\n\
+                 [memory] User lives in Rome.\n\nCurrent message: ";
+    let ask = |message: &str| chat("Be nice.", &format!("{shown}{message}"));
+    assert_eq!(ask("Where do I live?"), "From memory: User lives in Oslo.");
+    assert_eq!(ask("Which tea do I like?"), "From memory: User likes green tea.");
+    assert_eq!(ask("Good morning!"), "I do not know.");
+    assert_eq!(ask("I eat meat."), "I will remember that.");
+    assert_eq!(chat("Be nice.", "Where do I live?"), "I do not know.");
+    let in_the_prompt = chat("Summary: it is known. User lives in Rome.", "Where do I live?");
+    assert_eq!(in_the_prompt, "From memory: User lives in Rome.");
+}
+
+/// A fault that core would not notice would spoil facts, and tests of faults would blame others.
+#[test]
+fn spoiled_content_is_mended_or_refused() {
+    let requests = [
+        (
+            extraction(&["I live in Rome.", "I eat meat."]),
+            AnswerFormat::Facts { turns: 2, max_per_turn: 3 },
+        ),
+        (
+            call(&reconcile::messages(
+                &[Existing { content: "User lives in Rome.", since: DAY }],
+                &[New { content: "User lives in Oslo.", since: DAY }],
+            )),
+            AnswerFormat::Decisions { existing: 1, new: 1 },
+        ),
+        (
+            reflection(&[], &[("user", "Hello!"), ("user", "I live in Rome.")]),
+            AnswerFormat::Reflection { existing: 0, turns: 2, max_facts: 5 },
+        ),
+        (
+            call(&contradictions::messages(&[Recalled { role: "user", content: "a", since: DAY }])),
+            AnswerFormat::Verdicts { rows: 1 },
+        ),
+    ];
+    for (request, format) in requests {
+        let good = answer(&request);
+        let expected = format.check(&good).expect("an acceptable answer");
+        for mendable in [Fault::Prose, Fault::Fenced] {
+            assert_eq!(format.check(&mendable.spoil(good.clone())), Ok(expected.clone()));
+        }
+        for hopeless in [
+            Fault::HalfContent,
+            Fault::GarbageContent,
+            Fault::WrongSchema,
+            Fault::InventedIds,
+            Fault::EmptyContent,
+        ] {
+            let spoiled = hopeless.spoil(good.clone());
+            assert!(format.check(&spoiled).is_err(), "{hopeless:?}: {spoiled}");
+        }
+    }
+}
