@@ -9,13 +9,20 @@
 //! What is learned from conversations starts with [`extract`] and [`reconcile`]: the questions
 //! to an LLM and the reading of its [`answers`], with [`gate`] for what needs no LLM. How calls
 //! to an endpoint behave is in [`retry`], [`breaker`], [`rate`] and [`redact`].
+//!
+//! How conversations are condensed is in [`summarize`], with [`levels`] for how much, [`material`]
+//! and [`chunk`] for what goes into one request, and [`cut`] for what is too long in the end.
+//! What of a session is in a prompt is in [`window`], [`triggers`] and [`archive`].
 
 pub mod answers;
+pub mod archive;
 pub mod augment;
 pub mod bm25;
 pub mod breaker;
 pub mod budget;
+pub mod chunk;
 pub mod contradictions;
+pub mod cut;
 pub mod episodes;
 pub mod extract;
 pub mod facts;
@@ -24,11 +31,14 @@ pub mod freshness;
 pub mod fuse;
 pub mod gate;
 pub mod json_answer;
+pub mod levels;
 pub mod lexical;
 pub mod markers;
+pub mod material;
 pub mod mmr;
 pub mod neighbors;
 mod phrases;
+mod preamble;
 pub mod prompts;
 pub mod rank;
 pub mod rate;
@@ -39,6 +49,12 @@ mod replacements;
 pub mod retry;
 pub mod rewrite;
 pub mod score;
+mod sections;
+mod sentences;
 pub mod setting;
+pub mod summarize;
+mod summary_prompts;
 pub mod text;
 pub mod tokens;
+pub mod triggers;
+pub mod window;

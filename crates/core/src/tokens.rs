@@ -1,5 +1,30 @@
 //! How many tokens a text has, roughly; the exact count is the tokeniser's.
 
+/// The tokeniser, as the rules here see it: the tokens of each of the texts. A call may be a
+/// request to another process, so many texts are better counted at once.
+pub type Counter<'a, E> = dyn FnMut(&[String]) -> Result<Vec<u32>, E> + 'a;
+
+/// The tokens of each text. A text without a count is taken for endless, so that no limit is
+/// exceeded because of it.
+pub(crate) fn count_all<'a, E>(
+    texts: impl IntoIterator<Item = &'a str>,
+    count: &mut Counter<'_, E>,
+) -> Result<Vec<u32>, E> {
+    let texts: Vec<String> = texts.into_iter().map(str::to_owned).collect();
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut counts = count(&texts)?;
+    counts.resize(texts.len(), u32::MAX);
+    Ok(counts)
+}
+
+/// The tokens of one text.
+pub(crate) fn count_one<E>(text: &str, count: &mut Counter<'_, E>) -> Result<u32, E> {
+    let counts = count_all([text], count)?;
+    Ok(counts.first().copied().unwrap_or(u32::MAX))
+}
+
 /// A guess at the number of cl100k_base tokens, for use while the tokeniser is
 /// not reachable. It leans high, so that a budget counted with it is kept.
 ///
