@@ -32,6 +32,9 @@ pub enum Error {
     /// Something that needs a configuration or a state that is not there (55000).
     #[error("{message}")]
     NotReady { message: String, hint: String },
+    /// Something that cannot work here at all (0A000).
+    #[error("{message}")]
+    Unsupported { message: String, hint: String },
     /// Something that cannot be done in this transaction (25001).
     #[error("{message}")]
     ActiveTransaction { message: String, hint: String },
@@ -65,6 +68,10 @@ impl Error {
         Self::NotReady { message: message.into(), hint: hint.into() }
     }
 
+    pub fn unsupported(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Unsupported { message: message.into(), hint: hint.into() }
+    }
+
     pub fn active_transaction(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::ActiveTransaction { message: message.into(), hint: hint.into() }
     }
@@ -89,6 +96,7 @@ impl Error {
             Self::NotReady { hint, .. } => {
                 (PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, hint)
             }
+            Self::Unsupported { hint, .. } => (PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, hint),
             Self::ActiveTransaction { hint, .. } => {
                 (PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION, hint)
             }

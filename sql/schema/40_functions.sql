@@ -53,6 +53,22 @@ CREATE FUNCTION memory_context(
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_context_wrapper';
 
+CREATE FUNCTION memory_augment(
+    messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_wrapper';
+
+CREATE FUNCTION memory_chat(
+    messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
+    max_tokens integer DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_chat_wrapper';
+
 CREATE FUNCTION memory_embed(text text, purpose text DEFAULT 'query')
     RETURNS vector LANGUAGE c STABLE STRICT PARALLEL UNSAFE COST 10000
     AS 'MODULE_PATHNAME', 'memory_embed_wrapper';

@@ -2,13 +2,16 @@
 //! checks its arguments, resolves the caller's identity, and leaves SQL to `store/` and arithmetic
 //! to the ranking crate.
 
+pub mod augment;
 pub mod batch;
+pub mod chat;
 pub mod context;
 pub mod explain;
 pub mod facts;
 pub mod inference;
 pub mod ingest;
 pub mod jobs;
+pub mod llm;
 pub mod pool;
 pub mod prepare;
 pub mod recall;

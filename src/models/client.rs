@@ -8,7 +8,8 @@ use super::{Failure, Models, Prepared, socket, supervisor_state};
 use crate::guc;
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{
-    self, ModelDescription, ModelRef, Purpose, Request, Response, ServerStatus,
+    self, ChatOutcome, ChatRequest, Conversation, Endpoint, ModelDescription, ModelRef, Purpose,
+    Request, Response, ServerStatus,
 };
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -62,7 +63,7 @@ impl Models for ServerModels {
     ) -> Result<Prepared, Failure> {
         let expected = (texts.len(), token_texts.len());
         let request = Request::Prepare { model: model.cloned(), purpose, texts, token_texts };
-        call(&request, Patience::ForStart, |response| match response {
+        call(&request, &Manner::of_inference(), |response| match response {
             Response::Prepared { embeddings, token_counts }
                 if (embeddings.len(), token_counts.len()) == expected
                     && embeddings.iter().all(|windows| !windows.is_empty())
@@ -82,7 +83,7 @@ impl Models for ServerModels {
     ) -> Result<Vec<f32>, Failure> {
         let expected = documents.len();
         let request = Request::Rerank { model: model.clone(), query: query.to_owned(), documents };
-        call(&request, Patience::ForStart, |response| match response {
+        call(&request, &Manner::of_inference(), |response| match response {
             Response::Logits(logits)
                 if logits.len() == expected && logits.iter().all(|logit| logit.is_finite()) =>
             {
@@ -94,7 +95,7 @@ impl Models for ServerModels {
 
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure> {
         let request = Request::Describe { model: model.clone() };
-        call(&request, Patience::ForStart, |response| match response {
+        call(&request, &Manner::of_inference(), |response| match response {
             Response::Description(description) => Ok(description),
             other => Err(other),
         })
@@ -104,10 +105,61 @@ impl Models for ServerModels {
 /// The server's own account of itself, for `memory_status()`. Asks for a start, but does not wait
 /// for it.
 pub fn status() -> Result<ServerStatus, Failure> {
-    call(&Request::Status, Patience::None, |response| match response {
+    let manner = Manner { patience: Patience::None, ..Manner::of_inference() };
+    call(&Request::Status, &manner, |response| match response {
         Response::Status(status) => Ok(status),
         other => Err(other),
     })
+}
+
+/// Asks an LLM and waits for what comes of it, however long the settings let that take.
+pub fn chat(request: ChatRequest) -> Result<ChatOutcome, Failure> {
+    let manner = Manner::of_chat(&request.endpoint);
+    call(&Request::Chat(Box::new(request)), &manner, outcome)
+}
+
+/// Passes a conversation on and waits for its next answer.
+pub fn converse(conversation: Conversation) -> Result<ChatOutcome, Failure> {
+    let manner = Manner::of_chat(&conversation.endpoint);
+    call(&Request::Converse(Box::new(conversation)), &manner, outcome)
+}
+
+fn outcome(response: Response) -> Result<ChatOutcome, Response> {
+    match response {
+        Response::Chat(outcome) => Ok(outcome),
+        other => Err(other),
+    }
+}
+
+/// How a request is carried out.
+struct Manner {
+    patience: Patience,
+    /// The longest wait for an answer, and what bounds it.
+    timeout: Duration,
+    timeout_setting: &'static str,
+    /// Whether it may be sent again after a connection was lost that had taken it.
+    is_repeatable: bool,
+}
+
+impl Manner {
+    fn of_inference() -> Self {
+        Self {
+            patience: Patience::ForStart,
+            timeout: Duration::from_millis(guc::inference_timeout().max(0) as u64),
+            timeout_setting: "memory_agent.inference_timeout",
+            is_repeatable: true,
+        }
+    }
+
+    /// An LLM's answer costs money: nobody asks for the same one twice.
+    fn of_chat(endpoint: &Endpoint) -> Self {
+        Self {
+            patience: Patience::ForStart,
+            timeout: endpoint.longest_wait(),
+            timeout_setting: "memory_agent.llm_timeout",
+            is_repeatable: false,
+        }
+    }
 }
 
 /// Whether a call waits for a server that is being started.
@@ -118,11 +170,12 @@ enum Patience {
 }
 
 /// Sends a request and waits for its answer, which `accept` takes or gives back. A connection that
-/// turns out to be dead, kept or new, is replaced once: requests have no side effects, so sending one twice is
-/// harmless. An answer of the wrong kind is nonsense: its connection is of no more use either.
+/// turns out to be dead, kept or new, is replaced once, unless it is lost while the server carries out
+/// what may not be repeated. An answer of the wrong kind is nonsense: its connection is of no more use
+/// either.
 fn call<T>(
     request: &Request,
-    patience: Patience,
+    manner: &Manner,
     accept: impl Fn(Response) -> Result<T, Response>,
 ) -> Result<T, Failure> {
     let kept = CONNECTION.take();
@@ -131,10 +184,12 @@ fn call<T>(
     if let (false, Some(failure)) = (was_kept, remembered()) {
         return Err(failure);
     }
-    let fresh =
-        || Connection::open(patience).and_then(|connection| connection.call(request, &accept));
+    let patience = manner.patience;
+    let fresh = || {
+        Connection::open(patience).and_then(|connection| connection.call(request, manner, &accept))
+    };
     let first = match kept {
-        Some(connection) => connection.call(request, &accept),
+        Some(connection) => connection.call(request, manner, &accept),
         None => fresh(),
     };
     // A new connection may be dead too: a killed server's socket outlives it by a moment.
@@ -234,6 +289,7 @@ impl Connection {
     fn call<T>(
         mut self,
         request: &Request,
+        manner: &Manner,
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
         let id = self.next_id;
@@ -242,7 +298,7 @@ impl Connection {
         let bytes = protocol::encode(id, request)
             .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
         let started = Instant::now();
-        let timeout = Duration::from_millis(guc::inference_timeout().max(0) as u64);
+        let timeout = manner.timeout;
         let mut probed_at: Option<Instant> = None;
         let mut next_probe = started + PROBE_AFTER;
         self.send(&bytes, started + timeout)?;
@@ -272,9 +328,10 @@ impl Connection {
                 return Err(Lost {
                     failure: Failure {
                         is_outage: false,
-                        ..Failure::unavailable(
-                            "the model server did not answer within memory_agent.inference_timeout",
-                        )
+                        ..Failure::unavailable(format!(
+                            "the model server did not answer within {}",
+                            manner.timeout_setting
+                        ))
                     },
                     may_retry: false,
                 });
@@ -292,7 +349,10 @@ impl Connection {
                 _ => {}
             }
             if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), Duration::from_millis(250)) {
-                self.receive()?;
+                self.receive().map_err(|lost| Lost {
+                    may_retry: lost.may_retry && manner.is_repeatable,
+                    ..lost
+                })?;
             }
         }
     }

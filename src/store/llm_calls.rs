@@ -4,11 +4,19 @@
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
-use crate::store::queue::Job;
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_model_server::protocol::CallRecord;
+use pgrx::datum::Uuid;
 
-/// What a job's calls were for.
+/// Who made calls.
+pub struct Origin<'a> {
+    /// Whose memory they are about.
+    pub user_id: &'a str,
+    /// The job that made them; `None` for a user's statement.
+    pub job_id: Option<Uuid>,
+}
+
+/// What calls were for.
 pub struct Purpose<'a> {
     pub purpose: &'static str,
     pub model: &'a str,
@@ -16,8 +24,13 @@ pub struct Purpose<'a> {
     pub bodies: Option<(JsonbText, Option<JsonbText>)>,
 }
 
-/// Records the calls that one request of a job made; the last one carries the bodies.
-pub fn record(spi: &Spi, job: &Job, purpose: &Purpose<'_>, calls: &[CallRecord]) -> PgResult<()> {
+/// Records the calls that one request made; the last one carries the bodies.
+pub fn record(
+    spi: &Spi,
+    origin: &Origin<'_>,
+    purpose: &Purpose<'_>,
+    calls: &[CallRecord],
+) -> PgResult<()> {
     for (index, call) in calls.iter().enumerate() {
         let bodies = purpose.bodies.as_ref().filter(|_| index + 1 == calls.len());
         spi.execute(
@@ -27,8 +40,8 @@ pub fn record(spi: &Spi, job: &Job, purpose: &Purpose<'_>, calls: &[CallRecord])
              VALUES ($1, $2, $3, $4, $5, $6, $7, make_interval(secs => $8), $9, $10, clock_timestamp(), $11, $12)",
             &mut Params::new()
                 .with(new_id())
-                .with(job.user_id.clone())
-                .with(job.id)
+                .with(origin.user_id.to_owned())
+                .with(origin.job_id)
                 .with(purpose.purpose.to_owned())
                 .with(purpose.model.to_owned())
                 .with(call.prompt_tokens.map(saturated))

@@ -104,3 +104,14 @@ pub fn open_episode(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
         )?
         .flatten())
 }
+
+/// The summary of a session: its active L3.
+pub fn summary(spi: &Spi, key: &SessionKey) -> PgResult<Option<String>> {
+    spi.first(
+        "SELECT s.content FROM memory_agent.session_summaries s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+            AND s.level = 'L3' AND s.is_active",
+        &mut key.params(),
+        |row| row.required(1),
+    )
+}

@@ -9,12 +9,7 @@ use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-
-/// HTTP calls that one request can lead to: two steps down to a plain answer, one repair.
-const CALLS_PER_REQUEST: u32 = 4;
-/// What the model server may take beside its HTTP calls.
-const GRACE: Duration = Duration::from_secs(15);
+use std::time::Instant;
 
 /// The id of a request in flight.
 pub type CallId = u64;
@@ -50,9 +45,7 @@ impl LlmCalls {
             })?;
             self.connection = Some((stream, FrameReader::new()));
         }
-        let patience = Duration::from_millis(request.endpoint.timeout_ms.into())
-            .saturating_mul(CALLS_PER_REQUEST)
-            + GRACE;
+        let patience = request.endpoint.longest_wait();
         self.last_id += 1;
         let bytes = protocol::encode(self.last_id, &Request::Chat(Box::new(request)))
             .map_err(|error| error.to_string())?;

@@ -37,7 +37,7 @@ impl ChatMessage {
 /// What an answer must look like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerFormat {
-    /// Any text that is not blank.
+    /// Any text that is not blank. A NUL, which PostgreSQL's texts cannot hold, becomes U+FFFD.
     Text,
     /// Facts of the turns 1 to `turns`, as [`extract::parse`] reads them.
     Facts {
@@ -184,7 +184,7 @@ impl AnswerFormat {
 fn text(answer: &str) -> Result<String, AnswerError> {
     match json_answer::without_reasoning(answer)?.trim() {
         "" => Err(AnswerError::new("the answer is empty")),
-        text => Ok(text.to_owned()),
+        text => Ok(text.replace('\0', "\u{fffd}")),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod augment;
 pub mod bm25;
 pub mod breaker;
 pub mod budget;
+pub mod chat_messages;
 pub mod chunk;
 pub mod contradictions;
 pub mod cut;

@@ -9,8 +9,8 @@ use crate::engine::Engine;
 use crate::error::InferenceError;
 use crate::model::Model;
 use crate::protocol::{
-    ChatRequest, Endpoint, ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose, RemoteEmbedder,
-    Response,
+    ChatRequest, Conversation, Endpoint, ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose,
+    RemoteEmbedder, Response,
 };
 use crate::tokenizer::TokenSequence;
 
@@ -59,6 +59,8 @@ pub enum Plan {
     DescribeRemote { name: String, remote: Box<RemoteEmbedder> },
     /// Ask an LLM.
     Chat(Box<ChatRequest>),
+    /// Pass a conversation on.
+    Converse(Box<Conversation>),
 }
 
 /// How the rows of a plan become the answer.

@@ -27,13 +27,13 @@ mod chat;
 
 pub use chat::{
     ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome,
-    ChatRequest, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
+    ChatRequest, Conversation, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
 };
 pub use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 2;
+pub const PROTOCOL_VERSION: u8 = 3;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -95,6 +95,8 @@ pub enum Request {
     FlushCaches,
     /// Asks an LLM and checks its answer.
     Chat(Box<ChatRequest>),
+    /// Goes on with a conversation that is an application's own.
+    Converse(Box<Conversation>),
 }
 
 /// What the server answers.
@@ -118,7 +120,7 @@ pub enum Response {
     Flushed,
     /// The request failed; nothing of it was kept.
     Error { code: ErrorCode, message: String },
-    /// Answer to [`Request::Chat`], whether the endpoint gave one or not.
+    /// Answer to [`Request::Chat`] and [`Request::Converse`], whether the endpoint gave one or not.
     Chat(ChatOutcome),
 }
 

@@ -171,6 +171,10 @@ impl Service {
                 let _place = self.remote_place()?;
                 Ok(Response::Chat(self.remote.chat(request).await?))
             }
+            Plan::Converse(conversation) => {
+                let _place = self.remote_place()?;
+                Ok(Response::Chat(self.remote.converse(conversation).await?))
+            }
         }
     }
 
@@ -247,6 +251,7 @@ impl Service {
                 Ok(Plan::Answered(Response::Flushed))
             }
             Request::Chat(request) => Ok(Plan::Chat(request)),
+            Request::Converse(conversation) => Ok(Plan::Converse(conversation)),
         }))
         .unwrap_or_else(|_| {
             Err(Failure::new(ErrorCode::Internal, "preparing the request panicked"))

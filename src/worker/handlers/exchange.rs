@@ -3,7 +3,7 @@
 
 use crate::guc;
 use crate::sql_types::JsonbText;
-use crate::store::llm_calls::{self, Purpose};
+use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::queue::Job;
 use crate::store::spi::Session as Spi;
 use crate::worker::llm::{CallId, LlmCalls, LostCall};
@@ -133,6 +133,7 @@ impl Exchange {
             model: outcome.result.as_ref().map_or(&endpoint.model, |answer| &answer.model),
             bodies: self.asked.take().map(|asked| (asked, answer)),
         };
-        transaction(|| llm_calls::record(&Spi::read_write()?, job, &purpose, &outcome.calls))
+        let origin = Origin { user_id: &job.user_id, job_id: Some(job.id) };
+        transaction(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls))
     }
 }

@@ -22,7 +22,7 @@ mod standby;
 pub use cluster::{Builder, Cluster, StopMode};
 pub use database::Database;
 pub use expect::{expect_error, retry_until, sqlstate, wait_until};
-pub use shared::{shared, shared_without_worker};
+pub use shared::{keep, shared, shared_without_worker};
 
 // What suites need to talk to a database, so that they name one crate only.
 pub use chrono::{DateTime, Utc};

@@ -2,10 +2,11 @@
 #![allow(unsafe_code)] // atexit
 
 use crate::{Builder, Cluster, files};
-use std::sync::OnceLock;
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 static SHARED: OnceLock<Cluster> = OnceLock::new();
 static WITHOUT_WORKER: OnceLock<Cluster> = OnceLock::new();
+static KEPT: Mutex<Vec<&Cluster>> = Mutex::new(Vec::new());
 
 /// The cluster of this test binary, with the library preloaded: for tests that do not change their
 /// server. It is started by the first test that asks and stopped when the process ends.
@@ -24,15 +25,29 @@ fn start(
     change: impl FnOnce(Builder) -> Builder,
 ) -> &'static Cluster {
     cluster.get_or_init(|| {
-        // Statics are not dropped; the test runner leaves through exit(), which calls this.
-        // SAFETY: `remove` is a function without arguments that does not unwind.
-        unsafe { libc::atexit(remove) };
+        remove_at_exit();
         change(Cluster::builder().preload(true)).start()
     })
 }
 
+/// Keeps a cluster that a suite made for all its tests, until the process ends.
+pub fn keep(cluster: Cluster) -> &'static Cluster {
+    remove_at_exit();
+    let cluster: &'static Cluster = Box::leak(Box::new(cluster));
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(cluster);
+    cluster
+}
+
+/// Statics are not dropped; the test runner leaves through exit(), which calls `remove`.
+fn remove_at_exit() {
+    static REGISTERED: Once = Once::new();
+    // SAFETY: `remove` is a function without arguments that does not unwind.
+    REGISTERED.call_once(|| drop(unsafe { libc::atexit(remove) }));
+}
+
 extern "C" fn remove() {
-    for cluster in [&SHARED, &WITHOUT_WORKER].into_iter().filter_map(OnceLock::get) {
+    let kept = std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner));
+    for cluster in [&SHARED, &WITHOUT_WORKER].into_iter().filter_map(OnceLock::get).chain(kept) {
         cluster.dispose();
     }
     files::remove_initial_data();

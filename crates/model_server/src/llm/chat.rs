@@ -1,4 +1,4 @@
-//! The whole of one chat: calls in the endpoint's dialect, the check of the answer, and one
+//! The whole of one question: calls in the endpoint's dialect, the check of the answer, and one
 //! round in which the model may correct it.
 
 use memory_agent_core::answers::{AnswerError, AnswerFormat, ChatMessage, ChatRole};
@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::call::{CallFailure, EndpointClient};
 use super::endpoint::Endpoints;
 use super::http::HttpClient;
-use super::providers::{self, ChatCall, Completion, Finish};
+use super::providers::{self, ChatCall, Completion, Finish, Messages};
 use crate::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest,
 };
@@ -27,13 +27,13 @@ const LEAST_KEY_BYTES: usize = 8;
 pub async fn chat(http: &HttpClient, endpoints: &Endpoints, request: &ChatRequest) -> ChatOutcome {
     let mut calls = Vec::new();
     let result = match EndpointClient::new(http, endpoints, &request.endpoint) {
-        Ok(client) => converse(&client, request, &mut calls).await,
+        Ok(client) => discuss(&client, request, &mut calls).await,
         Err(message) => Err(unavailable(message, None)),
     };
     ChatOutcome { result, calls }
 }
 
-async fn converse(
+async fn discuss(
     client: &EndpointClient<'_>,
     request: &ChatRequest,
     calls: &mut Vec<CallRecord>,
@@ -41,13 +41,20 @@ async fn converse(
     let mut messages = request.messages.clone();
     let mut may_repair = true;
     loop {
-        let completion = ask(client, request, &messages, calls).await?;
+        let call = ChatCall {
+            messages: Messages::Texts(&messages),
+            answer: &request.answer,
+            max_answer_tokens: request.max_answer_tokens,
+            temperature: Some(request.temperature),
+        };
+        let completion = ask(client, call, calls).await?;
         let rejection = match accept(&completion, &request.answer) {
             Ok(text) => {
                 let model = completion.model.as_deref().unwrap_or(&request.endpoint.model);
                 return Ok(ChatAnswer {
                     text: without_key(text, request.endpoint.api_key.expose()),
                     model: client.clean(model),
+                    is_cut: false,
                 });
             }
             Err(rejection) => rejection,
@@ -70,18 +77,11 @@ async fn converse(
 }
 
 /// Asks once, in weaker dialects if the endpoint refuses the stronger ones.
-async fn ask(
+pub async fn ask(
     client: &EndpointClient<'_>,
-    request: &ChatRequest,
-    messages: &[ChatMessage],
+    call: ChatCall<'_>,
     calls: &mut Vec<CallRecord>,
 ) -> Result<Completion, ChatFailure> {
-    let call = ChatCall {
-        messages,
-        answer: &request.answer,
-        max_answer_tokens: request.max_answer_tokens,
-        temperature: request.temperature,
-    };
     let known = client.state.dialect();
     let mut dialect = known;
     loop {
@@ -156,21 +156,17 @@ impl Rejection {
 /// The answer's text as the format wants it.
 fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Rejection> {
     let incomplete = |reason: &str| Err(Rejection::Incomplete(reason.to_owned()));
-    if let Some(refusal) = &completion.refusal {
-        let beginning: String = refusal.chars().take(SHOWN_REFUSAL_CHARS).collect();
-        return Err(Rejection::Refusal(format!("the model refused to answer: {beginning}")));
+    if let Some(refusal) = refusal(completion) {
+        return Err(Rejection::Refusal(refusal));
     }
     match completion.finish {
-        Finish::ContentFilter => {
-            return Err(Rejection::Refusal("the provider's filter stopped the answer".to_owned()));
-        }
         Finish::ToolCalls => return incomplete("it calls a tool, and there are none"),
         _ if completion.text.trim().is_empty() => return incomplete("it is empty"),
         // Text that was cut looks like any other, while JSON that was cut does not parse.
         Finish::Length if *format == AnswerFormat::Text => {
             return incomplete("it is too long and was cut; write less");
         }
-        Finish::Stop | Finish::Length => {}
+        Finish::Stop | Finish::Length | Finish::ContentFilter => {}
     }
     format.check(&completion.text).map_err(|error| match (completion.finish, format) {
         (Finish::Length, _) => {
@@ -181,6 +177,20 @@ fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Reje
     })
 }
 
+/// Why asking again would bring the same, if so.
+pub fn refusal(completion: &Completion) -> Option<String> {
+    match (&completion.refusal, completion.finish) {
+        (Some(refusal), _) => {
+            let beginning: String = refusal.chars().take(SHOWN_REFUSAL_CHARS).collect();
+            Some(format!("the model refused to answer: {beginning}"))
+        }
+        (None, Finish::ContentFilter) => {
+            Some("the provider's filter stopped the answer".to_owned())
+        }
+        (None, _) => None,
+    }
+}
+
 /// A bad answer as a part of the chat. Providers refuse empty messages.
 fn shown_again(answer: &str) -> Option<ChatMessage> {
     let shown: String = answer.chars().take(SHOWN_ANSWER_CHARS).collect();
@@ -188,15 +198,15 @@ fn shown_again(answer: &str) -> Option<ChatMessage> {
 }
 
 /// An endpoint may repeat the key in its answer, which is stored.
-fn without_key(text: String, key: &str) -> String {
+pub fn without_key(text: String, key: &str) -> String {
     if key.len() >= LEAST_KEY_BYTES && text.contains(key) { text.replace(key, "***") } else { text }
 }
 
-fn failure(kind: ChatFailureKind, message: String) -> ChatFailure {
+pub fn failure(kind: ChatFailureKind, message: String) -> ChatFailure {
     ChatFailure { kind, message, retry_after_ms: None }
 }
 
-fn unavailable(message: String, retry_after_ms: Option<u64>) -> ChatFailure {
+pub fn unavailable(message: String, retry_after_ms: Option<u64>) -> ChatFailure {
     ChatFailure { kind: ChatFailureKind::Unavailable, message, retry_after_ms }
 }
 

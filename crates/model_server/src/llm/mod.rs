@@ -7,6 +7,7 @@
 mod base_url;
 mod call;
 mod chat;
+mod converse;
 mod embeddings;
 mod endpoint;
 mod http;
@@ -26,7 +27,7 @@ use self::endpoint::Endpoints;
 use self::http::HttpClient;
 use crate::plan::Failure;
 use crate::protocol::{
-    ChatOutcome, ChatRequest, EndpointStatus, ErrorCode, Purpose, RemoteEmbedder,
+    ChatOutcome, ChatRequest, Conversation, EndpointStatus, ErrorCode, Purpose, RemoteEmbedder,
 };
 
 /// Most requests at HTTP services at a time, over all connections of the server.
@@ -78,6 +79,17 @@ impl Remote {
         let worker = self.worker()?;
         let (http, endpoints) = (worker.http, Arc::clone(&self.endpoints));
         run(&worker.runtime, async move { chat::chat(&http, &endpoints, &request).await }).await
+    }
+
+    /// Passes a conversation on. Dropping the future ends its HTTP calls.
+    ///
+    /// # Errors
+    /// As [`Self::chat`].
+    pub async fn converse(&self, conversation: Box<Conversation>) -> Result<ChatOutcome, Failure> {
+        let worker = self.worker()?;
+        let (http, endpoints) = (worker.http, Arc::clone(&self.endpoints));
+        let conversed = async move { converse::converse(&http, &endpoints, &conversation).await };
+        run(&worker.runtime, conversed).await
     }
 
     /// Embeds texts with a remote model: per text its windows. Dropping the future ends its HTTP

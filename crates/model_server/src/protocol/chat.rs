@@ -3,6 +3,7 @@
 //! because only PostgreSQL's processes read settings.
 
 use std::fmt;
+use std::time::Duration;
 
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,19 @@ pub struct Endpoint {
     pub max_response_bytes: u32,
 }
 
+/// HTTP calls that one request can lead to: two steps down to a plain answer, one repair.
+const CALLS_PER_REQUEST: u32 = 4;
+/// What the model server may take beside its HTTP calls.
+const GRACE: Duration = Duration::from_secs(15);
+
+impl Endpoint {
+    /// How long the answer to a [`ChatRequest`] or a [`Conversation`] may take.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms.into()).saturating_mul(CALLS_PER_REQUEST) + GRACE
+    }
+}
+
 /// One question to an LLM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatRequest {
@@ -84,7 +98,23 @@ pub struct ChatRequest {
     pub temperature: f32,
 }
 
-/// What became of a [`ChatRequest`].
+/// A conversation that an application has with an LLM. It is passed on as it is, and so is the
+/// answer: nothing is asked again, and an answer that reached its limit of tokens is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Conversation {
+    pub endpoint: Endpoint,
+    /// The messages in OpenAI's format, a JSON array: with names, tool calls, images.
+    pub messages: String,
+    /// The same as plain texts, for providers that speak another protocol.
+    #[serde(deserialize_with = "super::bounded")]
+    pub texts: Vec<ChatMessage>,
+    /// Most tokens of the answer; 0 is not sent.
+    pub max_answer_tokens: u32,
+    /// Sampling temperature; `None` leaves it to the endpoint.
+    pub temperature: Option<f32>,
+}
+
+/// What became of a [`ChatRequest`] or a [`Conversation`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatOutcome {
     pub result: Result<ChatAnswer, ChatFailure>,
@@ -99,6 +129,8 @@ pub struct ChatAnswer {
     pub text: String,
     /// The model that answered, as the endpoint names it.
     pub model: String,
+    /// Whether it ends because it reached the limit of tokens; of a [`Conversation`]'s only.
+    pub is_cut: bool,
 }
 
 /// Why there is no acceptable answer.

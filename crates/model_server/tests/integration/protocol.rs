@@ -70,7 +70,8 @@ fn chat_outcome() -> impl Strategy<Value = ChatOutcome> {
     ];
     let failure = (kind, ".{0,50}", prop::option::of(any::<u64>()))
         .prop_map(|(kind, message, retry_after_ms)| ChatFailure { kind, message, retry_after_ms });
-    let answer = (".{0,50}", ".{0,20}").prop_map(|(text, model)| ChatAnswer { text, model });
+    let answer = (".{0,50}", ".{0,20}", any::<bool>())
+        .prop_map(|(text, model, is_cut)| ChatAnswer { text, model, is_cut });
     let result = prop_oneof![answer.prop_map(Ok), failure.prop_map(Err)];
     let tokens = || prop::option::of(any::<u32>());
     let record = (".{0,10}", any::<u32>(), tokens(), tokens(), prop::option::of(".{0,20}"))

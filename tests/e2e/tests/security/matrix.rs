@@ -48,6 +48,8 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.revoke_all", Superuser),
     ("memory_agent.visible_users", Reader),
     ("public.memory_add", User),
+    ("public.memory_augment", Reader),
+    ("public.memory_chat", User),
     ("public.memory_close_episode", User),
     ("public.memory_context", Reader),
     ("public.memory_count_tokens", Reader),

@@ -25,8 +25,8 @@ pub fn chat_request(
     let mut body = Map::new();
     body.insert("model".to_owned(), endpoint.model.as_str().into());
     let of_system = |role: ChatRole| role == ChatRole::System;
-    let system: Vec<&str> = call
-        .messages
+    let texts = call.messages.texts();
+    let system: Vec<&str> = texts
         .iter()
         .filter(|message| of_system(message.role))
         .map(|message| message.content.as_str())
@@ -34,18 +34,19 @@ pub fn chat_request(
     if !system.is_empty() {
         body.insert("system".to_owned(), system.join("\n\n").into());
     }
-    let turns = call.messages.iter().filter(|message| !of_system(message.role));
+    let turns = texts.iter().filter(|message| !of_system(message.role));
     body.insert("messages".to_owned(), turns.map(message).collect());
     let max_tokens = match call.max_answer_tokens {
         0 => DEFAULT_MAX_TOKENS,
         tokens => tokens,
     };
     body.insert("max_tokens".to_owned(), max_tokens.into());
-    if dialect.temperature {
+    let temperature = call.temperature.filter(|_| dialect.temperature);
+    if let Some(temperature) = temperature {
         // The scale ends at 1 here, at 2 elsewhere.
-        body.insert("temperature".to_owned(), json_number(call.temperature.min(1.0)));
+        body.insert("temperature".to_owned(), json_number(temperature.min(1.0)));
     }
-    let sent = Sent { temperature: dialect.temperature, ..Sent::default() };
+    let sent = Sent { temperature: temperature.is_some(), ..Sent::default() };
     // People put the version into the URL of other providers and also of this one.
     let path: &[&str] = if base.ends_with("v1") { &["messages"] } else { &["v1", "messages"] };
     let url = base.join(path);

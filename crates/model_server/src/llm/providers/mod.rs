@@ -17,11 +17,30 @@ use crate::protocol::{Endpoint, Provider};
 /// One chat call to be translated.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatCall<'a> {
-    pub messages: &'a [ChatMessage],
+    pub messages: Messages<'a>,
     pub answer: &'a AnswerFormat,
     /// 0: not sent, where the provider allows that.
     pub max_answer_tokens: u32,
-    pub temperature: f32,
+    pub temperature: Option<f32>,
+}
+
+/// The messages of a chat call.
+#[derive(Debug, Clone, Copy)]
+pub enum Messages<'a> {
+    Texts(&'a [ChatMessage]),
+    /// As an application wrote them, for OpenAI's protocol; `texts` are for all others.
+    AsGiven {
+        openai: &'a [Value],
+        texts: &'a [ChatMessage],
+    },
+}
+
+impl<'a> Messages<'a> {
+    fn texts(self) -> &'a [ChatMessage] {
+        match self {
+            Self::Texts(texts) | Self::AsGiven { texts, .. } => texts,
+        }
+    }
 }
 
 /// A request as it goes over the wire.

@@ -8,7 +8,7 @@ use reqwest::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ChatCall, Completion, Finish, Wire, json_number, secret_header};
+use super::{ChatCall, Completion, Finish, Messages, Wire, json_number, secret_header};
 use crate::llm::base_url::BaseUrl;
 use crate::llm::structured::{AnswerMode, Dialect, Sent};
 use crate::protocol::Endpoint;
@@ -32,15 +32,19 @@ pub fn chat_body(model: Option<&str>, dialect: Dialect, call: ChatCall<'_>) -> (
     if let Some(model) = model {
         body.insert("model".to_owned(), model.into());
     }
-    body.insert("messages".to_owned(), call.messages.iter().map(message).collect());
+    let messages = match call.messages {
+        Messages::Texts(texts) => texts.iter().map(message).collect(),
+        Messages::AsGiven { openai, .. } => Value::from(openai),
+    };
+    body.insert("messages".to_owned(), messages);
     let mut sent = Sent::default();
     if call.max_answer_tokens > 0 {
         let name = if dialect.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(name.to_owned(), call.max_answer_tokens.into());
         sent.token_limit = true;
     }
-    if dialect.temperature {
-        body.insert("temperature".to_owned(), json_number(call.temperature));
+    if let Some(temperature) = call.temperature.filter(|_| dialect.temperature) {
+        body.insert("temperature".to_owned(), json_number(temperature));
         sent.temperature = true;
     }
     if let Some(schema) = call.answer.json_schema() {

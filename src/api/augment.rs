@@ -1,0 +1,267 @@
+//! `memory_augment`: the user's last message with what is remembered put before it, for an
+//! application that calls its LLM itself. Two options ask an LLM, both off by default: rewriting the
+//! message into further queries, and leaving out memories that others contradict. Without an answer
+//! they do nothing.
+
+use crate::api::llm::{self, Llm, Question};
+use crate::api::recall;
+use crate::api::request::Arguments;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity::{self, Caller};
+use crate::sql_types::JsonbText;
+use crate::store::grants::Level;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::augment::{self, Memory};
+use memory_agent_core::chat_messages::{ChatMessages, MessagesError};
+use memory_agent_core::contradictions::{self, Recalled};
+use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
+use memory_agent_core::text;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+/// The session of a call that names none.
+const DEFAULT_SESSION: &str = "default";
+/// Messages before the latest that tell a rewrite what pronouns stand for, and characters of each.
+const EARLIER_MESSAGES: usize = 6;
+const EARLIER_CHARS: usize = 2_000;
+/// Characters of the message, and of each memory, that a question to the LLM holds.
+const SHOWN_CHARS: usize = 8_000;
+/// Most tokens of the LLM's rewrites, and of its verdict on one memory.
+const REWRITE_TOKENS: u32 = 400;
+const VERDICT_TOKENS: u32 = 30;
+/// Bytes of an ISO date at the beginning of a time.
+const DATE_BYTES: usize = 10;
+
+/// A step that asks an LLM.
+struct Step {
+    /// In `llm_calls`.
+    purpose: &'static str,
+    /// What happens without an answer.
+    without: &'static str,
+}
+
+const REWRITE: Step = Step { purpose: "rewrite", without: "the message is searched for as it is" };
+const CHECK: Step =
+    Step { purpose: "contradictions", without: "memories are not checked against each other" };
+
+/// Whose memories are asked for, and how; what is `None` is as the settings say.
+pub struct Wanted {
+    pub caller: Caller,
+    pub session_id: String,
+    pub user_id: Option<String>,
+    pub agent_id: Option<String>,
+    pub top_k: Option<i32>,
+    pub recency_weight: Option<f32>,
+    pub score_threshold: Option<f32>,
+}
+
+/// A memory that was put before the message.
+struct Hit {
+    role: String,
+    content: String,
+    created_at: TimestampWithTimeZone,
+    score: f32,
+}
+
+#[pg_extern(sql = false)]
+fn memory_augment(
+    messages: Option<JsonbText>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    recency_weight: Option<f32>,
+    score_threshold: Option<f32>,
+) -> PgResult<JsonbText> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    let session_id = session_of(session_id)?;
+    let mut messages = parse(messages)?;
+    let wanted =
+        Wanted { caller, session_id, user_id, agent_id, top_k, recency_weight, score_threshold };
+    let hits = put_memories(&mut messages, &wanted)?;
+    Ok(JsonbText(json!({ "messages": messages.into_values(), "memory_hits": hits }).to_string()))
+}
+
+/// The session that an argument names.
+pub fn session_of(session_id: Option<String>) -> PgResult<String> {
+    let session_id = session_id.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
+    text::validate_session_id(&session_id).map_err(Error::from)?;
+    Ok(session_id)
+}
+
+/// Reads messages in OpenAI's format.
+pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatMessages> {
+    let refused = |reason: String| {
+        Error::invalid(
+            reason,
+            "Example: [{\"role\": \"user\", \"content\": \"Where do I live?\"}].",
+        )
+    };
+    let text = messages.map_or_else(|| "null".to_owned(), |messages| messages.0);
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|error| refused(format!("messages cannot be read: {error}")))?;
+    ChatMessages::parse(value).map_err(|error: MessagesError| refused(error.to_string()).into())
+}
+
+/// Puts what is remembered into the user's last message, and returns the memories that are in it now,
+/// as JSON objects. Without memories and summary, or when none are wanted, nothing changes.
+pub fn put_memories(messages: &mut ChatMessages, wanted: &Wanted) -> PgResult<Vec<Value>> {
+    let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
+    let message = augment::original_message(&message);
+    if wanted.top_k.unwrap_or_else(guc::default_top_k) <= 0 || message.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let rewrites = if guc::query_rewrite() {
+        rewrites(message, messages, &wanted.caller.user_id)?
+    } else {
+        Vec::new()
+    };
+    let mut hits = recalled(message, rewrites, wanted)?;
+    if guc::read_contradiction_check() && hits.len() > 1 {
+        hits = without_contradicted(hits, &wanted.caller.user_id)?;
+    }
+    let summary = identity::as_owner(|| sessions::summary(&Spi::read_only()?, &wanted.key()))?;
+    let memories: Vec<Memory<'_>> =
+        hits.iter().map(|hit| Memory { role: &hit.role, content: &hit.content }).collect();
+    messages.replace_latest(augment::augmented(summary.as_deref(), &memories, message));
+    Ok(hits.iter().map(Hit::to_json).collect())
+}
+
+impl Wanted {
+    fn key(&self) -> SessionKey {
+        SessionKey {
+            user_id: self.caller.user_id.clone(),
+            agent_id: self.caller.agent().to_owned(),
+            session_id: self.session_id.clone(),
+        }
+    }
+}
+
+impl Hit {
+    fn to_json(&self) -> Value {
+        // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
+        let score: f64 = self.score.to_string().parse().unwrap_or_default();
+        json!({
+            "role": self.role,
+            "content": self.content,
+            "created_at": self.created_at.to_iso_string(),
+            "score": score,
+        })
+    }
+}
+
+/// The memories that the message and its rewrites find, best first.
+fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<Vec<Hit>> {
+    let arguments = Arguments {
+        query: Some(message.to_owned()),
+        session_id: Some(wanted.session_id.clone()),
+        user_id: wanted.user_id.clone(),
+        agent_id: wanted.agent_id.clone(),
+        top_k: wanted.top_k,
+        recency_weight: wanted.recency_weight,
+        score_threshold: wanted.score_threshold,
+        rewrites: Some(rewrites.into_iter().map(Some).collect()),
+        ..Arguments::default()
+    };
+    let request = arguments.check()?;
+    let rows = match recall::run(&request)? {
+        Some(recalled) => recall::rows(&request, recalled)?,
+        None => Vec::new(),
+    };
+    Ok(rows
+        .into_iter()
+        .map(|row| Hit { role: row.2, content: row.3, score: row.4, created_at: row.14 })
+        // An application may have stored the message before it asks about it.
+        .filter(|hit| hit.role != "user" || hit.content.trim() != message.trim())
+        .collect())
+}
+
+/// Further wordings of the message, as an LLM words them.
+fn rewrites(message: &str, messages: &ChatMessages, user_id: &str) -> PgResult<Vec<String>> {
+    let message = beginning(message, SHOWN_CHARS);
+    let said: Vec<(&str, String)> = messages
+        .before_latest(EARLIER_MESSAGES)
+        .into_iter()
+        .map(|(role, text)| {
+            (role, beginning(augment::original_message(&text), EARLIER_CHARS).to_owned())
+        })
+        .collect();
+    let earlier: Vec<Earlier<'_>> =
+        said.iter().map(|(role, text)| Earlier { role, text }).collect();
+    let question = rewrite::messages(message, &earlier, MAX_REWRITES);
+    let format = AnswerFormat::Rewrites { max: MAX_REWRITES };
+    let question =
+        Question { messages: question, answer: format, max_answer_tokens: REWRITE_TOKENS };
+    let answer = ask(&REWRITE, question, user_id)?;
+    Ok(answer
+        .and_then(|answer| rewrite::parse(&answer, message, MAX_REWRITES).ok())
+        .unwrap_or_default())
+}
+
+/// The hits without those that an LLM says others contradict.
+fn without_contradicted(hits: Vec<Hit>, user_id: &str) -> PgResult<Vec<Hit>> {
+    let dates: Vec<String> = hits
+        .iter()
+        .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())
+        .collect();
+    let memories: Vec<Recalled<'_>> = hits
+        .iter()
+        .zip(&dates)
+        .map(|(hit, since)| Recalled {
+            role: &hit.role,
+            content: beginning(&hit.content, SHOWN_CHARS),
+            since,
+        })
+        .collect();
+    let rows = u32::try_from(memories.len()).unwrap_or(u32::MAX);
+    let question = contradictions::messages(&memories);
+    let question = Question {
+        messages: question,
+        answer: AnswerFormat::Verdicts { rows },
+        max_answer_tokens: VERDICT_TOKENS.saturating_mul(rows).saturating_add(100),
+    };
+    let answer = ask(&CHECK, question, user_id)?;
+    let Some(verdicts) = answer.and_then(|answer| contradictions::parse(&answer, rows).ok()) else {
+        return Ok(hits);
+    };
+    let kept = contradictions::kept(&verdicts);
+    let mut hits: Vec<Option<Hit>> = hits.into_iter().map(Some).collect();
+    Ok(kept.into_iter().filter_map(|at| hits.get_mut(at)?.take()).collect())
+}
+
+/// The answer to a question of an option; `None`, with a WARNING, when there is none.
+fn ask(step: &Step, question: Question, user_id: &str) -> PgResult<Option<String>> {
+    let llm = match Llm::configured() {
+        Ok(llm) => llm,
+        Err(report) => {
+            warn(step, report.message(), "Configure an LLM, or switch the option off.");
+            return Ok(None);
+        }
+    };
+    match llm.ask(user_id, step.purpose, question)?.result {
+        Ok(answer) => Ok(Some(answer.text)),
+        Err(failure) => {
+            warn(step, &failure.message, llm::hint(failure.kind));
+            Ok(None)
+        }
+    }
+}
+
+/// Tells the user that a step was left out.
+fn warn(step: &Step, reason: &str, hint: &str) {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("{}: {reason}", step.without),
+        "memory_agent",
+    )
+    .set_hint(hint)
+    .report(PgLogLevel::WARNING);
+}
+
+fn beginning(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+}

@@ -1,0 +1,234 @@
+//! `memory_chat`: a chat with an LLM that remembers. Memories are put before the user's message, the
+//! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
+//! failure is part of the result: what the user said is stored all the same.
+
+use crate::api::augment::{self, Wanted};
+use crate::api::ingest::{self, Turn};
+use crate::api::llm::{self, Answered, Llm, Talk};
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity;
+use crate::sql_types::JsonbText;
+use crate::store::grants::Level;
+use memory_agent_core::augment::original_message;
+use memory_agent_core::chat_messages::ChatMessages;
+use memory_agent_core::text;
+use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Longest name of a model, in bytes.
+const MAX_MODEL_BYTES: usize = 200;
+/// The highest temperature that any endpoint takes.
+const MAX_TEMPERATURE: f32 = 2.0;
+
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_chat(
+    messages: Option<JsonbText>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    recency_weight: Option<f32>,
+    score_threshold: Option<f32>,
+    model: Option<String>,
+    post_process: Option<String>,
+    temperature: Option<f32>,
+    max_tokens: Option<i32>,
+) -> PgResult<JsonbText> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let session_id = augment::session_of(session_id)?;
+    check_post_process(post_process.as_deref())?;
+    let messages = augment::parse(messages)?;
+    let said = Said::of(&messages)?;
+    let model = checked_model(model)?;
+    let (temperature, max_tokens) = (checked_temperature(temperature)?, checked_limit(max_tokens)?);
+    // Before anything costs something: afterwards the answer could not be stored.
+    if !llm::may_write() {
+        return Err(Error::read_only(
+            "memory_chat stores what is said, which a read-only transaction cannot",
+            "Use memory_augment, and call the LLM from the application.",
+        )
+        .into());
+    }
+    let llm = Llm::configured()?.with_model(&model);
+    let wanted =
+        Wanted { caller, session_id, user_id, agent_id, top_k, recency_weight, score_threshold };
+    converse(&llm, messages, said, &wanted, temperature, max_tokens)
+}
+
+/// What the user said last, as it is stored.
+struct Said {
+    content: String,
+    name: Option<String>,
+}
+
+impl Said {
+    /// # Errors
+    /// 22023 when there is nothing that could be stored.
+    fn of(messages: &ChatMessages) -> PgResult<Self> {
+        let latest = messages.latest_text().unwrap_or_default();
+        let content = original_message(&latest).to_owned();
+        if content.trim().is_empty() {
+            return Err(Error::invalid(
+                "there is no message of the user with a text",
+                "The last message of role user is what is answered and stored.",
+            )
+            .into());
+        }
+        text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
+            .map_err(Error::from)?;
+        let name = messages.latest_name().map(str::to_owned);
+        Ok(Self { content, name })
+    }
+}
+
+fn converse(
+    llm: &Llm,
+    mut messages: ChatMessages,
+    said: Said,
+    wanted: &Wanted,
+    temperature: Option<f32>,
+    max_answer_tokens: u32,
+) -> PgResult<JsonbText> {
+    let started = Instant::now();
+    let hits = augment::put_memories(&mut messages, wanted)?;
+    let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
+    let texts = messages.texts();
+    let talk = Talk { messages: messages.into_values(), texts, max_answer_tokens, temperature };
+    let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;
+    let llm_ms = started.elapsed().as_secs_f64() * 1000.0 - recall_ms;
+    let reply = answered.result.as_ref().ok().map(|answer| answer.text.as_str());
+    let ids = store(wanted, said, reply)?;
+    debug1!(
+        "memory_agent: chat user={} memories={} answered={} recall={recall_ms:.1}ms llm={llm_ms:.1}ms",
+        wanted.caller.user_id,
+        hits.len(),
+        reply.is_some()
+    );
+    let hits = Value::from(hits);
+    let document = match &answered.result {
+        Ok(answer) => completion(answer, &answered, ids.last(), hits),
+        Err(failure) => json!({
+            "error": { "code": code(failure.kind), "message": failure.message },
+            "memory_hits": hits,
+        }),
+    };
+    Ok(JsonbText(document.to_string()))
+}
+
+/// Stores the turns of the user and, when there is one, of the assistant; their ids.
+fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Vec<Uuid>> {
+    let turn = |role: &str, content: String, metadata: Value| Turn {
+        session_id: wanted.session_id.clone(),
+        role: role.to_owned(),
+        content,
+        metadata: JsonbText(metadata.to_string()),
+        markers: None,
+        created_at: None,
+        ttl: None,
+    };
+    let metadata = said.name.map_or_else(|| json!({}), |name| json!({ "name": name }));
+    let mut turns = vec![turn("user", said.content, metadata)];
+    if let Some(reply) = reply {
+        let limit = guc::max_content_bytes().max(0) as usize;
+        let kept = &reply[..reply.floor_char_boundary(limit)];
+        let metadata =
+            if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };
+        turns.push(turn("assistant", kept.to_owned(), metadata));
+    }
+    ingest::ingest(&wanted.caller, turns)
+}
+
+/// The result in OpenAI's format, with the memories beside it.
+fn completion(answer: &ChatAnswer, answered: &Answered, turn: Option<&Uuid>, hits: Value) -> Value {
+    let created =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    let mut document = json!({
+        "id": turn.map(|turn| format!("chatcmpl-{turn}")),
+        "object": "chat.completion",
+        "created": created,
+        "model": answer.model,
+        "choices": [{
+            "index": 0,
+            "message": { "role": "assistant", "content": answer.text },
+            "finish_reason": if answer.is_cut { "length" } else { "stop" },
+        }],
+        "memory_hits": hits,
+    });
+    if let (Some(prompt), Some(completion)) = (answered.prompt_tokens, answered.completion_tokens) {
+        document["usage"] = json!({
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": u64::from(prompt) + u64::from(completion),
+        });
+    }
+    document
+}
+
+/// The name of a failure in the result.
+fn code(kind: ChatFailureKind) -> &'static str {
+    match kind {
+        ChatFailureKind::Unavailable => "unavailable",
+        ChatFailureKind::Failed => "failed",
+        ChatFailureKind::Refused => "refused",
+        ChatFailureKind::BadAnswer => "bad_answer",
+    }
+}
+
+fn check_post_process(post_process: Option<&str>) -> PgResult<()> {
+    match post_process {
+        None | Some("background") => Ok(()),
+        Some("wait") => Err(Error::unsupported(
+            "post_process => 'wait' cannot work inside of a transaction: the worker sees the turns after it",
+            "Leave it out, commit, and call memory_wait() then.",
+        )
+        .into()),
+        Some(other) => Err(Error::invalid(
+            format!("unknown post_process \"{}\"", beginning(other)),
+            "It is background; after COMMIT, memory_wait() waits for what it does.",
+        )
+        .into()),
+    }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+/// The name of another model; empty for the configured one.
+fn checked_model(model: Option<String>) -> PgResult<String> {
+    let model = model.unwrap_or_default();
+    if model.len() > MAX_MODEL_BYTES || model.chars().any(char::is_control) {
+        return Err(Error::invalid(
+            format!("model must be a name of at most {MAX_MODEL_BYTES} bytes"),
+            "Leave it out for memory_agent.llm_model.",
+        )
+        .into());
+    }
+    Ok(model)
+}
+
+fn checked_temperature(temperature: Option<f32>) -> PgResult<Option<f32>> {
+    match temperature {
+        Some(value) if !(0.0..=MAX_TEMPERATURE).contains(&value) => Err(Error::invalid(
+            format!("temperature must be between 0 and {MAX_TEMPERATURE}, not {value}"),
+            "Leave it out for the endpoint's own value.",
+        )
+        .into()),
+        value => Ok(value),
+    }
+}
+
+/// Most tokens of the answer; 0 when no limit was given.
+fn checked_limit(max_tokens: Option<i32>) -> PgResult<u32> {
+    match max_tokens {
+        None => Ok(0),
+        Some(limit) => u32::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(|| {
+            Error::invalid("max_tokens must be positive", "Leave it out for no limit.").into()
+        }),
+    }
+}

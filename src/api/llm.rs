@@ -1,0 +1,237 @@
+//! Questions to the LLM that a user's statement waits for. They go through the model server, so that
+//! cancel and statement_timeout end them at once, and with them the HTTP call. What they cost is
+//! recorded in `llm_calls` where this transaction may write.
+#![allow(unsafe_code)] // reads flags of the transaction
+
+use crate::error::{Error, PgResult};
+use crate::guc::{self, Inference};
+use crate::identity;
+use crate::models::{Failure, client, paths};
+use crate::sql_types::JsonbText;
+use crate::store::llm_calls::{self, Origin, Purpose};
+use crate::store::spi::Session as Spi;
+use crate::worker::endpoint;
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_model_server::protocol::{
+    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
+    Endpoint,
+};
+use pgrx::pg_sys;
+use serde_json::{Value, json};
+
+/// The LLM that the settings name.
+pub struct Llm {
+    /// Instead of `memory_agent.llm_model`, unless empty.
+    model: String,
+}
+
+/// A question of ours, with what its answer must look like.
+pub struct Question {
+    pub messages: Vec<ChatMessage>,
+    pub answer: AnswerFormat,
+    /// Most tokens of the answer.
+    pub max_answer_tokens: u32,
+}
+
+/// The messages of an application, to be passed on.
+pub struct Talk {
+    /// In OpenAI's format.
+    pub messages: Vec<Value>,
+    /// The same as plain texts, for providers that speak another protocol.
+    pub texts: Vec<ChatMessage>,
+    /// Most tokens of the answer; 0 leaves it to the endpoint.
+    pub max_answer_tokens: u32,
+    pub temperature: Option<f32>,
+}
+
+/// What came of a question.
+pub struct Answered {
+    pub result: Result<ChatAnswer, ChatFailure>,
+    /// The model that was asked, which may call itself something else.
+    pub model: String,
+    /// As the endpoint counted them, of all calls together.
+    pub prompt_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
+}
+
+impl Llm {
+    /// # Errors
+    /// 55000 when there is none, or nobody who would call it.
+    pub fn configured() -> PgResult<Self> {
+        if guc::llm_base_url().is_empty() {
+            return Err(Error::not_ready(
+                "no LLM is configured",
+                "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
+            )
+            .into());
+        }
+        if guc::inference() == Inference::Backend {
+            return Err(Error::not_ready(
+                "an LLM is called by the model server only, and there is none with memory_agent.inference = backend",
+                "Set memory_agent.inference = server in postgresql.conf, and reload.",
+            )
+            .into());
+        }
+        Ok(Self { model: String::new() })
+    }
+
+    /// Another model at the same endpoint; an empty name stands for the configured one.
+    pub fn with_model(self, model: &str) -> Self {
+        Self { model: model.to_owned() }
+    }
+
+    /// Asks and waits. Not to be called while a row is locked or as the extension's owner.
+    ///
+    /// # Errors
+    /// Those of our own statements. What goes wrong at the LLM or at the model server is in the
+    /// answer.
+    pub fn ask(
+        &self,
+        user_id: &str,
+        purpose: &'static str,
+        question: Question,
+    ) -> PgResult<Answered> {
+        let asked = traced(&question.messages);
+        self.call(user_id, purpose, asked, |endpoint| {
+            client::chat(ChatRequest {
+                endpoint,
+                messages: question.messages,
+                answer: question.answer,
+                max_answer_tokens: question.max_answer_tokens,
+                temperature: 0.0,
+            })
+        })
+    }
+
+    /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
+    pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
+        let asked = traced(&talk.messages);
+        self.call(user_id, purpose, asked, |endpoint| {
+            client::converse(Conversation {
+                endpoint,
+                messages: Value::from(talk.messages).to_string(),
+                texts: talk.texts,
+                max_answer_tokens: talk.max_answer_tokens,
+                temperature: talk.temperature,
+            })
+        })
+    }
+
+    fn call(
+        &self,
+        user_id: &str,
+        purpose: &'static str,
+        asked: Option<JsonbText>,
+        send: impl FnOnce(Endpoint) -> Result<ChatOutcome, Failure>,
+    ) -> PgResult<Answered> {
+        let mut model = self.model.clone();
+        let outcome = match self.endpoint() {
+            Err(reason) => without_call(ChatFailureKind::Unavailable, &reason),
+            Ok(endpoint) => {
+                model.clone_from(&endpoint.model);
+                if tokens_are_left()? {
+                    send(endpoint).unwrap_or_else(lost)
+                } else {
+                    without_call(
+                        ChatFailureKind::Unavailable,
+                        "memory_agent.llm_daily_tokens is used up for today",
+                    )
+                }
+            }
+        };
+        record(user_id, purpose, &model, asked, &outcome)?;
+        Ok(Answered {
+            prompt_tokens: total(&outcome.calls, |call| call.prompt_tokens),
+            completion_tokens: total(&outcome.calls, |call| call.completion_tokens),
+            result: outcome.result,
+            model,
+        })
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, String> {
+        let mut endpoint = endpoint::llm()?.ok_or("no LLM is configured any more")?;
+        if !self.model.is_empty() {
+            endpoint.model.clone_from(&self.model);
+        }
+        Ok(endpoint)
+    }
+}
+
+/// Whether this transaction may write: not when it is read-only, and not on a standby.
+pub fn may_write() -> bool {
+    // SAFETY: reads a flag of the transaction, which recovery sets too.
+    unsafe { !pg_sys::XactReadOnly }
+}
+
+/// A failure as an ERROR, for functions that have nothing to fall back on (58000).
+pub fn error(failure: &ChatFailure) -> Error {
+    Error::inference(format!("the LLM gave no answer: {}", failure.message), hint(failure.kind))
+}
+
+/// What to do about a failure.
+pub fn hint(kind: ChatFailureKind) -> &'static str {
+    match kind {
+        ChatFailureKind::Unavailable => "See SELECT * FROM memory_status(), and try again later.",
+        ChatFailureKind::Failed => "Try again; raise memory_agent.llm_timeout for a slow model.",
+        ChatFailureKind::Refused => "Look at the text that was sent: asking again brings the same.",
+        ChatFailureKind::BadAnswer => "Try again, or use another model.",
+    }
+}
+
+/// The model server failed, not the LLM.
+fn lost(failure: Failure) -> ChatOutcome {
+    let kind =
+        if failure.may_pass { ChatFailureKind::Unavailable } else { ChatFailureKind::Refused };
+    without_call(kind, &failure.message)
+}
+
+/// An outcome without any call.
+fn without_call(kind: ChatFailureKind, reason: &str) -> ChatOutcome {
+    let failure =
+        ChatFailure { kind, message: paths::without_secret_places(reason), retry_after_ms: None };
+    ChatOutcome { result: Err(failure), calls: Vec::new() }
+}
+
+fn tokens_are_left() -> PgResult<bool> {
+    let limit = i64::from(guc::llm_daily_tokens());
+    if limit == 0 {
+        return Ok(true);
+    }
+    Ok(identity::as_owner(|| llm_calls::tokens_today(&Spi::read_only()?))? < limit)
+}
+
+/// What is asked, while calls are traced.
+fn traced(messages: &impl serde::Serialize) -> Option<JsonbText> {
+    (guc::trace() == guc::Trace::Calls)
+        .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())))
+}
+
+fn record(
+    user_id: &str,
+    purpose: &'static str,
+    model: &str,
+    asked: Option<JsonbText>,
+    outcome: &ChatOutcome,
+) -> PgResult<()> {
+    if outcome.calls.is_empty() || !may_write() {
+        return Ok(());
+    }
+    let answer = outcome
+        .result
+        .as_ref()
+        .ok()
+        .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
+    let purpose = Purpose {
+        purpose,
+        model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
+        bodies: asked.map(|asked| (asked, answer)),
+    };
+    let origin = Origin { user_id, job_id: None };
+    identity::as_owner(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls))
+}
+
+fn total(calls: &[CallRecord], count: impl Fn(&CallRecord) -> Option<u32>) -> Option<u32> {
+    let counts: Vec<u32> = calls.iter().filter_map(count).collect();
+    (!counts.is_empty())
+        .then(|| counts.iter().fold(0, |sum: u32, count| sum.saturating_add(*count)))
+}
