@@ -3,6 +3,7 @@
 use super::{Reading, ScriptedModel};
 use crate::llm::{Call, Statement, Summary, number_after, tokens};
 use memory_agent_core::markers;
+use memory_agent_core::summarize::Sections;
 use serde_json::Value;
 
 /// Most items of a section.
@@ -28,25 +29,18 @@ impl ScriptedModel {
         if !asked.with_sections {
             return summary;
         }
-        let of = |section: &str, items: Vec<String>| {
-            let listed: String = match items.len() {
-                0 => "None".to_owned(),
-                _ => items.iter().take(MAX_ITEMS).map(|item| format!("- {item}\n")).collect(),
-            };
-            format!("\n\n## {section}\n{}", listed.trim_end())
-        };
-        let known: Vec<&Statement> = readings.iter().flat_map(|r| &r.statements).collect();
-        let said = |is_it: &dyn Fn(&Reading) -> bool| -> Vec<String> {
+        let said = |is_it: &dyn Fn(&Reading) -> bool| {
             distinct(readings.iter().filter(|r| is_it(r)).map(|r| r.text.clone()))
         };
-        format!("## SUMMARY\n{summary}")
-            + &of("TOPICS", distinct(known.iter().map(|s| s.topic.clone())))
-            + &of(
-                "ENTITIES",
-                distinct(known.iter().filter(|s| is_name(&s.value)).map(|s| s.value.clone())),
-            )
-            + &of("DECISIONS", said(&|r| markers::detect(&r.text).contains(&"decision")))
-            + &of("QUESTIONS", said(&|r| r.statements.is_empty() && r.text.ends_with('?')))
+        let known = || readings.iter().flat_map(|r| &r.statements);
+        let sections = Sections {
+            summary,
+            topics: distinct(known().map(|s| s.topic.clone())),
+            entities: distinct(known().filter(|s| is_name(&s.value)).map(|s| s.value.clone())),
+            decisions: said(&|r| markers::detect(&r.text).contains(&"decision")),
+            questions: said(&|r| r.statements.is_empty() && r.text.ends_with('?')),
+        };
+        sections.to_string()
     }
 }
 
@@ -107,10 +101,11 @@ fn is_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_uppercase())
 }
 
+/// The first items, each once.
 fn distinct(items: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = Vec::new();
     for item in items {
-        if !seen.contains(&item) {
+        if seen.len() < MAX_ITEMS && !seen.contains(&item) {
             seen.push(item);
         }
     }

@@ -1,13 +1,14 @@
 //! The script's answers are what the extension accepts, and mean what they should.
 
 use super::*;
-use crate::llm::Fault;
+use crate::llm::{Fault, Summary, SummaryKind, tokens};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::extract::{self, PendingTurn};
 use memory_agent_core::reconcile::{self, Existing, New, Plan};
 use memory_agent_core::reflect::{self, EpisodeTurn, PriorFact};
 use memory_agent_core::rewrite;
+use memory_agent_core::summarize::{self, Ask, ContentType, Material, Said, SummaryPrompt};
 use serde_json::{Value, json};
 
 const DAY: &str = "2024-05-03";
@@ -156,6 +157,15 @@ fn an_episode_updates_keeps_removes_and_adds() {
     assert_eq!(actions(&[], &said[1..2]), [], "assistants say nothing about users");
 }
 
+/// Nobody could tell that a text is wrong, so it would be stored.
+#[test]
+fn faults_of_json_leave_texts_alone() {
+    for fault in [Fault::GarbageContent, Fault::WrongSchema, Fault::InventedIds] {
+        assert_eq!(fault.spoil("User lives in Oslo.".to_owned()), "User lives in Oslo.");
+    }
+    assert_eq!(Fault::EmptyContent.spoil("User lives in Oslo.".to_owned()), "");
+}
+
 #[test]
 fn a_known_question_is_rewritten() {
     let rewrites = |message: &str| {
@@ -211,6 +221,99 @@ fn a_chat_is_answered_from_the_memories_it_is_shown() {
     assert_eq!(chat("Be nice.", "Where do I live?"), "I do not know.");
     let in_the_prompt = chat("Summary: it is known. User lives in Rome.", "Where do I live?");
     assert_eq!(in_the_prompt, "From memory: User lives in Rome.");
+}
+
+const TARGET: u32 = 30;
+
+fn ask(prompt: SummaryPrompt, material: Material<'_>) -> Ask<'_> {
+    Ask {
+        prompt,
+        content_type: ContentType::Conversation,
+        previous: None,
+        material,
+        target_tokens: TARGET,
+        with_sections: false,
+    }
+}
+
+fn said(text: &str) -> Said<'_> {
+    Said { role: "user", speaker: None, said_at: DAY, text }
+}
+
+#[test]
+fn every_summary_is_recognised() {
+    let kinds = [
+        (SummaryPrompt::Brief, SummaryKind::Brief),
+        (SummaryPrompt::Standard, SummaryKind::Standard),
+        (SummaryPrompt::Chunk, SummaryKind::Chunk),
+        (SummaryPrompt::Meta, SummaryKind::Meta),
+        (SummaryPrompt::Rolling, SummaryKind::Rolling),
+    ];
+    for (prompt, kind) in kinds {
+        for with_sections in [false, true] {
+            let ask = Ask { with_sections, ..ask(prompt, Material::Text("## TOPICS")) };
+            let expected = Summary { kind, target_tokens: TARGET, with_sections };
+            assert_eq!(call(&summarize::messages(&ask)).purpose(), Purpose::Summary(expected));
+        }
+    }
+}
+
+#[test]
+fn a_summary_holds_the_facts_as_they_are_at_the_end() {
+    let summary = |ask: &Ask<'_>| answer(&call(&summarize::messages(ask)));
+    let turns = ["Hello!", "I live in Rome.", "I eat meat. I live in Oslo.", "Ok. I eat meat."];
+    let turns = turns.map(said);
+    let of_turns = ask(SummaryPrompt::Standard, Material::Turns(&turns));
+    assert_eq!(summary(&of_turns), "User lives in Oslo. User eats meat.");
+    let rolling = Ask {
+        previous: Some("User has a dog. User lives in Rome. User eats meat."),
+        ..ask(SummaryPrompt::Rolling, Material::Turns(&turns[2..3]))
+    };
+    assert_eq!(summary(&rolling), "User eats meat. User lives in Oslo.");
+    let parts = ["User lives in Rome. User eats meat.", "User eats no meat."];
+    let of_parts = ask(SummaryPrompt::Meta, Material::Summaries(&parts));
+    assert_eq!(summary(&of_parts), "User lives in Rome. User eats no meat.");
+    // Of what is not known the beginning is left.
+    let unknown = ["Good morning to all of you. How are you today? I am fine. ".repeat(9)];
+    let unknown = summary(&ask(SummaryPrompt::Brief, Material::Text(&unknown[0])));
+    assert!(unknown.starts_with("Good morning to all of you. How"), "{unknown}");
+    assert!(tokens(&unknown) <= TARGET as usize);
+}
+
+#[test]
+fn a_summary_keeps_to_its_length_once_it_is_asked_to() {
+    let facts = ["I live in Rome.", "I eat meat."].map(said);
+    let ask = Ask { target_tokens: 6, ..ask(SummaryPrompt::Brief, Material::Turns(&facts)) };
+    let model = model().writes_too_much(1);
+    let answer = |messages: &[ChatMessage]| match model.answer(&call(messages)) {
+        Reply::Content(content) => content,
+        other => panic!("{other:?}"),
+    };
+    let first = answer(&summarize::messages(&ask));
+    assert!(tokens(&first) > 12, "{first}");
+    let shorter = summarize::shorter(summarize::messages(&ask), &first, 40, 6);
+    assert_eq!(answer(&shorter), "User eats meat.", "what is older is left out");
+    let shortest = summarize::shorter(summarize::messages(&ask), &first, 40, 1);
+    assert_eq!(answer(&shortest), "User eats meat.", "something is left in any case");
+}
+
+#[test]
+fn a_compression_has_its_sections() {
+    let turns = [
+        "I live in Rome.",
+        "We decided to use Helix.",
+        "I live in Oslo.",
+        "Is there a train to Bergen?",
+        "Where do I live?",
+    ];
+    let turns = turns.map(said);
+    let ask = Ask { with_sections: true, ..ask(SummaryPrompt::Standard, Material::Turns(&turns)) };
+    let found = summarize::sections(&answer(&call(&summarize::messages(&ask))));
+    assert_eq!(found.summary, "User lives in Oslo.");
+    assert_eq!(found.topics, ["home"]);
+    assert_eq!(found.entities, ["Rome", "Oslo"]);
+    assert_eq!(found.decisions, ["We decided to use Helix."]);
+    assert_eq!(found.questions, ["Is there a train to Bergen?", "Where do I live?"]);
 }
 
 /// A fault that core would not notice would spoil facts, and tests of faults would blame others.
