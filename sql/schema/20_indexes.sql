@@ -50,6 +50,9 @@ CREATE INDEX archives_id_idx ON memory_agent.archives (id);
 CREATE INDEX episodes_session_idx
     ON memory_agent.episodes (user_id, agent_id, session_id, started_at);
 CREATE INDEX episodes_open_idx ON memory_agent.episodes (ended_at) WHERE status = 'open';
+-- Episodes that wait for their reflection.
+CREATE INDEX episodes_waiting_idx ON memory_agent.episodes (user_id, agent_id, session_id, id)
+    WHERE status = 'closed' AND wants_reflection;
 
 -- Turns that wait for extraction, also those of memory_add that are in no window.
 CREATE INDEX entries_unextracted_idx

@@ -43,7 +43,7 @@ COMMENT ON COLUMN memory_agent.entries.recorded_at IS 'When it was stored.';
 COMMENT ON COLUMN memory_agent.entries.state IS 'active: in the window and in recall; archived: in recall only; inactive: kept for audit and questions about the past.';
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it holds.';
 COMMENT ON COLUMN memory_agent.entries.replaced_by IS 'The entry that replaced it.';
-COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for that; -infinity when nobody was asked to.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for that; infinity while it waits for the reflection on its episode; -infinity when nobody was asked to.';
 COMMENT ON COLUMN memory_agent.jobs.payload IS 'What the job needs to know, and how far it has come. Emptied when it is done.';
 COMMENT ON COLUMN memory_agent.jobs.attempts IS 'Failures that were the job''s own. An outage of the LLM or the models does not count.';
 COMMENT ON COLUMN memory_agent.jobs.max_attempts IS 'Failures after which the job is dead, until memory_retry().';
@@ -114,4 +114,9 @@ COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Takes every privilege on the extension''s objects from a role.';
 COMMENT ON COLUMN memory_agent.session_summaries.source_ids IS 'The turns that this row condenses itself.';
 COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content went into this one.';
+COMMENT ON COLUMN memory_agent.episodes.ended_at IS 'Event time of the newest turn so far.';
+COMMENT ON COLUMN memory_agent.episodes.status IS 'open while turns are added to it, closed when it is over, reflected when facts were made of it.';
+COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'The later episode with which a short one was reflected on.';
+COMMENT ON COLUMN memory_agent.traces.episode_id IS 'The episode; the last one when short ones were carried into it.';
+COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those the LLM was shown), raw_output, actions, dropped, saved_facts, superseded_facts, rounds, elapsed_ms.';
 COMMENT ON COLUMN memory_agent.episodes.wants_reflection IS 'Whether facts are to be made of the episode when it is over.';

@@ -10,7 +10,7 @@ use crate::identity::{self, Caller};
 use crate::models::thresholds;
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::catalog;
-use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
 use crate::store::grants::Level;
 use crate::store::history;
@@ -180,7 +180,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
             &spi,
             &caller.user_id,
             holder.id,
-            id,
+            Some(id),
             fact.created_at,
             Ending::Superseded,
         )?;
@@ -284,7 +284,7 @@ fn insert_as(
             source_ids: Vec::new(),
             confidence: None,
             standing,
-            skips_extraction: false,
+            facts_from: FactsFrom::Turn,
         },
     )?;
     if kind == Kind::Fact && prepared.needs_job() {

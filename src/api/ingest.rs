@@ -8,7 +8,7 @@ use crate::guc::{self, Extraction};
 use crate::identity::{self, Caller};
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::catalog::{self, VectorType};
-use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::episodes::{self, Running};
 use crate::store::facts::FactScope;
 use crate::store::grants::Level;
@@ -106,9 +106,11 @@ fn memory_close_episode(
     identity::as_owner(|| {
         let spi = Spi::read_write()?;
         let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else { return Ok(None) };
-        let closed = episodes::close(&spi, &key.user_id, episode, &reason)?;
-        sessions::clear_open_episode(&spi, &key)?;
-        Ok(closed.then_some(episode))
+        let closed = episodes::close(&spi, &key, episode, &reason)?;
+        if closed.is_some_and(|closed| closed.wants_reflection) {
+            queue_reflection(&spi, &key)?;
+        }
+        Ok(closed.map(|_| episode))
     })
 }
 
@@ -259,8 +261,10 @@ struct SessionWriter<'a> {
     configuration: String,
     settings: EpisodeSettings,
     episode: Option<Running>,
-    /// Whether facts are extracted from the user's turns.
-    extracts: bool,
+    /// What facts about the user's turns are made from.
+    facts_from: FactsFrom,
+    /// Whether an episode has ended that is to be reflected on.
+    has_reflection: bool,
 }
 
 impl<'a> SessionWriter<'a> {
@@ -285,7 +289,8 @@ impl<'a> SessionWriter<'a> {
                 close_on_tool_result: guc::episode_close_on_tool_result(),
             },
             episode,
-            extracts: wants_extraction(),
+            facts_from: facts_from(),
+            has_reflection: false,
         })
     }
 
@@ -346,7 +351,10 @@ impl<'a> SessionWriter<'a> {
                 source_ids: Vec::new(),
                 confidence: None,
                 standing: Standing::Active,
-                skips_extraction: !self.extracts && turn.turn.role == "user",
+                facts_from: match turn.turn.role.as_str() {
+                    "user" => self.facts_from,
+                    _ => FactsFrom::Turn,
+                },
             },
         )?;
         self.close_after(turn)
@@ -363,9 +371,8 @@ impl<'a> SessionWriter<'a> {
             if reason.is_none() && self.is_topic_boundary(running, index)? {
                 reason = Some(CloseReason::Topic);
             }
-            if reason.is_some() {
-                episodes::save(self.spi, &self.key.user_id, running, reason)?;
-                self.episode = None;
+            if let Some(reason) = reason {
+                self.end_episode(reason)?;
             }
         }
         let mut running = match self.episode.take() {
@@ -373,6 +380,7 @@ impl<'a> SessionWriter<'a> {
             None => episodes::start(self.spi, self.key, entries::new_id(), turn.created_at)?,
         };
         running.turn_count += 1;
+        running.wants_reflection |= self.facts_from == FactsFrom::Episode;
         running.started_at = running.started_at.min(turn.created_at);
         running.ended_at = running.ended_at.max(turn.created_at);
         let id = running.id;
@@ -397,28 +405,47 @@ impl<'a> SessionWriter<'a> {
     fn close_after(&mut self, turn: &Checked) -> PgResult<()> {
         let Some(running) = &self.episode else { return Ok(()) };
         let reason = after_turn(running.turn_count.max(0) as u32, &turn.turn.role, &self.settings);
-        if reason.is_some() {
-            episodes::save(self.spi, &self.key.user_id, running, reason)?;
-            self.episode = None;
-        }
-        Ok(())
+        reason.map_or(Ok(()), |reason| self.end_episode(reason))
+    }
+
+    fn end_episode(&mut self, reason: CloseReason) -> PgResult<()> {
+        let Some(running) = self.episode.take() else { return Ok(()) };
+        self.has_reflection |= running.wants_reflection;
+        episodes::save(self.spi, &self.key.user_id, &running, Some(reason))
     }
 
     fn queue_jobs(&self, active_entries: i64, user_spoke: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
             jobs::enqueue_for_session(self.spi, JobKind::Embed, self.key, "{}".into())?;
         }
-        if self.extracts && user_spoke {
+        if self.facts_from == FactsFrom::Turn && user_spoke {
             let payload = settings::extraction_payload();
             jobs::enqueue_for_session(self.spi, JobKind::Extract, self.key, payload)?;
+        }
+        if self.has_reflection {
+            queue_reflection(self.spi, self.key)?;
         }
         queue_eviction(self.spi, self.key, active_entries)
     }
 }
 
-/// Whether turns stored now are to be extracted from: somebody must be there who does it.
-fn wants_extraction() -> bool {
-    guc::extraction() == Extraction::Turn && !guc::llm_base_url().is_empty()
+/// What facts about turns stored now are made from: somebody must be there who makes them.
+fn facts_from() -> FactsFrom {
+    match guc::extraction() {
+        _ if guc::llm_base_url().is_empty() => FactsFrom::Nothing,
+        Extraction::Turn => FactsFrom::Turn,
+        Extraction::Episode => FactsFrom::Episode,
+        Extraction::Off => FactsFrom::Nothing,
+    }
+}
+
+/// Queues the reflection on a session's episodes that are over. Without an LLM they wait until there
+/// is one: a sweep finds them then.
+pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
+    if guc::llm_base_url().is_empty() {
+        return Ok(());
+    }
+    jobs::enqueue_for_session(spi, JobKind::Reflect, key, settings::reflection_payload())
 }
 
 /// Queues the embedding of what a scope lacks.

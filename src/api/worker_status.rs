@@ -180,8 +180,9 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
         Extraction::Off => "off",
     };
     let detail = format!(
-        "{} user turns wait for extraction, {} were stored while nobody extracted",
-        turns.waiting, turns.skipped
+        "{} user turns wait for extraction, {} were stored while nobody extracted; \
+         {} episodes run or wait until facts are made of them",
+        turns.waiting, turns.skipped, turns.episodes
     );
     Ok(row("extraction", state, detail, None))
 }

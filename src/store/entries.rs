@@ -48,8 +48,29 @@ pub struct NewEntry<'a> {
     /// How sure the extraction was, 0 to 1.
     pub confidence: Option<f32>,
     pub standing: Standing,
-    /// Whether it is a user's turn that nobody extracts facts from.
-    pub skips_extraction: bool,
+    pub facts_from: FactsFrom,
+}
+
+/// What a turn's facts are made from; of no importance for other entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactsFrom {
+    /// The turn by itself: it waits for an `extract` job.
+    Turn,
+    /// The episode it belongs to, once that is over: a `reflect` job.
+    Episode,
+    /// Nobody makes any.
+    Nothing,
+}
+
+impl FactsFrom {
+    /// The value of `entries.extracted_at` until facts were made.
+    fn extracted_at(self) -> Option<&'static str> {
+        match self {
+            Self::Turn => None,
+            Self::Episode => Some("infinity"),
+            Self::Nothing => Some("-infinity"),
+        }
+    }
 }
 
 /// Whether a new row holds.
@@ -77,7 +98,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
                  $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
                  CASE WHEN $25::uuid IS NOT NULL THEN 'superseded' END, \
                  CASE WHEN NOT $24 THEN now() END, $26, $25, \
-                 CASE WHEN $27 THEN '-infinity'::timestamptz END)",
+                 $27::timestamptz)",
         &mut Params::new()
             .with(entry.id)
             .with(entry.user_id.to_owned())
@@ -113,7 +134,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
                 Standing::SourceOnly => Some(entry.created_at),
                 Standing::Superseded { since, .. } => Some(since),
             })
-            .with(entry.skips_extraction),
+            .with(entry.facts_from.extracted_at().map(str::to_owned)),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
         windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;

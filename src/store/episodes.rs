@@ -1,14 +1,16 @@
-//! `memory_agent.episodes`: runs of related turns. When one ends is decided by the ranking crate's
-//! `episodes` module; here it is only stored.
+//! `memory_agent.episodes` while they run: which one is open, how it grows, and how it ends. When it
+//! ends is decided by the core crate's `episodes` module; here it is only stored. What becomes of
+//! episodes that are over is in `reflections`.
 
 use crate::error::PgResult;
 use crate::sql_types::Vector;
 use crate::store::catalog;
-use crate::store::sessions::SessionKey;
+use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::episodes::CloseReason;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
+use std::time::Duration;
 
 /// An open episode while turns are added to it.
 #[derive(Clone)]
@@ -17,12 +19,20 @@ pub struct Running {
     pub turn_count: i32,
     pub started_at: TimestampWithTimeZone,
     pub ended_at: TimestampWithTimeZone,
+    /// Whether facts are to be made of it when it is over.
+    pub wants_reflection: bool,
+}
+
+/// An episode that was ended.
+pub struct Ended {
+    /// Whether facts are to be made of it.
+    pub wants_reflection: bool,
 }
 
 /// Reads an episode that is still open.
 pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
     spi.first(
-        "SELECT e.turn_count, e.started_at, e.ended_at FROM memory_agent.episodes e \
+        "SELECT e.turn_count, e.started_at, e.ended_at, e.wants_reflection FROM memory_agent.episodes e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
         &mut Params::new().with(user_id.to_owned()).with(id),
         |row| {
@@ -31,6 +41,7 @@ pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
                 turn_count: row.required(1)?,
                 started_at: row.required(2)?,
                 ended_at: row.required(3)?,
+                wants_reflection: row.required(4)?,
             })
         },
     )
@@ -53,7 +64,7 @@ pub fn start(
             .with(id)
             .with(at),
     )?;
-    Ok(Running { id, turn_count: 0, started_at: at, ended_at: at })
+    Ok(Running { id, turn_count: 0, started_at: at, ended_at: at, wants_reflection: false })
 }
 
 /// Stores the running counts and, with a reason, closes the episode.
@@ -66,7 +77,7 @@ pub fn save(
     spi.execute(
         "UPDATE memory_agent.episodes e \
             SET turn_count = $3, ended_at = greatest(e.ended_at, $4), \
-                started_at = least(e.started_at, $6), \
+                started_at = least(e.started_at, $6), wants_reflection = $7, \
                 status = CASE WHEN $5::text IS NULL THEN e.status ELSE 'closed' END, \
                 close_reason = $5 \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
@@ -76,19 +87,69 @@ pub fn save(
             .with(episode.turn_count)
             .with(episode.ended_at)
             .with(closed.map(|reason| reason.as_str().to_owned()))
-            .with(episode.started_at),
+            .with(episode.started_at)
+            .with(episode.wants_reflection),
     )?;
     Ok(())
 }
 
-/// Closes an open episode for a reason given by the caller; false when it was not open.
-pub fn close(spi: &Spi, user_id: &str, id: Uuid, reason: &str) -> PgResult<bool> {
-    let closed = spi.execute(
+/// Closes the open episode of a session that the caller has locked; `None` when it was not open.
+pub fn close(spi: &Spi, key: &SessionKey, id: Uuid, reason: &str) -> PgResult<Option<Ended>> {
+    let ended = spi.first(
         "UPDATE memory_agent.episodes e SET status = 'closed', close_reason = $3 \
-          WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
-        &mut Params::new().with(user_id.to_owned()).with(id).with(reason.to_owned()),
+          WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open' RETURNING e.wants_reflection",
+        &mut Params::new().with(key.user_id.clone()).with(id).with(reason.to_owned()),
+        |row| Ok(Ended { wants_reflection: row.required(1)? }),
     )?;
-    Ok(closed > 0)
+    sessions::clear_open_episode(spi, key)?;
+    Ok(ended)
+}
+
+/// `p` is an open episode that nothing was added to for `gap` seconds: neither in event time nor,
+/// so that an import of old turns does not end between two of them, in ours.
+fn is_idle(gap: &str) -> String {
+    format!(
+        "p.status = 'open' AND p.ended_at < now() - make_interval(secs => {gap}) \
+         AND NOT EXISTS (SELECT FROM memory_agent.entries e \
+                          WHERE e.user_id = p.user_id AND e.episode_id = p.id \
+                            AND e.recorded_at >= now() - make_interval(secs => {gap}))"
+    )
+}
+
+/// Sessions whose open episode is idle for longer than `gap`, those that are the longest first.
+pub fn idle(spi: &Spi, gap: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
+    spi.all(
+        &format!(
+            "SELECT p.user_id, p.agent_id, p.session_id FROM memory_agent.episodes p \
+               JOIN memory_agent.sessions s \
+                 ON s.user_id = p.user_id AND s.agent_id = p.agent_id \
+                    AND s.session_id = p.session_id AND s.open_episode_id = p.id \
+              WHERE {} ORDER BY p.ended_at LIMIT $2",
+            is_idle("$1")
+        ),
+        &mut Params::new().with(gap.as_secs_f64()).with(most),
+        |row| {
+            Ok(SessionKey {
+                user_id: row.required(1)?,
+                agent_id: row.required(2)?,
+                session_id: row.required(3)?,
+            })
+        },
+    )
+}
+
+/// Whether an episode is idle, for a caller that holds the lock of its session.
+pub fn is_still_idle(spi: &Spi, user_id: &str, id: Uuid, gap: Duration) -> PgResult<bool> {
+    let found = spi.first(
+        &format!(
+            "SELECT true FROM memory_agent.episodes p \
+              WHERE p.user_id = $2 AND p.id = $3 AND {}",
+            is_idle("$1")
+        ),
+        &mut Params::new().with(gap.as_secs_f64()).with(user_id.to_owned()).with(id),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
 }
 
 /// The mean of the embeddings of an episode's turns.

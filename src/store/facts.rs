@@ -35,7 +35,7 @@ impl FactScope<'_> {
     }
 
     /// The condition that `e` is a fact of the scope that recall returns, in the window or not.
-    fn holds(&self) -> String {
+    pub fn holds(&self) -> String {
         format!(
             "{} AND e.kind = 'fact' AND e.state <> 'inactive' \
              AND (e.expires_at IS NULL OR e.expires_at > now())",
@@ -122,6 +122,7 @@ pub fn nearest(
 }
 
 /// A fact near to another one.
+#[derive(Clone)]
 pub struct NearFact {
     pub id: Uuid,
     pub content: String,
@@ -135,13 +136,18 @@ pub struct NearFact {
     pub unreconciled: bool,
     pub fact_key: Option<String>,
     pub expires_at: Option<TimestampWithTimeZone>,
+    pub markers: Vec<String>,
 }
 
-const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
+/// The columns of `e` that [`near_fact`] reads.
+pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
     to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key, \
-    e.expires_at";
+    e.expires_at, e.markers";
+/// How many they are.
+pub const NEAR_COLUMN_COUNT: usize = 9;
 
-fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
+/// A row that begins with [`NEAR_COLUMNS`].
+pub fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
     Ok(NearFact {
         id: row.required(1)?,
         content: row.required(2)?,
@@ -151,6 +157,7 @@ fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<Near
         unreconciled: row.required(6)?,
         fact_key: row.optional(7),
         expires_at: row.optional(8),
+        markers: row.required(9)?,
         similarity,
     })
 }
@@ -176,7 +183,7 @@ pub fn neighbors(
             .with(model.to_owned())
             .raw(vector.oid, Some(embedding.to_datum()))
             .with(most),
-        |row| near_fact(row, row.required(9)?),
+        |row| near_fact(row, row.required(NEAR_COLUMN_COUNT + 1)?),
     )
 }
 
@@ -340,17 +347,17 @@ pub fn said_again(
 pub enum Ending {
     /// A newer fact says it better or differently.
     Superseded,
-    /// A newer fact says the opposite.
+    /// What was said later says the opposite.
     Contradicted,
 }
 
-/// Ends a fact's validity: it stays for audit and for questions about the past. `at` is the event time
-/// of what replaced it. False when it had ended before.
+/// Ends a fact's validity: it stays for audit and for questions about the past. `new` is what replaced
+/// it, if anything did, and `at` the event time of that. False when it had ended before.
 pub fn supersede(
     spi: &Spi,
     user_id: &str,
     old: Uuid,
-    new: Uuid,
+    new: Option<Uuid>,
     at: TimestampWithTimeZone,
     ending: Ending,
 ) -> PgResult<bool> {

@@ -6,6 +6,7 @@ use crate::sql_types::JsonbText;
 use crate::store::jobs::JobKind;
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How long a claimed job belongs to its worker without a renewal.
@@ -37,6 +38,17 @@ impl Job {
     pub fn is_last_attempt(&self) -> bool {
         self.attempts + 1 >= self.max_attempts
     }
+
+    /// The list of ids that the payload holds under a name.
+    pub fn ids(&self, name: &str) -> Vec<Uuid> {
+        let list = self.payload.get(name).and_then(|list| list.as_array());
+        list.into_iter().flatten().filter_map(|id| uuid(id.as_str()?)).collect()
+    }
+}
+
+/// An id as JSON holds it.
+pub fn uuid(text: &str) -> Option<Uuid> {
+    Some(Uuid::from_bytes(*uuid::Uuid::from_str(text).ok()?.as_bytes()))
 }
 
 /// The name under which a worker slot leases jobs; ends in a blank.

@@ -39,6 +39,8 @@ pub struct Unextracted {
     pub waiting: i64,
     /// Stored while extraction was off or no LLM was configured.
     pub skipped: i64,
+    /// Episodes of turns that are extracted from when the episode is over.
+    pub episodes: i64,
 }
 
 pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
@@ -48,7 +50,16 @@ pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
           AND (e.expires_at IS NULL OR e.expires_at > now())";
     let skipped = "SELECT count(*) FROM memory_agent.entries e \
         WHERE e.kind = 'turn' AND e.role = 'user' AND e.extracted_at = '-infinity' AND e.state <> 'inactive'";
-    Ok(Unextracted { waiting: count(spi, waiting)?, skipped: count(spi, skipped)? })
+    // Two conditions, each with its index.
+    let episodes = "SELECT (SELECT count(*) FROM memory_agent.episodes p \
+                             WHERE p.status = 'open' AND p.wants_reflection) \
+                         + (SELECT count(*) FROM memory_agent.episodes p \
+                             WHERE p.status = 'closed' AND p.wants_reflection)";
+    Ok(Unextracted {
+        waiting: count(spi, waiting)?,
+        skipped: count(spi, skipped)?,
+        episodes: count(spi, episodes)?,
+    })
 }
 
 /// Entries that recall finds only by their words.
@@ -100,10 +111,14 @@ pub fn stats(
                                  GROUP BY x.marker) m), \
             'episodes', (SELECT jsonb_build_object('open', count(*) FILTER (WHERE p.status = 'open'), \
                                 'closed', count(*) FILTER (WHERE p.status = 'closed'), \
-                                'reflected', count(*) FILTER (WHERE p.status = 'reflected')) \
+                                'reflected', count(*) FILTER (WHERE p.status = 'reflected'), \
+                                'carried', count(p.carried_into)) \
                            FROM memory_agent.episodes p \
                           WHERE p.user_id = $1 AND ($2::text IS NULL OR p.agent_id = $2) \
                             AND ($3::text IS NULL OR p.session_id = $3)), \
+            'reflections', (SELECT count(*) FROM memory_agent.traces r \
+                             WHERE r.user_id = $1 AND ($2::text IS NULL OR r.agent_id = $2) \
+                               AND ($3::text IS NULL OR r.session_id = $3)), \
             'summaries', (SELECT jsonb_build_object('L1', count(*) FILTER (WHERE u.level = 'L1'), \
                                  'L2', count(*) FILTER (WHERE u.level = 'L2'), \
                                  'L3', count(*) FILTER (WHERE u.level = 'L3')) \

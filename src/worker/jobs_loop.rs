@@ -5,6 +5,7 @@ use super::endpoint;
 use super::handlers::embed::{self, EmbedTask};
 use super::handlers::exchange::{LlmTask, Progress};
 use super::handlers::extract::ExtractTask;
+use super::handlers::reflect::ReflectTask;
 use super::handlers::{evict, sweep};
 use super::llm::{CallId, LlmCalls};
 use super::pause::{LONGEST_PAUSE, Pause};
@@ -32,7 +33,8 @@ const MAX_BLOCKED: usize = 64;
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
 /// what tidies up.
-const CLAIMED: [JobKind; 3] = [JobKind::Embed, JobKind::Extract, JobKind::Evict];
+const CLAIMED: [JobKind; 4] =
+    [JobKind::Embed, JobKind::Extract, JobKind::Reflect, JobKind::Evict];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
@@ -440,8 +442,16 @@ impl Body for JobsLoop {
 
 /// Begins a job that asks an LLM.
 fn start_asking(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Box<dyn LlmTask>, Progress) {
-    let (task, progress) = ExtractTask::start(job, endpoint, llm);
-    (Box::new(task), progress)
+    match job.kind {
+        JobKind::Reflect => {
+            let (task, progress) = ReflectTask::start(job, endpoint, llm);
+            (Box::new(task), progress)
+        }
+        _ => {
+            let (task, progress) = ExtractTask::start(job, endpoint, llm);
+            (Box::new(task), progress)
+        }
+    }
 }
 
 /// The LLM's endpoint as the settings are now.

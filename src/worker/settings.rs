@@ -2,7 +2,10 @@
 //! result depends on. They travel in the job's payload; URLs and keys never do.
 
 use crate::guc::{self, FactScopeChoice};
+use memory_agent_core::episodes::EpisodeSettings;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Settings of an extraction, as its session had them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,18 +37,82 @@ impl Default for ExtractionSettings {
 
 impl ExtractionSettings {
     /// The settings in a job's payload, within their bounds.
-    pub fn of(payload: &serde_json::Value) -> Self {
-        let mut settings: Self = payload
-            .get("settings")
-            .and_then(|settings| serde_json::from_value(settings.clone()).ok())
-            .unwrap_or_default();
+    pub fn of(payload: &Value) -> Self {
+        let mut settings: Self = read(payload);
         settings.max_facts_per_turn = settings.max_facts_per_turn.clamp(1, 20);
         settings
     }
 }
 
+/// Settings of a reflection, as the session had them that ended the episode.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReflectionSettings {
+    /// Turns from which an episode is reflected on by itself.
+    pub min_episode_turns: u32,
+    /// Seconds after which an episode ends; 0 means never.
+    pub episode_gap: i64,
+    /// Most facts that are added or changed.
+    pub max_facts: u32,
+    /// Whether facts become the user's global memory instead of the session's.
+    pub global: bool,
+    /// Cosine to what was said from which a fact is reconsidered; negative means the model's own value.
+    pub consolidation_similarity: f64,
+    /// Cosine from which a fact is a duplicate; negative means the model's own value.
+    pub dedup_similarity: f64,
+    /// Whether markers are detected in the facts.
+    pub detect_markers: bool,
+}
+
+impl Default for ReflectionSettings {
+    fn default() -> Self {
+        Self {
+            min_episode_turns: guc::min_episode_turns().max(1) as u32,
+            episode_gap: i64::from(guc::episode_gap()),
+            max_facts: guc::max_facts_per_episode().max(1) as u32,
+            global: guc::fact_scope() == FactScopeChoice::Global,
+            consolidation_similarity: guc::consolidation_similarity(),
+            dedup_similarity: guc::dedup_similarity(),
+            detect_markers: guc::auto_detect_markers(),
+        }
+    }
+}
+
+impl ReflectionSettings {
+    /// The settings in a job's payload, within their bounds.
+    pub fn of(payload: &Value) -> Self {
+        let mut settings: Self = read(payload);
+        settings.max_facts = settings.max_facts.clamp(1, 100);
+        settings
+    }
+
+    /// Seconds without a successor after which episodes that are too short are reflected on: two gaps.
+    /// Without gaps, it is the default one that counts.
+    pub fn patience(&self) -> i64 {
+        let default = EpisodeSettings::default().gap_seconds;
+        let gap = if self.episode_gap > 0 { self.episode_gap } else { default };
+        gap.saturating_mul(2)
+    }
+}
+
 /// The payload of an extract job queued by this session.
 pub fn extraction_payload() -> String {
-    let settings = serde_json::to_value(ExtractionSettings::default()).unwrap_or_default();
+    payload(&ExtractionSettings::default())
+}
+
+/// The payload of a reflect job queued by this session.
+pub fn reflection_payload() -> String {
+    payload(&ReflectionSettings::default())
+}
+
+/// A job's payload that says nothing but its settings.
+pub fn payload(settings: &impl Serialize) -> String {
+    let settings = serde_json::to_value(settings).unwrap_or_default();
     serde_json::json!({ "settings": settings }).to_string()
+}
+
+/// The settings in a job's payload; those that it lacks are this session's.
+fn read<T: DeserializeOwned + Default>(payload: &Value) -> T {
+    let settings = payload.get("settings").cloned();
+    settings.and_then(|settings| serde_json::from_value(settings).ok()).unwrap_or_default()
 }

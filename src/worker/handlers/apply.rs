@@ -4,23 +4,18 @@
 
 use super::facts::Fact;
 use super::neighborhood::Decision;
-use super::writer::Writer;
+use super::writer::{Target, Writer};
 use crate::error::PgResult;
 use crate::store::extraction::{self, WaitingTurn};
-use crate::store::facts::{FactScope, NearFact};
-use crate::store::queue::{self, Job};
+use crate::store::facts::NearFact;
+use crate::store::queue;
 use crate::store::spi::Session as Spi;
-use crate::worker::settings::ExtractionSettings;
 use memory_agent_core::reconcile::Plan;
-use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::Uuid;
 
 /// What is to be stored.
 pub struct Work<'a> {
-    pub job: &'a Job,
-    pub scope: FactScope<'a>,
-    pub model: Option<&'a ModelRef>,
-    pub settings: &'a ExtractionSettings,
+    pub target: Target<'a>,
     pub turns: &'a [WaitingTurn],
     pub facts: &'a [Fact],
     /// One per fact, taken before the locks.
@@ -59,22 +54,23 @@ pub enum Applied {
     NoSession,
 }
 
-/// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the order of everybody who writes facts: session or advisory lock, job,
-/// turns, facts.
+/// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
+/// order of everybody who writes facts: session or advisory lock, job, turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
-    let Some(mut writer) = Writer::lock(spi, work)? else { return Ok(Applied::NoSession) };
-    if !queue::lock(spi, work.job)? {
+    let job = work.target.job;
+    let Some(mut writer) = Writer::lock(spi, &work.target)? else { return Ok(Applied::NoSession) };
+    if !queue::lock(spi, job)? {
         return Ok(Applied::NotOurs);
     }
     let ids: Vec<Uuid> = work.turns.iter().map(|turn| turn.id).collect();
-    let waiting = extraction::still_waiting(spi, &work.job.user_id, &ids, true)?;
+    let waiting = extraction::still_waiting(spi, &job.user_id, &ids, true)?;
     // A fact whose turn was erased or forgotten meanwhile is dropped with it.
     let is_wanted = |fact: &Fact| match fact.stored_as {
         Some(_) => true,
         None => fact.source_ids.iter().any(|source| waiting.iter().any(|turn| turn.id == *source)),
     };
     if let Judgement::Decided { judged, may_compare_again: true } = judgement
-        && writer.has_changed(judged)?
+        && writer.has_changed(work, judged)?
     {
         return Ok(Applied::Changed);
     }
@@ -85,7 +81,7 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
         }
     }
     match judgement {
-        Judgement::Decided { judged: Some(judged), .. } => writer.follow(judged, &is_wanted)?,
+        Judgement::Decided { judged: Some(judged), .. } => writer.follow(work.facts, judged, &is_wanted)?,
         Judgement::Decided { judged: None, .. } => {}
         Judgement::Unreconciled => {
             for (index, fact) in work.facts.iter().enumerate().filter(|(_, fact)| is_wanted(fact)) {

@@ -15,14 +15,13 @@ use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
 use crate::worker::llm::{LlmCalls, LostCall};
-use crate::worker::settings::ExtractionSettings;
+use crate::worker::settings::{self, ExtractionSettings};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
 use pgrx::datum::Uuid;
 use serde_json::json;
-use std::str::FromStr;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
@@ -131,16 +130,7 @@ impl ExtractTask {
 
     /// Takes turns for this job, or finds those that it took before.
     fn load(&mut self) -> Result<(), Aborted> {
-        let mut taken: Vec<Uuid> = self
-            .job
-            .payload
-            .get("entries")
-            .and_then(|entries| entries.as_array())
-            .into_iter()
-            .flatten()
-            .filter_map(|id| uuid::Uuid::from_str(id.as_str()?).ok())
-            .map(|id| Uuid::from_bytes(*id.as_bytes()))
-            .collect();
+        let mut taken = self.job.ids("entries");
         // Perhaps only one of the turns is what fails: after each failure half of them are left to
         // another job.
         let tried = self.job.payload.get("tried").and_then(|tried| tried.as_i64()).unwrap_or(0);
@@ -196,7 +186,7 @@ impl ExtractTask {
     /// Queues the turns of the scope that did not fit into this job.
     pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
         if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
-            let payload = json!({ "settings": self.settings }).to_string();
+            let payload = settings::payload(&self.settings);
             jobs::enqueue(
                 spi,
                 JobKind::Extract,

@@ -3,8 +3,10 @@
 use crate::models::{self, Failure};
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
+use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
 use memory_agent_core::markers;
+use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -101,6 +103,31 @@ pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
         .collect()
 }
 
+/// A fact that an LLM made of episodes, without its embedding. It says when the newest of its turns
+/// said it, and lives as long as the longest of them.
+pub fn of_episode(
+    fact: &reflect::Fact,
+    turns: &[EpisodeTurn],
+    detect_markers: bool,
+) -> Option<Fact> {
+    let sources: Vec<&EpisodeTurn> = fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
+    let newest = sources.iter().max_by_key(|turn| turn.created_at.into_inner())?;
+    let ends: Option<Vec<TimestampWithTimeZone>> =
+        sources.iter().map(|turn| turn.expires_at).collect();
+    Some(Fact {
+        text: fact.text.clone(),
+        source_ids: sources.iter().map(|turn| turn.id).collect(),
+        created_at: newest.created_at,
+        said_at: newest.said_at.clone(),
+        expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
+        markers: union(&fact.markers, detected(&fact.text, detect_markers)),
+        confidence: fact.confidence,
+        windows: Vec::new(),
+        token_count: 0,
+        stored_as: None,
+    })
+}
+
 /// Facts of turns that are still there, without embeddings. A fact lives as long as its turn, and
 /// says when its turn said it. A turn's own markers are its fact's when it has only one.
 pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool) -> Vec<Fact> {
@@ -110,11 +137,6 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
             let turn = turns.iter().find(|turn| turn.id.to_string() == fact.turn)?;
             let siblings = saved.iter().filter(|other| other.turn == fact.turn).count();
             let inherited = (siblings == 1).then_some(turn.markers.as_slice());
-            let detected: Vec<String> = if detect_markers {
-                markers::detect(&fact.text).into_iter().map(str::to_owned).collect()
-            } else {
-                Vec::new()
-            };
             Some(Fact {
                 text: fact.text.clone(),
                 source_ids: turns
@@ -125,7 +147,10 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
                 created_at: turn.created_at,
                 said_at: turn.said_at.clone(),
                 expires_at: turn.expires_at,
-                markers: union(inherited.unwrap_or_default(), detected),
+                markers: union(
+                    inherited.unwrap_or_default(),
+                    detected(&fact.text, detect_markers),
+                ),
                 confidence: fact.confidence,
                 windows: Vec::new(),
                 token_count: 0,
@@ -136,6 +161,12 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
     // In the order in which they were said, whatever the order of the answer.
     facts.sort_by_key(|fact| turns.iter().position(|turn| fact.source_ids.contains(&turn.id)));
     facts
+}
+
+/// The markers that a text shows, unless they are not to be looked for.
+fn detected(text: &str, is_wanted: bool) -> Vec<String> {
+    let found = if is_wanted { markers::detect(text) } else { Vec::new() };
+    found.into_iter().map(str::to_owned).collect()
 }
 
 fn union(first: &[String], second: Vec<String>) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! What the kinds of jobs do. A handler never holds a transaction while it waits for a model.
 
 pub mod apply;
+mod consolidate;
 pub mod embed;
 pub mod evict;
 pub mod exchange;
@@ -8,5 +9,6 @@ pub mod extract;
 pub mod facts;
 pub mod neighborhood;
 pub mod reconcile;
+pub mod reflect;
 pub mod sweep;
 mod writer;

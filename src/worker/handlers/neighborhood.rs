@@ -9,7 +9,6 @@ use crate::sql_types::Vector;
 use crate::store::entries::content_hash;
 use crate::store::facts::{self as store, FactScope, NearFact};
 use crate::store::spi::Session as Spi;
-use crate::worker::settings::ExtractionSettings;
 use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
 use memory_agent_core::mmr;
 use memory_agent_model_server::protocol::ModelRef;
@@ -22,16 +21,16 @@ const NEIGHBORS: i32 = 5;
 /// values: low enough for any model, so that the LLM judges rather too often.
 const UNCALIBRATED_RELATED: f64 = 0.3;
 
-/// Thresholds come from the job's settings, else from the model.
-pub fn thresholds(model: Option<&ModelRef>, settings: &ExtractionSettings) -> GateThresholds {
+/// The cosines from which facts are `related` and may be a `duplicate`, as a job's settings say; a
+/// negative one means the model's.
+pub fn thresholds(model: Option<&ModelRef>, related: f64, duplicate: f64) -> GateThresholds {
     let calibrated = model.and_then(models::thresholds);
     let chosen = |setting: f64| (setting >= 0.0).then_some(setting);
     GateThresholds {
-        related: chosen(settings.reconcile_similarity)
+        related: chosen(related)
             .or(calibrated.map(|thresholds| thresholds.unrelated_p95))
             .unwrap_or(UNCALIBRATED_RELATED),
-        duplicate: chosen(settings.dedup_similarity)
-            .or(calibrated.map(|thresholds| thresholds.duplicate)),
+        duplicate: chosen(duplicate).or(calibrated.map(|thresholds| thresholds.duplicate)),
     }
 }
 
@@ -87,17 +86,7 @@ pub struct Comparison<'a> {
     pub thresholds: GateThresholds,
 }
 
-impl<'a> Comparison<'a> {
-    pub fn new(
-        spi: &'a Spi,
-        scope: FactScope<'a>,
-        model: Option<&'a ModelRef>,
-        settings: &ExtractionSettings,
-    ) -> Self {
-        let thresholds = thresholds(model, settings);
-        Self { spi, scope, model, thresholds }
-    }
-
+impl Comparison<'_> {
     /// The fact's neighbours, nearest first, and what they decide. Rows in `ignored` (those that the
     /// same job stored a moment ago) can make it a duplicate, but are no reason to ask.
     pub fn look(&self, fact: &Fact, ignored: &[Uuid]) -> PgResult<(Decision, Vec<NearFact>)> {

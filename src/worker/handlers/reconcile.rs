@@ -6,13 +6,16 @@ use super::exchange::Progress;
 use super::extract::{Asked, ExtractTask, Step};
 use super::facts::{self, Fact};
 use super::neighborhood::{self, Comparison, Decision};
+use super::writer::Target;
 use crate::store::extraction;
 use crate::store::facts::{self as fact_store, NearFact};
 use crate::store::queue;
 use crate::store::spi::Session as Spi;
 use crate::worker::llm::LlmCalls;
+use crate::worker::settings::ExtractionSettings;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::reconcile::{self, Existing, New};
 use memory_agent_model_server::protocol::Endpoint;
 use pgrx::datum::Uuid;
@@ -25,6 +28,19 @@ const MAX_EXISTING: usize = 30;
 /// How often a job compares again because somebody else changed the facts meanwhile.
 const MAX_ROUNDS: u32 = 5;
 
+impl Asked {
+    /// The known facts and the new ones of `facts`, as they were or are to be sent.
+    fn question<'a>(&'a self, facts: &'a [Fact]) -> (Vec<Existing<'a>>, Vec<New<'a>>) {
+        let existing = (self.existing.iter())
+            .map(|near| Existing { content: &near.content, since: &near.said_at })
+            .collect();
+        let new = (self.new.iter().map(|&index| &facts[index]))
+            .map(|fact| New { content: &fact.text, since: &fact.said_at })
+            .collect();
+        (existing, new)
+    }
+}
+
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
     pub(super) fn compare(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
@@ -35,17 +51,7 @@ impl ExtractTask {
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, endpoint, llm);
         }
-        let existing: Vec<Existing<'_>> = asked
-            .existing
-            .iter()
-            .map(|near| Existing { content: &near.content, since: &near.said_at })
-            .collect();
-        let new: Vec<New<'_>> = asked
-            .new
-            .iter()
-            .map(|&index| &self.facts[index])
-            .map(|fact| New { content: &fact.text, since: &fact.said_at })
-            .collect();
+        let (existing, new) = asked.question(&self.facts);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let format =
             AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
@@ -53,6 +59,11 @@ impl ExtractTask {
         let messages = reconcile::messages(&existing, &new);
         self.step = Step::Reconciling(asked);
         self.send(messages, format, tokens, endpoint, llm)
+    }
+
+    fn thresholds(&self) -> GateThresholds {
+        let ExtractionSettings { reconcile_similarity, dedup_similarity, .. } = self.settings;
+        neighborhood::thresholds(self.model.as_ref(), reconcile_similarity, dedup_similarity)
     }
 
     /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
@@ -64,14 +75,18 @@ impl ExtractTask {
         let mut all: Vec<Fact> = earlier.into_iter().map(facts::of_unreconciled).collect();
         self.facts.append(&mut self.deferred);
         all.extend(self.facts.drain(..).filter(|fact| fact.stored_as.is_none()));
-        let thresholds = neighborhood::thresholds(self.model.as_ref(), &self.settings);
+        let thresholds = self.thresholds();
         (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
         // Those that are stored already are read again by the next round.
         self.deferred.retain(|fact| fact.stored_as.is_none());
         let asked = transaction(|| {
             let spi = Spi::read_write()?;
-            let comparison =
-                Comparison::new(&spi, self.fact_scope(), self.model.as_ref(), &self.settings);
+            let comparison = Comparison {
+                spi: &spi,
+                scope: self.fact_scope(),
+                model: self.model.as_ref(),
+                thresholds,
+            };
             let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
             for (index, fact) in self.facts.iter().enumerate() {
                 let (decision, neighbors) = comparison.look(fact, &[])?;
@@ -118,17 +133,7 @@ impl ExtractTask {
                 return self.count_failure(reason);
             }
             Ok(decided) => {
-                let existing: Vec<Existing<'_>> = asked
-                    .existing
-                    .iter()
-                    .map(|near| Existing { content: &near.content, since: &near.said_at })
-                    .collect();
-                let new: Vec<New<'_>> = asked
-                    .new
-                    .iter()
-                    .map(|&index| &self.facts[index])
-                    .map(|fact| New { content: &fact.text, since: &fact.said_at })
-                    .collect();
+                let (existing, new) = asked.question(&self.facts);
                 reconcile::plan(&decided, &existing, &new)
             }
         };
@@ -192,10 +197,12 @@ impl ExtractTask {
         transaction(|| {
             let spi = Spi::read_write()?;
             let work = apply::Work {
-                job: &self.job,
-                scope: self.fact_scope(),
-                model: self.model.as_ref(),
-                settings: &self.settings,
+                target: Target {
+                    job: &self.job,
+                    scope: self.fact_scope(),
+                    model: self.model.as_ref(),
+                    thresholds: self.thresholds(),
+                },
                 turns: &self.turns,
                 facts: &self.facts,
                 decisions,

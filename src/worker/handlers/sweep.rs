@@ -1,13 +1,15 @@
 //! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
-//! queued, done jobs are forgotten. Each step is a short transaction of its own and takes only so many
+//! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and takes only so many
 //! rows; what is left waits for the next sweep.
 
+use crate::api::ingest;
 use crate::guc;
 use crate::store::jobs::{self, JobKind};
 use crate::store::spi::Session as Spi;
-use crate::store::{extraction, queue, sweep};
-use crate::worker::settings;
+use crate::store::{episodes, extraction, queue, reflections, sessions, sweep};
+use crate::worker::settings::{self, ReflectionSettings};
 use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_core::episodes::CloseReason;
 use pgrx::prelude::*;
 use std::time::Duration;
 
@@ -44,7 +46,62 @@ pub fn run() -> Result<bool, Aborted> {
             })?;
         }
     }
+    more |= end_idle_episodes()?;
+    if !guc::llm_base_url().is_empty() {
+        queue_reflections()?;
+    }
     let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
     more |= done >= BATCH as u64;
     Ok(more)
+}
+
+/// Ends the episodes of sessions that have fallen silent; true when there may be more.
+fn end_idle_episodes() -> Result<bool, Aborted> {
+    let Ok(seconds @ 1..) = u64::try_from(guc::episode_gap()) else { return Ok(false) };
+    let gap = Duration::from_secs(seconds);
+    let idle = transaction(|| episodes::idle(&Spi::read_write()?, gap, BATCH))?;
+    let is_full = idle.len() as i64 >= BATCH;
+    let mut ended = 0;
+    for key in idle {
+        let outcome = transaction(|| {
+            let spi = Spi::read_write()?;
+            let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
+                return Ok(false);
+            };
+            if !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
+                return Ok(false);
+            }
+            let closed = episodes::close(&spi, &key, episode, CloseReason::Gap.as_str())?;
+            if closed.is_some_and(|closed| closed.wants_reflection) {
+                ingest::queue_reflection(&spi, &key)?;
+            }
+            Ok(true)
+        });
+        match outcome {
+            Ok(was_idle) => ended += u64::from(was_idle),
+            // Somebody is at work in the session: it is not that silent.
+            Err(aborted) if aborted.may_pass => {}
+            Err(aborted) => return Err(aborted),
+        }
+    }
+    if ended > 0 {
+        debug1!("memory_agent: idle episodes ended={ended}");
+    }
+    // Without an episode ended, a whole batch of busy sessions would be looked at again and again.
+    Ok(is_full && ended > 0)
+}
+
+/// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
+/// ended while there was no LLM.
+fn queue_reflections() -> Result<(), Aborted> {
+    let settings = ReflectionSettings::default();
+    let min_turns = i32::try_from(settings.min_episode_turns).unwrap_or(i32::MAX);
+    let due = transaction(|| {
+        let patience = Duration::from_secs(settings.patience().unsigned_abs());
+        reflections::due(&Spi::read_write()?, min_turns, patience, BATCH)
+    })?;
+    for key in due {
+        transaction(|| ingest::queue_reflection(&Spi::read_write()?, &key))?;
+    }
+    Ok(())
 }

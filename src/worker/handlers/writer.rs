@@ -8,12 +8,15 @@ use crate::error::PgResult;
 use crate::guc;
 use crate::sql_types::JsonbText;
 use crate::store::catalog;
-use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, FactScope, NearFact};
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
+use crate::store::queue::Job;
 use crate::store::sessions::{self, Growth, SessionKey};
 use crate::store::spi::Session as Spi;
+use memory_agent_core::gate::GateThresholds;
+use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
@@ -21,21 +24,30 @@ use serde_json::json;
 /// The token count of a text that was not counted yet.
 const NOT_COUNTED: i32 = -1;
 
+/// Whose facts are written, for which job, and what they are compared by.
+pub struct Target<'a> {
+    pub job: &'a Job,
+    pub scope: FactScope<'a>,
+    pub model: Option<&'a ModelRef>,
+    pub thresholds: GateThresholds,
+}
+
 /// Writes facts of one scope while it is locked.
 pub struct Writer<'a> {
     spi: &'a Spi,
-    work: &'a Work<'a>,
+    target: &'a Target<'a>,
     comparison: Comparison<'a>,
     session: Option<(SessionKey, Option<Uuid>)>,
     /// Facts stored by this transaction.
     stored: Vec<Uuid>,
-    superseded: u64,
+    /// Facts ended by it.
+    ended: Vec<Uuid>,
 }
 
 impl<'a> Writer<'a> {
     /// Locks the scope; `None` when its session is not there.
-    pub fn lock(spi: &'a Spi, work: &'a Work<'a>) -> PgResult<Option<Self>> {
-        let scope = FactScope { ..work.scope };
+    pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
+        let scope = FactScope { ..target.scope };
         let session = match scope.session_id {
             Some(session_id) => {
                 let key = SessionKey {
@@ -54,24 +66,40 @@ impl<'a> Writer<'a> {
                 None
             }
         };
-        let comparison = Comparison::new(spi, scope, work.model, work.settings);
-        Ok(Some(Self { spi, work, comparison, session, stored: Vec::new(), superseded: 0 }))
+        let comparison =
+            Comparison { spi, scope, model: target.model, thresholds: target.thresholds };
+        Ok(Some(Self { spi, target, comparison, session, stored: Vec::new(), ended: Vec::new() }))
     }
 
-    fn user(&self) -> &str {
-        self.work.scope.user_id
+    fn user(&self) -> &'a str {
+        self.target.scope.user_id
+    }
+
+    /// The active facts stored so far.
+    pub fn stored(&self) -> &[Uuid] {
+        &self.stored
+    }
+
+    /// The facts ended so far.
+    pub fn ended(&self) -> &[Uuid] {
+        &self.ended
+    }
+
+    /// The neighbours of a fact as they are now, see [`Comparison::look`].
+    pub fn look(&self, fact: &Fact) -> PgResult<(Decision, Vec<NearFact>)> {
+        self.comparison.look(fact, &self.stored)
     }
 
     /// Whether a fact has a neighbour now that was not there when it was decided, or a fact that was
     /// judged is gone.
-    pub fn has_changed(&self, judged: Option<&Judged>) -> PgResult<bool> {
+    pub fn has_changed(&self, work: &Work<'_>, judged: Option<&Judged>) -> PgResult<bool> {
         let seen: Vec<Uuid> = judged
             .map(|judged| judged.existing.iter().map(|near| near.id).collect())
             .unwrap_or_default();
         if seen.len() as u64 != store::count_holding(self.spi, self.user(), &seen)? {
             return Ok(true);
         }
-        for (fact, decision) in self.work.facts.iter().zip(self.work.decisions) {
+        for (fact, decision) in work.facts.iter().zip(work.decisions) {
             let (now, neighbors) = self.comparison.look(fact, &[])?;
             let is_new = |near: &NearFact| !near.unreconciled && !seen.contains(&near.id);
             let changed = match (decision, now) {
@@ -101,13 +129,17 @@ impl<'a> Writer<'a> {
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
         store::said_again(self.spi, self.user(), other, &fact.source_ids, fact.expires_at)?;
-        self.end(own, other, fact.created_at, Ending::Superseded, "duplicate")
+        self.end(own, Some(other), fact.created_at, Ending::Superseded, "duplicate")
     }
 
     /// Does what the LLM decided. A fact that was said before what it would replace does not replace
     /// it: it is kept as what was true until then.
-    pub fn follow(&mut self, judged: &Judged, is_wanted: &impl Fn(&Fact) -> bool) -> PgResult<()> {
-        let facts = self.work.facts;
+    pub fn follow(
+        &mut self,
+        facts: &[Fact],
+        judged: &Judged,
+        is_wanted: &impl Fn(&Fact) -> bool,
+    ) -> PgResult<()> {
         let fact = |index: usize| &facts[judged.new[index]];
         let plan = &judged.plan;
         for &(index, existing) in plan.same.iter().filter(|(index, _)| is_wanted(fact(*index))) {
@@ -192,7 +224,7 @@ impl<'a> Writer<'a> {
                 match part.stored_as {
                     Some(own) if own == id => {}
                     Some(own) => {
-                        self.end(own, id, part.created_at, Ending::Superseded, "updated")?
+                        self.end(own, Some(id), part.created_at, Ending::Superseded, "updated")?
                     }
                     None if part.created_at < known.created_at => {
                         self.keep_as_history(part, id, known.created_at)?;
@@ -221,15 +253,26 @@ impl<'a> Writer<'a> {
         since: TimestampWithTimeZone,
     ) -> PgResult<()> {
         match fact.stored_as {
-            Some(own) => self.end(own, by, since, Ending::Superseded, "older"),
+            Some(own) => self.end(own, Some(by), since, Ending::Superseded, "older"),
             None => {
                 self.insert(fact, &fact.text, Standing::Superseded { by, since }, false).map(|_| ())
             }
         }
     }
 
+    /// Notes that a known fact was said again in these turns.
+    pub fn said_again(&self, known: Uuid, fact: &Fact) -> PgResult<()> {
+        store::said_again(self.spi, self.user(), known, &fact.source_ids, fact.expires_at)
+    }
+
+    /// Ends a known fact that nothing takes the place of. `at` is the event time of what was said
+    /// against it.
+    pub fn remove(&mut self, known: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
+        self.end(known, None, at, Ending::Contradicted, "no longer true")
+    }
+
     /// Ends a known fact; what replaces it holds its key from now on.
-    fn replace(
+    pub fn replace(
         &mut self,
         known: &NearFact,
         new: Uuid,
@@ -237,7 +280,7 @@ impl<'a> Writer<'a> {
         ending: Ending,
         reason: &str,
     ) -> PgResult<()> {
-        self.end(known.id, new, at, ending, reason)?;
+        self.end(known.id, Some(new), at, ending, reason)?;
         match &known.fact_key {
             Some(key) => store::inherit_key(self.spi, self.user(), new, key),
             None => Ok(()),
@@ -247,7 +290,7 @@ impl<'a> Writer<'a> {
     fn end(
         &mut self,
         old: Uuid,
-        new: Uuid,
+        new: Option<Uuid>,
         at: TimestampWithTimeZone,
         ending: Ending,
         reason: &str,
@@ -255,12 +298,12 @@ impl<'a> Writer<'a> {
         if !store::supersede(self.spi, self.user(), old, new, at, ending)? {
             return Ok(());
         }
-        self.superseded += 1;
+        self.ended.push(old);
         let op = match ending {
             Ending::Superseded => "supersede",
             Ending::Contradicted => "delete",
         };
-        history::append(self.spi, self.user(), old, op, Some(reason), Some(self.work.job.id))
+        history::append(self.spi, self.user(), old, op, Some(reason), Some(self.target.job.id))
     }
 
     fn insert(
@@ -272,21 +315,21 @@ impl<'a> Writer<'a> {
     ) -> PgResult<Uuid> {
         let id = entries::new_id();
         let configuration = guc::text_search_config();
-        let mut metadata = json!({ "job_id": self.work.job.id.to_string() });
+        let mut metadata = json!({ "job_id": self.target.job.id.to_string() });
         if unreconciled {
             metadata["unreconciled"] = json!(true);
         }
-        let needs_job = fact.windows.is_empty() && self.work.model.is_some();
+        let needs_job = fact.windows.is_empty() && self.target.model.is_some();
         let is_counted = fact.token_count >= 0;
-        let model = self.work.model.map(|model| model.name.as_str());
+        let model = self.target.model.map(|model| model.name.as_str());
         entries::insert(
             self.spi,
             &catalog::vector_type()?,
             NewEntry {
                 id,
                 user_id: self.user(),
-                agent_id: self.work.scope.agent_id,
-                session_id: self.work.scope.session_id,
+                agent_id: self.target.scope.agent_id,
+                session_id: self.target.scope.session_id,
                 kind: "fact",
                 role: "memory",
                 content: text,
@@ -309,13 +352,13 @@ impl<'a> Writer<'a> {
                 source_ids: fact.source_ids.clone(),
                 confidence: fact.confidence,
                 standing,
-                skips_extraction: false,
+                facts_from: FactsFrom::Turn,
             },
         )?;
         if needs_job || !is_counted {
-            ingest::queue_embedding(self.spi, &self.work.scope)?;
+            ingest::queue_embedding(self.spi, &self.target.scope)?;
         }
-        history::append(self.spi, self.user(), id, "add", None, Some(self.work.job.id))?;
+        history::append(self.spi, self.user(), id, "add", None, Some(self.target.job.id))?;
         if matches!(standing, Standing::Active) {
             self.stored.push(id);
         }
@@ -330,11 +373,12 @@ impl<'a> Writer<'a> {
             ingest::queue_eviction(self.spi, key, active)?;
         }
         debug1!(
-            "memory_agent: extract user={} job={} added={} ended={}",
+            "memory_agent: {} user={} job={} added={} ended={}",
+            self.target.job.kind.as_str(),
             self.user(),
-            self.work.job.id,
+            self.target.job.id,
             self.stored.len(),
-            self.superseded
+            self.ended.len()
         );
         Ok(())
     }

@@ -1,0 +1,53 @@
+//! `memory_agent.traces`: one document per reflection, written in the transaction that stores what the
+//! reflection came to.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::entries::new_id;
+use crate::store::queue::Job;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use serde_json::Value;
+
+/// What a reflection did, beside what its document says.
+pub struct Effects<'a> {
+    /// Facts that it stored.
+    pub saved: &'a [Uuid],
+    /// Facts that it ended.
+    pub ended: &'a [Uuid],
+}
+
+/// Stores the trace of a reflection on `episode`. `body` is an object; `saved_facts` and
+/// `superseded_facts` are added to it as the facts are now.
+pub fn insert(
+    spi: &Spi,
+    job: &Job,
+    episode: Uuid,
+    body: &Value,
+    effects: &Effects<'_>,
+) -> PgResult<()> {
+    spi.execute(
+        "INSERT INTO memory_agent.traces (id, user_id, agent_id, session_id, episode_id, job_id, body) \
+         SELECT $1, $2, $3, $4, $5, $6, \
+                $7 || jsonb_build_object( \
+                    'saved_facts', (SELECT coalesce(jsonb_agg(jsonb_build_object( \
+                            'id', e.id, 'content', e.content, 'markers', e.markers, \
+                            'confidence', e.confidence, 'source_ids', e.source_ids) ORDER BY e.id), '[]') \
+                        FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = ANY ($8)), \
+                    'superseded_facts', (SELECT coalesce(jsonb_agg(jsonb_build_object( \
+                            'id', e.id, 'content', e.content, 'reason', e.state_reason, \
+                            'replaced_by', e.replaced_by) ORDER BY e.id), '[]') \
+                        FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = ANY ($9)))",
+        &mut Params::new()
+            .with(new_id())
+            .with(job.user_id.clone())
+            .with(job.agent_id.clone())
+            .with(job.session_id.clone())
+            .with(episode)
+            .with(job.id)
+            .with(JsonbText(body.to_string()))
+            .with(effects.saved.to_vec())
+            .with(effects.ended.to_vec()),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,473 @@
+//! `reflect` jobs: from episodes that are over to facts. The LLM reads what was said in an episode
+//! together with the facts that it may concern, and says of each whether it is kept, updated or
+//! removed, and what is new; `consolidate` stores the result. Short episodes are carried into the
+//! next. An episode too long for one prompt is reflected on in parts.
+
+use super::consolidate::{self, Applied, Reflection};
+use super::exchange::{Exchange, LlmTask, Progress, Received};
+use super::facts;
+use super::neighborhood;
+use super::writer::Target;
+use crate::error::PgResult;
+use crate::store::facts::{FactScope, NearFact};
+use crate::store::jobs::{self, JobKind};
+use crate::store::models::{self as model_store, Kind};
+use crate::store::queue::{self, Job};
+use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::worker::llm::{LlmCalls, LostCall};
+use crate::worker::settings::{self, ReflectionSettings};
+use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::episodes::{self, ClosedEpisode};
+use memory_agent_core::extract::original_message;
+use memory_agent_core::reflect;
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
+use pgrx::datum::Uuid;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Instant;
+
+/// Turns in one reflection, and characters of them.
+const TURNS: usize = 100;
+const CHARS: usize = 30_000;
+/// Closed episodes that are looked at together.
+const EPISODES: i64 = 100;
+/// Most known facts in one reflection.
+const MAX_EXISTING: i32 = 30;
+/// Known facts that a trace lists.
+const TRACED_FACTS: i32 = 100;
+/// How often a job asks about the same turns because the answer concerns facts that were not shown,
+/// or because somebody else changed those that were.
+const MAX_ROUNDS: u32 = 3;
+
+/// A reflect job on its way.
+pub struct ReflectTask {
+    job: Job,
+    key: SessionKey,
+    settings: ReflectionSettings,
+    model: Option<ModelRef>,
+    /// The episodes that are reflected on together.
+    episodes: Vec<WaitingEpisode>,
+    /// What was said in them, or as much as fits into one prompt.
+    turns: Vec<EpisodeTurn>,
+    /// Whether there are more turns than that.
+    has_more: bool,
+    /// The facts that are shown to the LLM.
+    shown: Vec<NearFact>,
+    /// All facts of the scope, as traces list them.
+    known: (i64, Value),
+    /// What is to be stored; somebody has the session locked.
+    decided: Option<consolidate::Decided>,
+    rounds: u32,
+    started: Instant,
+    exchange: Exchange,
+}
+
+/// An answer as it is kept in the payload of a job, so that a later attempt need not ask again.
+#[derive(Serialize, Deserialize)]
+struct SavedAnswer {
+    text: String,
+    /// Ids of the facts and the turns that it is about, in the order of their numbers.
+    shown: Vec<String>,
+    turns: Vec<String>,
+}
+
+impl LlmTask for ReflectTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        match self.exchange.receive(outcome, &self.job, "reflect", endpoint) {
+            Received::Answer(answer) => self.take_answer(answer.text, endpoint, llm),
+            Received::Failure(reason) => Progress::Failed(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        match self.decided.take() {
+            Some(decided) => self.apply(decided, endpoint, llm),
+            None => Progress::Failed("nothing is decided yet".to_owned()),
+        }
+    }
+}
+
+impl ReflectTask {
+    /// Chooses the episodes of a claimed job and sends the first request.
+    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+        let key = SessionKey {
+            user_id: job.user_id.clone(),
+            agent_id: job.agent_id.clone(),
+            session_id: job.session_id.clone().unwrap_or_default(),
+        };
+        let mut task = Self {
+            settings: ReflectionSettings::of(&job.payload),
+            key,
+            job,
+            model: None,
+            episodes: Vec::new(),
+            turns: Vec::new(),
+            has_more: false,
+            shown: Vec::new(),
+            known: (0, Value::Null),
+            decided: None,
+            rounds: 0,
+            started: Instant::now(),
+            exchange: Exchange::default(),
+        };
+        let progress = task.begin(endpoint, llm);
+        (task, progress)
+    }
+
+    /// Begins with the first turns that were not reflected on.
+    fn begin(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        self.rounds = 0;
+        self.started = Instant::now();
+        match self.load() {
+            Err(aborted) => Progress::Aborted(aborted),
+            Ok(()) if self.turns.is_empty() => self.finish_empty(),
+            Ok(()) => match self.saved_answer() {
+                Ok(Some(text)) => self.decide(text, endpoint, llm),
+                Ok(None) => self.ask(&[], endpoint, llm),
+                Err(aborted) => Progress::Aborted(aborted),
+            },
+        }
+    }
+
+    /// Where the facts go.
+    fn scope(&self) -> FactScope<'_> {
+        FactScope {
+            user_id: &self.key.user_id,
+            agent_id: &self.key.agent_id,
+            session_id: (!self.settings.global).then_some(&self.key.session_id),
+        }
+    }
+
+    fn target(&self) -> Target<'_> {
+        let ReflectionSettings { consolidation_similarity, dedup_similarity, .. } = self.settings;
+        Target {
+            job: &self.job,
+            scope: self.scope(),
+            model: self.model.as_ref(),
+            thresholds: neighborhood::thresholds(
+                self.model.as_ref(),
+                consolidation_similarity,
+                dedup_similarity,
+            ),
+        }
+    }
+
+    /// Takes episodes for this job, or finds those that it took before, and their turns.
+    fn load(&mut self) -> Result<(), Aborted> {
+        let taken = self.job.ids("episodes");
+        let after = self.job.ids("after").first().copied();
+        let (episodes, mut turns, model) = transaction(|| {
+            let spi = Spi::read_write()?;
+            let user = &self.key.user_id;
+            let episodes = if taken.is_empty() {
+                let due = self.due(&spi)?;
+                if !due.is_empty() {
+                    self.job.payload["episodes"] = json!(texts(due.iter().map(|one| one.id)));
+                    queue::save(&spi, &self.job)?;
+                }
+                due
+            } else {
+                reflections::still_waiting(&spi, user, &taken, false)?
+            };
+            let ids: Vec<Uuid> = episodes.iter().map(|episode| episode.id).collect();
+            let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
+            Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
+        })?;
+        let fitting = fitting(&turns);
+        self.has_more = fitting < turns.len();
+        turns.truncate(fitting);
+        (self.episodes, self.turns, self.model) = (episodes, turns, model);
+        Ok(())
+    }
+
+    /// The episodes that are to be reflected on together now; none while the waiting ones are too
+    /// short and another one may follow.
+    fn due(&self, spi: &Spi) -> PgResult<Vec<WaitingEpisode>> {
+        let mut waiting = reflections::waiting(spi, &self.key, self.job.id, EPISODES)?;
+        let closed: Vec<ClosedEpisode> = waiting
+            .iter()
+            .map(|episode| ClosedEpisode {
+                turns: episode.turn_count.max(0).unsigned_abs(),
+                quiet_since_micros: episode.quiet_since.into_inner(),
+            })
+            .collect();
+        let next = episodes::next_reflection(
+            &closed,
+            sessions::open_episode(spi, &self.key)?.is_some(),
+            self.settings.min_episode_turns,
+            self.settings.episode_gap,
+            pgrx::datum::datetime_support::now().into_inner(),
+        );
+        let due = if let episodes::Reflection::Due(episodes) = next { episodes } else { 0 };
+        waiting.truncate(due);
+        Ok(waiting)
+    }
+
+    /// Nothing is due, or nothing is left of what was said.
+    fn finish_empty(&self) -> Progress {
+        let ids: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, &self.job)? {
+                reflections::mark_reflected(&spi, &self.key.user_id, &ids)?;
+                queue::finish(&spi, &self.job)?;
+                self.queue_rest(&spi)?;
+            }
+            Ok(())
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Queues the session's other episodes, if some are due.
+    fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
+        if self.due(spi)?.is_empty() {
+            return Ok(());
+        }
+        let payload = settings::payload(&self.settings);
+        jobs::enqueue_for_session(spi, JobKind::Reflect, &self.key, payload)
+    }
+
+    /// The answer of an attempt that could not be stored, if what it is about is unchanged.
+    fn saved_answer(&mut self) -> Result<Option<String>, Aborted> {
+        let Some(saved) = self.job.payload.get("answer") else { return Ok(None) };
+        let Ok(saved) = serde_json::from_value::<SavedAnswer>(saved.clone()) else {
+            return Ok(None);
+        };
+        self.forget_answer();
+        if saved.turns != texts(self.turns.iter().map(|turn| turn.id)) {
+            return Ok(None);
+        }
+        let ids: Vec<Uuid> = saved.shown.iter().filter_map(|id| queue::uuid(id)).collect();
+        self.look(&ids, f64::INFINITY)?;
+        let position = |near: &NearFact| ids.iter().position(|id| *id == near.id);
+        self.shown.retain(|near| position(near).is_some());
+        self.shown.sort_by_key(position);
+        Ok((self.shown.len() == ids.len()).then_some(saved.text))
+    }
+
+    fn forget_answer(&mut self) {
+        if let Some(payload) = self.job.payload.as_object_mut() {
+            payload.remove("answer");
+        }
+    }
+
+    /// Finds the facts that the turns may concern, those in `also` among them.
+    fn look(&mut self, also: &[Uuid], similarity: f64) -> Result<(), Aborted> {
+        let turns: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
+        let (known, shown) = transaction(|| {
+            let (spi, scope) = (Spi::read_write()?, self.scope());
+            let asked = Concerned {
+                model: self.model.as_ref().map(|model| model.name.as_str()),
+                turns: &turns,
+                similarity,
+                also,
+                most: MAX_EXISTING,
+            };
+            let known = reflections::known(&spi, &scope, TRACED_FACTS)?;
+            Ok((known, reflections::concerned(&spi, &scope, &asked)?))
+        })?;
+        (self.known, self.shown) = (known, shown);
+        Ok(())
+    }
+
+    fn ask(&mut self, also: &[Uuid], endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let similarity = self.target().thresholds.related;
+        if let Err(aborted) = self.look(also, similarity) {
+            return Progress::Aborted(aborted);
+        }
+        let said = said(&self.turns);
+        let (prior, turns) = question(&self.shown, &self.turns, &said);
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let (existing, max_facts) = (count(prior.len()), self.settings.max_facts);
+        let request = ChatRequest {
+            endpoint: endpoint.clone(),
+            messages: reflect::messages(&prior, &turns, max_facts),
+            answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
+            max_answer_tokens: 300
+                + existing.saturating_mul(60)
+                + max_facts.saturating_mul(150),
+            temperature: 0.0,
+        };
+        self.exchange.send(request, llm)
+    }
+
+    fn take_answer(
+        &mut self,
+        text: String,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let saved = SavedAnswer {
+            shown: texts(self.shown.iter().map(|near| near.id)),
+            turns: texts(self.turns.iter().map(|turn| turn.id)),
+            text,
+        };
+        self.job.payload["answer"] = json!(saved);
+        // Kept, so that a failure from here on does not cost another call.
+        if let Err(aborted) = transaction(|| queue::save(&Spi::read_write()?, &self.job)) {
+            return Progress::Aborted(aborted);
+        }
+        self.decide(saved.text, endpoint, llm)
+    }
+
+    /// Reads an answer about the turns and the shown facts, and stores what follows from it.
+    fn decide(&mut self, answer: String, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let said = said(&self.turns);
+        let (prior, turns) = question(&self.shown, &self.turns, &said);
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let actions = match reflect::parse(&answer, count(prior.len()), count(turns.len())) {
+            Ok(actions) => actions,
+            Err(error) => return Progress::Failed(error.to_string()),
+        };
+        let plan = reflect::plan(&actions, &prior, &turns, self.settings.max_facts);
+        let mut decided =
+            consolidate::Decided::new(answer, plan, &self.turns, self.settings.detect_markers);
+        if let Err(failure) = facts::embed(&mut decided.facts, self.model.as_ref()) {
+            return if failure.may_pass {
+                let reason = failure.message;
+                Progress::Unavailable { retry_in: None, reason, endpoint: false }
+            } else {
+                Progress::Failed(failure.message)
+            };
+        }
+        self.apply(decided, endpoint, llm)
+    }
+
+    fn apply(
+        &mut self,
+        decided: consolidate::Decided,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let applied = transaction(|| {
+            let spi = Spi::read_write()?;
+            let target = self.target();
+            let reflection = Reflection {
+                target: &target,
+                episodes: &self.episodes,
+                turns: &self.turns,
+                has_more: self.has_more,
+                shown: &self.shown,
+                known: &self.known,
+                rounds: self.rounds + 1,
+                may_ask_again: self.rounds + 1 < MAX_ROUNDS,
+                elapsed: self.started.elapsed(),
+            };
+            let applied = consolidate::apply(&spi, &reflection, &decided)?;
+            if matches!(applied, Applied::Stored) {
+                self.note_progress(&spi)?;
+            }
+            Ok(applied)
+        });
+        match applied {
+            Ok(Applied::Stored) if self.has_more => {
+                self.job = self.next_part();
+                self.begin(endpoint, llm)
+            }
+            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::Changed { unseen }) => {
+                self.rounds += 1;
+                self.forget_answer();
+                self.ask(&unseen, endpoint, llm)
+            }
+            Ok(Applied::NoSession) => {
+                self.decided = Some(decided);
+                Progress::Blocked("its session is not there".to_owned())
+            }
+            Err(aborted) if aborted.may_pass => {
+                self.decided = Some(decided);
+                Progress::Blocked(aborted.message)
+            }
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// The job as it goes on with the next part of a long episode.
+    fn next_part(&self) -> Job {
+        let mut job = self.job.clone();
+        if let Some(payload) = job.payload.as_object_mut() {
+            payload.remove("answer");
+        }
+        job.payload["after"] = json!(texts(self.turns.last().map(|turn| turn.id)));
+        job
+    }
+
+    /// Finishes the job, or notes how far it has come, in the transaction that stores the result.
+    fn note_progress(&self, spi: &Spi) -> PgResult<()> {
+        if self.has_more {
+            queue::save(spi, &self.next_part())
+        } else {
+            queue::finish(spi, &self.job)?;
+            self.queue_rest(spi)
+        }
+    }
+}
+
+/// How many of the turns fit into one prompt, at least one.
+fn fitting(turns: &[EpisodeTurn]) -> usize {
+    let mut chars = 0;
+    let too_many = |turn: &EpisodeTurn| {
+        chars += turn.content.chars().count();
+        chars > CHARS
+    };
+    let fitting = turns.iter().position(too_many).unwrap_or(turns.len());
+    fitting.clamp(1, TURNS).min(turns.len())
+}
+
+/// The turns' own words, without memories that were put into them.
+fn said(turns: &[EpisodeTurn]) -> Vec<String> {
+    let text = |turn: &EpisodeTurn| -> String {
+        let text = match turn.role.as_str() {
+            "user" => original_message(&turn.content),
+            _ => &turn.content,
+        };
+        text.chars().take(CHARS).collect()
+    };
+    turns.iter().map(text).collect()
+}
+
+/// Facts and turns as they were or are to be sent.
+fn question<'a>(
+    shown: &'a [NearFact],
+    turns: &'a [EpisodeTurn],
+    said: &'a [String],
+) -> (Vec<reflect::PriorFact<'a>>, Vec<reflect::EpisodeTurn<'a>>) {
+    let prior = (shown.iter())
+        .map(|near| reflect::PriorFact {
+            content: &near.content,
+            since: &near.said_at,
+            markers: &near.markers,
+        })
+        .collect();
+    let turns = (turns.iter().zip(said))
+        .map(|(turn, content)| reflect::EpisodeTurn {
+            role: &turn.role,
+            content,
+            speaker: turn.speaker.as_deref(),
+            said_at: &turn.said_at,
+            markers: &turn.markers,
+        })
+        .collect();
+    (prior, turns)
+}
+
+/// Ids as JSON holds them.
+pub(super) fn texts(ids: impl IntoIterator<Item = Uuid>) -> Vec<String> {
+    ids.into_iter().map(|id| id.to_string()).collect()
+}
