@@ -107,7 +107,7 @@ fn memory_close_episode(
         let spi = Spi::read_write()?;
         let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else { return Ok(None) };
         let closed = episodes::close(&spi, &key, episode, &reason)?;
-        if closed.is_some_and(|closed| closed.wants_reflection) {
+        if closed.as_ref().is_some_and(|closed| closed.wants_reflection) {
             queue_reflection(&spi, &key)?;
         }
         Ok(closed.map(|_| episode))

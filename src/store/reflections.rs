@@ -92,12 +92,7 @@ fn episode(row: &crate::store::spi::Row<'_>) -> PgResult<WaitingEpisode> {
 /// Sessions that a reflect job has something to do for and that have none: those whose waiting
 /// episodes have `min_turns` together, and those without an open episode in which it has been quiet
 /// for longer than `patience`.
-pub fn due(
-    spi: &Spi,
-    min_turns: i32,
-    patience: Duration,
-    most: i64,
-) -> PgResult<Vec<SessionKey>> {
+pub fn due(spi: &Spi, min_turns: i32, patience: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
     spi.all(
         &format!(
             "SELECT p.user_id, p.agent_id, p.session_id FROM memory_agent.episodes p \

@@ -33,8 +33,7 @@ const MAX_BLOCKED: usize = 64;
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
 /// what tidies up.
-const CLAIMED: [JobKind; 4] =
-    [JobKind::Embed, JobKind::Extract, JobKind::Reflect, JobKind::Evict];
+const CLAIMED: [JobKind; 4] = [JobKind::Embed, JobKind::Extract, JobKind::Reflect, JobKind::Evict];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 

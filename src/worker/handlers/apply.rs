@@ -81,7 +81,9 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
         }
     }
     match judgement {
-        Judgement::Decided { judged: Some(judged), .. } => writer.follow(work.facts, judged, &is_wanted)?,
+        Judgement::Decided { judged: Some(judged), .. } => {
+            writer.follow(work.facts, judged, &is_wanted)?
+        }
         Judgement::Decided { judged: None, .. } => {}
         Judgement::Unreconciled => {
             for (index, fact) in work.facts.iter().enumerate().filter(|(_, fact)| is_wanted(fact)) {

@@ -17,7 +17,6 @@ use crate::store::traces::{self, Effects};
 use memory_agent_core::reconcile;
 use memory_agent_core::reflect::Plan;
 use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -72,7 +71,9 @@ pub struct Reflection<'a> {
 pub enum Applied {
     Stored,
     /// The LLM has to be asked again, with these facts among those that it is shown; nothing was stored.
-    Changed { unseen: Vec<Uuid> },
+    Changed {
+        unseen: Vec<Uuid>,
+    },
     /// Another worker has the job by now; nothing was stored.
     NotOurs,
     /// The session is not there (yet); nothing was stored.
@@ -206,7 +207,9 @@ fn store(
 /// they are never changed.
 fn trace(work: &Reflection<'_>, decided: &Decided) -> Value {
     let turns: Vec<Value> = (work.turns.iter())
-        .map(|turn| json!({ "id": turn.id.to_string(), "role": turn.role, "markers": turn.markers }))
+        .map(
+            |turn| json!({ "id": turn.id.to_string(), "role": turn.role, "markers": turn.markers }),
+        )
         .collect();
     let shown: Vec<Value> = (work.shown.iter())
         .map(|near| {

@@ -20,7 +20,6 @@ use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
-use pgrx::datum::Uuid;
 use serde_json::json;
 
 /// Turns in one extraction, and characters of them.

@@ -110,7 +110,8 @@ pub fn of_episode(
     turns: &[EpisodeTurn],
     detect_markers: bool,
 ) -> Option<Fact> {
-    let sources: Vec<&EpisodeTurn> = fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
+    let sources: Vec<&EpisodeTurn> =
+        fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
     let newest = sources.iter().max_by_key(|turn| turn.created_at.into_inner())?;
     let ends: Option<Vec<TimestampWithTimeZone>> =
         sources.iter().map(|turn| turn.expires_at).collect();
@@ -147,10 +148,7 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
                 created_at: turn.created_at,
                 said_at: turn.said_at.clone(),
                 expires_at: turn.expires_at,
-                markers: union(
-                    inherited.unwrap_or_default(),
-                    detected(&fact.text, detect_markers),
-                ),
+                markers: union(inherited.unwrap_or_default(), detected(&fact.text, detect_markers)),
                 confidence: fact.confidence,
                 windows: Vec::new(),
                 token_count: 0,

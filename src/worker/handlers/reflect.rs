@@ -299,20 +299,13 @@ impl ReflectTask {
             endpoint: endpoint.clone(),
             messages: reflect::messages(&prior, &turns, max_facts),
             answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
-            max_answer_tokens: 300
-                + existing.saturating_mul(60)
-                + max_facts.saturating_mul(150),
+            max_answer_tokens: 300 + existing.saturating_mul(60) + max_facts.saturating_mul(150),
             temperature: 0.0,
         };
         self.exchange.send(request, llm)
     }
 
-    fn take_answer(
-        &mut self,
-        text: String,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn take_answer(&mut self, text: String, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
         let saved = SavedAnswer {
             shown: texts(self.shown.iter().map(|near| near.id)),
             turns: texts(self.turns.iter().map(|turn| turn.id)),

@@ -1,0 +1,266 @@
+//! What a reflection does to the facts that are known: kept, updated, removed, added; which of them it
+//! is shown; repetitions; markers; limits.
+
+use crate::script::{CONFIDENCE, facts_of, obedient, start};
+use memory_agent_e2e::llm::Call;
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Json, Uuid, json};
+
+const LISBON: &str = "User lives in the city of Lisbon.";
+const OSLO: &str = "User lives in the city of Oslo.";
+const RENT: &str = "User's monthly rent is 810 euros.";
+const LAPTOP: &str = "The user's laptop has 16 GB of memory.";
+
+#[test]
+fn facts_are_kept_updated_removed_and_added() {
+    let mut scene = start(obedient);
+    let first = scene.episode(&[
+        &format!("Note: {LISBON}"),
+        &format!("Note: {RENT}"),
+        &format!("Note: {LAPTOP}"),
+    ]);
+    assert_eq!(scene.facts(), [LAPTOP, LISBON, RENT]);
+    let lisbon = scene.fact(LISBON);
+    assert_eq!((lisbon.sources.as_slice(), lisbon.confidence), (&first[..1], Some(CONFIDENCE)));
+    let second = scene.episode(&[
+        &format!("Change: {LISBON} => {OSLO}"),
+        &format!("Forget: {RENT}"),
+        "Note: The user's dentist is called Moreau.",
+    ]);
+    assert_eq!(scene.facts(), ["The user's dentist is called Moreau.", LAPTOP, OSLO]);
+    let (lisbon, oslo, rent) = (scene.fact(LISBON), scene.fact(OSLO), scene.fact(RENT));
+    assert_eq!((lisbon.state.as_str(), lisbon.reason.as_deref()), ("inactive", Some("superseded")));
+    assert_eq!(lisbon.replaced_by, Some(oslo.id));
+    assert_eq!(oslo.sources, second[..1]);
+    assert_eq!((rent.state.as_str(), rent.reason.as_deref()), ("inactive", Some("contradicted")));
+    assert_eq!(rent.replaced_by, None);
+    assert_eq!(scene.history(lisbon.id), ["add", "supersede"]);
+    assert_eq!(scene.history(rent.id), ["add", "delete"]);
+    assert_eq!(scene.history(oslo.id), ["add"]);
+    let laptop = scene.fact(LAPTOP).id;
+    assert_eq!(scene.history(laptop), ["add"]);
+    // A fact ends when what was said against it was said.
+    let ends: bool = value(
+        &mut scene.client,
+        "SELECT bool_and(f.valid_to = t.created_at) FROM memory_agent.entries f \
+           JOIN memory_agent.entries t ON t.id = CASE f.content WHEN $1 THEN $2 ELSE $3 END \
+          WHERE f.id = ANY ($4)",
+        &[&LISBON, &second[0], &second[1], &&[lisbon.id, rent.id][..]],
+    );
+    assert!(ends);
+    let counters: bool = value(
+        &mut scene.client,
+        "SELECT s.active_entries = (SELECT count(*) FROM memory_agent.entries e \
+                                     WHERE e.session_id = s.session_id AND e.state = 'active') \
+           FROM memory_agent.sessions s",
+        &[],
+    );
+    assert!(counters);
+}
+
+#[test]
+fn the_llm_is_shown_what_the_episode_may_concern() {
+    let mut scene = start(obedient);
+    scene.episode(&[
+        &format!("Note: [decision] {LISBON}"),
+        &format!("Note: {RENT}"),
+        &format!("Note: {LAPTOP}"),
+    ]);
+    let moves = ["I am moving to another city.", "So I will live in Oslo.", "Lisbon was too hot."];
+    let shown = |scene: &crate::scene::Scene| facts_of(scene.reflections().last().expect("a call"));
+    scene.episode(&moves);
+    assert_eq!(shown(&scene), [LISBON], "nothing was said about the rent or a laptop");
+    let sent = scene.reflections()[1].data();
+    assert_eq!(sent["existing_memories"][0]["markers"], json!(["decision"]));
+    let since: String =
+        value(&mut scene.client, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')", &[]);
+    assert_eq!(sent["existing_memories"][0]["since"], json!(since));
+    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0");
+    scene.episode(&moves);
+    assert_eq!(shown(&scene).len(), 3);
+    assert_eq!(shown(&scene)[0], LISBON, "the nearest first");
+    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 1");
+    scene.episode(&moves);
+    assert!(shown(&scene).is_empty());
+}
+
+/// Nothing in the turns is near to the fact, but what the LLM makes of them is.
+#[test]
+fn an_answer_that_is_near_to_a_fact_that_was_not_shown_is_asked_again() {
+    const SAID: &str = "Zurich it is, from Monday on.";
+    const ZURICH: &str = "User lives in the city of Zurich.";
+    let model = |call: &Call| -> Json {
+        let knows = facts_of(call).iter().position(|fact| fact == LISBON);
+        if !crate::script::turns_of(call).iter().any(|text| text == SAID) {
+            return obedient(call);
+        }
+        let action = match knows {
+            Some(index) => json!({"action": "update", "id": index + 1}),
+            None => json!({"action": "add"}),
+        };
+        let mut action = action;
+        action["text"] = json!(ZURICH);
+        action["turns"] = json!([1]);
+        json!({"actions": [action]})
+    };
+    let mut scene = start(model);
+    scene.episode(&[&format!("Note: {LISBON}"), &format!("Note: {LAPTOP}"), "Thanks."]);
+    scene.episode(&[SAID, "Really?", "Yes."]);
+    let shown: Vec<Vec<String>> = scene.reflections()[1..].iter().map(facts_of).collect();
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(!shown[0].contains(&LISBON.to_owned()), "{shown:?}");
+    assert!(shown[1].contains(&LISBON.to_owned()), "{shown:?}");
+    assert_eq!(scene.facts(), [LAPTOP, ZURICH]);
+    assert_eq!(scene.traces()[1]["rounds"], 2);
+}
+
+#[test]
+fn what_says_the_same_is_one_fact() {
+    let mut scene = start(obedient);
+    let first = scene.episode(&[&format!("Note: {LISBON}"), "Nice there.", "Yes."]);
+    // Word for word, and in other words; once more within one episode.
+    let second = scene.episode(&[
+        &format!("Note: {LISBON}"),
+        "Note: The user lives in the city of Lisbon",
+        "Note: Bread needs salt.",
+        "Note: Bread needs salt.",
+    ]);
+    assert_eq!(scene.facts(), ["Bread needs salt.", LISBON]);
+    let known = scene.fact(LISBON);
+    assert_eq!(known.state, "active");
+    assert!(known.sources.contains(&first[0]), "{known:?}");
+    assert_eq!(scene.all_facts().len(), 2);
+    assert_eq!(scene.fact("Bread needs salt.").sources.len(), 1, "{second:?}");
+    // Another number is another fact, however similar.
+    scene.episode(&[&format!("Note: {RENT}"), "Note: User's monthly rent is 945 euros.", "Hm."]);
+    assert_eq!(scene.facts().len(), 4);
+}
+
+#[test]
+fn facts_carry_markers() {
+    let mut scene = start(obedient);
+    run(
+        &mut scene.client,
+        "SELECT memory_ingest('s', 'user', 'Note: [goal] The shop opens in May.');
+         SELECT memory_ingest('s', 'user', 'Note: [custom:secret] The safe is blue.');
+         SELECT memory_ingest('s', 'user', 'Note: [custom:house] The roof is red.', markers => '{custom:house}');
+         SELECT memory_ingest('s', 'user', 'Note: Decision: we use PostgreSQL for the shop.')",
+    );
+    scene.end_episode();
+    scene.drain();
+    let markers = |scene: &mut crate::scene::Scene, fact: &str| scene.fact(fact).markers;
+    assert_eq!(markers(&mut scene, "The shop opens in May."), ["goal"]);
+    assert!(
+        markers(&mut scene, "The safe is blue.").is_empty(),
+        "a model makes no markers of its own"
+    );
+    assert_eq!(markers(&mut scene, "The roof is red."), ["custom:house"]);
+    assert_eq!(markers(&mut scene, "Decision: we use PostgreSQL for the shop."), ["decision"]);
+    run(&mut scene.client, "SET memory_agent.auto_detect_markers = off");
+    scene.episode(&[
+        "Change: The shop opens in May. => [goal] The shop opens in June.",
+        "Note: Decision: we use Rust for the kiosk.",
+        "Change: The roof is red. => The roof is green.",
+    ]);
+    assert_eq!(markers(&mut scene, "The shop opens in June."), ["goal"]);
+    assert_eq!(markers(&mut scene, "The roof is green."), ["custom:house"]);
+    assert!(markers(&mut scene, "Decision: we use Rust for the kiosk.").is_empty());
+}
+
+#[test]
+fn an_episode_gives_only_so_many_facts() {
+    const THINGS: [&str; 7] = [
+        "Jupiter has many moons.",
+        "Bread needs salt.",
+        "Trains run late in winter.",
+        "Anna is a pilot.",
+        "The roof leaks.",
+        "Seven hens live in the garden.",
+        "Chess has two queens.",
+    ];
+    let mut scene = start(obedient);
+    let said: Vec<String> = THINGS.iter().map(|thing| format!("Note: {thing}")).collect();
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    scene.episode(&said);
+    assert_eq!(scene.facts().len(), 5);
+    assert_eq!(scene.traces()[0]["dropped"], 2);
+    run(&mut scene.client, "SET memory_agent.max_facts_per_episode = 1");
+    scene.episode(&[
+        "Change: Bread needs salt. => Bread needs sea salt.",
+        "Note: Chess is old.",
+        "Yes.",
+    ]);
+    let facts = scene.facts();
+    assert_eq!(facts.len(), 5, "an update counts before an addition: {facts:?}");
+    assert!(facts.contains(&"Bread needs sea salt.".to_owned()), "{facts:?}");
+}
+
+#[test]
+fn what_was_said_before_a_fact_does_not_end_it() {
+    let mut scene = start(obedient);
+    scene.episode(&[&format!("Note: {OSLO}"), &format!("Note: {RENT}"), "Yes."]);
+    // An import of what was said the year before.
+    let said = [
+        format!("Change: {OSLO} => {LISBON}"),
+        format!("Forget: {RENT}"),
+        format!("Note: {LAPTOP}"),
+    ];
+    for text in &said {
+        let sql = "SELECT memory_ingest('s', 'user', $1, created_at => now() - interval '1 year')";
+        scene.client.execute(sql, &[text]).expect("ingest");
+    }
+    scene.end_episode();
+    scene.drain();
+    assert_eq!(scene.facts(), [LAPTOP, OSLO, RENT]);
+    let (lisbon, oslo) = (scene.fact(LISBON), scene.fact(OSLO));
+    assert_eq!((lisbon.state.as_str(), lisbon.replaced_by), ("inactive", Some(oslo.id)));
+    let then: Vec<String> = memory_agent_e2e::memory::recalled_texts(
+        &mut scene.client,
+        "'Which city does the user live in?', 's', kinds => '{fact}', as_of => now() - interval '6 months'",
+    );
+    assert!(then.contains(&LISBON.to_owned()) && !then.contains(&OSLO.to_owned()), "{then:?}");
+}
+
+#[test]
+fn facts_can_be_global() {
+    let mut scene = start(obedient);
+    run(&mut scene.client, "SET memory_agent.fact_scope = global");
+    scene.episode(&[&format!("Note: {LISBON}"), &format!("Note: {RENT}"), "Yes."]);
+    run(
+        &mut scene.client,
+        &format!(
+            "SELECT memory_ingest('t', 'user', 'Change: {LISBON} => {OSLO}');
+             SELECT memory_ingest('t', 'user', 'Right.');
+             SELECT memory_ingest('t', 'user', 'Right?');
+             SELECT memory_close_episode('t')"
+        ),
+    );
+    scene.drain();
+    assert_eq!(scene.facts(), [OSLO, RENT]);
+    assert!(scene.all_facts().iter().all(|fact| fact.session.is_none()));
+}
+
+#[test]
+fn turns_that_were_deleted_meanwhile_leave_no_facts() {
+    let mut scene = start(obedient);
+    scene.stub.hold(true);
+    let turns: Vec<Uuid> =
+        scene.say_all(&[&format!("Note: {LISBON}"), &format!("Note: {RENT}"), "Yes."]);
+    scene.end_episode();
+    scene.wait_for_calls(1);
+    run(
+        &mut scene.client,
+        &format!(
+            "UPDATE memory_agent.entries SET state = 'inactive', state_reason = 'deleted', state_at = now() \
+              WHERE id = '{}'",
+            turns[0]
+        ),
+    );
+    scene.stub.hold(false);
+    scene.drain();
+    assert_eq!(scene.facts(), [RENT]);
+    assert_eq!(
+        (scene.episodes(), scene.waiting_turns()),
+        (vec!["3 reflected manual".to_owned()], 0)
+    );
+}

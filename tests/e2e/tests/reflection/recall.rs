@@ -1,0 +1,55 @@
+//! What reflection is for: a recall within a token budget that puts marked facts and the running
+//! episode first.
+
+use crate::script::{obedient, start};
+use memory_agent_e2e::memory::{recall, run};
+
+#[test]
+fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
+    let mut scene = start(obedient);
+    run(&mut scene.client, "SET memory_agent.max_facts_per_episode = 20");
+    // Two facts that fit the question equally well; one of them is marked.
+    scene.episode(&[
+        "Note: The import of the customer files goes through the staging server.",
+        "Note: [constraint] The import of the customer files goes through the backup server.",
+        "Note: Anna is a pilot.",
+    ]);
+    for number in 0..6 {
+        scene.say(&format!("Step {number}: copy folder {number}."));
+    }
+    run(&mut scene.client, "SET memory_agent.rerank = off; SET memory_agent.recency_weight = 0");
+    let question = "'Which server does the import of the customer files go through?', 's'";
+    let facts = |arguments: &str, scene: &mut crate::scene::Scene| -> Vec<String> {
+        recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'{arguments}"))
+            .into_iter()
+            .map(|row| row.content)
+            .collect()
+    };
+    let marked = facts("", &mut scene);
+    assert!(marked[0].contains("backup"), "{marked:?}");
+    run(&mut scene.client, "SET memory_agent.marker_weight = 0");
+    let plain = recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'"));
+    run(&mut scene.client, "SET memory_agent.marker_weight = 0.5");
+    let boosted = recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'"));
+    let score = |rows: &[memory_agent_e2e::memory::Recalled]| {
+        rows.iter().find(|row| row.content.contains("backup")).expect("the marked fact").score
+    };
+    assert!(score(&boosted) > score(&plain) + 0.1, "a constraint adds .4 times the weight");
+
+    // The budget has room for a few rows: half of it is the running episode's, the rest is filled by
+    // rank, and it is never exceeded.
+    for budget in [20, 40, 60, 100] {
+        let rows = recall(&mut scene.client, &format!("{question}, token_budget => {budget}"));
+        let used: i32 = rows.iter().map(|row| row.token_count).sum();
+        assert!(used <= budget, "{used} of {budget}");
+        let steps: Vec<&str> = rows
+            .iter()
+            .map(|row| row.content.as_str())
+            .filter(|content| content.starts_with("Step"))
+            .collect();
+        assert!(steps.iter().any(|step| step.starts_with("Step 5")), "{budget}: {rows:#?}");
+        if budget >= 40 {
+            assert!(rows.iter().any(|row| row.content.contains("backup")), "{budget}: {rows:#?}");
+        }
+    }
+}

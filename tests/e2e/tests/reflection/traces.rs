@@ -1,0 +1,111 @@
+//! What is on record about a reflection.
+
+use crate::script::{CONFIDENCE, obedient, shown, start};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Json, Uuid, expect_error, json};
+
+const FIRST: &str = "User's project stores its data in MySQL.";
+const SECOND: &str = "User's project stores its data in SQLite.";
+const OTHER: &str = "The user's laptop has 16 GB of memory.";
+
+#[test]
+fn a_trace_tells_everything_about_a_reflection() {
+    let mut scene = start(obedient);
+    let first =
+        scene.episode(&[&format!("Note: [decision] {FIRST}"), &format!("Note: {OTHER}"), "Ok."]);
+    let second = scene.episode(&[&format!("Change: {FIRST} => {SECOND}"), "Sure?", "Yes."]);
+    let traces = scene.traces();
+    assert_eq!(traces.len(), 2, "one for each reflection");
+    let ids = |ids: &[Uuid]| json!(ids.iter().map(Uuid::to_string).collect::<Vec<_>>());
+    let (mysql, sqlite, other) = (scene.fact(FIRST), scene.fact(SECOND), scene.fact(OTHER));
+
+    let [reflect, consolidate] = [&traces[0], &traces[1]];
+    assert_eq!(reflect["mode"], "reflect");
+    assert_eq!(reflect["input_turn_count"], 3);
+    assert_eq!(
+        reflect["input_turns"][0],
+        json!({"id": first[0].to_string(), "role": "user", "markers": []})
+    );
+    assert_eq!((&reflect["prior_fact_count"], &reflect["scoped_facts"]), (&json!(0), &json!([])));
+    assert_eq!(
+        reflect["actions"][0],
+        json!({"action": "add", "text": FIRST, "markers": ["decision"], "confidence": CONFIDENCE,
+               "turns": [first[0].to_string()]})
+    );
+    let saved = reflect["saved_facts"].as_array().expect("a list");
+    assert_eq!(saved.len(), 2);
+    assert_eq!(
+        saved[0],
+        json!({"id": mysql.id.to_string(), "content": FIRST, "markers": ["decision"],
+               "confidence": CONFIDENCE, "source_ids": ids(&first[..1])})
+    );
+    assert_eq!(reflect["superseded_facts"], json!([]));
+
+    assert_eq!(consolidate["mode"], "consolidate");
+    assert_eq!(consolidate["prior_fact_count"], 2);
+    let prior = consolidate["prior_facts"].as_array().expect("a list");
+    assert!(prior.contains(&json!({"id": other.id.to_string(), "content": OTHER})), "{prior:?}");
+    let scoped = consolidate["scoped_facts"].as_array().expect("a list");
+    assert_eq!(scoped[0]["content"], FIRST);
+    assert!(scoped[0]["similarity"].as_f64().is_some_and(|similarity| similarity > 0.7));
+    let raw: Json = serde_json::from_str(consolidate["raw_output"].as_str().expect("a text"))
+        .expect("what the LLM answered");
+    assert_eq!(raw["actions"][0]["text"], SECOND);
+    let actions = consolidate["actions"].as_array().expect("a list");
+    let update = actions.iter().find(|action| action["action"] == "update").expect("an update");
+    assert_eq!(
+        (&update["id"], &update["turns"]),
+        (&json!(mysql.id.to_string()), &ids(&second[..1]))
+    );
+    assert_eq!(consolidate["saved_facts"][0]["id"], json!(sqlite.id.to_string()));
+    assert_eq!(
+        consolidate["superseded_facts"],
+        json!([{"id": mysql.id.to_string(), "content": FIRST, "reason": "superseded",
+                "replaced_by": sqlite.id.to_string()}])
+    );
+    assert!(consolidate["elapsed_ms"].as_u64().is_some());
+    assert_eq!((&consolidate["rounds"], &consolidate["dropped"]), (&json!(1), &json!(0)));
+
+    let whose = shown(
+        &mut scene.client,
+        "SELECT string_agg(concat_ws('|', t.user_id, t.agent_id, t.session_id, p.turn_count, j.kind), ', ') \
+           FROM memory_traces t JOIN memory_agent.episodes p ON p.id = t.episode_id \
+           JOIN memory_agent.jobs j ON j.id = t.job_id",
+    );
+    assert_eq!(whose, "alice|default|s|3|reflect, alice|default|s|3|reflect");
+    let calls = shown(
+        &mut scene.client,
+        "SELECT string_agg(purpose || ' ' || status, ', ') FROM memory_llm_calls",
+    );
+    assert_eq!(calls, "reflect ok, reflect ok");
+}
+
+#[test]
+fn an_episode_that_brings_nothing_has_a_trace_too() {
+    let mut scene = start(obedient);
+    scene.episode(&["Good morning!", "Hm.", "See you."]);
+    let traces = scene.traces();
+    assert_eq!(traces.len(), 1);
+    assert_eq!((&traces[0]["actions"], &traces[0]["saved_facts"]), (&json!([]), &json!([])));
+    assert_eq!(scene.episodes(), ["3 reflected manual"]);
+}
+
+#[test]
+fn traces_are_for_admins_and_each_sees_their_own() {
+    let mut scene = start(obedient);
+    scene.episode(&["Note: Jupiter has moons.", "Hm.", "See you."]);
+    run(
+        &mut scene.client,
+        "CREATE ROLE app LOGIN; SELECT memory_grant('app', 'user');
+         CREATE ROLE boss LOGIN; SELECT memory_grant('boss', 'admin')",
+    );
+    let count = "SELECT count(*) FROM memory_traces";
+    let mut app = scene.cluster.connect_as(crate::scene::DATABASE, "app");
+    run(&mut app, "SET memory_agent.user_id = 'alice'");
+    expect_error(app.query(count, &[]), "42501");
+    let mut boss = scene.cluster.connect_as(crate::scene::DATABASE, "boss");
+    run(&mut boss, "SET memory_agent.user_id = 'bob'");
+    assert_eq!(value::<i64>(&mut boss, count, &[]), 0);
+    run(&mut boss, "SET memory_agent.user_id = 'alice'");
+    assert_eq!(value::<i64>(&mut boss, count, &[]), 1);
+}
