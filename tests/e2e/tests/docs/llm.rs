@@ -26,7 +26,7 @@ impl WithLlm {
     }
 }
 
-/// What a good model makes of the examples in README.md and docs/worker.md.
+/// What a good model makes of the examples in README.md and docs/.
 fn script() -> ScriptedModel {
     ScriptedModel::new()
         .knows(
@@ -54,4 +54,22 @@ fn script() -> ScriptedModel {
             "The user has a dog called Balu.",
         )
         .knows("We moved to Lisbon last week.", "home", "Lisbon", "The user lives in Lisbon.")
+        .knows(
+            "Agreed, the shop stores its data in PostgreSQL.",
+            "database",
+            "PostgreSQL",
+            "The shop stores its data in PostgreSQL.",
+        )
+        .knows(
+            "And its API must not be public.",
+            "API",
+            "private",
+            "The API of the shop must not be public.",
+        )
+        .knows(
+            "Yes, the shop stores its data in MySQL now.",
+            "database",
+            "MySQL",
+            "The shop stores its data in MySQL.",
+        )
 }

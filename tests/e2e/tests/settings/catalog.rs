@@ -33,7 +33,7 @@ fn no_setting_is_undocumented_and_none_is_missing() {
 #[test]
 fn defaults_contexts_and_bounds_are_the_documented_ones() {
     let mut client = connect("settings_defaults");
-    for (name, default, context, of, _) in &SETTINGS {
+    for (name, default, context, of, _) in SETTINGS {
         let row = client
             .query_one(
                 "SELECT boot_val, context, vartype, min_val, max_val, coalesce(unit, ''), enumvals \
@@ -177,7 +177,7 @@ fn a_mistyped_name_is_an_error() {
 #[test]
 fn every_setting_has_a_test_of_its_effect() {
     let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for (name, _, _, _, test) in &SETTINGS {
+    for (name, _, _, _, test) in SETTINGS {
         let (suite, function) = test.split_once("::").unwrap();
         let files = match std::fs::read_dir(suites.join(suite)) {
             Ok(folder) => folder.map(|entry| entry.unwrap().path()).collect(),

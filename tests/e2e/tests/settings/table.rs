@@ -18,7 +18,7 @@ pub type Setting = (&'static str, &'static str, &'static str, Values, &'static s
 
 const MAX_INT: i64 = i32::MAX as i64;
 
-pub const SETTINGS: [Setting; 72] = [
+pub const SETTINGS: &[Setting] = &[
     ("default_top_k", "5", "user", Int(1, 1000, ""), "settings::default_top_k"),
     (
         "candidate_multiplier",
@@ -232,7 +232,7 @@ pub const SETTINGS: [Setting; 72] = [
         "extraction",
         "turn",
         "user",
-        Choice(&["turn", "off"]),
+        Choice(&["turn", "episode", "off"]),
         "worker::extraction_can_be_off_and_facts_can_be_global",
     ),
     (
@@ -244,6 +244,27 @@ pub const SETTINGS: [Setting; 72] = [
     ),
     ("max_facts_per_turn", "3", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
     ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
+    (
+        "min_episode_turns",
+        "3",
+        "user",
+        Int(1, 1000, ""),
+        "reflection::what_counts_as_short_is_a_setting",
+    ),
+    (
+        "max_facts_per_episode",
+        "5",
+        "user",
+        Int(1, 100, ""),
+        "reflection::an_episode_gives_only_so_many_facts",
+    ),
+    (
+        "consolidation_similarity",
+        "-1",
+        "user",
+        Real(-1.0, 1.0),
+        "reflection::the_llm_is_shown_what_the_episode_may_concern",
+    ),
     ("worker", "on", "sighup", Bool, "background::workers_are_switched_off_and_on_by_a_reload"),
     (
         "job_workers",
