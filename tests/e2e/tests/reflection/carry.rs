@@ -69,7 +69,8 @@ fn what_counts_as_short_is_a_setting() {
     run(&mut scene.client, "SET memory_agent.min_episode_turns = 2");
     scene.episode(&["So it is."]);
     assert_eq!(scene.facts().len(), 2);
-    assert_eq!(scene.reflected_turns().len(), 3, "{:#?}", scene.reflected_turns());
+    let turns: Vec<usize> = scene.reflected_turns().iter().map(Vec::len).collect();
+    assert_eq!(turns, [1, 4], "the last one is short again");
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn a_short_episode_without_a_successor_is_reflected_on_alone() {
 #[test]
 fn sessions_do_not_share_episodes_or_facts() {
     let mut scene = start(obedient);
-    scene.episode(&["Note: Jupiter has moons."]);
+    scene.episode(&["Note: Jupiter has moons.", "Yes."]);
     run(
         &mut scene.client,
         "SELECT memory_ingest('t', 'user', 'Note: Jupiter has moons.');
@@ -131,8 +132,10 @@ fn sessions_do_not_share_episodes_or_facts() {
          SELECT memory_close_episode('t')",
     );
     scene.drain();
+    // Two turns of the one and three of the other are not five.
     assert_eq!(scene.facts_by_session(), ["t: Bread needs salt.", "t: Jupiter has moons."]);
-    scene.episode(&["Change: Jupiter has moons. => Jupiter has 95 moons.", "Yes."]);
+    scene.episode(&["Indeed."]);
+    scene.episode(&["Change: Jupiter has moons. => Jupiter has 95 moons.", "Really?", "Yes."]);
     assert_eq!(
         scene.facts_by_session(),
         ["s: Jupiter has 95 moons.", "t: Bread needs salt.", "t: Jupiter has moons."]

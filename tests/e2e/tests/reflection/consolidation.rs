@@ -43,7 +43,7 @@ fn facts_are_kept_updated_removed_and_added() {
     let ends: bool = value(
         &mut scene.client,
         "SELECT bool_and(f.valid_to = t.created_at) FROM memory_agent.entries f \
-           JOIN memory_agent.entries t ON t.id = CASE f.content WHEN $1 THEN $2 ELSE $3 END \
+           JOIN memory_agent.entries t ON t.id = CASE f.content WHEN $1 THEN $2::uuid ELSE $3::uuid END \
           WHERE f.id = ANY ($4)",
         &[&LISBON, &second[0], &second[1], &&[lisbon.id, rent.id][..]],
     );

@@ -1,8 +1,9 @@
 //! What reflection is for: a recall within a token budget that puts marked facts and the running
 //! episode first.
 
+use crate::scene::Scene;
 use crate::script::{obedient, start};
-use memory_agent_e2e::memory::{recall, run};
+use memory_agent_e2e::memory::{Recalled, recall, run};
 
 #[test]
 fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
@@ -19,22 +20,18 @@ fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
     }
     run(&mut scene.client, "SET memory_agent.rerank = off; SET memory_agent.recency_weight = 0");
     let question = "'Which server does the import of the customer files go through?', 's'";
-    let facts = |arguments: &str, scene: &mut crate::scene::Scene| -> Vec<String> {
-        recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'{arguments}"))
-            .into_iter()
-            .map(|row| row.content)
-            .collect()
+    let facts = |weight: f64, scene: &mut Scene| -> Vec<Recalled> {
+        run(&mut scene.client, &format!("SET memory_agent.marker_weight = {weight}"));
+        recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'"))
     };
-    let marked = facts("", &mut scene);
-    assert!(marked[0].contains("backup"), "{marked:?}");
-    run(&mut scene.client, "SET memory_agent.marker_weight = 0");
-    let plain = recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'"));
-    run(&mut scene.client, "SET memory_agent.marker_weight = 0.5");
-    let boosted = recall(&mut scene.client, &format!("{question}, kinds => '{{fact}}'"));
-    let score = |rows: &[memory_agent_e2e::memory::Recalled]| {
+    let marked = |rows: &[Recalled]| -> f32 {
         rows.iter().find(|row| row.content.contains("backup")).expect("the marked fact").score
     };
-    assert!(score(&boosted) > score(&plain) + 0.1, "a constraint adds .4 times the weight");
+    let unmarked = facts(0.0, &mut scene);
+    let boost = marked(&facts(0.1, &mut scene)) - marked(&unmarked);
+    assert!((boost - 0.04).abs() < 1e-3, "a constraint adds .4 times the weight, not {boost}");
+    let first = &facts(1.0, &mut scene)[0];
+    assert!(first.content.contains("backup") && first.markers == ["constraint"], "{first:?}");
 
     // The budget has room for a few rows: half of it is the running episode's, the rest is filled by
     // rank, and it is never exceeded.
