@@ -162,7 +162,10 @@ fn halved(text: &str, range: &Range<usize>) -> Option<[Range<usize>; 2]> {
     let part = &text[range.clone()];
     let middle = part.len() / 2;
     let nearest = |at: &usize| at.abs_diff(middle);
-    let inner = |at: &usize| !part[..*at].trim().is_empty() && !part[*at..].trim().is_empty();
+    // Neither half is blank.
+    let first = part.len() - part.trim_start().len();
+    let last = part.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
+    let inner = |at: &usize| first < *at && *at <= last;
     let words = || part.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, _)| at);
     let characters = || part.char_indices().map(|(at, _)| at);
     let at = sentences::ends(part)

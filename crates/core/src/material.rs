@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn chunks_are_few_and_even() {
-        assert_eq!(group(&[10; 10], 100, 0), [0..10]);
+        assert_eq!(group(&[10; 10], 100, 0), vec![0..10; 1]);
         assert_eq!(group(&[10; 11], 100, 0), [0..6, 6..11]);
         assert_eq!(group(&[100; 200], 3_000, 0).len(), 7);
         assert_eq!(group(&[], 100, 10), []);

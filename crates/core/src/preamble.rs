@@ -1,12 +1,12 @@
 //! What models put around a text that was asked for, and the text without it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::json_answer;
 
-/// A line before the text is not longer.
-const MAX_PREAMBLE_CHARS: usize = 160;
-/// Openers of a line that announces the text.
+/// What is longer announces nothing.
+const MAX_ANNOUNCEMENT_BYTES: usize = 160;
+/// Openers of words that announce the text.
 const OPENERS: [&str; 14] = [
     "here is",
     "here's",
@@ -23,7 +23,7 @@ const OPENERS: [&str; 14] = [
     "understood",
     "this is",
 ];
-/// What such a line announces.
+/// What such words announce.
 const ANNOUNCED: [&str; 6] =
     ["summary", "sentence", "paragraph", "version", "rewritten", "shortened"];
 /// Words that may stand before "summary" in a label or heading.
@@ -54,13 +54,10 @@ const CLOSINGS: [&str; 6] =
 /// nothing but such words is left as it is.
 #[must_use]
 pub fn clean(answer: &str) -> String {
-    let answer = answer.replace('\0', "");
+    let fields = json_fields(answer);
+    let in_json = fields.as_ref().and_then(|fields| fields.get("summary")?.as_str());
+    let answer = in_json.unwrap_or(answer).replace('\0', "");
     let mut text = json_answer::without_reasoning(&answer).unwrap_or_default().trim();
-    let from_json;
-    if let Some(inner) = summary_in_json(without_fence(text)) {
-        from_json = inner;
-        text = from_json.trim();
-    }
     loop {
         let before = text.len();
         for without in [without_fence, without_label, without_announcement, without_closing] {
@@ -76,14 +73,18 @@ pub fn clean(answer: &str) -> String {
     }
 }
 
-/// The text in `{"summary": "..."}`: the input is JSON, so some models answer in it too.
-fn summary_in_json(text: &str) -> Option<String> {
+/// The fields of an answer that is a JSON object with a summary: the input is JSON, so some models
+/// answer in it too. Names of fields are in small letters.
+pub(crate) fn json_fields(answer: &str) -> Option<Map<String, Value>> {
+    let text = without_fence(json_answer::without_reasoning(answer).ok()?.trim());
     if !text.starts_with('{') {
         return None;
     }
-    let Ok(Value::Object(object)) = serde_json::from_str(text) else { return None };
-    let (_, summary) = object.iter().find(|(key, _)| key.eq_ignore_ascii_case("summary"))?;
-    summary.as_str().filter(|text| !text.trim().is_empty()).map(|text| text.replace('\0', ""))
+    let Ok(Value::Object(fields)) = serde_json::from_str(text) else { return None };
+    let fields: Map<_, _> = fields.into_iter().map(|(name, v)| (name.to_lowercase(), v)).collect();
+    let has_summary =
+        fields.get("summary").and_then(Value::as_str).is_some_and(|s| !s.trim().is_empty());
+    has_summary.then_some(fields)
 }
 
 /// The content of a code fence around all of the text.
@@ -122,34 +123,32 @@ fn is_label(words: &str) -> bool {
     words.pop() == Some("summary") && words.iter().all(|word| LABEL_WORDS.contains(word))
 }
 
-/// What follows a first line such as "Sure! Here is the summary:".
+/// What follows "Sure! Here is the summary:", or a first line like that by itself.
 fn without_announcement(text: &str) -> &str {
     let line = text.lines().next().unwrap_or_default();
-    let lower = line.to_lowercase();
-    let is_opener = |opener: &str| {
-        lower.strip_prefix(opener).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
-    };
-    let announces = line.chars().count() <= MAX_PREAMBLE_CHARS
-        && OPENERS.iter().any(|opener| is_opener(opener))
-        && ANNOUNCED.iter().any(|word| lower.contains(word));
-    if !announces {
-        return text;
+    // Not the colon of a time.
+    let is_end = |at: &usize| !line[at + 1..].starts_with(char::is_alphanumeric);
+    let colon = line.match_indices(':').map(|(at, _)| at).find(is_end);
+    if let Some(colon) = colon
+        && announces(&line[..colon])
+    {
+        return text[colon + 1..].trim_start_matches(['*', '_']);
     }
     let rest = &text[line.len()..];
-    let ended = line.trim_end().trim_end_matches(['*', '_']);
     let is_alone = rest.starts_with("\n\n") || rest.starts_with("\r\n\r\n");
-    if ended.ends_with(':') || (is_alone && ended.ends_with(['.', '!'])) {
-        return rest;
+    if is_alone && line.ends_with(['.', '!']) && announces(line) { rest } else { text }
+}
+
+/// Whether this is how models announce what they were asked for.
+fn announces(words: &str) -> bool {
+    if words.len() > MAX_ANNOUNCEMENT_BYTES {
+        return false;
     }
-    // The text follows on the same line.
-    let announced = |before: &str| {
-        let lower = before.to_lowercase();
-        ANNOUNCED.iter().any(|word| lower.contains(word))
+    let lower = words.trim_start_matches(['*', '_']).to_lowercase();
+    let is_opener = |opener: &&str| {
+        lower.strip_prefix(*opener).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
-    match line.split_once(": ") {
-        Some((before, _)) if announced(before) => &text[before.len() + 1..],
-        _ => text,
-    }
+    OPENERS.iter().any(is_opener) && ANNOUNCED.iter().any(|word| lower.contains(word))
 }
 
 /// The text before a last line such as "Let me know if you need more."
@@ -186,6 +185,7 @@ mod tests {
             "Sure! Here's a brief summary of the conversation:\nAnn moved to Rome.",
             "Here is a one-sentence summary: Ann moved to Rome.",
             "Okay, below is the updated summary.\n\nAnn moved to Rome.",
+            "**Here is the summary of the meeting at 10:30:** Ann moved to Rome.",
             "Summary: Ann moved to Rome.",
             "**Updated Summary:** Ann moved to Rome.",
             "## Summary\n\nAnn moved to Rome.",

@@ -4,8 +4,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::preamble::clean;
+use crate::preamble::{clean, json_fields};
 
 /// Most entries of a list; a longer one is no selection.
 const MAX_ENTRIES: usize = 50;
@@ -99,9 +100,20 @@ impl Section {
 ///
 /// A heading may be `## TOPICS`, `**Topics:**`, `TOPICS` or `Topics: a, b`; sections may be missing
 /// or in another order. An answer without any heading is the summary. "None" is an empty list;
-/// topics and entities are divided at commas or lines, decisions and questions at lines.
+/// topics and entities are divided at commas or lines, decisions and questions at lines. A JSON
+/// object with these names is read too.
 #[must_use]
 pub fn sections(answer: &str) -> Sections {
+    if let Some(fields) = json_fields(answer) {
+        let text = |name: &str| fields.get(name).map(json_lines).unwrap_or_default();
+        return Sections {
+            summary: clean(&text("summary")),
+            topics: entries(&text("topics"), true),
+            entities: entries(&text("entities"), true),
+            decisions: entries(&text("decisions"), false),
+            questions: entries(&text("questions"), false),
+        };
+    }
     let answer = clean(answer);
     let mut bodies: Vec<(Option<Section>, String)> = vec![(None, String::new())];
     for line in answer.lines() {
@@ -127,6 +139,15 @@ pub fn sections(answer: &str) -> Sections {
         entities: entries(&body(Section::Entities), true),
         decisions: entries(&body(Section::Decisions), false),
         questions: entries(&body(Section::Questions), false),
+    }
+}
+
+/// A text, or the texts of a list one on each line.
+fn json_lines(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.replace('\0', ""),
+        Value::Array(values) => values.iter().map(json_lines).collect::<Vec<_>>().join("\n"),
+        _ => String::new(),
     }
 }
 

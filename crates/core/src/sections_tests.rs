@@ -50,6 +50,18 @@ fn other_forms_of_the_headings_and_lists_are_read_too() {
 }
 
 #[test]
+fn an_answer_in_json_is_read_too() {
+    let answer = r#"```json
+{"SUMMARY": "Ann and Bob chose JWT.\nIt expires after 1 hour.", "topics": ["authentication", "JWT"],
+ "Entities": "Ann, Bob, UserService", "decisions": ["Use JWT, with 1-hour expiration", "Keep Redis"],
+ "questions": ["Do we need refresh tokens?"]}
+```"#;
+    assert_eq!(sections(answer), jwt());
+    let expected = Sections { summary: "x".to_owned(), ..Sections::default() };
+    assert_eq!(sections(r#"{"summary": "x", "topics": null, "decisions": {}}"#), expected);
+}
+
+#[test]
 fn none_is_an_empty_list() {
     for none in [
         "None",

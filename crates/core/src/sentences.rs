@@ -23,32 +23,35 @@ const MAX_ORDINAL_DIGITS: usize = 2;
 pub(crate) fn ends(text: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut start = 0;
-    let mut at = 0;
+    let mut at = spaces(text);
     while let Some(mark) = text[at..].chars().next() {
-        let after = at + mark.len_utf8();
-        let end = match mark {
-            '\n' => ends_line(text, after).then_some(after),
-            _ if MARKS.contains(&mark) || WIDE_MARKS.contains(&mark) => end_of_mark(text, at),
-            _ => None,
+        let (after, end) = if mark == '\n' {
+            (at + 1, ends_line(text, at + 1).then_some(at + 1))
+        } else if is_mark(mark) {
+            end_of_marks(text, at)
+        } else {
+            (at + mark.len_utf8(), None)
         };
         at = after;
-        if let Some(end) = end
-            && !text[start..end].trim().is_empty()
-        {
-            let spaces = text[end..].len() - text[end..].trim_start().len();
-            at = end + spaces;
+        if let Some(end) = end {
+            at = end + spaces(&text[end..]);
             start = at;
             ends.push(at);
         }
     }
     if start < text.len() {
-        // White space alone is no sentence.
-        match ends.last_mut() {
-            Some(last) if text[start..].trim().is_empty() => *last = text.len(),
-            _ => ends.push(text.len()),
-        }
+        ends.push(text.len());
     }
     ends
+}
+
+/// The bytes of white space that the text begins with.
+fn spaces(text: &str) -> usize {
+    text.len() - text.trim_start().len()
+}
+
+fn is_mark(character: char) -> bool {
+    MARKS.contains(&character) || WIDE_MARKS.contains(&character)
 }
 
 /// Whether the line break before `after` ends a sentence. It does not if the next line goes on in
@@ -58,22 +61,20 @@ fn ends_line(text: &str, after: usize) -> bool {
     next.is_none_or(|next| !next.is_lowercase())
 }
 
-/// Where the sentence ends whose mark is at `at`, if one ends there.
-fn end_of_mark(text: &str, at: usize) -> Option<usize> {
-    let is_mark = |c: char| MARKS.contains(&c) || WIDE_MARKS.contains(&c);
-    let marks = text[at..].len() - text[at..].trim_start_matches(is_mark).len();
-    let marks = &text[at..at + marks];
-    let closed = text[at + marks.len()..].trim_start_matches(CLOSERS);
+/// Where the marks end that begin at `at`, and where the sentence ends, if they end one.
+fn end_of_marks(text: &str, at: usize) -> (usize, Option<usize>) {
+    let after = text.len() - text[at..].trim_start_matches(is_mark).len();
+    let marks = &text[at..after];
+    let closed = text[after..].trim_start_matches(CLOSERS);
     let end = text.len() - closed.len();
     if marks.ends_with(WIDE_MARKS) {
-        return Some(end);
+        return (after, Some(end));
     }
     let next = closed.trim_start().chars().next();
-    if closed.starts_with(|c: char| !c.is_whitespace()) || next.is_some_and(char::is_lowercase) {
-        return None;
-    }
-    let is_abbreviation = marks == "." && is_abbreviated(&text[..at], next);
-    (!is_abbreviation).then_some(end)
+    let goes_on = closed.starts_with(|c: char| !c.is_whitespace())
+        || next.is_some_and(char::is_lowercase)
+        || marks == "." && is_abbreviated(&text[..at], next);
+    (after, (!goes_on).then_some(end))
 }
 
 /// Whether the full stop behind `before` belongs to its last word. `next` is what follows the

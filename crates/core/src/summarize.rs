@@ -90,7 +90,8 @@ pub enum Material<'a> {
 pub struct Ask<'a> {
     pub prompt: SummaryPrompt,
     pub content_type: ContentType,
-    /// The summary of what came before the material.
+    /// The summary of what came before the material. If the answer has sections, it is best given
+    /// with its own, as [`Sections`] are written.
     pub previous: Option<&'a str>,
     pub material: Material<'a>,
     /// How long the summary may be, in tokens.

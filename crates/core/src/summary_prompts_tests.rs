@@ -155,6 +155,7 @@ fn the_sections_of_the_seed_are_asked_for() {
             &["persons", "projects", "technologies", "separated by commas"],
             &["decided", "on a line of its own", "not what was proposed"],
             &["left open", "on a line of its own"],
+            &["previous_summary has such sections", "keep what still holds", "settled now"],
             &["Write None"],
         ],
     );
@@ -164,7 +165,7 @@ fn the_sections_of_the_seed_are_asked_for() {
 fn the_form_that_is_asked_for_is_the_one_that_is_read() {
     // Each section holds what the prompt says about it.
     let start = SECTIONS.find("## SUMMARY").unwrap();
-    let read = sections(SECTIONS[start..].split("\nWrite None").next().unwrap());
+    let read = sections(SECTIONS[start..].split("\nIf previous_summary").next().unwrap());
     assert!(read.summary.starts_with("The text itself"));
     assert!(read.topics[0] == "The main topics" && read.entities[0] == "The persons");
     assert!(read.decisions[0].starts_with("What was decided"));
