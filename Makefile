@@ -1,5 +1,5 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install test test-llm bench lint clean
+.PHONY: help demo demo-stop setup build install test test-llm bench evaluate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -27,6 +27,9 @@ test-llm: ## what a small local language model makes of a conversation; download
 
 bench: ## recall quality and latency
 	scripts/bench $(ARGS)
+
+evaluate: ## what is still known after long conversations, and what that costs
+	scripts/evaluate $(ARGS)
 
 lint: ## format, clippy, SQL, scripts, models
 	scripts/lint

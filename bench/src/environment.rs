@@ -57,19 +57,24 @@ impl Environment {
 
     /// The machine and the software, in one line.
     pub fn describe(&self) -> String {
-        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = cpu
-            .lines()
-            .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-            .map_or("unknown processor", |(_, name)| name);
         format!(
-            "memory_agent {}, PostgreSQL {}, {cpu}, {} cores, models on {} threads, fsync off",
+            "memory_agent {}, PostgreSQL {}, {}, models on {} threads, fsync off",
             env!("CARGO_PKG_VERSION"),
             self.server_version,
-            available_parallelism().map_or(1, usize::from),
+            processor(),
             self.threads
         )
     }
+}
+
+/// The processor and the number of its cores.
+pub fn processor() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, name)| name);
+    format!("{cpu}, {} cores", available_parallelism().map_or(1, usize::from))
 }
 
 /// A string as an SQL literal.

@@ -92,7 +92,7 @@ fn without_reranker(
     questions: &mut FreshQuestions,
     figures: &mut Figures,
 ) -> Result<()> {
-    let question = questions.next();
+    let question = questions.another();
     figures.plain.time(|| client.simple_query(&recall(&question, false)))?;
     let (vector, time) = models.embed_query(&question)?;
     figures.embedding.add(time);
@@ -108,14 +108,14 @@ fn with_reranker(
     questions: &mut FreshQuestions,
     figures: &mut Figures,
 ) -> Result<()> {
-    let question = questions.next();
+    let question = questions.another();
     figures.reranked.time(|| client.simple_query(&recall(&question, true)))?;
     let batch = reranked_texts(client, &question)?;
     figures.pool.push(batch.len() as f64);
     figures.raw_rerank.add(rerank_raw(models, &question, &batch)?);
     figures.reranked_to_raw.push(figures.reranked.last() / figures.raw_rerank.last());
 
-    let question = questions.next();
+    let question = questions.another();
     client.batch_execute(&format!("SET memory_agent.max_candidates = {FEWER_CANDIDATES}"))?;
     figures.reranked_30.time(|| client.simple_query(&recall(&question, true)))?;
     let batch = reranked_texts(client, &question)?;
@@ -151,13 +151,13 @@ fn first_recall(
     figures: &mut Figures,
 ) -> Result<()> {
     let mut client = environment.cluster.connect(DATABASE);
-    let question = questions.next();
+    let question = questions.another();
     figures.first.time(|| client.simple_query(&recall(&question, false)))?;
     Ok(())
 }
 
 fn steps(client: &mut Client, questions: &mut FreshQuestions, figures: &mut Figures) -> Result<()> {
-    let row = client.query_one("SELECT memory_explain($1)::text", &[&questions.next()])?;
+    let row = client.query_one("SELECT memory_explain($1)::text", &[&questions.another()])?;
     let explained: Json = serde_json::from_str(row.get(0))?;
     for (samples, step) in figures.steps.iter_mut().zip(STEPS) {
         let time = explained["milliseconds"][step].as_f64();

@@ -7,27 +7,20 @@ mod configurations;
 mod dataset;
 mod drain;
 mod embed_jobs;
-mod environment;
 mod ingest;
 mod ingest_llm;
 mod latency;
-mod llm_scene;
 mod memory;
 mod metrics;
 mod quality;
 mod raw_model;
-mod report;
-mod samples;
 mod scale;
-mod synthetic;
 
 use arguments::{Arguments, USAGE};
 use environment::Environment;
+use memory_agent_bench::{Result, environment, llm_scene, report, samples, synthetic};
 use report::Report;
 use std::process::ExitCode;
-
-/// What can go wrong is told to the user as it is.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args().skip(1)) {

@@ -83,7 +83,7 @@ pub fn run(environment: &Environment, report: &mut Report) -> Result<()> {
     let mut client = environment.cluster.connect(DATABASE);
     let mut questions = FreshQuestions::default();
     for number in 0..RECALLS {
-        let question = literal(&questions.next());
+        let question = literal(&questions.another());
         client.simple_query(&format!(
             "SELECT * FROM memory_recall({question}, rerank => {})",
             number % 5 == 0
@@ -96,7 +96,7 @@ pub fn run(environment: &Environment, report: &mut Report) -> Result<()> {
     }
     let used = Footprint::of_backend(&mut client)?;
     for _ in 0..MORE_RECALLS {
-        let question = literal(&questions.next());
+        let question = literal(&questions.another());
         client
             .simple_query(&format!("SELECT * FROM memory_recall({question}, rerank => false)"))?;
     }

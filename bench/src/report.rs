@@ -27,7 +27,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    fn is_met_by(self, measured: f64) -> bool {
+    pub fn is_met_by(self, measured: f64) -> bool {
         match self {
             Self::AtLeast(least) => measured >= least,
             Self::AtMost(most) => measured <= most,

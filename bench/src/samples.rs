@@ -24,6 +24,11 @@ impl Samples {
         self.0.push(value);
     }
 
+    /// Adds all samples of others.
+    pub fn extend(&mut self, others: &Self) {
+        self.0.extend_from_slice(&others.0);
+    }
+
     /// The latest sample; 0 when there is none.
     pub fn last(&self) -> f64 {
         self.0.last().copied().unwrap_or(0.0)
@@ -31,6 +36,10 @@ impl Samples {
 
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The smallest sample that at least this share of all samples does not exceed (the nearest

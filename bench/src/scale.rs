@@ -140,7 +140,7 @@ fn recall(
         ingest: None,
     };
     for _ in 0..SAMPLES {
-        let question = questions.next();
+        let question = questions.another();
         figures.recall.time(|| {
             client.simple_query(&format!(
                 "SELECT * FROM memory_recall({}, user_id => {}, rerank => false)",

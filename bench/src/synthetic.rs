@@ -139,7 +139,7 @@ pub struct FreshQuestions {
 }
 
 impl FreshQuestions {
-    pub fn next(&mut self) -> String {
+    pub fn another(&mut self) -> String {
         let mut rest = spread(self.asked, QUESTIONS);
         // Beyond the different ones a running number makes them so.
         let round = self.asked / QUESTIONS;
@@ -168,7 +168,7 @@ mod tests {
         let sentences: HashSet<String> = (0..5000).map(sentence).collect();
         assert_eq!(sentences.len(), 5000);
         let mut source = FreshQuestions::default();
-        let questions: HashSet<String> = (0..QUESTIONS + 50).map(|_| source.next()).collect();
+        let questions: HashSet<String> = (0..QUESTIONS + 50).map(|_| source.another()).collect();
         assert_eq!(questions.len(), QUESTIONS + 50);
         assert!(questions.iter().all(|question| !question.contains("{}")));
     }

@@ -1,0 +1,59 @@
+//! The LLM of an evaluation: a scripted one that understands every sentence of the scenarios, or a
+//! real endpoint; and the cluster that calls it.
+
+use crate::arguments::Llm;
+use crate::scenarios::SCENARIOS;
+use memory_agent_bench::llm_scene;
+use memory_agent_e2e::llm::{LlmStub, ScriptedModel};
+use memory_agent_e2e::{Client, Cluster};
+
+/// A running cluster with its LLM.
+pub struct Endpoint {
+    pub cluster: Cluster,
+    /// Kept alive, when it is the scripted one.
+    _stub: Option<LlmStub>,
+}
+
+impl Endpoint {
+    /// Starts a private cluster. Further settings are as in postgresql.conf.
+    pub fn start(llm: &Llm, settings: &[(&str, &str)]) -> Self {
+        let (stub, own) = match llm {
+            Llm::Scripted => (Some(LlmStub::start(script())), Vec::new()),
+            Llm::Real { base_url, model, key_file } => {
+                let mut own = vec![
+                    ("memory_agent.llm_base_url", base_url),
+                    ("memory_agent.llm_model", model),
+                ];
+                own.extend(key_file.as_ref().map(|file| ("memory_agent.llm_api_key_file", file)));
+                (None, own)
+            }
+        };
+        let own = own.into_iter().map(|(name, value)| (name, value.as_str()));
+        let settings: Vec<(&str, &str)> = own.chain(settings.iter().copied()).collect();
+        let cluster = llm_scene::cluster(stub.as_ref(), &settings);
+        Self { cluster, _stub: stub }
+    }
+
+    /// A new database with the extension and its models loaded, and a superuser's session in it.
+    pub fn database(&self, name: &str) -> Client {
+        llm_scene::database(&self.cluster, name)
+    }
+}
+
+/// A model that makes no mistakes about what is said in the scenarios.
+pub fn script() -> ScriptedModel {
+    let mut model = ScriptedModel::new();
+    for scenario in SCENARIOS {
+        for topic in scenario.topics {
+            let name = format!("{}: {}", scenario.name, topic.name);
+            for value in topic.values {
+                let fact = topic.fact(value);
+                model = model.knows(&topic.said(value), &name, value, &fact);
+                if topic.changed(value) != topic.said(value) {
+                    model = model.knows(&topic.changed(value), &name, value, &fact);
+                }
+            }
+        }
+    }
+    model
+}

@@ -1,0 +1,201 @@
+//! One conversation through SQL, as an application would hold it: every message is stored, the worker
+//! makes facts of it, and then every fact is asked for.
+
+use crate::arguments::{Arguments, Extraction};
+use crate::conversation::{Conversation, Probe, Recipe};
+use crate::scenario::Scenario;
+use crate::verdict::{Row, Verdict};
+use memory_agent_bench::Result;
+use memory_agent_bench::samples::Samples;
+use memory_agent_e2e::{Client, Json};
+use serde::Serialize;
+
+/// Seconds between two messages of a conversation.
+const PACE: f64 = 45.0;
+/// Longest wait for facts. A scripted LLM needs no time; a real one on a small machine does.
+const PATIENCE: &str = "15 min";
+const SESSION: &str = "evaluation";
+
+/// A session to play.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    pub scenario: &'static Scenario,
+    pub turns: usize,
+    pub iteration: usize,
+}
+
+/// What became of a probe.
+#[derive(Debug, Clone, Serialize)]
+pub struct Probed {
+    pub topic: &'static str,
+    pub question: &'static str,
+    pub current: &'static str,
+    pub superseded: Vec<&'static str>,
+    /// Of memory_recall with the settings as shipped.
+    pub recall: Verdict,
+    /// The same with `stale_sources = hide`.
+    pub hidden: Verdict,
+    /// Whether the messages of memory_context have the current value.
+    pub in_context: bool,
+    pub context_tokens: i64,
+    pub context_over_budget: bool,
+}
+
+impl Probed {
+    /// Whether the fact was found within the budget and none that no longer holds was offered as true.
+    pub fn passes(&self) -> bool {
+        self.recall.is_found()
+            && !self.recall.misleads()
+            && self.hidden.is_found()
+            && self.hidden.stale == 0
+            && !self.is_over_budget()
+    }
+
+    pub fn is_over_budget(&self) -> bool {
+        self.recall.over_budget || self.hidden.over_budget || self.context_over_budget
+    }
+}
+
+/// What became of a session.
+#[derive(Debug, Clone)]
+pub struct Played {
+    pub scenario: &'static str,
+    pub turns: usize,
+    pub iteration: usize,
+    pub probes: Vec<Probed>,
+    pub ingest: Samples,
+    pub recall: Samples,
+    pub context: Samples,
+    /// From the last message until nothing was left to do.
+    pub drained: Samples,
+    /// Facts that hold.
+    pub facts: i64,
+    /// Jobs that were given up.
+    pub dead_jobs: i64,
+}
+
+/// Plays a session as a user of its own.
+pub fn play(client: &mut Client, task: Task, arguments: &Arguments) -> Result<Played> {
+    let Task { scenario, turns, iteration } = task;
+    // The same seed for each length would begin all conversations alike.
+    let seed = arguments.seed * 1_000_000 + (turns * 1000 + iteration) as u64;
+    let conversation = Conversation::of(scenario, Recipe { turns, seed, echo: arguments.echo });
+    let user = format!("{} {turns} {iteration}", scenario.name);
+    client.execute("SELECT set_config('memory_agent.user_id', $1, false)", &[&user])?;
+    set(client, "extraction", arguments.extraction.as_str())?;
+
+    let mut ingest = Samples::default();
+    let store = client.prepare(
+        "SELECT memory_ingest($1, $2, $3, created_at => now() - make_interval(secs => $4))",
+    )?;
+    for (at, message) in conversation.messages.iter().enumerate() {
+        let ago = (turns - at) as f64 * PACE;
+        ingest
+            .time(|| client.query_one(&store, &[&SESSION, &message.role, &message.text, &ago]))?;
+    }
+    if arguments.extraction == Extraction::Episode {
+        client.execute("SELECT memory_close_episode($1)", &[&SESSION])?;
+    }
+    let mut drained = Samples::default();
+    let wait = format!("SELECT memory_wait('{PATIENCE}', session_id => $1)");
+    let is_done: bool = drained.time(|| client.query_one(&wait, &[&SESSION]))?.get(0);
+    if !is_done {
+        return Err(format!("{user}: background work is not done after {PATIENCE}").into());
+    }
+
+    let mut played = Played {
+        scenario: scenario.name,
+        turns,
+        iteration,
+        probes: Vec::with_capacity(conversation.probes.len()),
+        ingest,
+        recall: Samples::default(),
+        context: Samples::default(),
+        drained,
+        facts: count(
+            client,
+            "SELECT count(*) FROM memory_agent.entries \
+              WHERE user_id = $1 AND kind = 'fact' AND state = 'active'",
+            &user,
+        )?,
+        dead_jobs: count(
+            client,
+            "SELECT count(*) FROM memory_agent.jobs WHERE user_id = $1 AND status = 'dead'",
+            &user,
+        )?,
+    };
+    for (number, probe) in conversation.probes.iter().enumerate() {
+        let probed = ask(client, probe, number % 2 == 0, arguments, &mut played)?;
+        played.probes.push(probed);
+    }
+    Ok(played)
+}
+
+/// Asks one question in all ways. The model server remembers what it was asked, so only the first way
+/// is timed: memory_recall, or memory_context.
+fn ask(
+    client: &mut Client,
+    probe: &Probe,
+    recall_first: bool,
+    arguments: &Arguments,
+    played: &mut Played,
+) -> Result<Probed> {
+    let budget = arguments.recall_budget;
+    let (rows, context) = if recall_first {
+        let rows = played.recall.time(|| recall(client, probe.question, budget))?;
+        (rows, context(client, probe.question, arguments)?)
+    } else {
+        let context = played.context.time(|| context(client, probe.question, arguments))?;
+        (recall(client, probe.question, budget)?, context)
+    };
+    set(client, "stale_sources", "hide")?;
+    let hidden = recall(client, probe.question, budget)?;
+    client.batch_execute("RESET memory_agent.stale_sources")?;
+    let messages = context["messages"].as_array().cloned().unwrap_or_default();
+    let in_context = messages.iter().any(|message| {
+        message["content"].as_str().is_some_and(|content| content.contains(probe.current))
+    });
+    let context_tokens = context["token_count"].as_i64().ok_or("memory_context has no count")?;
+    Ok(Probed {
+        topic: probe.topic,
+        question: probe.question,
+        current: probe.current,
+        superseded: probe.superseded.clone(),
+        recall: Verdict::of(&rows, probe, budget),
+        hidden: Verdict::of(&hidden, probe, budget),
+        in_context,
+        context_tokens,
+        context_over_budget: context_tokens > i64::from(arguments.context_budget),
+    })
+}
+
+fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result<Json> {
+    let row = client.query_one(
+        "SELECT memory_context($1, $2, token_budget => $3)",
+        &[&SESSION, &question, &arguments.context_budget],
+    )?;
+    Ok(row.get(0))
+}
+
+fn recall(client: &mut Client, question: &str, budget: i32) -> Result<Vec<Row>> {
+    let rows = client.query(
+        "SELECT content, token_count, metadata ? 'superseded_by' \
+           FROM memory_recall($1, session_id => $2, token_budget => $3)",
+        &[&question, &SESSION, &budget],
+    )?;
+    let row = |row: &memory_agent_e2e::Row| Row {
+        content: row.get(0),
+        token_count: row.get(1),
+        is_marked: row.get(2),
+    };
+    Ok(rows.iter().map(row).collect())
+}
+
+fn set(client: &mut Client, name: &str, value: &str) -> Result<()> {
+    client.execute("SELECT set_config('memory_agent.' || $1, $2, false)", &[&name, &value])?;
+    Ok(())
+}
+
+fn count(client: &mut Client, query: &str, user: &str) -> Result<i64> {
+    Ok(client.query_one(query, &[&user])?.get(0))
+}
