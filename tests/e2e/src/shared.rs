@@ -41,8 +41,10 @@ pub fn keep(cluster: Cluster) -> &'static Cluster {
 /// Statics are not dropped; the test runner leaves through exit(), which calls `remove`.
 fn remove_at_exit() {
     static REGISTERED: Once = Once::new();
-    // SAFETY: `remove` is a function without arguments that does not unwind.
-    REGISTERED.call_once(|| drop(unsafe { libc::atexit(remove) }));
+    REGISTERED.call_once(|| {
+        // SAFETY: `remove` is a function without arguments that does not unwind.
+        unsafe { libc::atexit(remove) };
+    });
 }
 
 extern "C" fn remove() {
