@@ -10,6 +10,7 @@ use memory_agent_core::fuse::FusionMethod;
 use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
+use serde_json::Value;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
@@ -42,6 +43,23 @@ macro_rules! settings {
             // SAFETY: the argument is a C string that lives forever.
             unsafe { pg_sys::MarkGUCPrefixReserved(c"memory_agent".as_ptr()) };
         }
+
+        /// The settings that everybody can set, without the prefix, with the values in effect.
+        pub fn user_settings() -> Vec<(&'static str, Value)> {
+            let mut found = Vec::new();
+            $( if matches!(GucContext::$context, GucContext::Userset) {
+                found.push((stringify!($name), settings!(@json $kind $name, $full)));
+            } )*
+            found
+        }
+
+        /// Whether everybody can set the setting of this name, which has no prefix.
+        pub fn is_user_setting(name: &str) -> bool {
+            $( if matches!(GucContext::$context, GucContext::Userset) && name == stringify!($name) {
+                return true;
+            } )*
+            false
+        }
     };
     (@store text $type:ty) => { Option<CString> };
     (@store $kind:ident $type:ty) => { $type };
@@ -49,6 +67,9 @@ macro_rules! settings {
     (@boot $kind:ident $default:expr) => { $default };
     (@get text $name:ident) => { text(value::$name.get()) };
     (@get $kind:ident $name:ident) => { value::$name.get() };
+    (@json text $name:ident, $full:literal) => { Value::from(text(value::$name.get())) };
+    (@json choice $name:ident, $full:literal) => { Value::from(shown(cstr($full))) };
+    (@json $kind:ident $name:ident, $full:literal) => { Value::from(value::$name.get()) };
     (@define flag $name:ident, $full:literal, $short:literal, $context:ident, ()) => {
         GucRegistry::define_bool_guc(cstr($full), cstr($short), c"", &value::$name,
             GucContext::$context, GucFlags::default())
@@ -305,6 +326,15 @@ pub fn given_before_load() -> &'static [&'static str] {
 fn is_given(name: &CStr) -> bool {
     // SAFETY: looks a name up; NULL when there is no such setting.
     !unsafe { pg_sys::GetConfigOption(name.as_ptr(), true, false) }.is_null()
+}
+
+/// The value of a setting as PostgreSQL prints it.
+fn shown(name: &CStr) -> String {
+    // SAFETY: looks a setting of ours up, which everybody may see; the text is copied at once.
+    unsafe {
+        let value = pg_sys::GetConfigOption(name.as_ptr(), true, false);
+        if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }
+    }
 }
 
 fn cstr(text: &'static str) -> &'static CStr {

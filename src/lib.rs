@@ -7,6 +7,8 @@
 use pgrx::prelude::*;
 
 mod api;
+mod audit;
+mod configured;
 mod error;
 mod guc;
 mod identity;

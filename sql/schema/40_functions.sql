@@ -112,3 +112,28 @@ CREATE FUNCTION memory_stats(
     session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_stats_wrapper';
+
+CREATE FUNCTION memory_load(session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
+    AS 'MODULE_PATHNAME', 'memory_load_wrapper';
+
+CREATE FUNCTION memory_clear(session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_clear_wrapper';
+
+CREATE FUNCTION memory_configure(
+    agent_id text DEFAULT NULL, session_id text DEFAULT NULL, settings jsonb DEFAULT NULL,
+    content_type text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_configure_wrapper';
+
+CREATE FUNCTION memory_backfill(
+    since timestamptz DEFAULT NULL, user_id text DEFAULT NULL, all_users boolean DEFAULT false)
+    RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_backfill_wrapper';
+
+CREATE FUNCTION memory_summarize(
+    text text, max_tokens integer DEFAULT 128, content_type text DEFAULT 'conversation')
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_summarize_wrapper';

@@ -32,12 +32,14 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
     SET search_path = pg_catalog, pg_temp
     AS $$
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
-           ('memory_context', 'reader'), ('memory_augment', 'reader'), ('memory_embed', 'reader'), ('memory_rerank', 'reader'),
+           ('memory_context', 'reader'), ('memory_augment', 'reader'),
+           ('memory_embed', 'reader'), ('memory_rerank', 'reader'),
            ('memory_count_tokens', 'reader'), ('memory_status', 'reader'), ('memory_stats', 'reader'),
-           ('visible_users', 'reader'),
+           ('memory_load', 'reader'), ('visible_users', 'reader'),
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
            ('memory_close_episode', 'user'), ('memory_wait', 'user'), ('memory_retry', 'user'),
-           ('memory_chat', 'user'),
+           ('memory_chat', 'user'), ('memory_clear', 'user'), ('memory_configure', 'user'),
+           ('memory_backfill', 'user'), ('memory_summarize', 'user'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
 $$;
 

@@ -29,7 +29,7 @@ fn memory_explain(
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
 ) -> PgResult<JsonbText> {
-    let request = Arguments {
+    let arguments = Arguments {
         query,
         session_id,
         user_id,
@@ -45,12 +45,13 @@ fn memory_explain(
         rerank,
         query_embedding,
         rewrites,
-    }
-    .check()?;
-    let document = match recall::run(&request)? {
-        Some(recalled) => document(&recalled),
-        None => json!({"mode": "nothing wanted", "candidates": []}),
     };
+    let document = arguments.with_settings(|arguments| {
+        Ok(match recall::run(&arguments.check()?)? {
+            Some(recalled) => document(&recalled),
+            None => json!({"mode": "nothing wanted", "candidates": []}),
+        })
+    })?;
     Ok(JsonbText(document.to_string()))
 }
 

@@ -4,6 +4,7 @@
 
 use crate::api::ingest;
 use crate::api::prepare::{Prepare, prepare};
+use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
@@ -75,23 +76,26 @@ fn memory_add(
     ingest::check_metadata(&metadata)?;
     let markers = markers.map(ingest::without_nulls).transpose()?;
     let now = pgrx::datum::datetime_support::now();
-    let fact = Fact {
-        markers: ingest::markers_of(markers.as_deref(), &content)?,
-        created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
-        expires_at: ingest::expiry(now, ttl)?,
-        indexed_text: ingest::indexed_text(&content, &metadata),
-        key: fact_key,
-        content,
-        session_id,
-        metadata,
-    };
-    let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
-    identity::as_owner(|| {
-        if infer {
-            store_source(&caller, &fact, &prepared)
-        } else {
-            store(&caller, &fact, &prepared)
-        }
+    let settings = Settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
+    settings.during(|| {
+        let fact = Fact {
+            markers: ingest::markers_of(markers.as_deref(), &content)?,
+            created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
+            expires_at: ingest::expiry(now, ttl)?,
+            indexed_text: ingest::indexed_text(&content, &metadata),
+            key: fact_key,
+            content,
+            session_id,
+            metadata,
+        };
+        let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
+        identity::as_owner(|| {
+            if infer {
+                store_source(&caller, &fact, &prepared)
+            } else {
+                store(&caller, &fact, &prepared)
+            }
+        })
     })
 }
 

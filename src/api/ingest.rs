@@ -3,6 +3,7 @@
 
 use crate::api::batch;
 use crate::api::prepare::{Prepare, prepare};
+use crate::configured::{self, Settings};
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Extraction};
 use crate::identity::{self, Caller};
@@ -204,53 +205,104 @@ pub fn expiry(
     Ok(Some(now + ttl))
 }
 
-/// Stores turns and returns their ids in the order given.
+/// Stores turns and returns their ids in the order given, each session's with its own settings.
 pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
-    let now = now();
-    let checked = turns.into_iter().map(|turn| check(turn, now)).collect::<PgResult<Vec<_>>>()?;
-    if checked.is_empty() {
+    if turns.is_empty() {
         return Ok(Vec::new());
     }
     let started = Instant::now();
-    let prepared = prepare(
-        checked.iter().map(|turn| turn.indexed_text.clone()).collect(),
-        checked.iter().map(|turn| turn.turn.content.clone()).collect(),
-    )?;
+    let batches = batches(caller, turns)?;
     let prepare_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let ids = identity::as_owner(|| store(caller, &checked, &prepared))?;
+    identity::as_owner(|| store(caller, &batches))?;
+    let mut ids: Vec<(usize, Uuid)> = batches
+        .iter()
+        .flat_map(|batch| batch.positions.iter().copied().zip(batch.ids.iter().copied()))
+        .collect();
+    ids.sort_by_key(|(position, _)| *position);
     debug1!(
         "memory_agent: ingest user={} rows={} embedded={} prepare={prepare_ms:.1}ms store={:.1}ms",
         caller.user_id,
         ids.len(),
-        prepared.embeddings.len(),
+        batches.iter().map(|batch| batch.prepared.embeddings.len()).sum::<usize>(),
         started.elapsed().as_secs_f64() * 1000.0 - prepare_ms
     );
-    Ok(ids)
+    Ok(ids.into_iter().map(|(_, id)| id).collect())
+}
+
+/// Turns of sessions that have the same settings, ready to be stored.
+struct Batch {
+    settings: Settings,
+    /// Where they stood among the turns given.
+    positions: Vec<usize>,
+    ids: Vec<Uuid>,
+    turns: Vec<Checked>,
+    prepared: Prepare,
+}
+
+/// Checks turns and asks the models about them, with the settings of their sessions.
+fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
+    let now = now();
+    let mut of_session: BTreeMap<String, Settings> = BTreeMap::new();
+    let mut groups: BTreeMap<Settings, (Vec<usize>, Vec<Turn>)> = BTreeMap::new();
+    for (position, turn) in turns.into_iter().enumerate() {
+        let session_id = &turn.session_id;
+        text::validate_session_id(session_id).map_err(Error::from)?;
+        if !of_session.contains_key(session_id) {
+            let stored = Settings::stored(&caller.user_id, caller.agent(), Some(session_id))?;
+            of_session.insert(session_id.clone(), stored);
+        }
+        let settings = of_session.get(session_id).cloned().unwrap_or_default();
+        let (positions, group) = groups.entry(settings).or_default();
+        positions.push(position);
+        group.push(turn);
+    }
+    let mut batches = Vec::with_capacity(groups.len());
+    for (settings, (positions, turns)) in groups {
+        let (turns, prepared) = settings.during(|| {
+            let turns =
+                turns.into_iter().map(|turn| check(turn, now)).collect::<PgResult<Vec<_>>>()?;
+            let prepared = prepare(
+                turns.iter().map(|turn| turn.indexed_text.clone()).collect(),
+                turns.iter().map(|turn| turn.turn.content.clone()).collect(),
+            )?;
+            Ok((turns, prepared))
+        })?;
+        let ids = turns.iter().map(|_| entries::new_id()).collect();
+        batches.push(Batch { settings, positions, ids, turns, prepared });
+    }
+    Ok(batches)
 }
 
 fn now() -> TimestampWithTimeZone {
     pgrx::datum::datetime_support::now()
 }
 
-fn store(caller: &Caller, turns: &[Checked], prepared: &Prepare) -> PgResult<Vec<Uuid>> {
+fn store(caller: &Caller, batches: &[Batch]) -> PgResult<()> {
     let spi = Spi::read_write()?;
-    let ids: Vec<Uuid> = turns.iter().map(|_| entries::new_id()).collect();
     // Sessions are locked in the order of their keys, so that two batches cannot deadlock.
-    let mut by_session: BTreeMap<SessionKey, Vec<usize>> = BTreeMap::new();
-    for (index, turn) in turns.iter().enumerate() {
-        let key = SessionKey {
-            user_id: caller.user_id.clone(),
-            agent_id: caller.agent().to_owned(),
-            session_id: turn.turn.session_id.clone(),
-        };
-        by_session.entry(key).or_default().push(index);
+    let mut by_session: BTreeMap<SessionKey, (&Batch, Vec<usize>)> = BTreeMap::new();
+    for batch in batches {
+        for (index, turn) in batch.turns.iter().enumerate() {
+            let key = SessionKey {
+                user_id: caller.user_id.clone(),
+                agent_id: caller.agent().to_owned(),
+                session_id: turn.turn.session_id.clone(),
+            };
+            by_session.entry(key).or_insert_with(|| (batch, Vec::new())).1.push(index);
+        }
     }
-    for (key, indexes) in &by_session {
-        SessionWriter::open(&spi, key, turns[indexes[0]].created_at, prepared)?
-            .add(turns, indexes, &ids)?;
+    for (key, (batch, indexes)) in &by_session {
+        batch.settings.during(|| {
+            let first_at = batch.turns[indexes[0]].created_at;
+            SessionWriter::open(&spi, key, first_at, &batch.prepared)?.add(
+                &batch.turns,
+                indexes,
+                &batch.ids,
+            )
+        })?;
         pgrx::check_for_interrupts!();
     }
-    Ok(ids)
+    Ok(())
 }
 
 /// Adds turns to one locked session.
@@ -445,7 +497,11 @@ pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     if guc::llm_base_url().is_empty() {
         return Ok(());
     }
-    jobs::enqueue_for_session(spi, JobKind::Reflect, key, settings::reflection_payload())
+    let payload =
+        configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+            Ok(settings::reflection_payload())
+        })?;
+    jobs::enqueue_for_session(spi, JobKind::Reflect, key, payload)
 }
 
 /// Queues the embedding of what a scope lacks.

@@ -3,8 +3,11 @@
 //! to the ranking crate.
 
 pub mod augment;
+pub mod backfill;
 pub mod batch;
 pub mod chat;
+pub mod condense;
+pub mod configure;
 pub mod context;
 pub mod explain;
 pub mod facts;
@@ -19,4 +22,6 @@ pub mod request;
 pub mod security;
 pub mod stale;
 pub mod status;
+pub mod summarize;
+pub mod window;
 pub mod worker_status;

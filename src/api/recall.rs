@@ -137,12 +137,13 @@ fn memory_recall(
         query_embedding,
         rewrites,
     };
-    let request = arguments.check()?;
-    let rows = match run(&request)? {
-        Some(recalled) => rows(&request, recalled)?,
-        None => Vec::new(),
-    };
-    Ok(TableIterator::new(rows))
+    Ok(TableIterator::new(arguments.with_settings(|arguments| {
+        let request = arguments.check()?;
+        match run(&request)? {
+            Some(recalled) => rows(&request, recalled),
+            None => Ok(Vec::new()),
+        }
+    })?))
 }
 
 /// Steps 1 to 5. `None` when no rows are wanted.

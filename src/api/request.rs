@@ -1,6 +1,7 @@
 //! A recall's arguments, checked: what SQL gave, the settings' values where it gave nothing, and an
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
+use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
@@ -59,6 +60,18 @@ pub struct Request {
 }
 
 impl Arguments {
+    /// Runs `body` with the settings of the agent and the session that are asked about.
+    pub fn with_settings<T>(self, body: impl FnOnce(Self) -> PgResult<T>) -> PgResult<T> {
+        let caller =
+            identity::resolve(self.user_id.as_deref(), self.agent_id.as_deref(), Level::Reader)?;
+        if let Some(session_id) = &self.session_id {
+            text::validate_session_id(session_id).map_err(Error::from)?;
+        }
+        let settings =
+            Settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
+        settings.during(|| body(self))
+    }
+
     /// Checks everything that can be checked without touching a table.
     pub fn check(self) -> PgResult<Request> {
         let caller =

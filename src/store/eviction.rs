@@ -1,19 +1,13 @@
 //! Eviction: the oldest entries of a full window leave it. They stay in recall.
 
 use crate::error::PgResult;
-use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
 
 /// Archives the oldest turns and facts of a session until at most `limit` are in its window, and
 /// returns how many left. The caller holds the session's lock. The session's counters are counted
 /// anew: they are what the decision rests on.
 pub fn evict(spi: &Spi, key: &SessionKey, limit: i64) -> PgResult<u64> {
-    let params = || {
-        Params::new()
-            .with(key.user_id.clone())
-            .with(key.agent_id.clone())
-            .with(key.session_id.clone())
-    };
     let evicted = spi.execute(
         "UPDATE memory_agent.entries e \
             SET state = 'archived', state_reason = 'evicted', state_at = now(), updated_at = now() \
@@ -22,18 +16,8 @@ pub fn evict(spi: &Spi, key: &SessionKey, limit: i64) -> PgResult<u64> {
                  WHERE w.user_id = $1 AND w.agent_id = $2 AND w.session_id = $3 AND w.state = 'active' \
                    AND w.kind IN ('turn', 'fact') AND w.source_relation IS NULL \
                  ORDER BY w.created_at DESC, w.id DESC OFFSET $4)",
-        &mut params().with(limit),
+        &mut key.params().with(limit),
     )?;
-    spi.execute(
-        "UPDATE memory_agent.sessions s \
-            SET active_entries = w.entries, active_tokens = w.tokens \
-           FROM (SELECT count(*) AS entries, \
-                        coalesce(sum(e.token_count) FILTER (WHERE e.kind = 'turn'), 0) AS tokens \
-                   FROM memory_agent.entries e \
-                  WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.state = 'active' \
-                    AND e.kind IN ('turn', 'fact') AND e.source_relation IS NULL) w \
-          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
-        &mut params(),
-    )?;
+    sessions::recount(spi, key)?;
     Ok(evicted)
 }

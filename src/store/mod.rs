@@ -1,7 +1,10 @@
 //! The only place with SQL: one file per table, plus `search` for recall's candidates. Typed rows
 //! go in and out; decisions are made by the callers in `api/` and by the ranking crate.
 
+pub mod agents;
+pub mod backfill;
 pub mod catalog;
+pub mod clearing;
 pub mod details;
 pub mod embeddings;
 pub mod entries;
@@ -28,4 +31,5 @@ pub mod status;
 pub mod sweep;
 pub mod traces;
 pub mod vector_index;
+pub mod window;
 pub mod windows;

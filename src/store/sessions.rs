@@ -14,7 +14,8 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    fn params(&self) -> Params {
+    /// User, agent and session as the first three parameters.
+    pub fn params(&self) -> Params {
         Params::new()
             .with(self.user_id.clone())
             .with(self.agent_id.clone())
@@ -81,6 +82,22 @@ pub fn grow(
         |row| row.required(1),
     )?
     .ok_or_else(|| Error::internal("the session row vanished").into())
+}
+
+/// Counts anew what is in a session's window. The caller holds the session's lock.
+pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.sessions s \
+            SET active_entries = w.entries, active_tokens = w.tokens \
+           FROM (SELECT count(*) AS entries, \
+                        coalesce(sum(e.token_count) FILTER (WHERE e.kind = 'turn'), 0) AS tokens \
+                   FROM memory_agent.entries e \
+                  WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.state = 'active' \
+                    AND e.kind IN ('turn', 'fact') AND e.source_relation IS NULL) w \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+    )?;
+    Ok(())
 }
 
 /// Notes that a session has no open episode any more.

@@ -53,6 +53,7 @@ pub mod score;
 mod sections;
 mod sentences;
 pub mod setting;
+pub mod signature;
 pub mod summarize;
 mod summary_prompts;
 pub mod text;

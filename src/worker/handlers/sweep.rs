@@ -3,6 +3,7 @@
 //! rows; what is left waits for the next sweep.
 
 use crate::api::ingest;
+use crate::configured;
 use crate::guc;
 use crate::store::jobs::{self, JobKind};
 use crate::store::spi::Session as Spi;
@@ -40,8 +41,10 @@ pub fn run() -> Result<bool, Aborted> {
         for (user_id, agent_id, session_id) in forgotten {
             transaction(|| {
                 let spi = Spi::read_write()?;
-                let payload = settings::extraction_payload();
                 let session = session_id.as_deref();
+                let payload = configured::scoped_to(&user_id, &agent_id, session, || {
+                    Ok(settings::extraction_payload())
+                })?;
                 jobs::enqueue(&spi, JobKind::Extract, &user_id, &agent_id, session, payload)
             })?;
         }
@@ -68,7 +71,12 @@ fn end_idle_episodes() -> Result<bool, Aborted> {
             let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
                 return Ok(false);
             };
-            if !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
+            // The session may have a longer gap of its own, or none.
+            let gap =
+                configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+                    Ok(Duration::from_secs(u64::try_from(guc::episode_gap()).unwrap_or(0)))
+                })?;
+            if gap.is_zero() || !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
                 return Ok(false);
             }
             let closed = episodes::close(&spi, &key, episode, CloseReason::Gap.as_str())?;

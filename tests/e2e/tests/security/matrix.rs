@@ -50,7 +50,10 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_add", User),
     ("public.memory_augment", Reader),
     ("public.memory_chat", User),
+    ("public.memory_backfill", User),
+    ("public.memory_clear", User),
     ("public.memory_close_episode", User),
+    ("public.memory_configure", User),
     ("public.memory_context", Reader),
     ("public.memory_count_tokens", Reader),
     ("public.memory_create_vector_index", Admin),
@@ -59,6 +62,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_grant", Superuser),
     ("public.memory_ingest", User),
     ("public.memory_ingest_batch", User),
+    ("public.memory_load", Reader),
     ("public.memory_recall", Reader),
     ("public.memory_register_model", Admin),
     ("public.memory_rerank", Reader),
@@ -66,6 +70,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_revoke", Superuser),
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
+    ("public.memory_summarize", User),
     ("public.memory_wait", User),
 ];
 

@@ -143,6 +143,7 @@ fn paths_and_addresses_are_shown_to_superusers_only() {
         "llm_api_key_file",
         "embedding_base_url",
         "embedding_api_key_file",
+        "audit_key_file",
     ] {
         expect_error(nobody.query(&format!("SHOW memory_agent.{name}"), &[]), "42501");
     }

@@ -315,6 +315,7 @@ pub const SETTINGS: &[Setting] = &[
         "worker::only_so_many_calls_per_minute",
     ),
     ("llm_daily_tokens", "0", "sighup", Int(0, MAX_INT, ""), "worker::only_so_many_tokens_per_day"),
+    ("audit_key_file", "", "sighup", Text, "window::summaries_are_signed_with_the_audit_key"),
     ("trace", "off", "sighup", Choice(&["off", "calls"]), "settings::trace"),
     (
         "inference",

@@ -1,0 +1,86 @@
+//! `memory_backfill`: work that nobody was asked to do when turns were stored, because there was no
+//! LLM or extraction was off, is queued now.
+
+use crate::configured;
+use crate::error::{Error, PgResult};
+use crate::guc::{self, Extraction};
+use crate::identity;
+use crate::store::backfill::{self, Scope};
+use crate::store::facts::FactScope;
+use crate::store::grants::Level;
+use crate::store::jobs::{self, JobKind};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::worker::settings;
+use pgrx::prelude::*;
+
+#[pg_extern(sql = false)]
+fn memory_backfill(
+    since: Option<TimestampWithTimeZone>,
+    user_id: Option<String>,
+    all_users: Option<bool>,
+) -> PgResult<i64> {
+    let level = identity::require(Level::User)?;
+    let user_id = match (all_users.unwrap_or(false), user_id) {
+        (true, Some(_)) => {
+            return Err(Error::invalid(
+                "all_users and user_id exclude each other",
+                "Leave one of them out.",
+            )
+            .into());
+        }
+        (true, None) if level < Level::Admin => {
+            return Err(Error::not_permitted(
+                "only administrators may ask for the work of all users",
+                "Leave all_users out, or ask for SELECT memory_grant(role, 'admin').",
+            )
+            .into());
+        }
+        (true, None) => None,
+        (false, user_id) => Some(identity::resolve(user_id.as_deref(), None, Level::User)?.user_id),
+    };
+    if guc::llm_base_url().is_empty() {
+        return Err(Error::not_ready(
+            "there is nobody to do the work: memory_agent.llm_base_url is empty",
+            "Configure an LLM first; see docs/worker.md.",
+        )
+        .into());
+    }
+    let turns = identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        let mut turns = 0;
+        for scope in backfill::scopes(&spi, user_id.as_deref(), since)? {
+            turns += queue_facts(&spi, &scope, since)?;
+            pgrx::check_for_interrupts!();
+        }
+        Ok(turns)
+    })?;
+    debug1!("memory_agent: backfill turns={turns}");
+    Ok(i64::try_from(turns).unwrap_or(i64::MAX))
+}
+
+/// Queues the skipped turns of a scope, unless its settings still say that nothing is extracted.
+fn queue_facts(
+    spi: &Spi,
+    (user_id, agent_id, session_id): &Scope,
+    since: Option<TimestampWithTimeZone>,
+) -> PgResult<u64> {
+    let session = session_id.as_deref();
+    configured::scoped_to(user_id, agent_id, session, || {
+        if guc::extraction() == Extraction::Off {
+            return Ok(0);
+        }
+        if let Some(session_id) = session_id {
+            let key = SessionKey {
+                user_id: user_id.clone(),
+                agent_id: agent_id.clone(),
+                session_id: session_id.clone(),
+            };
+            sessions::lock_existing(spi, &key)?;
+        }
+        let payload = settings::extraction_payload();
+        jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, payload)?;
+        let scope = FactScope { user_id, agent_id, session_id: session };
+        backfill::let_wait(spi, &scope, since)
+    })
+}

@@ -1,0 +1,122 @@
+//! `memory_configure`: settings that belong to an agent or to one of its sessions, wherever they are
+//! used from. What is stored here wins over what a SQL session sets.
+
+use crate::configured::{self, Settings};
+use crate::error::{Error, PgResult};
+use crate::identity;
+use crate::sql_types::JsonbText;
+use crate::store::agents::{self, Stored};
+use crate::store::grants::Level;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::text;
+use pgrx::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// What summaries are written as.
+pub const CONTENT_TYPES: [&str; 3] = ["conversation", "journal", "document"];
+
+#[pg_extern(sql = false)]
+fn memory_configure(
+    agent_id: Option<String>,
+    session_id: Option<String>,
+    settings: Option<JsonbText>,
+    content_type: Option<String>,
+    user_id: Option<String>,
+) -> PgResult<JsonbText> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    if let Some(session_id) = &session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    if let Some(content_type) = &content_type {
+        check_content_type(content_type)?;
+    }
+    let changes = settings.as_ref().map(changes).transpose()?;
+    let (agent, session) = (caller.agent(), session_id.as_deref());
+    let stored = identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        if changes.is_some() || content_type.is_some() {
+            let changes = JsonbText(Value::Object(changes.unwrap_or_default()).to_string());
+            let content_type = content_type.as_deref();
+            match session {
+                Some(session) => {
+                    let key = SessionKey {
+                        user_id: caller.user_id.clone(),
+                        agent_id: agent.to_owned(),
+                        session_id: session.to_owned(),
+                    };
+                    sessions::lock(&spi, &key, pgrx::datum::datetime_support::now())?;
+                    agents::configure_session(&spi, &key, changes, content_type)?;
+                }
+                None => {
+                    agents::configure_agent(&spi, &caller.user_id, agent, changes, content_type)?;
+                }
+            }
+        }
+        agents::stored(&spi, &caller.user_id, agent, session)
+    })?;
+    let document = document(agent, session, &stored)?;
+    Ok(JsonbText(document.to_string()))
+}
+
+/// Refuses a content type that there are no prompts for.
+pub fn check_content_type(content_type: &str) -> PgResult<()> {
+    if CONTENT_TYPES.contains(&content_type) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("unknown content_type \"{content_type}\""),
+        format!("Content types are {}.", CONTENT_TYPES.join(", ")),
+    )
+    .into())
+}
+
+/// What is to be stored, by names without the prefix; `null` takes a setting away. PostgreSQL checks
+/// the values.
+fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
+    const HINT: &str = "Example: {\"recent_messages_to_keep\": 20, \"archive_conversations\": true}; null takes a setting away.";
+    let Ok(Value::Object(given)) = serde_json::from_str(&settings.0) else {
+        return Err(Error::invalid("settings must be a JSON object", HINT).into());
+    };
+    let mut changes = Map::new();
+    for (given, value) in given {
+        let name = given.strip_prefix(configured::PREFIX).unwrap_or(&given);
+        if !configured::is_configurable(name) {
+            return Err(Error::invalid(
+                format!("\"{given}\" is no setting of agents and sessions"),
+                "Those with context user in docs/settings.md are, but for user_id and agent_id.",
+            )
+            .into());
+        }
+        match configured::text(&value) {
+            Some(text) => configured::check(name, &text),
+            None if value.is_null() => {}
+            None => {
+                let problem = format!("the value of \"{given}\" is no string, number or boolean");
+                return Err(Error::invalid(problem, HINT).into());
+            }
+        }
+        changes.insert(name.to_owned(), value);
+    }
+    Ok(changes)
+}
+
+/// What is stored, and what it comes to.
+fn document(agent: &str, session: Option<&str>, stored: &Stored) -> PgResult<Value> {
+    let mut merged = Map::new();
+    for level in [&stored.shared, &stored.agent, &stored.session] {
+        merged.extend(level.as_object().cloned().unwrap_or_default());
+    }
+    let effective = Settings::of(&Value::Object(merged)).during(|| Ok(configured::in_effect()))?;
+    Ok(json!({
+        "agent_id": agent,
+        "session_id": session,
+        "content_type": stored.content_type,
+        "settings": effective,
+        "stored": {
+            "session": stored.session,
+            "agent": stored.agent,
+            "shared": stored.shared,
+        },
+    }))
+}

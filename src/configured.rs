@@ -1,0 +1,147 @@
+//! Settings of agents and sessions, as `memory_configure` stored them, in effect while a call for
+//! them runs: the session's win over its agent's, these over those of the agent for all users, these
+//! over what the SQL session and postgresql.conf say. Nothing is written, so it works on standbys.
+#![allow(unsafe_code)]
+
+use crate::error::PgResult;
+use crate::guc;
+use crate::identity::{self, Caller};
+use crate::store::agents;
+use crate::store::spi::Session as Spi;
+use pgrx::pg_sys;
+use serde_json::{Map, Value};
+use std::ffi::CString;
+
+/// What every setting's name begins with.
+pub const PREFIX: &str = "memory_agent.";
+
+/// User-settable names that decide whose settings apply, and so cannot be among them.
+const OF_THE_CALLER: [&str; 2] = ["user_id", "agent_id"];
+
+/// Whether a setting, named without the prefix, can be stored for agents and sessions.
+pub fn is_configurable(name: &str) -> bool {
+    !OF_THE_CALLER.contains(&name) && guc::is_user_setting(name)
+}
+
+/// The settings that can be stored, with the values in effect.
+pub fn in_effect() -> Map<String, Value> {
+    guc::user_settings()
+        .into_iter()
+        .filter(|(name, _)| !OF_THE_CALLER.contains(name))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Stored settings: names without the prefix, and values as PostgreSQL reads them, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// The settings in a stored object. What is no setting any more is passed over.
+    pub fn of(stored: &Value) -> Self {
+        let entries = stored.as_object().into_iter().flatten();
+        let known = entries.filter(|(name, _)| is_configurable(name));
+        let mut settings: Vec<(String, String)> =
+            known.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
+        settings.sort();
+        Self(settings)
+    }
+
+    /// What is stored for an agent and, with `session_id`, for a session.
+    pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResult<Self> {
+        identity::as_owner(|| {
+            let stored = agents::settings(&Spi::read_only()?, user_id, agent_id, session_id)?;
+            Ok(Self::of(&stored))
+        })
+    }
+
+    /// Runs `body` with these settings. They are put back on every way out.
+    pub fn during<T>(&self, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+        let _section = (!self.0.is_empty()).then(|| Section::enter(self));
+        body()
+    }
+}
+
+/// Runs `body` with the settings of the caller's agent and, with `session_id`, of that session.
+pub fn scoped<T>(
+    caller: &Caller,
+    session_id: Option<&str>,
+    body: impl FnOnce() -> PgResult<T>,
+) -> PgResult<T> {
+    scoped_to(&caller.user_id, caller.agent(), session_id, body)
+}
+
+/// The same for a scope that is not a caller's: what the worker queues by itself.
+pub fn scoped_to<T>(
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+    body: impl FnOnce() -> PgResult<T>,
+) -> PgResult<T> {
+    Settings::stored(user_id, agent_id, session_id)?.during(body)
+}
+
+/// The text in which PostgreSQL reads a setting's JSON value; `None` for what is no single value.
+pub fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(on) => Some(if *on { "on" } else { "off" }.to_owned()),
+        _ => None,
+    }
+}
+
+/// Checks a value of a setting, named without the prefix, as SET would: a wrong one is PostgreSQL's
+/// ERROR (22023).
+pub fn check(name: &str, value: &str) {
+    // Only looked at: nothing is changed.
+    set(name, value, false, pg_sys::elog::PgLogLevel::ERROR as i32);
+}
+
+/// A level of settings over the session's own.
+struct Section {
+    guc_level: i32,
+}
+
+impl Section {
+    fn enter(settings: &Settings) -> Self {
+        // SAFETY: opens a level that Drop, or transaction abort, closes.
+        let section = Self { guc_level: unsafe { pg_sys::NewGUCNestLevel() } };
+        for (name, value) in &settings.0 {
+            // A value that was allowed when it was stored and no longer is does not end the call.
+            set(name, value, true, pg_sys::elog::PgLogLevel::WARNING as i32);
+        }
+        section
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        // While an ERROR unwinds, transaction abort puts the settings back itself.
+        if !std::thread::panicking() {
+            // SAFETY: closes the level opened in `enter`.
+            unsafe { pg_sys::AtEOXact_GUC(false, self.guc_level) };
+        }
+    }
+}
+
+fn set(name: &str, value: &str, change: bool, level: i32) {
+    // A stored value has no NUL: jsonb refuses it.
+    let (Ok(name), Ok(value)) = (CString::new(format!("{PREFIX}{name}")), CString::new(value))
+    else {
+        return;
+    };
+    // SAFETY: C strings that live through the call; user-settable names need no privilege.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            change,
+            level,
+            false,
+        );
+    }
+}

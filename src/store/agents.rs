@@ -1,0 +1,131 @@
+//! What `memory_configure` stored: `memory_agent.agents` for all sessions of an agent, of one user or
+//! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
+
+use crate::error::{Error, PgResult};
+use crate::identity::SHARED_USER;
+use crate::sql_types::JsonbText;
+use crate::store::sessions::SessionKey;
+use crate::store::spi::{Params, Row, Session as Spi};
+use serde_json::Value;
+
+/// Where the settings of a session are looked for: `own` the agent's, `shared` the agent's for all
+/// users, `s` the session's. One row, whatever is there.
+const SOURCES: &str = "(SELECT) one \
+    LEFT JOIN memory_agent.agents own ON own.user_id = $1 AND own.agent_id = $2 \
+    LEFT JOIN memory_agent.agents shared ON shared.user_id = $4 AND shared.agent_id = $2 \
+    LEFT JOIN memory_agent.sessions s ON s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3";
+
+const CONTENT_TYPE: &str =
+    "coalesce(s.content_type, own.content_type, shared.content_type, 'conversation')";
+
+/// What is stored for an agent and a session, each by itself.
+pub struct Stored {
+    pub shared: Value,
+    pub agent: Value,
+    pub session: Value,
+    /// What its summaries are written as: `conversation`, `journal` or `document`.
+    pub content_type: String,
+}
+
+fn params(user_id: &str, agent_id: &str, session_id: Option<&str>) -> Params {
+    Params::new()
+        .with(user_id.to_owned())
+        .with(agent_id.to_owned())
+        .with(session_id.map(str::to_owned))
+        .with(SHARED_USER.to_owned())
+}
+
+fn object(row: &Row<'_>, column: usize) -> PgResult<Value> {
+    let text = row.required::<JsonbText>(column)?.0;
+    serde_json::from_str(&text)
+        .map_err(|error| Error::internal(format!("stored settings cannot be read: {error}")).into())
+}
+
+/// The settings of an agent and a session as one object, the nearest ones winning.
+pub fn settings(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+) -> PgResult<Value> {
+    let found = spi.first(
+        &format!(
+            "SELECT coalesce(shared.settings, '{{}}') || coalesce(own.settings, '{{}}') \
+                    || coalesce(s.settings, '{{}}') FROM {SOURCES}"
+        ),
+        &mut params(user_id, agent_id, session_id),
+        |row| object(row, 1),
+    )?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The settings of an agent and a session, each by itself.
+pub fn stored(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+) -> PgResult<Stored> {
+    spi.first(
+        &format!(
+            "SELECT coalesce(shared.settings, '{{}}'), coalesce(own.settings, '{{}}'), \
+                    coalesce(s.settings, '{{}}'), {CONTENT_TYPE} FROM {SOURCES}"
+        ),
+        &mut params(user_id, agent_id, session_id),
+        |row| {
+            Ok(Stored {
+                shared: object(row, 1)?,
+                agent: object(row, 2)?,
+                session: object(row, 3)?,
+                content_type: row.required(4)?,
+            })
+        },
+    )?
+    .ok_or_else(|| Error::internal("the settings have no row").into())
+}
+
+/// Changes what is stored for an agent: `settings` are joined to those that are there, NULL takes one
+/// away; without a content type it stays.
+pub fn configure_agent(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: &str,
+    settings: JsonbText,
+    content_type: Option<&str>,
+) -> PgResult<()> {
+    spi.execute(
+        "INSERT INTO memory_agent.agents AS a (user_id, agent_id, settings, content_type) \
+         VALUES ($1, $2, jsonb_strip_nulls($3), $4) \
+         ON CONFLICT (user_id, agent_id) DO UPDATE \
+            SET settings = jsonb_strip_nulls(a.settings || $3), \
+                content_type = coalesce($4, a.content_type), updated_at = now()",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(agent_id.to_owned())
+            .with(settings)
+            .with(content_type.map(str::to_owned)),
+    )?;
+    Ok(())
+}
+
+/// Changes what is stored for a session, which is there and locked.
+pub fn configure_session(
+    spi: &Spi,
+    key: &SessionKey,
+    settings: JsonbText,
+    content_type: Option<&str>,
+) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.sessions s \
+            SET settings = jsonb_strip_nulls(s.settings || $4), \
+                content_type = coalesce($5, s.content_type) \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut Params::new()
+            .with(key.user_id.clone())
+            .with(key.agent_id.clone())
+            .with(key.session_id.clone())
+            .with(settings)
+            .with(content_type.map(str::to_owned)),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Work that was not asked for when turns came, and is asked for now: which scopes have turns that
+//! nobody extracted from.
+
+use crate::error::PgResult;
+use crate::store::facts::FactScope;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::prelude::*;
+
+/// Where turns wait: user, agent, and session or the user's global memory.
+pub type Scope = (String, String, Option<String>);
+
+/// `e` is a turn of the user that nobody was asked to extract from, and that still is memory.
+const SKIPPED: &str = "e.kind = 'turn' AND e.role = 'user' AND e.extracted_at = '-infinity' \
+    AND e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now())";
+
+/// The scopes with such turns, of one user or of all, in the order of their keys.
+pub fn scopes(
+    spi: &Spi,
+    user_id: Option<&str>,
+    since: Option<TimestampWithTimeZone>,
+) -> PgResult<Vec<Scope>> {
+    // A condition of its own, so that one user's turns are found by the index.
+    let of_user = if user_id.is_some() { "e.user_id = $1" } else { "$1::text IS NULL" };
+    let mut scopes: Vec<Scope> = spi.all(
+        &format!(
+            "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
+              WHERE {of_user} AND {SKIPPED} AND ($2::timestamptz IS NULL OR e.created_at >= $2)"
+        ),
+        &mut Params::new().with(user_id.map(str::to_owned)).with(since),
+        |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),
+    )?;
+    // As every other writer orders sessions: by bytes, not by a collation.
+    scopes.sort();
+    Ok(scopes)
+}
+
+/// Lets the skipped turns of a scope wait, and returns how many there are.
+pub fn let_wait(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    since: Option<TimestampWithTimeZone>,
+) -> PgResult<u64> {
+    spi.execute(
+        &format!(
+            "UPDATE memory_agent.entries e SET extracted_at = NULL \
+              WHERE {} AND {SKIPPED} AND ($4::timestamptz IS NULL OR e.created_at >= $4)",
+            scope.condition()
+        ),
+        &mut scope.params().with(since),
+    )
+}

@@ -1,0 +1,111 @@
+//! Clearing a session: what was said and learned in it becomes inactive, its work is cancelled, and
+//! history says so. The session itself and its settings stay, and so do archived conversations.
+
+use crate::error::PgResult;
+use crate::store::history;
+use crate::store::sessions::SessionKey;
+use crate::store::spi::Session as Spi;
+use pgrx::datum::Uuid;
+
+/// The event and its reason in history, and the reason of the episode's end.
+const OP: &str = "delete";
+const REASON: &str = "cleared";
+
+/// What became inactive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cleared {
+    pub turns: usize,
+    pub facts: usize,
+    pub summaries: usize,
+    pub jobs: u64,
+}
+
+/// Clears a session. The caller holds its lock; jobs, turns and facts, summaries follow in the order
+/// in which everybody locks them.
+pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
+    let jobs = cancel_jobs(spi, key)?;
+    close_episodes(spi, key)?;
+    let entries = end_entries(spi, key)?;
+    let turns = entries.iter().filter(|(_, is_turn)| *is_turn).count();
+    let ids: Vec<Uuid> = entries.iter().map(|(id, _)| *id).collect();
+    history::append_all(spi, &key.user_id, &ids, OP, REASON)?;
+    let summaries = end_summaries(spi, key)?;
+    history::append_summaries(spi, &key.user_id, &summaries, OP, REASON)?;
+    spi.execute(
+        "UPDATE memory_agent.sessions s \
+            SET open_episode_id = NULL, active_tokens = 0, active_entries = 0, unsummarized_tokens = 0 \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+    )?;
+    Ok(Cleared { turns, facts: ids.len() - turns, summaries: summaries.len(), jobs })
+}
+
+/// Cancels the session's jobs. One that runs loses its lease, so whoever runs it drops the result.
+fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
+    let mut cancelled = 0;
+    // Two statements: each of the conditions has its index.
+    for unfinished in ["o.status IN ('pending', 'running')", "o.status = 'dead'"] {
+        cancelled += spi.execute(
+            &format!(
+                "UPDATE memory_agent.jobs j \
+                    SET status = 'done', finished_at = now(), leased_by = NULL, leased_until = NULL, \
+                        payload = '{{}}', last_error = 'cancelled: its session was cleared' \
+                  WHERE j.id IN (SELECT o.id FROM memory_agent.jobs o \
+                                  WHERE o.user_id = $1 AND o.agent_id = $2 \
+                                    AND coalesce(o.session_id, '') = $3 AND {unfinished} \
+                                  ORDER BY o.id FOR UPDATE)"
+            ),
+            &mut key.params(),
+        )?;
+    }
+    Ok(cancelled)
+}
+
+/// Ends the running episode; no episode of the session is reflected on any more.
+fn close_episodes(spi: &Spi, key: &SessionKey) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.episodes e \
+            SET status = CASE WHEN e.status = 'open' THEN 'closed' ELSE e.status END, \
+                close_reason = coalesce(e.close_reason, $4), wants_reflection = false \
+          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 \
+            AND (e.status = 'open' OR e.wants_reflection)",
+        &mut key.params().with(REASON.to_owned()),
+    )?;
+    Ok(())
+}
+
+/// Makes the session's turns and facts inactive, in the window or not, and returns those that were
+/// not yet, with whether each is a turn.
+fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
+    // The sources of memory_add are inactive from the start; without a reason, they wait for
+    // extraction.
+    spi.execute(
+        "UPDATE memory_agent.entries e SET state_reason = 'deleted', updated_at = now() \
+          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+            AND e.state = 'inactive' AND e.state_reason IS NULL",
+        &mut key.params(),
+    )?;
+    spi.all(
+        "UPDATE memory_agent.entries e \
+            SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
+                updated_at = now() \
+          WHERE e.user_id = $1 AND e.id IN ( \
+                SELECT o.id FROM memory_agent.entries o \
+                 WHERE o.user_id = $1 AND o.agent_id = $2 AND o.session_id = $3 \
+                   AND o.kind IN ('turn', 'fact') AND o.state <> 'inactive' \
+                 ORDER BY o.created_at, o.id FOR UPDATE) \
+         RETURNING e.id, e.kind = 'turn'",
+        &mut key.params(),
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )
+}
+
+fn end_summaries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Uuid>> {
+    spi.all(
+        "UPDATE memory_agent.session_summaries s SET is_active = false, updated_at = now() \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.is_active \
+         RETURNING s.id",
+        &mut key.params(),
+        |row| row.required(1),
+    )
+}

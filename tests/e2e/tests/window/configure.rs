@@ -1,0 +1,272 @@
+//! `memory_configure`: settings that belong to agents and sessions, and where they take effect.
+
+use crate::configure;
+use memory_agent_e2e::memory::{explain, ingest, run, value, values};
+use memory_agent_e2e::{Client, Json, expect_error, shared, shared_without_worker};
+use serde_json::json;
+
+/// The share of recency that a recall counts with.
+fn recency_weight(client: &mut Client, arguments: &str) -> f64 {
+    explain(client, arguments)["recency_weight"].as_f64().expect("a number")
+}
+
+#[test]
+fn the_nearest_setting_wins() {
+    let mut client = shared().database("configure_nearest").connect();
+    ingest(&mut client, "s", "Tea is served at four.");
+    let asked = "'tea', session_id => 's', rerank => false";
+    let of_session = |client: &mut Client| recency_weight(client, asked);
+    assert_eq!(of_session(&mut client), 0.2, "the default");
+    run(&mut client, "SET memory_agent.recency_weight = 0.25");
+    assert_eq!(of_session(&mut client), 0.25);
+    run(
+        &mut client,
+        "SELECT memory_configure(settings => '{\"recency_weight\": 0.1}', user_id => '*')",
+    );
+    assert_eq!(of_session(&mut client), 0.1, "the agent's, for all users");
+    configure(&mut client, "settings => '{\"recency_weight\": 0.3}'");
+    assert_eq!(of_session(&mut client), 0.3, "the agent's");
+    configure(
+        &mut client,
+        "session_id => 's', settings => '{\"memory_agent.recency_weight\": 0.4}'",
+    );
+    assert_eq!(of_session(&mut client), 0.4, "the session's");
+    assert_eq!(recency_weight(&mut client, &format!("{asked}, recency_weight => 0.5")), 0.5);
+    // Elsewhere what is nearest there.
+    assert_eq!(recency_weight(&mut client, "'tea', session_id => 't'"), 0.3);
+    assert_eq!(recency_weight(&mut client, "'tea'"), 0.3);
+    assert_eq!(recency_weight(&mut client, "'tea', agent_id => 'other'"), 0.25);
+    assert_eq!(recency_weight(&mut client, "'tea', user_id => 'bob'"), 0.1);
+    let own: String = value(&mut client, "SHOW memory_agent.recency_weight", &[]);
+    assert_eq!(own, "0.25", "what was set comes back");
+
+    configure(&mut client, "session_id => 's', settings => '{\"recency_weight\": null}'");
+    assert_eq!(of_session(&mut client), 0.3);
+    run(&mut client, "SET memory_agent.agent_id = 'other'");
+    configure(&mut client, "settings => '{\"recency_weight\": 0.6}'");
+    assert_eq!(recency_weight(&mut client, "'tea'"), 0.6, "of the agent that the session is");
+}
+
+#[test]
+fn the_result_shows_what_is_in_effect_and_what_is_stored() {
+    let mut client = shared().database("configure_result").connect();
+    run(&mut client, "SET memory_agent.fusion = 'rrf'");
+    let plain = configure(&mut client, "");
+    assert_eq!(plain["agent_id"], "default");
+    assert_eq!(plain["session_id"], Json::Null);
+    assert_eq!(plain["content_type"], "conversation");
+    assert_eq!(plain["stored"], json!({"agent": {}, "session": {}, "shared": {}}));
+    let settings = plain["settings"].as_object().unwrap();
+    assert_eq!(settings["fusion"], "rrf");
+    assert_eq!(settings["episode_gap"], 1800);
+    assert_eq!(settings["mmr_lambda"], 0.7);
+    assert_eq!(settings["compression"], true);
+    let mut names: Vec<String> = settings.keys().cloned().collect();
+    names.sort();
+    let expected: Vec<String> = values(
+        &mut client,
+        "SELECT substr(name, 14) FROM pg_settings \
+          WHERE name LIKE 'memory\\_agent.%' AND context = 'user' \
+            AND name NOT IN ('memory_agent.user_id', 'memory_agent.agent_id') ORDER BY name COLLATE \"C\"",
+        &[],
+    );
+    assert_eq!(names, expected);
+    let sessions: i64 = value(
+        &mut client,
+        "SELECT (SELECT count(*) FROM memory_agent.sessions) + (SELECT count(*) FROM memory_agent.agents)",
+        &[],
+    );
+    assert_eq!(sessions, 0, "nothing is stored without being asked to");
+
+    configure(&mut client, "'a', settings => '{\"episode_gap\": \"1 h\", \"rerank\": \"off\"}'");
+    configure(&mut client, "'a', settings => '{\"default_top_k\": 7}', content_type => 'journal'");
+    configure(&mut client, "'a', 's', '{\"default_top_k\": 8}', 'document'");
+    let both = configure(&mut client, "'a', 's'");
+    assert_eq!(both["content_type"], "document");
+    assert_eq!(
+        both["stored"],
+        json!({"agent": {"episode_gap": "1 h", "rerank": "off", "default_top_k": 7},
+               "session": {"default_top_k": 8}, "shared": {}})
+    );
+    let picked = ["episode_gap", "rerank", "default_top_k"].map(|name| &both["settings"][name]);
+    assert_eq!(picked, [&json!(3600), &json!(false), &json!(8)]);
+    let other = configure(&mut client, "'a', 't'");
+    assert_eq!(
+        (&other["content_type"], &other["settings"]["default_top_k"]),
+        (&json!("journal"), &json!(7))
+    );
+}
+
+#[test]
+fn what_set_refuses_is_refused_and_nothing_is_stored() {
+    let mut client = shared().database("configure_refused").connect();
+    for (arguments, part) in [
+        ("settings => '{\"mmr_lambda\": 1.5}'", "mmr_lambda"),
+        ("settings => '{\"mmr_lambda\": \"NaN\"}'", "mmr_lambda"),
+        ("settings => '{\"default_top_k\": \"many\"}'", "default_top_k"),
+        ("settings => '{\"fusion\": \"cold\"}'", "fusion"),
+        ("settings => '{\"rerank\": \"perhaps\"}'", "rerank"),
+        ("settings => '{\"default_top_k\": 3, \"topk\": 3}'", "topk"),
+        ("settings => '{\"llm_base_url\": \"http://x\"}'", "llm_base_url"),
+        ("settings => '{\"memory_agent.max_entries\": 3}'", "max_entries"),
+        ("settings => '{\"user_id\": \"bob\"}'", "user_id"),
+        ("settings => '{\"agent_id\": \"bob\"}'", "agent_id"),
+        ("settings => '{\"search_path\": \"x\"}'", "search_path"),
+        ("settings => '{\"default_top_k\": [3]}'", "default_top_k"),
+        ("settings => '[]'", "object"),
+        ("settings => 'null'", "object"),
+        ("content_type => 'poem'", "poem"),
+        ("session_id => ''", "session_id"),
+        ("agent_id => ' '", "agent_id"),
+    ] {
+        let message = expect_error(
+            client.query(&format!("SELECT memory_configure({arguments})"), &[]),
+            "22023",
+        );
+        assert!(message.contains(part), "{arguments}: {message}");
+    }
+    run(&mut client, "BEGIN READ ONLY; SELECT memory_configure()");
+    expect_error(client.query("SELECT memory_configure(content_type => 'journal')", &[]), "25006");
+    run(&mut client, "ROLLBACK");
+    let stored: i64 = value(
+        &mut client,
+        "SELECT (SELECT count(*) FROM memory_agent.sessions) + (SELECT count(*) FROM memory_agent.agents)",
+        &[],
+    );
+    assert_eq!(stored, 0);
+}
+
+/// Each of the functions that store sees the settings of its session, a batch those of each.
+#[test]
+fn turns_and_facts_are_stored_with_the_settings_of_their_session() {
+    let mut client = shared_without_worker().database("configure_ingest").connect();
+    configure(&mut client, "session_id => 'plain', settings => '{\"auto_detect_markers\": false}'");
+    configure(&mut client, "session_id => 'late', settings => '{\"embed_on_ingest\": \"async\"}'");
+    configure(&mut client, "session_id => 'short', settings => '{\"episode_max_turns\": 1}'");
+    let turns: Vec<Json> = ["usual", "plain", "late", "short", "plain", "late", "short", "usual"]
+        .iter()
+        .enumerate()
+        .map(|(at, session)| {
+            json!({"session_id": session, "role": "user", "content": format!("We decided on number {at}.")})
+        })
+        .collect();
+    let ids: Vec<memory_agent_e2e::Uuid> =
+        values(&mut client, "SELECT memory_ingest_batch($1)", &[&Json::from(turns)]);
+    let contents: Vec<String> = ids
+        .iter()
+        .map(|id| {
+            value(&mut client, "SELECT content FROM memory_agent.entries WHERE id = $1", &[id])
+        })
+        .collect();
+    let expected: Vec<String> = (0..8).map(|at| format!("We decided on number {at}.")).collect();
+    assert_eq!(contents, expected, "ids come in the order given");
+    for session in ["usual", "plain", "late", "short"] {
+        ingest(&mut client, session, "We decided to stop.");
+        run(
+            &mut client,
+            &format!("SELECT memory_add('We decided to rest.', '{session}', infer => false)"),
+        );
+    }
+    let rows: Vec<String> = values(
+        &mut client,
+        "SELECT concat_ws('|', session_id, array_agg(DISTINCT markers::text), \
+                          bool_and(embedding IS NOT NULL), count(DISTINCT episode_id)) \
+           FROM memory_agent.entries GROUP BY session_id ORDER BY session_id",
+        &[],
+    );
+    assert_eq!(
+        rows,
+        [
+            "late|{\"{decision}\"}|f|1",
+            "plain|{\"{}\"}|t|1",
+            "short|{\"{decision}\"}|t|3",
+            "usual|{\"{decision}\"}|t|1"
+        ]
+    );
+    for setting in ["auto_detect_markers", "embed_on_ingest", "episode_max_turns"] {
+        let source: String = value(
+            &mut client,
+            "SELECT source FROM pg_settings WHERE name = 'memory_agent.' || $1",
+            &[&setting],
+        );
+        assert_eq!(source, "default", "{setting}");
+    }
+}
+
+#[test]
+fn settings_are_put_back_after_an_error() {
+    let mut client = shared().database("configure_error").connect();
+    configure(
+        &mut client,
+        "session_id => 's', settings => '{\"default_top_k\": 9, \"rerank\": false}'",
+    );
+    let shown = |client: &mut Client| -> String {
+        value(client, "SELECT current_setting('memory_agent.default_top_k')", &[])
+    };
+    // One that comes back as a value, one that PostgreSQL raises in the middle, one that is caught.
+    expect_error(client.query("SELECT memory_ingest('s', 'nobody', 'x')", &[]), "22023");
+    assert_eq!(shown(&mut client), "5");
+    let wrong = "SELECT * FROM memory_recall('x', 's', query_embedding => '[1]')";
+    ingest(&mut client, "s", "something");
+    expect_error(client.query(wrong, &[]), "22023");
+    assert_eq!(shown(&mut client), "5");
+    run(
+        &mut client,
+        "DO $$ BEGIN \
+            BEGIN PERFORM memory_ingest('s', 'nobody', 'x'); EXCEPTION WHEN OTHERS THEN NULL; END; \
+            IF current_setting('memory_agent.default_top_k') <> '5' THEN RAISE 'not put back'; END IF; \
+            PERFORM memory_ingest('s', 'user', 'y'); \
+            IF current_setting('memory_agent.default_top_k') <> '5' THEN RAISE 'not put back'; END IF; \
+         END $$",
+    );
+    run(&mut client, "BEGIN; SET LOCAL memory_agent.default_top_k = 6");
+    run(&mut client, "SELECT * FROM memory_recall('something', 's')");
+    assert_eq!(shown(&mut client), "6");
+    run(&mut client, "COMMIT");
+    assert_eq!(shown(&mut client), "5");
+}
+
+#[test]
+fn a_stored_value_that_is_no_longer_allowed_is_passed_over() {
+    let mut client = shared().database("configure_stale").connect();
+    ingest(&mut client, "s", "something");
+    run(
+        &mut client,
+        "UPDATE memory_agent.sessions \
+            SET settings = '{\"default_top_k\": 1, \"mmr_lambda\": 7, \"gone\": 1, \"user_id\": \"bob\", \
+                             \"search_path\": \"nowhere\", \"fusion\": [1]}'",
+    );
+    ingest(&mut client, "s", "something else");
+    assert_eq!(memory_agent_e2e::memory::recall(&mut client, "'something', 's'").len(), 1);
+    let users: Vec<String> =
+        values(&mut client, "SELECT DISTINCT user_id FROM memory_agent.entries", &[]);
+    assert_eq!(users, ["alice"]);
+}
+
+#[test]
+fn everybody_configures_their_own_and_administrators_all() {
+    let database = shared().database("configure_levels");
+    let mut owner = database.connect();
+    run(
+        &mut owner,
+        "CREATE ROLE configure_reader LOGIN; SELECT memory_grant('configure_reader', 'reader');
+         CREATE ROLE configure_user LOGIN; SELECT memory_grant('configure_user', 'user');
+         CREATE ROLE configure_admin LOGIN; SELECT memory_grant('configure_admin', 'admin')",
+    );
+    let mut reader = database.connect_as("configure_reader");
+    expect_error(reader.query("SELECT memory_configure()", &[]), "42501");
+    let mut user = database.connect_as("configure_user");
+    configure(&mut user, "settings => '{\"rerank\": false}'");
+    for other in ["user_id => 'bob'", "user_id => '*'"] {
+        expect_error(user.query(&format!("SELECT memory_configure({other})"), &[]), "42501");
+    }
+    let mut admin = database.connect_as("configure_admin");
+    configure(&mut admin, "settings => '{\"default_top_k\": 2}', user_id => '*'");
+    for content in ["red apple", "green apple", "blue apple"] {
+        ingest(&mut user, "s", content);
+    }
+    assert_eq!(memory_agent_e2e::memory::recall(&mut reader, "'apple'").len(), 2);
+    let seen: Vec<String> =
+        values(&mut user, "SELECT user_id FROM memory_agent.agents ORDER BY user_id", &[]);
+    assert_eq!(seen, ["*", "alice"]);
+}
