@@ -108,6 +108,16 @@ CREATE FUNCTION memory_retry(job_id uuid, user_id text DEFAULT NULL)
     RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_retry_wrapper';
 
+CREATE FUNCTION memory_compress(
+    session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_compress_wrapper';
+
+CREATE FUNCTION memory_originals(summary_id uuid, user_id text DEFAULT NULL)
+    RETURNS TABLE (id uuid, role text, content text, created_at timestamptz, state text)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 100
+    AS 'MODULE_PATHNAME', 'memory_originals_wrapper';
+
 CREATE FUNCTION memory_stats(
     session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE

@@ -94,6 +94,10 @@ COMMENT ON FUNCTION memory_wait(interval,text,text) IS
     'Waits until no job is waiting or running, and returns whether that came true within timeout (default 30 seconds; 0 looks once). Jobs of the caller''s user, or of one session; an administrator who names neither waits for all jobs. A job that waits for its next attempt counts, a dead one does not. Errors: 25001 on a standby, in a transaction that queued jobs itself or is not READ COMMITTED; 22023 for a negative timeout.';
 COMMENT ON FUNCTION memory_retry(uuid,text) IS
     'Runs a dead job again, from its first attempt; returns false when there is no such dead job. job_id: from the view memory_jobs. Administrators may retry anybody''s.';
+COMMENT ON FUNCTION memory_compress(text,text,text) IS
+    'Queues the compression of a session''s window, whatever its size, and returns the job''s id: its turns but the newest memory_agent.recent_messages_to_keep are summarised and leave the window; they stay in recall. NULL when the window has no more turns than that, or there is no such session. The work is the worker''s: see memory_wait and memory_jobs. If the LLM fails, nothing changes. Errors: 55000 when memory_agent.llm_base_url is empty, 22023, 42501.';
+COMMENT ON FUNCTION memory_originals(uuid,text) IS
+    'The turns behind a summary, oldest first, also those behind the summaries that were rolled into it, in whatever state they are now. summary_id: from the view memory_session_summaries; an unknown one has no rows. Errors: 22023 for NULL, 42501.';
 COMMENT ON FUNCTION memory_stats(text,text,text) IS
     'Counts of a session, or of all sessions of a user, as jsonb: turns, facts, documents, tokens, episodes, markers, summaries.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS

@@ -192,8 +192,8 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     insert(&spi, caller, fact, prepared, id)?;
     if let Some(key) = &session {
         let growth = Growth { entries: 1, ..Growth::default() };
-        let active_entries = sessions::grow(&spi, key, &growth, None, open_episode)?;
-        ingest::queue_eviction(&spi, key, active_entries)?;
+        let fill = sessions::grow(&spi, key, &growth, None, open_episode)?;
+        ingest::queue_eviction(&spi, key, fill.entries)?;
     }
     if let Some(holder) = &holder {
         history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref(), None)?;

@@ -3,6 +3,7 @@
 
 use crate::api::batch;
 use crate::api::prepare::{Prepare, prepare};
+use crate::api::summaries;
 use crate::configured::{self, Settings};
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Extraction};
@@ -15,7 +16,7 @@ use crate::store::facts::FactScope;
 use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
-use crate::store::sessions::{self, Growth, SessionKey};
+use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use crate::store::spi::{Session as Spi, scratch};
 use crate::worker::settings;
 use memory_agent_core::episodes::{
@@ -363,9 +364,9 @@ impl<'a> SessionWriter<'a> {
             episodes::save(self.spi, &self.key.user_id, episode, None)?;
         }
         let open = self.episode.as_ref().map(|episode| episode.id);
-        let active_entries = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
+        let fill = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
         let spoke = indexes.iter().any(|&index| turns[index].turn.role == "user");
-        self.queue_jobs(active_entries, spoke)
+        self.queue_jobs(&fill, spoke)
     }
 
     fn add_turn(
@@ -466,7 +467,7 @@ impl<'a> SessionWriter<'a> {
         episodes::save(self.spi, &self.key.user_id, &running, Some(reason))
     }
 
-    fn queue_jobs(&self, active_entries: i64, user_spoke: bool) -> PgResult<()> {
+    fn queue_jobs(&self, fill: &Fill, user_spoke: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
             jobs::enqueue_for_session(self.spi, JobKind::Embed, self.key, "{}".into())?;
         }
@@ -477,7 +478,8 @@ impl<'a> SessionWriter<'a> {
         if self.has_reflection {
             queue_reflection(self.spi, self.key)?;
         }
-        queue_eviction(self.spi, self.key, active_entries)
+        summaries::queue(self.spi, self.key, fill)?;
+        queue_eviction(self.spi, self.key, fill.entries)
     }
 }
 

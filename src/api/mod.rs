@@ -22,6 +22,7 @@ pub mod request;
 pub mod security;
 pub mod stale;
 pub mod status;
+pub mod summaries;
 pub mod summarize;
 pub mod window;
 pub mod worker_status;

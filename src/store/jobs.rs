@@ -1,13 +1,14 @@
 //! `memory_agent.jobs`, the side of who asks for work: at most one job of a kind is waiting per scope
 //! that no worker has seen. What workers do with jobs is in `queue`.
 
-use crate::error::PgResult;
+use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Session as Spi};
 use crate::worker::wake;
+use pgrx::datum::Uuid;
 
 /// The kinds of work that there are handlers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +38,35 @@ impl JobKind {
             Self::Evict => "evict",
         }
     }
+
+    /// The kinds of which only one job of a scope runs at a time, this one among them: a summary is
+    /// renewed by one job after the other.
+    pub fn exclusive(self) -> &'static [Self] {
+        match self {
+            Self::Embed => &[Self::Embed],
+            Self::Extract => &[Self::Extract],
+            Self::Reflect => &[Self::Reflect],
+            Self::Summarize | Self::Compress => &[Self::Summarize, Self::Compress],
+            Self::Evict => &[Self::Evict],
+        }
+    }
 }
 
 /// Queues work for a session, or for a user's global memory when `session_id` is `None`.
 ///
 /// A job of the same kind and scope that waits already is touched instead of skipped: that locks its
 /// row, so no worker can take it, and miss these rows, before this transaction commits. Its settings
-/// become the new ones, but what one session said for itself alone is never made global by another.
-pub fn enqueue(
+/// become the new ones, but what one session said for itself alone is never made global by another,
+/// and what was asked for by hand stays so. Returns the id of the job that waits then.
+pub fn enqueue_with_id(
     spi: &Spi,
     kind: JobKind,
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
     payload: String,
-) -> PgResult<()> {
-    spi.execute(
+) -> PgResult<Uuid> {
+    let id = spi.first(
         "INSERT INTO memory_agent.jobs AS j \
             (id, kind, user_id, agent_id, session_id, payload, max_attempts) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) \
@@ -60,8 +74,10 @@ pub fn enqueue(
                       coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
             WHERE status = 'pending' AND leased_by IS NULL \
          DO UPDATE SET run_after = least(j.run_after, excluded.run_after), \
-            payload = CASE WHEN j.payload #>> '{settings,global}' = 'false' THEN j.payload \
-                           ELSE excluded.payload END",
+            payload = CASE WHEN j.payload #>> '{settings,global}' = 'false' \
+                             OR j.payload->>'forced' = 'true' THEN j.payload \
+                           ELSE excluded.payload END \
+         RETURNING j.id",
         &mut Params::new()
             .with(new_id())
             .with(kind.as_str().to_owned())
@@ -70,9 +86,22 @@ pub fn enqueue(
             .with(session_id.map(str::to_owned))
             .with(JsonbText(payload))
             .with(guc::llm_max_attempts()),
+        |row| row.required(1),
     )?;
     wake::job_queued();
-    Ok(())
+    id.ok_or_else(|| Error::internal("a job was queued without an id").into())
+}
+
+/// Queues work like [`enqueue_with_id`], for callers who do not need to know the job.
+pub fn enqueue(
+    spi: &Spi,
+    kind: JobKind,
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+    payload: String,
+) -> PgResult<()> {
+    enqueue_with_id(spi, kind, user_id, agent_id, session_id, payload).map(drop)
 }
 
 /// Queues work for a session.

@@ -81,10 +81,13 @@ fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
     )
 }
 
-/// Claims the next job of a kind that is due, if any. Jobs of one kind and scope run one after the
-/// other, in the order in which they were queued.
+/// Claims the next job of a kind that is due, if any. Jobs of one scope whose kinds
+/// [exclude](JobKind::exclusive) each other run one after the other, in the order in which they were
+/// queued.
 pub fn claim(spi: &Spi, slot: u32, kind: JobKind) -> PgResult<Option<Job>> {
     let lease = format!("{}{}", lessee(slot), uuid::Uuid::new_v4());
+    let exclusive: Vec<String> =
+        kind.exclusive().iter().map(|kind| kind.as_str().to_owned()).collect();
     spi.first(
         "UPDATE memory_agent.jobs j \
             SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
@@ -95,14 +98,15 @@ pub fn claim(spi: &Spi, slot: u32, kind: JobKind) -> PgResult<Option<Job>> {
                     SELECT FROM memory_agent.jobs o \
                      WHERE o.user_id = j.user_id \
                        AND coalesce(o.session_id, '') = coalesce(j.session_id, '') \
-                       AND o.kind = j.kind AND o.agent_id = j.agent_id \
+                       AND o.kind = ANY ($4) AND o.agent_id = j.agent_id \
                        AND o.status IN ('pending', 'running') AND o.id < j.id) \
              ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
          RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts",
         &mut Params::new()
             .with(kind.as_str().to_owned())
             .with(lease.clone())
-            .with(LEASE.as_secs_f64()),
+            .with(LEASE.as_secs_f64())
+            .with(exclusive),
         |row| {
             Ok(Job {
                 id: row.required(1)?,

@@ -56,22 +56,34 @@ pub fn lock_existing(spi: &Spi, key: &SessionKey) -> PgResult<Option<Option<Uuid
     )
 }
 
-/// Stores what changed and returns how many entries are now in the window. `last_turn_at` is the
-/// event time of the newest turn added, if any.
+/// How full a session is.
+#[derive(Clone, Copy, Debug)]
+pub struct Fill {
+    /// Turns and facts in the window.
+    pub entries: i64,
+    /// Tokens of the turns in the window.
+    pub tokens: i64,
+    /// Tokens of turns that no summary covers.
+    pub unsummarized: i64,
+}
+
+/// Stores what changed and returns how full the session is now. `last_turn_at` is the event time of
+/// the newest turn added, if any.
 pub fn grow(
     spi: &Spi,
     key: &SessionKey,
     growth: &Growth,
     last_turn_at: Option<TimestampWithTimeZone>,
     open_episode: Option<Uuid>,
-) -> PgResult<i64> {
+) -> PgResult<Fill> {
     spi.first(
         "UPDATE memory_agent.sessions s \
             SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
+                unsummarized_tokens = s.unsummarized_tokens + $5, \
                 active_entries = s.active_entries + $6, open_episode_id = $7, \
                 last_turn_at = greatest(s.last_turn_at, $8) \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
-         RETURNING s.active_entries",
+         RETURNING s.active_entries, s.active_tokens, s.unsummarized_tokens",
         &mut key
             .params()
             .with(growth.turns)
@@ -79,7 +91,13 @@ pub fn grow(
             .with(growth.entries)
             .with(open_episode)
             .with(last_turn_at),
-        |row| row.required(1),
+        |row| {
+            Ok(Fill {
+                entries: row.required(1)?,
+                tokens: row.required(2)?,
+                unsummarized: row.required(3)?,
+            })
+        },
     )?
     .ok_or_else(|| Error::internal("the session row vanished").into())
 }

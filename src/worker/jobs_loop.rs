@@ -6,6 +6,7 @@ use super::handlers::embed::{self, EmbedTask};
 use super::handlers::exchange::{LlmTask, Progress};
 use super::handlers::extract::ExtractTask;
 use super::handlers::reflect::ReflectTask;
+use super::handlers::summarize::SummaryTask;
 use super::handlers::{evict, sweep};
 use super::llm::{CallId, LlmCalls};
 use super::pause::{LONGEST_PAUSE, Pause};
@@ -33,7 +34,14 @@ const MAX_BLOCKED: usize = 64;
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
 /// what tidies up.
-const CLAIMED: [JobKind; 4] = [JobKind::Embed, JobKind::Extract, JobKind::Reflect, JobKind::Evict];
+const CLAIMED: [JobKind; 6] = [
+    JobKind::Embed,
+    JobKind::Extract,
+    JobKind::Reflect,
+    JobKind::Compress,
+    JobKind::Summarize,
+    JobKind::Evict,
+];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
@@ -444,6 +452,10 @@ fn start_asking(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Box<dyn L
     match job.kind {
         JobKind::Reflect => {
             let (task, progress) = ReflectTask::start(job, endpoint, llm);
+            (Box::new(task), progress)
+        }
+        JobKind::Compress | JobKind::Summarize => {
+            let (task, progress) = SummaryTask::start(job, endpoint, llm);
             (Box::new(task), progress)
         }
         _ => {

@@ -2,6 +2,8 @@
 //! result depends on. They travel in the job's payload; URLs and keys never do.
 
 use crate::guc::{self, FactScopeChoice};
+use memory_agent_core::chunk;
+use memory_agent_core::compression::Limits;
 use memory_agent_core::episodes::EpisodeSettings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -95,6 +97,64 @@ impl ReflectionSettings {
     }
 }
 
+/// Settings of a summary and of a compression, as their session had them. Tokens are cl100k_base
+/// tokens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SummarySettings {
+    /// Whether the session is summarised as it grows.
+    pub summarization: bool,
+    /// New tokens from which its summary is renewed.
+    pub min_tokens: u32,
+    /// Most tokens of turns that one request holds.
+    pub chunk_tokens: u32,
+    /// Tokens at the end of a chunk that the next one begins with.
+    pub chunk_overlap: u32,
+    /// Whether its window is compressed.
+    pub compression: bool,
+    /// Tokens of a window above which it is compressed; 0 is never.
+    pub threshold: u32,
+    /// Newest turns that compression leaves in the window.
+    pub keep: u32,
+}
+
+impl Default for SummarySettings {
+    fn default() -> Self {
+        let natural = |value: i32| value.max(0).unsigned_abs();
+        Self {
+            summarization: guc::summarization(),
+            min_tokens: natural(guc::summary_min_tokens()),
+            chunk_tokens: natural(guc::summary_chunk_tokens()),
+            chunk_overlap: natural(guc::summary_chunk_overlap()),
+            compression: guc::compression(),
+            threshold: natural(guc::compression_threshold_tokens()),
+            keep: natural(guc::recent_messages_to_keep()),
+        }
+    }
+}
+
+impl SummarySettings {
+    /// The settings in a job's payload; what is missing there is as the worker's own settings say.
+    pub fn of(payload: &Value) -> Self {
+        read(payload)
+    }
+
+    /// What the session is measured against.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            summarization: self.summarization,
+            min_tokens: self.min_tokens,
+            compression: self.compression,
+            threshold: self.threshold,
+        }
+    }
+
+    /// How turns are divided among requests.
+    pub fn chunks(&self) -> chunk::Limits {
+        chunk::Limits { max_tokens: self.chunk_tokens, overlap_tokens: self.chunk_overlap }
+    }
+}
+
 /// The payload of an extract job queued by this session.
 pub fn extraction_payload() -> String {
     payload(&ExtractionSettings::default())
@@ -103,6 +163,16 @@ pub fn extraction_payload() -> String {
 /// The payload of a reflect job queued by this session.
 pub fn reflection_payload() -> String {
     payload(&ReflectionSettings::default())
+}
+
+/// The payload of a summarize or compress job queued by this session. `forced`: somebody asked for it
+/// by hand, whatever the window's size.
+pub fn summary_payload(settings: &SummarySettings, forced: bool) -> String {
+    if forced {
+        serde_json::json!({ "settings": settings, "forced": true }).to_string()
+    } else {
+        payload(settings)
+    }
 }
 
 /// A job's payload that says nothing but its settings.

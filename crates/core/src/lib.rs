@@ -22,6 +22,7 @@ pub mod breaker;
 pub mod budget;
 pub mod chat_messages;
 pub mod chunk;
+pub mod compression;
 pub mod contradictions;
 pub mod cut;
 pub mod episodes;

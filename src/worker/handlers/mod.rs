@@ -1,6 +1,7 @@
 //! What the kinds of jobs do. A handler never holds a transaction while it waits for a model.
 
 pub mod apply;
+pub mod condense;
 mod consolidate;
 pub mod embed;
 pub mod evict;
@@ -10,5 +11,7 @@ pub mod facts;
 pub mod neighborhood;
 pub mod reconcile;
 pub mod reflect;
+pub mod renew;
+pub mod summarize;
 pub mod sweep;
 mod writer;

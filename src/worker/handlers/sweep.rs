@@ -2,12 +2,12 @@
 //! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and takes only so many
 //! rows; what is left waits for the next sweep.
 
-use crate::api::ingest;
+use crate::api::{self, ingest};
 use crate::configured;
 use crate::guc;
 use crate::store::jobs::{self, JobKind};
 use crate::store::spi::Session as Spi;
-use crate::store::{episodes, extraction, queue, reflections, sessions, sweep};
+use crate::store::{episodes, extraction, queue, reflections, sessions, summaries, sweep};
 use crate::worker::settings::{self, ReflectionSettings};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::episodes::CloseReason;
@@ -52,6 +52,7 @@ pub fn run() -> Result<bool, Aborted> {
     more |= end_idle_episodes()?;
     if !guc::llm_base_url().is_empty() {
         queue_reflections()?;
+        renew_summaries()?;
     }
     let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
     more |= done >= BATCH as u64;
@@ -110,6 +111,21 @@ fn queue_reflections() -> Result<(), Aborted> {
     })?;
     for key in due {
         transaction(|| ingest::queue_reflection(&Spi::read_write()?, &key))?;
+    }
+    Ok(())
+}
+
+/// Queues the sessions again whose summaries lack turns that no job knows of.
+fn renew_summaries() -> Result<(), Aborted> {
+    let least = i64::from(guc::summary_min_tokens());
+    let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
+    for (key, fill) in forgotten {
+        transaction(|| {
+            let (user, agent) = (&key.user_id, &key.agent_id);
+            configured::scoped_to(user, agent, Some(&key.session_id), || {
+                api::summaries::queue(&Spi::read_write()?, &key, &fill)
+            })
+        })?;
     }
     Ok(())
 }

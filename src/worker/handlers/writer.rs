@@ -369,8 +369,8 @@ impl<'a> Writer<'a> {
     pub fn finish(&self) -> PgResult<()> {
         if let Some((key, open_episode)) = &self.session {
             let growth = Growth { entries: self.stored.len() as i64, ..Growth::default() };
-            let active = sessions::grow(self.spi, key, &growth, None, *open_episode)?;
-            ingest::queue_eviction(self.spi, key, active)?;
+            let fill = sessions::grow(self.spi, key, &growth, None, *open_episode)?;
+            ingest::queue_eviction(self.spi, key, fill.entries)?;
         }
         debug1!(
             "memory_agent: {} user={} job={} added={} ended={}",

@@ -56,7 +56,10 @@ impl Scene {
             .preload(true)
             .setting("memory_agent.llm_base_url", stub.base_url())
             .setting("memory_agent.llm_model", "stub-1")
-            .setting("memory_agent.llm_timeout", "10s");
+            .setting("memory_agent.llm_timeout", "10s")
+            // Most tests are about facts, and count calls.
+            .setting("memory_agent.summarization", "off")
+            .setting("memory_agent.compression", "off");
         for (name, value) in settings {
             builder = builder.setting(name, value);
         }

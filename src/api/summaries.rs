@@ -1,0 +1,108 @@
+//! `memory_compress` and `memory_originals`, and when a session's summary is renewed without anybody
+//! asking. Summaries themselves are made by the worker (`worker/handlers/summarize.rs`).
+
+use crate::configured;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity;
+use crate::store::compression;
+use crate::store::grants::Level;
+use crate::store::jobs::{self, JobKind};
+use crate::store::sessions::{self, Fill, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::store::summaries;
+use crate::worker::settings::{SummarySettings, summary_payload};
+use memory_agent_core::compression::Due;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// Queues what a session needs after turns were added to it, or whenever it is looked at: a summary,
+/// or the compression of its window. Without an LLM nothing is queued. The caller holds the
+/// session's lock.
+pub fn queue(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
+    if guc::llm_base_url().is_empty() {
+        return Ok(());
+    }
+    let settings = SummarySettings::default();
+    let natural = |tokens: i64| tokens.max(0).unsigned_abs();
+    let kind = match settings.limits().due(natural(fill.tokens), natural(fill.unsummarized)) {
+        None => return Ok(()),
+        Some(Due::Summary) => JobKind::Summarize,
+        Some(Due::Compression) => JobKind::Compress,
+    };
+    jobs::enqueue_for_session(spi, kind, key, summary_payload(&settings, false))
+}
+
+#[pg_extern(sql = false)]
+fn memory_compress(
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<Option<Uuid>> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let session_id = session_id.unwrap_or_default();
+    text::validate_session_id(&session_id).map_err(Error::from)?;
+    if guc::llm_base_url().is_empty() {
+        return Err(Error::not_ready(
+            "memory_compress cannot summarise: memory_agent.llm_base_url is empty",
+            "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
+        )
+        .into());
+    }
+    let key = SessionKey {
+        user_id: caller.user_id.clone(),
+        agent_id: caller.agent().to_owned(),
+        session_id,
+    };
+    configured::scoped(&caller, Some(&key.session_id), || {
+        let settings = SummarySettings::default();
+        identity::as_owner(|| {
+            let spi = Spi::read_write()?;
+            if sessions::lock_existing(&spi, &key)?.is_none()
+                || compression::older(&spi, &key, settings.keep)?.turns == 0
+            {
+                return Ok(None);
+            }
+            let payload = summary_payload(&settings, true);
+            let session = Some(key.session_id.as_str());
+            let (user, agent) = (&key.user_id, &key.agent_id);
+            jobs::enqueue_with_id(&spi, JobKind::Compress, user, agent, session, payload).map(Some)
+        })
+    })
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_originals(
+    summary_id: Option<Uuid>,
+    user_id: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(role, String),
+            name!(content, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(state, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
+    let Some(summary_id) = summary_id else {
+        return Err(Error::invalid(
+            "summary_id is NULL",
+            "Take it from the view memory_session_summaries.",
+        )
+        .into());
+    };
+    let originals = identity::as_owner(|| {
+        summaries::originals(&Spi::read_only()?, &caller.user_id, summary_id)
+    })?;
+    Ok(TableIterator::new(originals.into_iter().map(|original| {
+        (original.id, original.role, original.content, original.created_at, original.state)
+    })))
+}

@@ -1,0 +1,438 @@
+//! `memory_agent.session_summaries`: what was said in a session, condensed. The active L3 covers the
+//! turns in its own `source_ids` and those of the L3s before it, which `previous_id` leads to.
+
+use crate::error::{Error, PgResult};
+use crate::store::entries::new_id;
+use crate::store::sessions::{Fill, SessionKey};
+use crate::store::spi::{Params, Row, Session as Spi};
+use memory_agent_core::summarize::Sections;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::ops::ControlFlow;
+
+/// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the
+/// parameters of the session's key. Used as `IN (SELECT c.id FROM covered c)` where that is no join
+/// (negated, or IS TRUE): PostgreSQL then hashes it, whatever it thinks of the number of rows.
+pub const COVERED: &str = "WITH RECURSIVE chain AS ( \
+        SELECT u.id, u.previous_id FROM memory_agent.session_summaries u \
+         WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active \
+        UNION \
+        SELECT u.id, u.previous_id FROM chain c \
+          JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.previous_id), \
+     covered AS ( \
+        SELECT s.id FROM chain c \
+          JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.id \
+         CROSS JOIN LATERAL unnest(u.source_ids) s(id) WHERE s.id IS NOT NULL) ";
+
+/// `e` is a turn of the session that a summary is made of, in its window or archived. Attached rows are
+/// not part of a conversation.
+const SUMMARIZED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+     AND e.state <> 'inactive' AND e.source_relation IS NULL \
+     AND (e.expires_at IS NULL OR e.expires_at > now())";
+
+/// `e` is a fact of the session that is all that is left of what was said: its turns are gone.
+const ORPHANED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'fact' \
+     AND e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now()) \
+     AND e.source_ids IS NOT NULL \
+     AND NOT EXISTS (SELECT FROM memory_agent.entries o \
+                      WHERE o.user_id = $1 AND o.id = ANY (e.source_ids) AND o.state <> 'inactive') \
+     AND NOT EXISTS (SELECT FROM unnest(e.source_ids) o(id) WHERE o.id IN (SELECT c.id FROM covered c))";
+
+const SOURCE: &str = "e.id, e.role, \
+     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
+     e.content, e.token_count, e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')";
+
+/// A turn, or a fact, that a summary is made of.
+pub struct Source {
+    pub id: Uuid,
+    pub role: String,
+    /// The speaker's name, if the turn has one.
+    pub speaker: Option<String>,
+    pub content: String,
+    pub tokens: u32,
+    pub created_at: TimestampWithTimeZone,
+    /// The day it was said, as ISO 8601 date in UTC.
+    pub said_at: String,
+}
+
+fn source(row: &Row<'_>) -> PgResult<Source> {
+    Ok(Source {
+        id: row.required(1)?,
+        role: row.required(2)?,
+        speaker: row.optional(3),
+        content: row.required(4)?,
+        tokens: row.required::<i32>(5)?.max(0).unsigned_abs(),
+        created_at: row.required(6)?,
+        said_at: row.required(7)?,
+    })
+}
+
+/// What a session is summarised as, and how much is in its window.
+pub struct Subject {
+    /// `conversation`, `journal` or `document`.
+    pub content_type: String,
+    pub window_tokens: u64,
+}
+
+/// A session as its summaries see it; `None` when there is none. What is summarised is as the session
+/// says, else its agent, else the agent of all users.
+pub fn subject(spi: &Spi, key: &SessionKey) -> PgResult<Option<Subject>> {
+    spi.first(
+        "SELECT coalesce(s.content_type, \
+                    (SELECT a.content_type FROM memory_agent.agents a \
+                      WHERE a.user_id = $1 AND a.agent_id = $2), \
+                    (SELECT a.content_type FROM memory_agent.agents a \
+                      WHERE a.user_id = '*' AND a.agent_id = $2), \
+                    'conversation'), \
+                s.active_tokens \
+           FROM memory_agent.sessions s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+        |row| {
+            Ok(Subject {
+                content_type: row.required(1)?,
+                window_tokens: row.required::<i64>(2)?.max(0).unsigned_abs(),
+            })
+        },
+    )
+}
+
+/// What is summarised: from the first to the last of it, as ids and event times.
+#[derive(Clone, Debug)]
+pub struct Coverage {
+    pub first: (Option<Uuid>, TimestampWithTimeZone),
+    pub last: (Option<Uuid>, TimestampWithTimeZone),
+    /// Turns.
+    pub messages: u32,
+    /// Their tokens.
+    pub tokens: u32,
+}
+
+/// A session's active L3.
+#[derive(Clone, Debug)]
+pub struct Current {
+    pub id: Uuid,
+    pub content: String,
+    pub tokens: u32,
+    /// `None` only if the row was written by hand.
+    pub coverage: Option<Coverage>,
+    pub sections: Sections,
+}
+
+impl Current {
+    /// Whether topics, entities, decisions and questions were asked for when it was made.
+    pub fn has_sections(&self) -> bool {
+        let Sections { summary: _, topics, entities, decisions, questions } = &self.sections;
+        [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
+    }
+}
+
+/// The active L3 of a session.
+pub fn current(spi: &Spi, key: &SessionKey) -> PgResult<Option<Current>> {
+    spi.first(
+        "SELECT u.id, u.content, u.output_tokens, u.first_entry_id, u.first_entry_at, u.last_entry_id, \
+                u.last_entry_at, u.message_count, u.input_tokens, u.topics, u.entities, u.decisions, \
+                u.questions \
+           FROM memory_agent.session_summaries u \
+          WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
+        &mut key.params(),
+        |row| {
+            let natural = |column| row.optional::<i32>(column).unwrap_or(0).max(0).unsigned_abs();
+            let content: String = row.required(2)?;
+            let coverage = match (row.optional(5), row.optional(7)) {
+                (Some(first_at), Some(last_at)) => Some(Coverage {
+                    first: (row.optional(4), first_at),
+                    last: (row.optional(6), last_at),
+                    messages: natural(8),
+                    tokens: natural(9),
+                }),
+                _ => None,
+            };
+            Ok(Current {
+                id: row.required(1)?,
+                tokens: natural(3),
+                coverage,
+                sections: Sections {
+                    summary: content.clone(),
+                    topics: row.required(10)?,
+                    entities: row.required(11)?,
+                    decisions: row.required(12)?,
+                    questions: row.required(13)?,
+                },
+                content,
+            })
+        },
+    )
+}
+
+/// What the last L3 of a session that was made with topics, entities, decisions and questions says.
+pub fn last_sections(spi: &Spi, key: &SessionKey) -> PgResult<Option<Sections>> {
+    spi.first(
+        &format!(
+            "{COVERED} SELECT u.content, u.topics, u.entities, u.decisions, u.questions \
+               FROM chain c JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.id \
+              WHERE u.topics <> '{{}}' OR u.entities <> '{{}}' OR u.decisions <> '{{}}' OR u.questions <> '{{}}' \
+              ORDER BY u.created_at DESC, u.id DESC LIMIT 1"
+        ),
+        &mut key.params(),
+        |row| {
+            Ok(Sections {
+                summary: row.required(1)?,
+                topics: row.required(2)?,
+                entities: row.required(3)?,
+                decisions: row.required(4)?,
+                questions: row.required(5)?,
+            })
+        },
+    )
+}
+
+/// The id of a session's active L3.
+pub fn current_id(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
+    spi.first(
+        "SELECT u.id FROM memory_agent.session_summaries u \
+          WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
+        &mut key.params(),
+        |row| row.required(1),
+    )
+}
+
+/// Turns that no summary covers, oldest first.
+pub struct Uncovered {
+    pub turns: Vec<Source>,
+    /// Whether there are more than were asked for.
+    pub has_more: bool,
+}
+
+/// The oldest turns of a session that no summary covers, up to `tokens` (at least one).
+pub fn uncovered(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Uncovered> {
+    let mut found = Uncovered { turns: Vec::new(), has_more: false };
+    let mut sum = 0;
+    spi.scan(
+        &format!(
+            "{COVERED} SELECT {SOURCE} FROM memory_agent.entries e \
+              WHERE {SUMMARIZED} AND e.id NOT IN (SELECT c.id FROM covered c) \
+              ORDER BY e.created_at, e.id"
+        ),
+        &mut key.params(),
+        200,
+        |row| {
+            let turn = source(row)?;
+            sum += u64::from(turn.tokens);
+            if sum > tokens && !found.turns.is_empty() {
+                found.has_more = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            found.turns.push(turn);
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
+    Ok(found)
+}
+
+/// The facts of a session, oldest first, whose turns are gone before a summary covered them.
+pub fn orphaned_facts(spi: &Spi, key: &SessionKey, most: i64) -> PgResult<Vec<Source>> {
+    spi.all(
+        &format!(
+            "{COVERED} SELECT {SOURCE} FROM memory_agent.entries e \
+              WHERE {ORPHANED} AND e.id NOT IN (SELECT c.id FROM covered c) \
+              ORDER BY e.created_at, e.id LIMIT $4"
+        ),
+        &mut key.params().with(most),
+        source,
+    )
+}
+
+/// How many of these entries are still there, and locks them until the end of the transaction.
+pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
+    spi.execute(
+        "SELECT FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
+          ORDER BY e.id FOR NO KEY UPDATE",
+        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+    )
+}
+
+/// A summary to be stored.
+pub struct NewSummary<'a> {
+    /// `L1`, `L2` or `L3`.
+    pub level: &'static str,
+    pub text: &'a str,
+    pub sections: Option<&'a Sections>,
+    pub source_ids: Vec<Uuid>,
+    pub previous: Option<Uuid>,
+    pub method: &'static str,
+    pub coverage: &'a Coverage,
+    /// Tokens of what was read for it, which for an L3 is everything it covers.
+    pub input_tokens: u32,
+    pub output_tokens: u32,
+    pub model: &'a str,
+}
+
+/// Stores a summary as the last of its level, and returns its id.
+pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uuid> {
+    let saturated = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let list =
+        |of: fn(&Sections) -> &Vec<String>| new.sections.map(of).cloned().unwrap_or_default();
+    let ratio = f64::from(new.output_tokens) / f64::from(new.input_tokens.max(1));
+    spi.first(
+        "INSERT INTO memory_agent.session_summaries \
+            (id, user_id, agent_id, session_id, level, ordinal, content, source_ids, previous_id, method, \
+             topics, entities, decisions, questions, first_entry_id, first_entry_at, last_entry_id, \
+             last_entry_at, message_count, input_tokens, output_tokens, compression_ratio, model) \
+         SELECT $4, $1, $2, $3, $5, \
+                coalesce((SELECT max(u.ordinal) + 1 FROM memory_agent.session_summaries u \
+                           WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = $5), 0), \
+                $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22 \
+         RETURNING id",
+        &mut key
+            .params()
+            .with(new_id())
+            .with(new.level.to_owned())
+            .with(new.text.to_owned())
+            .with(new.source_ids.clone())
+            .with(new.previous)
+            .with(new.method.to_owned())
+            .with(list(|sections| &sections.topics))
+            .with(list(|sections| &sections.entities))
+            .with(list(|sections| &sections.decisions))
+            .with(list(|sections| &sections.questions))
+            .with(new.coverage.first.0)
+            .with(new.coverage.first.1)
+            .with(new.coverage.last.0)
+            .with(new.coverage.last.1)
+            .with(saturated(new.coverage.messages))
+            .with(saturated(new.input_tokens))
+            .with(saturated(new.output_tokens))
+            .with(ratio as f32)
+            .with(new.model.to_owned()),
+        |row| row.required(1),
+    )?
+    .ok_or_else(|| Error::internal("a summary was stored without an id").into())
+}
+
+/// Ends a session's active L3. It stays: the next one rests on it.
+pub fn deactivate(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.session_summaries u SET is_active = false, updated_at = now() \
+          WHERE u.user_id = $1 AND u.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+    )?;
+    Ok(())
+}
+
+/// Adds topics, entities, decisions and questions to a summary that was made without.
+pub fn add_sections(spi: &Spi, user_id: &str, id: Uuid, sections: &Sections) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.session_summaries u \
+            SET topics = $3, entities = $4, decisions = $5, questions = $6, updated_at = now() \
+          WHERE u.user_id = $1 AND u.id = $2",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(id)
+            .with(sections.topics.clone())
+            .with(sections.entities.clone())
+            .with(sections.decisions.clone())
+            .with(sections.questions.clone()),
+    )?;
+    Ok(())
+}
+
+/// Counts anew the tokens of a session's turns that no summary covers, and returns them. The caller
+/// holds the session's lock.
+pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<i64> {
+    let counted = spi.first(
+        &format!(
+            "{COVERED} UPDATE memory_agent.sessions t \
+                SET unsummarized_tokens = ( \
+                    SELECT coalesce(sum(e.token_count), 0) FROM memory_agent.entries e \
+                     WHERE {SUMMARIZED} AND e.id NOT IN (SELECT c.id FROM covered c)) \
+              WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3 \
+             RETURNING t.unsummarized_tokens"
+        ),
+        &mut key.params(),
+        |row| row.required(1),
+    )?;
+    Ok(counted.unwrap_or(0))
+}
+
+/// An original behind a summary.
+pub struct Original {
+    pub id: Uuid,
+    pub role: String,
+    pub content: String,
+    pub created_at: TimestampWithTimeZone,
+    pub state: String,
+}
+
+/// What a summary was made of, oldest first, in whatever state it is now: its own sources and those of
+/// the summaries that were rolled into it.
+pub fn originals(spi: &Spi, user_id: &str, summary: Uuid) -> PgResult<Vec<Original>> {
+    spi.all(
+        "WITH RECURSIVE chain AS ( \
+            SELECT u.id, u.previous_id FROM memory_agent.session_summaries u \
+             WHERE u.user_id = $1 AND u.id = $2 \
+            UNION \
+            SELECT u.id, u.previous_id FROM chain c \
+              JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.previous_id) \
+         SELECT e.id, e.role, e.content, e.created_at, e.state FROM memory_agent.entries e \
+          WHERE e.user_id = $1 \
+            AND e.id IN (SELECT s.id FROM chain c \
+                           JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.id \
+                          CROSS JOIN LATERAL unnest(u.source_ids) s(id)) \
+          ORDER BY e.created_at, e.id",
+        &mut Params::new().with(user_id.to_owned()).with(summary),
+        |row| {
+            Ok(Original {
+                id: row.required(1)?,
+                role: row.required(2)?,
+                content: row.required(3)?,
+                created_at: row.required(4)?,
+                state: row.required(5)?,
+            })
+        },
+    )
+}
+
+/// Sessions that have a summary which lacks this many tokens of turns, and that no job knows of,
+/// neither open nor dead. A session without a summary is left to the next turn or to memory_backfill:
+/// perhaps its turns are from a time without an LLM.
+pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(SessionKey, Fill)>> {
+    let no_job = |status: &str| {
+        format!(
+            "NOT EXISTS (SELECT FROM memory_agent.jobs o \
+                          WHERE o.user_id = s.user_id AND coalesce(o.session_id, '') = s.session_id \
+                            AND o.kind IN ('summarize', 'compress') AND o.agent_id = s.agent_id \
+                            AND o.status {status})"
+        )
+    };
+    spi.all(
+        &format!(
+            "SELECT s.user_id, s.agent_id, s.session_id, s.active_entries, s.active_tokens, \
+                    s.unsummarized_tokens \
+               FROM memory_agent.sessions s \
+              WHERE s.unsummarized_tokens >= $1 \
+                AND EXISTS (SELECT FROM memory_agent.session_summaries u \
+                             WHERE u.user_id = s.user_id AND u.agent_id = s.agent_id \
+                               AND u.session_id = s.session_id AND u.level = 'L3' AND u.is_active) \
+                AND {} AND {} \
+              LIMIT $2",
+            no_job("IN ('pending', 'running')"),
+            no_job("= 'dead'")
+        ),
+        &mut Params::new().with(min_tokens).with(most),
+        |row| {
+            let key = SessionKey {
+                user_id: row.required(1)?,
+                agent_id: row.required(2)?,
+                session_id: row.required(3)?,
+            };
+            let fill = Fill {
+                entries: row.required(4)?,
+                tokens: row.required(5)?,
+                unsummarized: row.required(6)?,
+            };
+            Ok((key, fill))
+        },
+    )
+}

@@ -1,0 +1,192 @@
+//! Storing what a summarize or compress job came to, in one transaction: the new L3 and its parts, the
+//! turns that leave the window, the counters. If what was condensed is not there any more, or somebody
+//! else renewed the summary, nothing is stored and the caller begins anew.
+
+use super::condense::{Material, Part, Tree};
+use crate::error::PgResult;
+use crate::store::compression;
+use crate::store::jobs::{self, JobKind};
+use crate::store::queue::{self, Job};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::store::summaries::{self, Coverage, NewSummary, Source};
+use crate::worker::settings::{SummarySettings, summary_payload};
+use memory_agent_core::compression::Due;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// What is to be stored.
+pub struct Renewal<'a> {
+    pub job: &'a Job,
+    pub key: &'a SessionKey,
+    pub settings: &'a SummarySettings,
+    /// What was condensed and what came of it; `None` when the summary holds already.
+    pub condensed: Option<(&'a Material, &'a Tree)>,
+    /// Whether the session has more turns that no summary covers.
+    pub has_more: bool,
+}
+
+/// How it went.
+pub enum Renewed {
+    Stored {
+        /// Turns that left the window.
+        archived: u64,
+    },
+    /// The session changed since it was looked at; nothing was stored.
+    Changed,
+    /// Another worker has the job by now, or it was cancelled; nothing was stored.
+    NotOurs,
+    /// The session is not there (yet); nothing was stored.
+    NoSession,
+}
+
+/// Stores the renewal and finishes the job. Locks in the order of everybody: session, job, turns,
+/// summaries.
+pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
+    let (key, job) = (renewal.key, renewal.job);
+    if sessions::lock_existing(spi, key)?.is_none() {
+        return Ok(Renewed::NoSession);
+    }
+    if !queue::lock(spi, job)? {
+        return Ok(Renewed::NotOurs);
+    }
+    if let Some((material, tree)) = renewal.condensed {
+        let current = material.current.as_ref().map(|current| current.id);
+        if summaries::current_id(spi, key)? != current {
+            return Ok(Renewed::Changed);
+        }
+        let ids = ids(&material.sources);
+        if summaries::lock_sources(spi, &key.user_id, &ids)? != ids.len() as u64 {
+            return Ok(Renewed::Changed);
+        }
+        match (current, &tree.whole.sections) {
+            (Some(current), Some(sections)) if ids.is_empty() => {
+                summaries::add_sections(spi, &key.user_id, current, sections)?;
+            }
+            _ => write(spi, key, material, tree, ids)?,
+        }
+    }
+    let archived = if job.kind == JobKind::Compress {
+        compression::archive(spi, key, renewal.settings.keep)?
+    } else {
+        0
+    };
+    let unsummarized = summaries::recount(spi, key)?;
+    if renewal.has_more {
+        queue_rest(spi, renewal, unsummarized)?;
+    }
+    queue::finish(spi, job)?;
+    Ok(Renewed::Stored { archived })
+}
+
+fn write(
+    spi: &Spi,
+    key: &SessionKey,
+    material: &Material,
+    tree: &Tree,
+    source_ids: Vec<Uuid>,
+) -> PgResult<()> {
+    let method = material.level().method();
+    for (level, parts) in [("L1", &tree.chunks), ("L2", &tree.groups)] {
+        for part in parts {
+            write_part(spi, key, level, method, material, part)?;
+        }
+    }
+    if let Some(current) = &material.current {
+        summaries::deactivate(spi, &key.user_id, current.id)?;
+    }
+    let before = material.current.as_ref().and_then(|current| current.coverage.as_ref());
+    let coverage = match (before, coverage(&material.sources, material.are_facts)) {
+        (Some(before), Some(new)) => joined(before, new),
+        (None, Some(new)) => new,
+        (_, None) => return Ok(()),
+    };
+    summaries::insert(
+        spi,
+        key,
+        &NewSummary {
+            level: "L3",
+            text: &tree.whole.text,
+            sections: tree.whole.sections.as_ref(),
+            source_ids,
+            previous: material.current.as_ref().map(|current| current.id),
+            method,
+            coverage: &coverage,
+            input_tokens: coverage.tokens,
+            output_tokens: tree.whole.tokens,
+            model: &tree.whole.model,
+        },
+    )?;
+    Ok(())
+}
+
+fn write_part(
+    spi: &Spi,
+    key: &SessionKey,
+    level: &'static str,
+    method: &'static str,
+    material: &Material,
+    part: &Part,
+) -> PgResult<()> {
+    let sources = &material.sources[part.sources.clone()];
+    let Some(coverage) = coverage(sources, material.are_facts) else { return Ok(()) };
+    summaries::insert(
+        spi,
+        key,
+        &NewSummary {
+            level,
+            text: &part.condensed.text,
+            sections: None,
+            source_ids: ids(sources),
+            previous: None,
+            method,
+            coverage: &coverage,
+            input_tokens: part.input_tokens,
+            output_tokens: part.condensed.tokens,
+            model: &part.condensed.model,
+        },
+    )?;
+    Ok(())
+}
+
+/// Queues what is left of a session that has more turns than one job takes.
+fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<()> {
+    let is_forced = renewal.job.payload["forced"] == true;
+    let window = summaries::subject(spi, renewal.key)?.map_or(0, |subject| subject.window_tokens);
+    let due = renewal.settings.limits().due(window, unsummarized.max(0).unsigned_abs());
+    let kind = match due {
+        _ if is_forced => JobKind::Compress,
+        Some(Due::Compression) => JobKind::Compress,
+        Some(Due::Summary) => JobKind::Summarize,
+        None => return Ok(()),
+    };
+    let payload = summary_payload(renewal.settings, is_forced);
+    jobs::enqueue_for_session(spi, kind, renewal.key, payload)?;
+    Ok(())
+}
+
+fn ids(sources: &[Source]) -> Vec<Uuid> {
+    sources.iter().map(|source| source.id).collect()
+}
+
+/// What sources cover; they are in the order of their event times. Facts are no messages.
+fn coverage(sources: &[Source], are_facts: bool) -> Option<Coverage> {
+    let end = |source: &Source| (Some(source.id), source.created_at);
+    Some(Coverage {
+        first: end(sources.first()?),
+        last: end(sources.last()?),
+        messages: if are_facts { 0 } else { u32::try_from(sources.len()).unwrap_or(u32::MAX) },
+        tokens: sources.iter().fold(0, |sum, source| sum.saturating_add(source.tokens)),
+    })
+}
+
+/// Two coverages as one. Turns may be recorded long after they were said.
+fn joined(before: &Coverage, new: Coverage) -> Coverage {
+    let is_earlier = |a: TimestampWithTimeZone, b: TimestampWithTimeZone| a <= b;
+    Coverage {
+        first: if is_earlier(before.first.1, new.first.1) { before.first } else { new.first },
+        last: if is_earlier(before.last.1, new.last.1) { new.last } else { before.last },
+        messages: before.messages.saturating_add(new.messages),
+        tokens: before.tokens.saturating_add(new.tokens),
+    }
+}

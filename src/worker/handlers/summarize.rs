@@ -1,0 +1,450 @@
+//! `summarize` and `compress` jobs. Both renew a session's summary: the L3 so far and the turns that
+//! came after it become the next L3. A compress job then takes the older turns, which the summary
+//! covers by now, out of the window. `condense` says what the LLM is asked, `renew` stores what came
+//! of it; nothing of the session is changed before that.
+
+use super::condense::{self, Answers, Condensed, Division, Material, Next, Question, Tree};
+use super::exchange::{Exchange, LlmTask, Progress, Received};
+use super::renew::{self, Renewal, Renewed};
+use crate::error::PgResult;
+use crate::guc;
+use crate::models::Failure;
+use crate::store::compression;
+use crate::store::jobs::JobKind;
+use crate::store::queue::{self, Job};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::store::summaries::{self, Source, Uncovered};
+use crate::worker::llm::{LlmCalls, LostCall};
+use crate::worker::settings::SummarySettings;
+use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::cut;
+use memory_agent_core::levels::{self, SummaryLevel};
+use memory_agent_core::summarize::{self, ContentType, Sections};
+use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
+use pgrx::prelude::*;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Most chunks of turns in one job; what is left is the next job's. It bounds what a job costs, and
+/// what its payload keeps.
+const CHUNKS: u64 = 30;
+/// Most facts in one job, where the turns are gone.
+const FACTS: i64 = 200;
+/// How often a job begins anew because the session changed meanwhile.
+const MAX_ROUNDS: u32 = 5;
+/// Tokens of an answer beside the summary: its sections, and what a model thinks before it writes.
+const ANSWER_TOKENS: u32 = 1000;
+
+/// A summarize or compress job on its way.
+pub struct SummaryTask {
+    job: Job,
+    key: SessionKey,
+    settings: SummarySettings,
+    exchange: Exchange,
+    answers: Answers,
+    step: Step,
+    rounds: u32,
+    calls: u32,
+    started: Instant,
+}
+
+/// Where a task stands.
+enum Step {
+    /// Nothing was looked at yet.
+    Beginning,
+    Asking(Box<Asking>),
+    /// Everything is decided, but somebody has the session locked.
+    Storing(Option<Box<Condensing>>, Option<Tree>),
+}
+
+/// What is being condensed.
+struct Condensing {
+    material: Material,
+    division: Division,
+    /// Whether the session has more turns than one job takes.
+    has_more: bool,
+}
+
+/// A question in flight.
+struct Asking {
+    condensing: Box<Condensing>,
+    question: Box<Question>,
+    /// What was asked last, the question or to shorten its answer.
+    messages: Vec<ChatMessage>,
+    /// The shortest answer so far, while a shorter one is asked for.
+    longer: Option<Condensed>,
+    retries: u32,
+}
+
+/// What a session needs of this job.
+enum Need {
+    /// There is no such session.
+    NoSession,
+    Nothing,
+    /// Its older turns are covered and can leave the window.
+    Compression,
+    Summary {
+        material: Box<Material>,
+        has_more: bool,
+    },
+}
+
+impl SummaryTask {
+    /// Looks at the session of a claimed job and sends the first request, if one is needed.
+    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+        let kept = job.payload.get("answers").cloned().unwrap_or_default();
+        let mut task = Self {
+            key: SessionKey {
+                user_id: job.user_id.clone(),
+                agent_id: job.agent_id.clone(),
+                session_id: job.session_id.clone().unwrap_or_default(),
+            },
+            settings: SummarySettings::of(&job.payload),
+            exchange: Exchange::default(),
+            answers: serde_json::from_value(kept).unwrap_or_default(),
+            step: Step::Beginning,
+            rounds: 0,
+            calls: 0,
+            started: Instant::now(),
+            job,
+        };
+        let progress = task.begin(endpoint, llm);
+        (task, progress)
+    }
+
+    fn is_compression(&self) -> bool {
+        self.job.kind == JobKind::Compress
+    }
+
+    fn begin(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        self.step = Step::Beginning;
+        match transaction(|| self.look(&Spi::read_write()?)) {
+            Err(aborted) => Progress::Aborted(aborted),
+            Ok(Need::NoSession) => Progress::Blocked("its session is not there".to_owned()),
+            Ok(Need::Nothing) => self.finish_idle(),
+            Ok(Need::Compression) => self.store(None, None, endpoint, llm),
+            Ok(Need::Summary { material, has_more }) => {
+                match Division::of(&material, self.settings.chunks()) {
+                    Err(failure) => uncounted(failure),
+                    Ok(division) => {
+                        let condensing = Condensing { material: *material, division, has_more };
+                        self.advance(Box::new(condensing), endpoint, llm)
+                    }
+                }
+            }
+        }
+    }
+
+    fn look(&self, spi: &Spi) -> PgResult<Need> {
+        let Some(subject) = summaries::subject(spi, &self.key)? else { return Ok(Need::NoSession) };
+        let limits = self.settings.limits();
+        let is_forced = self.job.payload["forced"] == true;
+        let older = if self.is_compression() {
+            compression::older(spi, &self.key, self.settings.keep)?
+        } else {
+            compression::Older::default()
+        };
+        let is_full = is_forced || limits.is_full(subject.window_tokens);
+        if self.is_compression() && (older.turns == 0 || !is_full) {
+            return Ok(Need::Nothing);
+        }
+        let most = CHUNKS * u64::from(self.settings.chunk_tokens);
+        let mut uncovered = summaries::uncovered(spi, &self.key, most)?;
+        self.resume(&mut uncovered);
+        let are_facts = uncovered.turns.is_empty();
+        let mut sources = if are_facts {
+            summaries::orphaned_facts(spi, &self.key, FACTS)?
+        } else {
+            uncovered.turns
+        };
+        let current = summaries::current(spi, &self.key)?;
+        let tokens = sources.iter().fold(0, |sum: u32, source| sum.saturating_add(source.tokens));
+        let is_worth_it = |tokens: i64| is_forced || tokens >= i64::from(self.settings.min_tokens);
+        if self.is_compression() {
+            // A few tokens that no summary covers can stay in the window until there are more.
+            let is_needed = older.covered < older.turns && is_worth_it(older.uncovered_tokens);
+            if !is_needed || sources.is_empty() {
+                match &current {
+                    Some(current) if older.covered > 0 && current.has_sections() => {
+                        return Ok(Need::Compression);
+                    }
+                    Some(_) if older.covered > 0 => sources.clear(),
+                    _ => return Ok(Need::Nothing),
+                }
+            }
+        } else {
+            let is_too_short = current.is_none() && SummaryLevel::of(tokens) == SummaryLevel::None;
+            if !is_worth_it(i64::from(tokens)) || is_too_short {
+                return Ok(Need::Nothing);
+            }
+        }
+        let with_sections = self.is_compression() || limits.is_nearly_full(subject.window_tokens);
+        let last_sections =
+            if with_sections { summaries::last_sections(spi, &self.key)? } else { None };
+        let material = Material {
+            content_type: ContentType::of(&subject.content_type).unwrap_or_default(),
+            current,
+            sources,
+            are_facts,
+            with_sections,
+            last_sections,
+        };
+        Ok(Need::Summary { material: Box::new(material), has_more: uncovered.has_more })
+    }
+
+    /// An attempt after the first leaves out the turns that came meanwhile: others in a chunk would
+    /// make other questions of it, whose answers are not known.
+    fn resume(&self, uncovered: &mut Uncovered) {
+        let Some(begun) = self.job.payload.get("sources").and_then(|ids| ids.as_array()) else {
+            return;
+        };
+        let begun: BTreeSet<&str> = begun.iter().filter_map(|id| id.as_str()).collect();
+        let has_begun = |turn: &Source| begun.contains(turn.id.to_string().as_str());
+        if uncovered.turns.iter().filter(|turn| has_begun(turn)).count() == begun.len() {
+            uncovered.has_more |= begun.len() < uncovered.turns.len();
+            uncovered.turns.retain(has_begun);
+        }
+    }
+
+    /// Keeps the answers so far, so that a failure from here on does not cost the same calls again.
+    fn save(&mut self, material: &Material) -> Result<(), Aborted> {
+        let ids: Vec<String> =
+            material.sources.iter().map(|source| source.id.to_string()).collect();
+        self.job.payload["sources"] = json!(ids);
+        self.job.payload["answers"] = json!(self.answers);
+        transaction(|| queue::save(&Spi::read_write()?, &self.job))
+    }
+
+    /// Ends a job that has nothing to do. The count that it was queued for may have been wrong, for
+    /// example because turns expired.
+    fn finish_idle(&self) -> Progress {
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            sessions::lock_existing(&spi, &self.key)?;
+            if queue::lock(&spi, &self.job)? {
+                summaries::recount(&spi, &self.key)?;
+                queue::finish(&spi, &self.job)?;
+            }
+            Ok(())
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Asks the next question, or stores what came of all of them.
+    fn advance(
+        &mut self,
+        condensing: Box<Condensing>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        match condensing.material.next(&condensing.division, &self.answers) {
+            Next::Done(tree) => self.store(Some(condensing), Some(tree), endpoint, llm),
+            Next::Ask(question) => {
+                let messages = question.messages.clone();
+                let asking = Asking { condensing, question, messages, longer: None, retries: 0 };
+                self.send(asking, endpoint, llm)
+            }
+        }
+    }
+
+    fn send(&mut self, asking: Asking, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let request = ChatRequest {
+            endpoint: of_summaries(endpoint),
+            messages: asking.messages.clone(),
+            answer: AnswerFormat::Text,
+            // One that is longer is asked for again, shorter: better than to be cut in the middle.
+            max_answer_tokens: asking.question.target_tokens.saturating_mul(3) + ANSWER_TOKENS,
+            temperature: 0.0,
+        };
+        self.step = Step::Asking(Box::new(asking));
+        self.calls += 1;
+        self.exchange.send(request, llm)
+    }
+
+    fn take(&mut self, answer: &ChatAnswer, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
+            return Progress::Failed("an answer to no question".to_owned());
+        };
+        let Asking { condensing, question, messages, longer, retries } = *asking;
+        let mut condensed = read(&question, answer);
+        if condensed.text.is_empty() {
+            return Progress::Failed("the summary is empty".to_owned());
+        }
+        condensed.tokens = match condense::count(std::slice::from_ref(&condensed.text)) {
+            Ok(counts) => counts.first().copied().unwrap_or(0),
+            Err(failure) => return uncounted(failure),
+        };
+        let tokens = condensed.tokens;
+        let mut condensed = shorter_of(longer, condensed);
+        let target = question.target_tokens;
+        if !levels::is_within(condensed.tokens, target) {
+            if retries < levels::MAX_RETRIES {
+                let messages = summarize::shorter(messages, &answer.text, tokens, target);
+                let longer = Some(condensed);
+                let retries = retries + 1;
+                let asking = Asking { condensing, question, messages, longer, retries };
+                return self.send(asking, endpoint, llm);
+            }
+            if let Err(failure) = cut_down(&mut condensed, target) {
+                return uncounted(failure);
+            }
+        }
+        self.answers.insert(question.digest, condensed);
+        if question.is_part
+            && let Err(aborted) = self.save(&condensing.material)
+        {
+            return Progress::Aborted(aborted);
+        }
+        self.advance(condensing, endpoint, llm)
+    }
+
+    fn store(
+        &mut self,
+        condensing: Option<Box<Condensing>>,
+        tree: Option<Tree>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let condensed = condensing.as_ref().zip(tree.as_ref());
+        let renewal = Renewal {
+            job: &self.job,
+            key: &self.key,
+            settings: &self.settings,
+            condensed: condensed.map(|(condensing, tree)| (&condensing.material, tree)),
+            has_more: condensing.as_ref().is_some_and(|condensing| condensing.has_more),
+        };
+        match transaction(|| renew::store(&Spi::read_write()?, &renewal)) {
+            Ok(Renewed::Stored { archived }) => {
+                let material = condensing.as_ref().map(|condensing| &condensing.material);
+                self.log(material, archived);
+                Progress::Finished
+            }
+            Ok(Renewed::NotOurs) => Progress::Finished,
+            Ok(Renewed::Changed) => {
+                self.rounds += 1;
+                if self.rounds >= MAX_ROUNDS {
+                    return Progress::Failed(
+                        "the session changes faster than it is summarised".to_owned(),
+                    );
+                }
+                self.begin(endpoint, llm)
+            }
+            Ok(Renewed::NoSession) => {
+                self.step = Step::Storing(condensing, tree);
+                Progress::Blocked("its session is not there".to_owned())
+            }
+            Err(aborted @ Aborted { may_pass: true, .. }) => {
+                self.step = Step::Storing(condensing, tree);
+                Progress::Blocked(aborted.message)
+            }
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    fn log(&self, material: Option<&Material>, archived: u64) {
+        debug1!(
+            "memory_agent: {} user={} job={} sources={} tokens={} level={} calls={} archived={archived} \
+             took={:.1}ms",
+            self.job.kind.as_str(),
+            self.job.user_id,
+            self.job.id,
+            material.map_or(0, |material| material.sources.len()),
+            material.map_or(0, Material::new_tokens),
+            material.map_or("none", |material| material.level().method()),
+            self.calls,
+            self.started.elapsed().as_secs_f64() * 1000.0
+        );
+    }
+}
+
+impl LlmTask for SummaryTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let purpose = self.job.kind.as_str();
+        match self.exchange.receive(outcome, &self.job, purpose, &of_summaries(endpoint)) {
+            Received::Answer(answer) => self.take(&answer, endpoint, llm),
+            Received::Failure(reason) => Progress::Failed(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        match std::mem::replace(&mut self.step, Step::Beginning) {
+            Step::Storing(condensing, tree) => self.store(condensing, tree, endpoint, llm),
+            Step::Beginning | Step::Asking(_) => self.begin(endpoint, llm),
+        }
+    }
+}
+
+/// The LLM that summarises.
+fn of_summaries(endpoint: &Endpoint) -> Endpoint {
+    let model = match guc::summary_model() {
+        model if model.is_empty() => endpoint.model.clone(),
+        model => model,
+    };
+    Endpoint { model, ..endpoint.clone() }
+}
+
+/// Tokens could not be counted.
+fn uncounted(failure: Failure) -> Progress {
+    if failure.may_pass {
+        Progress::Unavailable { retry_in: None, reason: failure.message, endpoint: false }
+    } else {
+        Progress::Failed(failure.message)
+    }
+}
+
+/// An answer, not counted yet.
+fn read(question: &Question, answer: &ChatAnswer) -> Condensed {
+    let sections = question.with_sections.then(|| summarize::sections(&answer.text));
+    Condensed {
+        text: match &sections {
+            Some(sections) => sections.summary.clone(),
+            None => summarize::clean(&answer.text),
+        },
+        tokens: 0,
+        model: answer.model.clone(),
+        sections,
+    }
+}
+
+/// The shorter of two answers to a question. One that left the sections out has those of the other.
+fn shorter_of(earlier: Option<Condensed>, later: Condensed) -> Condensed {
+    let Some(earlier) = earlier else { return later };
+    let is_empty = |sections: &Option<Sections>| {
+        sections.as_ref().is_none_or(|sections| {
+            let Sections { summary, .. } = sections;
+            *sections == Sections { summary: summary.clone(), ..Sections::default() }
+        })
+    };
+    let (mut shorter, other) =
+        if later.tokens < earlier.tokens { (later, earlier) } else { (earlier, later) };
+    if is_empty(&shorter.sections) {
+        shorter.sections = other.sections;
+    }
+    shorter
+}
+
+/// Cuts what no retry made short enough, at the end of a sentence.
+fn cut_down(condensed: &mut Condensed, target: u32) -> Result<(), Failure> {
+    let most = target + target / 5;
+    condensed.text =
+        cut::cut_to(&condensed.text, most, &mut |texts: &[String]| condense::count(texts))?;
+    let counts = condense::count(std::slice::from_ref(&condensed.text))?;
+    condensed.tokens = counts.first().copied().unwrap_or(most);
+    Ok(())
+}
