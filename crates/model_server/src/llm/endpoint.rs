@@ -45,13 +45,14 @@ pub struct EndpointState {
     /// ones says nothing: a wrong key that was corrected must not wait for the breaker.
     credentials: [u8; 32],
     started: Instant,
+    /// Shared by all models of an address: who may name a model could get around it otherwise.
+    limiter: Arc<Mutex<RateLimit>>,
     health: Mutex<Health>,
 }
 
 #[derive(Debug)]
 struct Health {
     breaker: Breaker,
-    limiter: RateLimit,
     /// The endpoint asked for no calls until then, in milliseconds since the server's start.
     paused_until_ms: u64,
     /// Calls in a row that were answered with "too many requests".
@@ -111,7 +112,13 @@ impl Endpoints {
                 by_id.remove(&oldest);
             }
         }
-        let state = Arc::new(EndpointState::new(id.clone(), credentials, self.started));
+        let of_address =
+            |known: &&EndpointId| (known.provider, &known.base_url) == (id.provider, &id.base_url);
+        let limiter = by_id
+            .iter()
+            .find(|(known, _)| of_address(known))
+            .map_or_else(Arc::default, |(_, state)| Arc::clone(&state.limiter));
+        let state = Arc::new(EndpointState::new(id.clone(), credentials, self.started, limiter));
         by_id.insert(id, Arc::clone(&state));
         state
     }
@@ -127,10 +134,14 @@ impl Endpoints {
 }
 
 impl EndpointState {
-    fn new(id: EndpointId, credentials: [u8; 32], started: Instant) -> Self {
+    fn new(
+        id: EndpointId,
+        credentials: [u8; 32],
+        started: Instant,
+        limiter: Arc<Mutex<RateLimit>>,
+    ) -> Self {
         let health = Health {
             breaker: Breaker::default(),
-            limiter: RateLimit::default(),
             paused_until_ms: 0,
             throttled: 0,
             dialect: Dialect::default(),
@@ -140,7 +151,7 @@ impl EndpointState {
             calls: 0,
             last_use_ms: 0,
         };
-        Self { id, credentials, started, health: Mutex::new(health) }
+        Self { id, credentials, started, limiter, health: Mutex::new(health) }
     }
 
     /// Asks whether a call may be made now.
@@ -168,7 +179,11 @@ impl EndpointState {
             return Err(Blocked { message, retry_after_ms });
         }
         let is_probe = health.breaker.state(now) == Circuit::HalfOpen;
-        if let Err(retry_after_ms) = health.limiter.take(now, calls_per_minute) {
+        let taken = {
+            let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+            limiter.take(now, calls_per_minute)
+        };
+        if let Err(retry_after_ms) = taken {
             if is_probe {
                 health.breaker.abandon();
             }

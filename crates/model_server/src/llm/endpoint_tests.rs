@@ -28,7 +28,7 @@ fn half_open() -> Arc<EndpointState> {
         base_url: "http://localhost/v1".to_owned(),
         model: "m".to_owned(),
     };
-    let state = Arc::new(EndpointState::new(id, [0; 32], started));
+    let state = Arc::new(EndpointState::new(id, [0; 32], started, Arc::default()));
     state.lock().breaker.trip(0);
     assert_eq!(state.status().breaker, BreakerState::HalfOpen);
     state
@@ -50,6 +50,19 @@ fn requests_share_what_is_known_until_the_credentials_change() {
     let current = get(&endpoints, "m", "corrected");
     assert!(!Arc::ptr_eq(&current, &endpoints.get(&versioned, &base)));
     assert_eq!(endpoints.status().len(), 2);
+}
+
+#[test]
+fn the_models_of_an_address_share_its_calls_per_minute() {
+    let endpoints = Endpoints::new();
+    drop(get(&endpoints, "m", "key").begin(2).unwrap());
+    drop(get(&endpoints, "other", "key").begin(2).unwrap());
+    for (model, key) in [("m", "key"), ("other", "key"), ("third", "key"), ("m", "another key")] {
+        let blocked = get(&endpoints, model, key).begin(2).unwrap_err();
+        assert!(blocked.message.contains("2 calls per minute"), "{model}: {blocked:?}");
+    }
+    let elsewhere = BaseUrl::parse("http://localhost:8080/v1").unwrap();
+    assert!(endpoints.get(&settings("m", "key"), &elsewhere).begin(2).is_ok());
 }
 
 #[test]
@@ -93,7 +106,7 @@ fn a_probe_without_a_result_gives_its_place_back() {
 #[test]
 fn a_probe_over_the_limit_of_calls_is_not_taken() {
     let state = half_open();
-    state.lock().limiter.take(state.now(), 1).unwrap();
+    state.limiter.lock().unwrap().take(state.now(), 1).unwrap();
     let blocked = state.begin(1).unwrap_err();
     assert!(blocked.message.contains("1 calls per minute"), "{blocked:?}");
     assert!(blocked.retry_after_ms > 50_000);
@@ -122,7 +135,7 @@ fn pauses_nobody_asked_for_grow_until_a_success() {
 #[test]
 fn a_learned_dialect_is_forgotten_after_an_hour() {
     let started = Instant::now().checked_sub(Duration::from_secs(3700)).unwrap();
-    let state = EndpointState::new(half_open().id.clone(), [0; 32], started);
+    let state = EndpointState::new(half_open().id.clone(), [0; 32], started, Arc::default());
     let dialect = Dialect { temperature: false, ..Dialect::default() };
     state.learn(dialect);
     assert_eq!(state.dialect(), dialect);

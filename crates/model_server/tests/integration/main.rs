@@ -13,6 +13,7 @@ mod lifecycle;
 mod protocol;
 mod remote;
 mod remote_chat;
+mod remote_converse;
 mod remote_embeddings;
 mod remote_faults;
 mod server;

@@ -3,8 +3,8 @@
 use memory_agent_model_server::FrameReader;
 use memory_agent_model_server::protocol::{
     AnswerFormat, ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind,
-    ChatMessage, ChatOutcome, ChatRequest, ChatRole, Endpoint, EndpointStatus, ErrorCode,
-    FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
+    ChatMessage, ChatOutcome, ChatRequest, ChatRole, Conversation, Endpoint, EndpointStatus,
+    ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
     ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError, Provider, Purpose,
     RemoteEmbedder, Request, Response, ServerStatus, encode,
 };
@@ -59,6 +59,18 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
             max_answer_tokens,
             temperature,
         })
+}
+
+fn conversation() -> impl Strategy<Value = Conversation> {
+    (chat_request(), ".{0,50}", prop::option::of(0.0_f32..2.0)).prop_map(
+        |(request, messages, temperature)| Conversation {
+            endpoint: request.endpoint,
+            messages,
+            texts: request.messages,
+            max_answer_tokens: request.max_answer_tokens,
+            temperature,
+        },
+    )
 }
 
 fn chat_outcome() -> impl Strategy<Value = ChatOutcome> {
@@ -139,6 +151,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         Just(Request::FlushCaches),
         chat_request().prop_map(|request| Request::Chat(Box::new(request))),
+        conversation().prop_map(|conversation| Request::Converse(Box::new(conversation))),
     ]
 }
 

@@ -147,6 +147,14 @@ pub const SETTINGS: &[Setting] = &[
         Int(0, 1000, ""),
         "inference::the_overhead_of_a_message_is_a_setting",
     ),
+    ("query_rewrite", "off", "user", Bool, "chat::rewrites_find_what_the_message_does_not"),
+    (
+        "read_contradiction_check",
+        "off",
+        "user",
+        Bool,
+        "chat::contradicted_memories_are_left_out_of_the_answer_only",
+    ),
     (
         "user_id",
         "",
