@@ -6,6 +6,7 @@
 use crate::api::llm::{self, Llm, Question};
 use crate::api::recall;
 use crate::api::request::Arguments;
+use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
@@ -82,7 +83,9 @@ fn memory_augment(
     let mut messages = parse(messages)?;
     let wanted =
         Wanted { caller, session_id, user_id, agent_id, top_k, recency_weight, score_threshold };
-    let hits = put_memories(&mut messages, &wanted)?;
+    let hits = configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
+        put_memories(&mut messages, &wanted)
+    })?;
     Ok(JsonbText(json!({ "messages": messages.into_values(), "memory_hits": hits }).to_string()))
 }
 

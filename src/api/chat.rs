@@ -5,6 +5,7 @@
 use crate::api::augment::{self, Wanted};
 use crate::api::ingest::{self, Turn};
 use crate::api::llm::{self, Answered, Llm, Talk};
+use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
@@ -57,7 +58,9 @@ fn memory_chat(
     let llm = Llm::configured()?.with_model(&model);
     let wanted =
         Wanted { caller, session_id, user_id, agent_id, top_k, recency_weight, score_threshold };
-    converse(&llm, messages, said, &wanted, temperature, max_tokens)
+    configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
+        converse(&llm, messages, said, &wanted, temperature, max_tokens)
+    })
 }
 
 /// What the user said last, as it is stored.

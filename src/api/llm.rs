@@ -47,8 +47,6 @@ pub struct Talk {
 /// What came of a question.
 pub struct Answered {
     pub result: Result<ChatAnswer, ChatFailure>,
-    /// The model that was asked, which may call itself something else.
-    pub model: String,
     /// As the endpoint counted them, of all calls together.
     pub prompt_tokens: Option<u32>,
     pub completion_tokens: Option<u32>,
@@ -144,7 +142,6 @@ impl Llm {
             prompt_tokens: total(&outcome.calls, |call| call.prompt_tokens),
             completion_tokens: total(&outcome.calls, |call| call.completion_tokens),
             result: outcome.result,
-            model,
         })
     }
 

@@ -38,6 +38,7 @@ fn standby_recalls_what_the_primary_recalls() {
     for statement in [
         "SELECT memory_explain('food')",
         "SELECT memory_context('s', 'food')",
+        "SELECT memory_augment('[{\"role\": \"user\", \"content\": \"food?\"}]', 's')",
         "SELECT memory_stats()",
         "SELECT memory_status()",
         "SELECT memory_embed('food'), memory_rerank('food', '{a,b}'), memory_count_tokens('food')",
@@ -55,6 +56,7 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_ingest_batch('[{\"role\": \"user\", \"content\": \"no\"}]', 's')",
         "SELECT memory_add('no', infer => false)",
         "SELECT memory_close_episode('s')",
+        "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"no\"}]', 's')",
     ] {
         expect_error(reader.client.batch_execute(statement), "25006");
     }

@@ -210,6 +210,23 @@ fn memories_are_those_of_the_session_and_the_user() {
 }
 
 #[test]
+fn the_settings_of_a_session_hold() {
+    let mut session = scene().session("augment_configured");
+    for fact in ["Anna lives in Lisbon.", "Anna has a cat."] {
+        session.know("s", fact);
+    }
+    run(
+        &mut session.client,
+        "SELECT memory_configure(session_id => 's', settings => '{\"default_top_k\": 1}')",
+    );
+    let question = said("Where does Anna live?");
+    assert_eq!(hits(&session.augment(&question, "'s'")).len(), 1);
+    assert_eq!(hits(&session.augment(&question, "'s', top_k => 2")).len(), 2);
+    let document = session.chat(&question, "'s', model => 'configured for a session'");
+    assert_eq!(hits(&document).len(), 1);
+}
+
+#[test]
 fn nothing_is_written() {
     let mut session = scene().session("augment_read_only");
     session.know("s", "Anna lives in Lisbon.");
