@@ -184,7 +184,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
             &spi,
             &caller.user_id,
             holder.id,
-            Some(id),
+            id,
             fact.created_at,
             Ending::Superseded,
         )?;

@@ -352,12 +352,13 @@ pub enum Ending {
 }
 
 /// Ends a fact's validity: it stays for audit and for questions about the past. `new` is what replaced
-/// it, if anything did, and `at` the event time of that. False when it had ended before.
+/// it, or the turn that says that it no longer holds, and `at` the event time of that. False when it had
+/// ended before.
 pub fn supersede(
     spi: &Spi,
     user_id: &str,
     old: Uuid,
-    new: Option<Uuid>,
+    new: Uuid,
     at: TimestampWithTimeZone,
     ending: Ending,
 ) -> PgResult<bool> {

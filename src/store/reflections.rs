@@ -96,19 +96,18 @@ pub fn due(spi: &Spi, min_turns: i32, patience: Duration, most: i64) -> PgResult
     spi.all(
         &format!(
             "SELECT p.user_id, p.agent_id, p.session_id FROM memory_agent.episodes p \
+               JOIN memory_agent.sessions s \
+                 ON s.user_id = p.user_id AND s.agent_id = p.agent_id AND s.session_id = p.session_id \
               WHERE {WAITS} AND NOT {taken} \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
                                  WHERE o.user_id = p.user_id \
                                    AND coalesce(o.session_id, '') = p.session_id \
                                    AND o.kind = 'reflect' AND o.agent_id = p.agent_id \
                                    AND o.status IN ('pending', 'running')) \
-              GROUP BY 1, 2, 3 \
+              GROUP BY 1, 2, 3, s.open_episode_id \
              HAVING sum(p.turn_count) >= $1 \
-                 OR (max({QUIET_SINCE}) < now() - make_interval(secs => $2) \
-                     AND NOT EXISTS (SELECT FROM memory_agent.sessions s \
-                                      WHERE s.user_id = p.user_id AND s.agent_id = p.agent_id \
-                                        AND s.session_id = p.session_id \
-                                        AND s.open_episode_id IS NOT NULL)) \
+                 OR (s.open_episode_id IS NULL \
+                     AND max({QUIET_SINCE}) < now() - make_interval(secs => $2)) \
               LIMIT $3",
             taken = is_taken("'00000000-0000-0000-0000-000000000000'")
         ),

@@ -190,11 +190,10 @@ fn store(
         let known = &work.shown[removal.existing];
         let against = (removal.turns.iter().filter_map(|&turn| work.turns.get(turn)))
             .filter(|turn| present.contains(&turn.id))
-            .map(|turn| turn.created_at)
-            .max_by_key(|at| at.into_inner());
+            .max_by_key(|turn| turn.created_at.into_inner());
         // What was said before the fact does not speak against it.
-        if let Some(at) = against.filter(|at| *at >= known.created_at) {
-            writer.remove(known.id, at)?;
+        if let Some(turn) = against.filter(|turn| turn.created_at >= known.created_at) {
+            writer.remove(known.id, turn.id, turn.created_at)?;
         }
     }
     for fact in decided.additions().iter().filter(|fact| is_wanted(fact)) {

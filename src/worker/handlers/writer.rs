@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
         store::said_again(self.spi, self.user(), other, &fact.source_ids, fact.expires_at)?;
-        self.end(own, Some(other), fact.created_at, Ending::Superseded, "duplicate")
+        self.end(own, other, fact.created_at, Ending::Superseded, "duplicate")
     }
 
     /// Does what the LLM decided. A fact that was said before what it would replace does not replace
@@ -224,7 +224,7 @@ impl<'a> Writer<'a> {
                 match part.stored_as {
                     Some(own) if own == id => {}
                     Some(own) => {
-                        self.end(own, Some(id), part.created_at, Ending::Superseded, "updated")?
+                        self.end(own, id, part.created_at, Ending::Superseded, "updated")?
                     }
                     None if part.created_at < known.created_at => {
                         self.keep_as_history(part, id, known.created_at)?;
@@ -253,7 +253,7 @@ impl<'a> Writer<'a> {
         since: TimestampWithTimeZone,
     ) -> PgResult<()> {
         match fact.stored_as {
-            Some(own) => self.end(own, Some(by), since, Ending::Superseded, "older"),
+            Some(own) => self.end(own, by, since, Ending::Superseded, "older"),
             None => {
                 self.insert(fact, &fact.text, Standing::Superseded { by, since }, false).map(|_| ())
             }
@@ -265,10 +265,10 @@ impl<'a> Writer<'a> {
         store::said_again(self.spi, self.user(), known, &fact.source_ids, fact.expires_at)
     }
 
-    /// Ends a known fact that nothing takes the place of. `at` is the event time of what was said
-    /// against it.
-    pub fn remove(&mut self, known: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
-        self.end(known, None, at, Ending::Contradicted, "no longer true")
+    /// Ends a known fact that no other takes the place of. `turn` is what was said against it, at this
+    /// event time.
+    pub fn remove(&mut self, known: Uuid, turn: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
+        self.end(known, turn, at, Ending::Contradicted, "no longer true")
     }
 
     /// Ends a known fact; what replaces it holds its key from now on.
@@ -280,7 +280,7 @@ impl<'a> Writer<'a> {
         ending: Ending,
         reason: &str,
     ) -> PgResult<()> {
-        self.end(known.id, Some(new), at, ending, reason)?;
+        self.end(known.id, new, at, ending, reason)?;
         match &known.fact_key {
             Some(key) => store::inherit_key(self.spi, self.user(), new, key),
             None => Ok(()),
@@ -290,7 +290,7 @@ impl<'a> Writer<'a> {
     fn end(
         &mut self,
         old: Uuid,
-        new: Option<Uuid>,
+        new: Uuid,
         at: TimestampWithTimeZone,
         ending: Ending,
         reason: &str,

@@ -158,4 +158,10 @@ fn an_episode_too_long_for_one_prompt_is_reflected_on_in_parts() {
     assert_eq!(scene.facts(), ["Bread needs salt.", "Jupiter has moons."]);
     assert_eq!(scene.episodes(), ["122 reflected manual"]);
     assert_eq!((scene.traces().len(), scene.waiting_turns()), (2, 0));
+    // Long turns: 30,000 characters go together.
+    let long = "Once upon a time. ".repeat(800);
+    scene.episode(&[&long, &long, "Note: Trains run late.", &long]);
+    let parts: Vec<usize> = scene.reflected_turns()[2..].iter().map(Vec::len).collect();
+    assert_eq!(parts, [3, 1]);
+    assert!(scene.facts().contains(&"Trains run late.".to_owned()));
 }

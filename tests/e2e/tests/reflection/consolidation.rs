@@ -33,7 +33,7 @@ fn facts_are_kept_updated_removed_and_added() {
     assert_eq!(lisbon.replaced_by, Some(oslo.id));
     assert_eq!(oslo.sources, second[..1]);
     assert_eq!((rent.state.as_str(), rent.reason.as_deref()), ("inactive", Some("contradicted")));
-    assert_eq!(rent.replaced_by, None);
+    assert_eq!(rent.replaced_by, Some(second[1]), "what was said against it");
     assert_eq!(scene.history(lisbon.id), ["add", "supersede"]);
     assert_eq!(scene.history(rent.id), ["add", "delete"]);
     assert_eq!(scene.history(oslo.id), ["add"]);

@@ -50,3 +50,21 @@ fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
         }
     }
 }
+
+/// A turn whose fact was removed says what no longer holds, like one whose fact was updated.
+#[test]
+fn a_turn_whose_fact_was_removed_ranks_below_what_was_said_against_it() {
+    const RENT: &str = "The user's monthly rent is 810 euros.";
+    let mut scene = start(obedient);
+    let first = scene.episode(&[&format!("Note: {RENT}"), "Note: Anna is a pilot.", "Yes."]);
+    let second = scene.episode(&[&format!("Forget: {RENT}"), "Really?", "Yes."]);
+    assert_eq!(scene.facts(), ["Anna is a pilot."]);
+    let rows = recall(&mut scene.client, "'How much is the monthly rent?', 's'");
+    let place = |id| rows.iter().position(|row| row.id == id);
+    let (said, ended) = (place(first[0]), place(second[0]));
+    assert!(ended.is_some() && said.is_none_or(|said| Some(said) > ended), "{rows:#?}");
+    assert!(rows.iter().all(|row| row.kind != "fact" || row.content != RENT));
+    run(&mut scene.client, "SET memory_agent.stale_sources = hide");
+    let rows = recall(&mut scene.client, "'How much is the monthly rent?', 's'");
+    assert!(rows.iter().all(|row| row.id != first[0]), "{rows:#?}");
+}
