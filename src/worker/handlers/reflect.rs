@@ -193,27 +193,8 @@ impl ReflectTask {
         Ok(())
     }
 
-    /// The episodes that are to be reflected on together now; none while the waiting ones are too
-    /// short and another one may follow.
     fn due(&self, spi: &Spi) -> PgResult<Vec<WaitingEpisode>> {
-        let mut waiting = reflections::waiting(spi, &self.key, self.job.id, EPISODES)?;
-        let closed: Vec<ClosedEpisode> = waiting
-            .iter()
-            .map(|episode| ClosedEpisode {
-                turns: episode.turn_count.max(0).unsigned_abs(),
-                quiet_since_micros: episode.quiet_since.into_inner(),
-            })
-            .collect();
-        let next = episodes::next_reflection(
-            &closed,
-            sessions::open_episode(spi, &self.key)?.is_some(),
-            self.settings.min_episode_turns,
-            self.settings.episode_gap,
-            pgrx::datum::datetime_support::now().into_inner(),
-        );
-        let due = if let episodes::Reflection::Due(episodes) = next { episodes } else { 0 };
-        waiting.truncate(due);
-        Ok(waiting)
+        due(spi, &self.key, self.job.id, &self.settings)
     }
 
     /// Nothing is due, or nothing is left of what was said.
@@ -410,6 +391,34 @@ impl ReflectTask {
             self.queue_rest(spi)
         }
     }
+}
+
+/// The episodes of a session that are to be reflected on together now, by this job or a new one; none
+/// while the waiting ones are too short and another one may follow.
+pub fn due(
+    spi: &Spi,
+    key: &SessionKey,
+    job: Uuid,
+    settings: &ReflectionSettings,
+) -> PgResult<Vec<WaitingEpisode>> {
+    let mut waiting = reflections::waiting(spi, key, job, EPISODES)?;
+    let closed: Vec<ClosedEpisode> = waiting
+        .iter()
+        .map(|episode| ClosedEpisode {
+            turns: episode.turn_count.max(0).unsigned_abs(),
+            quiet_since_micros: episode.quiet_since.into_inner(),
+        })
+        .collect();
+    let next = episodes::next_reflection(
+        &closed,
+        sessions::open_episode(spi, key)?.is_some(),
+        settings.min_episode_turns,
+        settings.episode_gap,
+        pgrx::datum::datetime_support::now().into_inner(),
+    );
+    let due = if let episodes::Reflection::Due(episodes) = next { episodes } else { 0 };
+    waiting.truncate(due);
+    Ok(waiting)
 }
 
 /// How many of the turns fit into one prompt, at least one.

@@ -2,6 +2,7 @@
 //! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and takes only so many
 //! rows; what is left waits for the next sweep.
 
+use super::reflect;
 use crate::api::{self, ingest};
 use crate::configured;
 use crate::guc;
@@ -11,6 +12,7 @@ use crate::store::{episodes, extraction, queue, reflections, sessions, summaries
 use crate::worker::settings::{self, ReflectionSettings};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::episodes::CloseReason;
+use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::time::Duration;
 
@@ -110,7 +112,19 @@ fn queue_reflections() -> Result<(), Aborted> {
         reflections::due(&Spi::read_write()?, min_turns, patience, BATCH)
     })?;
     for key in due {
-        transaction(|| ingest::queue_reflection(&Spi::read_write()?, &key))?;
+        transaction(|| {
+            let spi = Spi::read_write()?;
+            // The session may have settings of its own, by which nothing is due.
+            let own =
+                configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+                    Ok(ReflectionSettings::default())
+                })?;
+            let no_job = Uuid::from_bytes([0; 16]);
+            if reflect::due(&spi, &key, no_job, &own)?.is_empty() {
+                return Ok(());
+            }
+            ingest::queue_reflection(&spi, &key)
+        })?;
     }
     Ok(())
 }

@@ -74,6 +74,23 @@ fn what_counts_as_short_is_a_setting() {
 }
 
 #[test]
+fn a_session_may_have_settings_of_its_own() {
+    let mut scene = start(obedient);
+    run(
+        &mut scene.client,
+        "SELECT memory_configure(session_id => 's', settings => '{\"min_episode_turns\": 1}')",
+    );
+    scene.episode(&["Note: Jupiter has moons."]);
+    assert_eq!(scene.facts(), ["Jupiter has moons."]);
+    run(
+        &mut scene.client,
+        "SELECT memory_ingest('t', 'user', 'Note: Bread needs salt.'); SELECT memory_close_episode('t')",
+    );
+    scene.drain();
+    assert_eq!(scene.facts().len(), 1);
+}
+
+#[test]
 fn a_short_episode_without_a_successor_is_reflected_on_alone() {
     let settings = [("memory_agent.sweep_interval", "1s"), ("memory_agent.episode_gap", "1h")];
     let mut scene = start_with(obedient, &settings);
