@@ -1,6 +1,6 @@
 //! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
-//! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and takes only so many
-//! rows; what is left waits for the next sweep.
+//! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and
+//! takes only so many rows; what is left waits for the next sweep.
 
 use super::reflect;
 use crate::api::{self, ingest};
