@@ -147,3 +147,10 @@ CREATE FUNCTION memory_summarize(
     text text, max_tokens integer DEFAULT 128, content_type text DEFAULT 'conversation')
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_summarize_wrapper';
+
+CREATE FUNCTION memory_reserve_tokens(
+    session_id text, budget integer DEFAULT NULL, summarize boolean DEFAULT false,
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (tokens_before bigint, tokens_after bigint, summarized integer, dropped integer)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'memory_reserve_tokens_wrapper';

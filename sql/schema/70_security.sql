@@ -40,6 +40,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_close_episode', 'user'), ('memory_wait', 'user'), ('memory_retry', 'user'),
            ('memory_chat', 'user'), ('memory_clear', 'user'), ('memory_configure', 'user'),
            ('memory_backfill', 'user'), ('memory_summarize', 'user'),
+           ('memory_reserve_tokens', 'user'),
            ('memory_compress', 'user'), ('memory_originals', 'reader'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
 $$;

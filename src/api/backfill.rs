@@ -1,6 +1,7 @@
 //! `memory_backfill`: work that nobody was asked to do when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
+use crate::api::{ingest, summaries};
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Extraction};
@@ -9,7 +10,7 @@ use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
 use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::{self, Fill, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::worker::settings;
 use pgrx::prelude::*;
@@ -53,6 +54,10 @@ fn memory_backfill(
             turns += queue_facts(&spi, &scope, since)?;
             pgrx::check_for_interrupts!();
         }
+        for (key, fill) in backfill::unsummarized(&spi, user_id.as_deref(), since)? {
+            queue_summary(&spi, &key, &fill)?;
+            pgrx::check_for_interrupts!();
+        }
         Ok(turns)
     })?;
     debug1!("memory_agent: backfill turns={turns}");
@@ -67,20 +72,35 @@ fn queue_facts(
 ) -> PgResult<u64> {
     let session = session_id.as_deref();
     configured::scoped_to(user_id, agent_id, session, || {
-        if guc::extraction() == Extraction::Off {
+        let extraction = guc::extraction();
+        if extraction == Extraction::Off {
             return Ok(0);
         }
-        if let Some(session_id) = session_id {
-            let key = SessionKey {
-                user_id: user_id.clone(),
-                agent_id: agent_id.clone(),
-                session_id: session_id.clone(),
-            };
-            sessions::lock_existing(spi, &key)?;
+        let key = session_id.as_ref().map(|session_id| SessionKey {
+            user_id: user_id.clone(),
+            agent_id: agent_id.clone(),
+            session_id: session_id.clone(),
+        });
+        let mut turns = 0;
+        if let Some(key) = &key {
+            sessions::lock_existing(spi, key)?;
+            if extraction == Extraction::Episode {
+                ingest::queue_reflection(spi, key)?;
+                turns += backfill::let_episodes_wait(spi, key, since)?;
+            }
         }
+        // Turns of no episode, or of one that was reflected on before, are extracted from.
         let payload = settings::extraction_payload();
         jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, payload)?;
         let scope = FactScope { user_id, agent_id, session_id: session };
-        backfill::let_wait(spi, &scope, since)
+        Ok(turns + backfill::let_wait(spi, &scope, since)?)
+    })
+}
+
+/// Queues the summary that a session lacks, as its next turn would.
+fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
+    configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+        sessions::lock_existing(spi, key)?;
+        summaries::queue(spi, key, fill)
     })
 }

@@ -1,8 +1,9 @@
 //! Work that was not asked for when turns came, and is asked for now: which scopes have turns that
-//! nobody extracted from.
+//! nobody extracted from, and sessions that nobody summarised.
 
 use crate::error::PgResult;
 use crate::store::facts::FactScope;
+use crate::store::sessions::{Fill, SessionKey};
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::prelude::*;
 
@@ -34,7 +35,7 @@ pub fn scopes(
     Ok(scopes)
 }
 
-/// Lets the skipped turns of a scope wait, and returns how many there are.
+/// Lets the skipped turns of a scope wait for extraction, and returns how many there are.
 pub fn let_wait(
     spi: &Spi,
     scope: &FactScope<'_>,
@@ -48,4 +49,61 @@ pub fn let_wait(
         ),
         &mut scope.params().with(since),
     )
+}
+
+/// Lets those skipped turns of a session wait for the reflection on their episodes whose episodes
+/// were not reflected on yet, and returns how many there are.
+pub fn let_episodes_wait(
+    spi: &Spi,
+    key: &SessionKey,
+    since: Option<TimestampWithTimeZone>,
+) -> PgResult<u64> {
+    spi.execute(
+        &format!(
+            "WITH episodes AS ( \
+                UPDATE memory_agent.episodes p SET wants_reflection = true \
+                 WHERE p.user_id = $1 AND p.agent_id = $2 AND p.session_id = $3 AND p.status <> 'reflected' \
+                   AND EXISTS (SELECT FROM memory_agent.entries e \
+                                WHERE e.user_id = $1 AND e.episode_id = p.id AND {SKIPPED} \
+                                  AND ($4::timestamptz IS NULL OR e.created_at >= $4)) \
+                RETURNING p.id) \
+             UPDATE memory_agent.entries e SET extracted_at = 'infinity' FROM episodes p \
+              WHERE e.user_id = $1 AND e.episode_id = p.id AND {SKIPPED} \
+                AND ($4::timestamptz IS NULL OR e.created_at >= $4)"
+        ),
+        &mut key.params().with(since),
+    )
+}
+
+/// Sessions with turns that no summary covers, of one user or of all, in the order of their keys.
+pub fn unsummarized(
+    spi: &Spi,
+    user_id: Option<&str>,
+    since: Option<TimestampWithTimeZone>,
+) -> PgResult<Vec<(SessionKey, Fill)>> {
+    let of_user = if user_id.is_some() { "s.user_id = $1" } else { "$1::text IS NULL" };
+    let mut sessions = spi.all(
+        &format!(
+            "SELECT s.user_id, s.agent_id, s.session_id, s.active_entries, s.active_tokens, \
+                    s.unsummarized_tokens FROM memory_agent.sessions s \
+              WHERE {of_user} AND s.unsummarized_tokens > 0 \
+                AND ($2::timestamptz IS NULL OR s.last_turn_at >= $2)"
+        ),
+        &mut Params::new().with(user_id.map(str::to_owned)).with(since),
+        |row| {
+            let key = SessionKey {
+                user_id: row.required(1)?,
+                agent_id: row.required(2)?,
+                session_id: row.required(3)?,
+            };
+            let fill = Fill {
+                entries: row.required(4)?,
+                tokens: row.required(5)?,
+                unsummarized: row.required(6)?,
+            };
+            Ok((key, fill))
+        },
+    )?;
+    sessions.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(sessions)
 }

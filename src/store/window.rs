@@ -2,9 +2,75 @@
 
 use crate::error::PgResult;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::Session as Spi;
+use crate::store::spi::{Params, Session as Spi};
+use crate::store::summaries::COVERED;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
+
+/// A turn of a window, without its text.
+pub struct WindowTurn {
+    pub id: Uuid,
+    /// cl100k_base tokens of its content.
+    pub tokens: u32,
+    /// Whether the active summary covers it, itself or through the summaries before it.
+    pub covered: bool,
+}
+
+/// The turns of a window, oldest first.
+pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
+    spi.all(
+        &format!(
+            "{COVERED} SELECT e.id, e.token_count, (e.id IN (SELECT c.id FROM covered c)) IS TRUE \
+               FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+                AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now()) \
+              ORDER BY e.created_at, e.id"
+        ),
+        &mut key.params(),
+        |row| {
+            Ok(WindowTurn {
+                id: row.required(1)?,
+                tokens: row.required::<i32>(2)?.max(0).unsigned_abs(),
+                covered: row.required(3)?,
+            })
+        },
+    )
+}
+
+/// Why turns leave a window.
+#[derive(Clone, Copy)]
+pub enum Leaving {
+    /// A summary stands for them.
+    Compressed,
+    /// There was no room.
+    Evicted,
+}
+
+impl Leaving {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Compressed => "compressed",
+            Self::Evicted => "evicted",
+        }
+    }
+}
+
+/// Takes turns out of the window; they stay in recall. The caller holds the session's lock and has
+/// its counters [counted anew](crate::store::sessions::recount) afterwards.
+pub fn archive(spi: &Spi, user_id: &str, turns: &[Uuid], why: Leaving) -> PgResult<u64> {
+    if turns.is_empty() {
+        return Ok(0);
+    }
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state = 'archived', state_reason = $3, state_at = now(), updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state = 'active'",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(turns.to_vec())
+            .with(why.as_str().to_owned()),
+    )
+}
 
 /// A message of a loaded window.
 pub type Message = (String, String, TimestampWithTimeZone, Uuid, i32);

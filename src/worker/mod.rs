@@ -15,7 +15,7 @@ pub mod slots;
 pub mod wake;
 
 mod databases;
-mod handlers;
+pub mod handlers;
 mod jobs_loop;
 mod llm;
 mod notes;

@@ -50,21 +50,10 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     if !queue::lock(spi, job)? {
         return Ok(Renewed::NotOurs);
     }
-    if let Some((material, tree)) = renewal.condensed {
-        let current = material.current.as_ref().map(|current| current.id);
-        if summaries::current_id(spi, key)? != current {
-            return Ok(Renewed::Changed);
-        }
-        let ids = ids(&material.sources);
-        if summaries::lock_sources(spi, &key.user_id, &ids)? != ids.len() as u64 {
-            return Ok(Renewed::Changed);
-        }
-        match (current, &tree.whole.sections) {
-            (Some(current), Some(sections)) if ids.is_empty() => {
-                summaries::add_sections(spi, &key.user_id, current, sections)?;
-            }
-            _ => write(spi, key, material, tree, ids)?,
-        }
+    if let Some((material, tree)) = renewal.condensed
+        && !renew(spi, key, material, tree, material.level().method())?
+    {
+        return Ok(Renewed::Changed);
     }
     let archived = if job.kind == JobKind::Compress {
         compression::archive(spi, key, renewal.settings.keep)?
@@ -79,14 +68,40 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     Ok(Renewed::Stored { archived })
 }
 
+/// Stores what condensing came to, made by `method`; false when the session changed since it was looked
+/// at. The caller holds the session's lock and counts its tokens anew.
+pub fn renew(
+    spi: &Spi,
+    key: &SessionKey,
+    material: &Material,
+    tree: &Tree,
+    method: &'static str,
+) -> PgResult<bool> {
+    let current = material.current.as_ref().map(|current| current.id);
+    if summaries::current_id(spi, key)? != current {
+        return Ok(false);
+    }
+    let ids = ids(&material.sources);
+    if summaries::lock_sources(spi, &key.user_id, &ids)? != ids.len() as u64 {
+        return Ok(false);
+    }
+    match (current, &tree.whole.sections) {
+        (Some(current), Some(sections)) if ids.is_empty() => {
+            summaries::add_sections(spi, &key.user_id, current, sections)?;
+        }
+        _ => write(spi, key, material, tree, ids, method)?,
+    }
+    Ok(true)
+}
+
 fn write(
     spi: &Spi,
     key: &SessionKey,
     material: &Material,
     tree: &Tree,
     source_ids: Vec<Uuid>,
+    method: &'static str,
 ) -> PgResult<()> {
-    let method = material.level().method();
     for (level, parts) in [("L1", &tree.chunks), ("L2", &tree.groups)] {
         for part in parts {
             write_part(spi, key, level, method, material, part)?;

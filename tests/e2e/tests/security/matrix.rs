@@ -68,6 +68,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_recall", Reader),
     ("public.memory_register_model", Admin),
     ("public.memory_rerank", Reader),
+    ("public.memory_reserve_tokens", User),
     ("public.memory_retry", User),
     ("public.memory_revoke", Superuser),
     ("public.memory_stats", Reader),

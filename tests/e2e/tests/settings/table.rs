@@ -361,6 +361,20 @@ pub const SETTINGS: &[Setting] = &[
         "worker::only_so_many_calls_per_minute",
     ),
     ("llm_daily_tokens", "0", "sighup", Int(0, MAX_INT, ""), "worker::only_so_many_tokens_per_day"),
+    (
+        "context_limit",
+        "40000",
+        "user",
+        Int(1, 100_000_000, ""),
+        "window::the_default_budget_is_the_context_less_its_margin",
+    ),
+    (
+        "context_margin",
+        "0.05",
+        "user",
+        Real(0.0, 0.9),
+        "window::the_default_budget_is_the_context_less_its_margin",
+    ),
     ("audit_key_file", "", "sighup", Text, "window::summaries_are_signed_with_the_audit_key"),
     ("trace", "off", "sighup", Choice(&["off", "calls"]), "settings::trace"),
     (

@@ -1,7 +1,7 @@
 //! `memory_backfill`: what was stored before there was an LLM, or while extraction was off.
 
 use crate::{configure, drain, say, with_llm};
-use memory_agent_e2e::llm::ScriptedModel;
+use memory_agent_e2e::llm::{Purpose, ScriptedModel};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, expect_error, shared};
 
@@ -70,6 +70,53 @@ fn turns_that_came_without_extraction_are_extracted_later() {
     assert_eq!(facts(&mut client).last().unwrap(), "bob|s|The drink is tea.");
     configure(&mut client, "session_id => 'quiet', settings => '{\"extraction\": null}'");
     assert_eq!(backfill(&mut client, ""), 1);
+}
+
+/// With extraction = episode, facts are made of the episodes of these turns.
+#[test]
+fn episodes_are_reflected_on_later() {
+    let (stub, cluster) = with_llm(model(), &[("memory_agent.summarization", "off")]);
+    let mut client = cluster.database("backfill_episodes").connect();
+    run(&mut client, "SET memory_agent.extraction = off");
+    for content in ["It is Oslo.", "It is Rex.", "It is tea."] {
+        say(&mut client, "s", "user", content);
+    }
+    run(&mut client, "SELECT memory_close_episode('s')");
+    say(&mut client, "s", "user", "It is chess.");
+    drain(&mut client);
+    assert_eq!(stub.call_count(), 0);
+    configure(&mut client, "settings => '{\"extraction\": \"episode\"}'");
+    assert_eq!(backfill(&mut client, ""), 4);
+    drain(&mut client);
+    let expected =
+        ["alice|s|The dog is Rex.", "alice|s|The drink is tea.", "alice|s|The home is Oslo."];
+    assert_eq!(facts(&mut client), expected, "the last turn's episode still runs");
+    assert!(stub.calls().iter().all(|call| call.purpose() == Purpose::Reflect));
+    assert_eq!(backfill(&mut client, ""), 0);
+    let wants: Vec<bool> =
+        values(&mut client, "SELECT wants_reflection FROM memory_agent.episodes ORDER BY id", &[]);
+    assert_eq!(wants, [true, true]);
+}
+
+/// Sessions that grew while there was no LLM get their summaries.
+#[test]
+fn sessions_are_summarised_later() {
+    let (stub, cluster) = with_llm(model(), &[("memory_agent.extraction", "off")]);
+    let mut client = cluster.database("backfill_summaries").connect();
+    run(&mut client, "SET memory_agent.summarization = off");
+    for session in ["long", "quiet"] {
+        say(&mut client, session, "user", &"It is chess, and it is a long game. ".repeat(20));
+    }
+    say(&mut client, "short", "user", "It is tea.");
+    drain(&mut client);
+    assert_eq!(stub.call_count(), 0);
+    run(&mut client, "RESET memory_agent.summarization");
+    configure(&mut client, "session_id => 'quiet', settings => '{\"summarization\": false}'");
+    assert_eq!(backfill(&mut client, ""), 0, "there are no facts to be made");
+    drain(&mut client);
+    let summarised: Vec<String> =
+        values(&mut client, "SELECT session_id FROM memory_agent.session_summaries", &[]);
+    assert_eq!(summarised, ["long"]);
 }
 
 #[test]

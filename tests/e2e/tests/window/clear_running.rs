@@ -70,3 +70,45 @@ fn what_waits_and_what_is_dead_is_cancelled_with_the_sources_of_memory_add() {
     let retried = "SELECT memory_retry(id) FROM memory_agent.jobs WHERE kind = 'embed'";
     assert!(!value::<bool>(&mut client, retried, &[]), "a cancelled job is done");
 }
+
+/// A summary and a reflection that are being made when the session is cleared are not stored.
+#[test]
+fn the_results_of_running_summaries_and_reflections_are_dropped() {
+    let turns = ["It is Oslo.", "It is Rex.", "It is tea."];
+    let model = turns.iter().fold(ScriptedModel::new(), |model, turn| {
+        model.knows(turn, turn, turn, &format!("So the user said: {turn}"))
+    });
+    let (stub, cluster) = with_llm(
+        model,
+        &[("memory_agent.extraction", "episode"), ("memory_agent.summary_min_tokens", "1")],
+    );
+    let mut client = cluster.database("clear_running_others").connect();
+    let say_all = |client: &mut Client, session: &str| {
+        run(client, "BEGIN");
+        for turn in turns {
+            // Long enough to be worth a summary.
+            say(client, session, "user", turn);
+            say(client, session, "assistant", &"That is good to know, I will remember. ".repeat(8));
+        }
+        run(client, &format!("SELECT memory_close_episode('{session}'); COMMIT"));
+    };
+    stub.hold(true);
+    say_all(&mut client, "s");
+    wait_until(PATIENCE, "two calls", || stub.in_flight() == 2);
+    assert_eq!(value::<i32>(&mut client, "SELECT memory_clear('s')", &[]), 6);
+    assert!(jobs(&mut client).iter().all(|job| job.contains("|done|cancelled")));
+    stub.hold(false);
+    say_all(&mut client, "t");
+    drain(&mut client);
+    let made = |client: &mut Client, session: &str| -> Vec<i64> {
+        values(
+            client,
+            "SELECT count(*) FROM memory_agent.session_summaries WHERE session_id = $1 \
+             UNION ALL SELECT count(*) FROM memory_agent.entries WHERE session_id = $1 AND kind = 'fact' \
+             UNION ALL SELECT count(*) FROM memory_agent.traces WHERE session_id = $1",
+            &[&session],
+        )
+    };
+    assert_eq!(made(&mut client, "s"), [0, 0, 0]);
+    assert_eq!(made(&mut client, "t"), [1, 3, 1], "the same is made where nobody cleared");
+}

@@ -6,6 +6,11 @@ mod clear;
 mod clear_running;
 mod configure;
 mod load;
+#[path = "../common/random.rs"]
+#[allow(dead_code, reason = "every suite uses its own part of this module")]
+mod random;
+mod reserve;
+mod reserve_summary;
 mod summarize;
 
 use memory_agent_e2e::llm::{LlmStub, Model};

@@ -1,0 +1,109 @@
+//! `memory_reserve_tokens`: makes the window of a session fit into a budget. What leaves it stays in
+//! recall.
+
+use crate::api::window::session;
+use crate::api::window_summary;
+use crate::configured;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity;
+use crate::store::grants::Level;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::store::summaries;
+use crate::store::window::{self, Leaving, WindowTurn};
+use memory_agent_core::window::{Plan, Turn, plan};
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_reserve_tokens(
+    session_id: Option<String>,
+    budget: Option<i32>,
+    summarize: Option<bool>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(tokens_before, i64),
+            name!(tokens_after, i64),
+            name!(summarized, i32),
+            name!(dropped, i32),
+        ),
+    >,
+    ErrorReport,
+> {
+    let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let plan = configured::scoped(&caller, Some(&key.session_id), || {
+        let budget = checked_budget(budget)?;
+        if summarize.unwrap_or(false) {
+            window_summary::summarize(&caller, &key, budget)?;
+        }
+        identity::as_owner(|| shrink(&key, budget))
+    })?;
+    debug1!(
+        "memory_agent: reserve user={} tokens={} to {} summarized={} dropped={}",
+        key.user_id,
+        plan.tokens_before,
+        plan.tokens_after,
+        plan.summarized,
+        plan.dropped
+    );
+    let count = |turns: usize| i32::try_from(turns).unwrap_or(i32::MAX);
+    Ok(TableIterator::once((
+        i64::try_from(plan.tokens_before).unwrap_or(i64::MAX),
+        i64::try_from(plan.tokens_after).unwrap_or(i64::MAX),
+        count(plan.summarized),
+        count(plan.dropped),
+    )))
+}
+
+/// The budget that was given, or what the application's model reads less the margin.
+fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
+    match budget {
+        Some(budget) => u32::try_from(budget).map_err(|_| {
+            Error::invalid(
+                "budget is negative",
+                "Leave it out for memory_agent.context_limit less context_margin.",
+            )
+            .into()
+        }),
+        None => {
+            let limit = f64::from(guc::context_limit().max(0));
+            Ok((limit * (1.0 - guc::context_margin())).floor() as u32)
+        }
+    }
+}
+
+/// Takes the oldest turns out of the window until it fits: first those that the summary stands for.
+fn shrink(key: &SessionKey, budget: u32) -> PgResult<Plan> {
+    let spi = Spi::read_write()?;
+    if sessions::lock_existing(&spi, key)?.is_none() {
+        return Ok(Plan::default());
+    }
+    let turns = window::turns(&spi, key)?;
+    let summary = summaries::current(&spi, key)?;
+    let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget);
+    if plan.leaving() > 0 {
+        let leaving = &turns[..plan.leaving()];
+        for (covered, why) in [(true, Leaving::Compressed), (false, Leaving::Evicted)] {
+            let ids: Vec<Uuid> =
+                leaving.iter().filter(|turn| turn.covered == covered).map(|turn| turn.id).collect();
+            window::archive(&spi, &key.user_id, &ids, why)?;
+        }
+        sessions::recount(&spi, key)?;
+    }
+    Ok(plan)
+}
+
+/// How the window comes to fit.
+pub fn plan_for(turns: &[WindowTurn], summary_tokens: Option<u32>, budget: u32) -> Plan {
+    let turns: Vec<Turn> =
+        turns.iter().map(|turn| Turn { tokens: turn.tokens, covered: turn.covered }).collect();
+    let overhead = guc::message_overhead_tokens().max(0).unsigned_abs();
+    plan(&turns, summary_tokens, overhead, budget)
+}

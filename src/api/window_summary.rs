@@ -1,0 +1,126 @@
+//! The summary that `memory_reserve_tokens` waits for when it was asked to: of the turns that are to
+//! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
+
+use crate::api::condense::{Condensed, Condenser};
+use crate::api::llm::Llm;
+use crate::api::reserve::plan_for;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity::{self, Caller};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use crate::store::summaries;
+use crate::store::window::{self, WindowTurn};
+use crate::worker::handlers::condense::{self, Answers, Division, Material, Next, Question};
+use crate::worker::handlers::renew;
+use crate::worker::settings::SummarySettings;
+use memory_agent_core::levels;
+use memory_agent_core::summarize::ContentType;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// The summary has at most this part of the budget, as in `memory_context`.
+const SUMMARY_SHARE: u32 = 4;
+/// What `session_summaries.method` says of a summary that was made for a window.
+const METHOD: &str = "window";
+
+/// Summarises the turns that have to leave the window for the budget and that no summary covers, if
+/// there are any. When the LLM fails, a WARNING says so, and nothing is changed.
+pub fn summarize(caller: &Caller, key: &SessionKey, budget: u32) -> PgResult<()> {
+    let llm = Llm::configured()?.with_model(&guc::summary_model());
+    let room = budget / SUMMARY_SHARE;
+    let Some(material) = identity::as_owner(|| material(key, budget, room))? else {
+        return Ok(());
+    };
+    let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
+    let tree = match condense(&condenser, &material, room)? {
+        Ok(tree) => tree,
+        Err(error) => {
+            warn(&error);
+            return Ok(());
+        }
+    };
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        // Whoever changed the session meanwhile may have summarised it too.
+        if sessions::lock_existing(&spi, key)?.is_some()
+            && renew::renew(&spi, key, &material, &tree, METHOD)?
+        {
+            summaries::recount(&spi, key)?;
+        }
+        Ok(())
+    })
+}
+
+/// The turns to be summarised with the summary so far; `None` when there are none, or no room for a
+/// summary.
+fn material(key: &SessionKey, budget: u32, room: u32) -> PgResult<Option<Material>> {
+    let spi = Spi::read_write()?;
+    let Some(subject) = summaries::subject(&spi, key)? else { return Ok(None) };
+    let current = summaries::current(&spi, key)?;
+    let turns = window::turns(&spi, key)?;
+    let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget);
+    if now.dropped == 0 || room < levels::MIN_TARGET {
+        return Ok(None);
+    }
+    let leaving: Vec<&WindowTurn> =
+        turns.iter().take(plan_for(&turns, Some(room), budget).leaving()).collect();
+    let mut sources = summaries::uncovered(&spi, key, u64::MAX)?.turns;
+    // Older ones that left before belong to it too.
+    let is_leaving = |id| leaving.iter().any(|turn| turn.id == id);
+    let Some(last) = sources.iter().rposition(|source| is_leaving(source.id)) else {
+        return Ok(None);
+    };
+    sources.truncate(last + 1);
+    Ok(Some(Material {
+        content_type: ContentType::of(&subject.content_type).unwrap_or_default(),
+        current,
+        sources,
+        are_facts: false,
+        with_sections: false,
+        last_sections: None,
+    }))
+}
+
+/// Asks one question after the other; the whole gets at most `room` tokens.
+fn condense(
+    condenser: &Condenser<'_>,
+    material: &Material,
+    room: u32,
+) -> PgResult<Result<condense::Tree, Error>> {
+    let division = match Division::of(material, SummarySettings::default().chunks()) {
+        Ok(division) => division,
+        Err(failure) => return Ok(Err(failure.into_error())),
+    };
+    let mut answers = Answers::new();
+    loop {
+        let question: Question = match material.next(&division, &answers) {
+            Next::Done(tree) => return Ok(Ok(tree)),
+            Next::Ask(question) => *question,
+        };
+        let target = if question.is_part {
+            question.target_tokens
+        } else {
+            question.target_tokens.min(room)
+        };
+        // A part may be a fifth longer, as in the background.
+        let most = if question.is_part { target.saturating_mul(6) / 5 } else { room };
+        match condenser.answer(question.messages, target, most)? {
+            Ok(Condensed { text, tokens, model }) => {
+                let condensed = condense::Condensed { text, tokens, model, sections: None };
+                answers.insert(question.digest, condensed);
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+fn warn(error: &Error) {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("the turns leave the window without a summary: {error}"),
+        "memory_agent",
+    )
+    .set_hint("They stay in recall, and are summarised in the background when the LLM is back.")
+    .report(PgLogLevel::WARNING);
+}
