@@ -6,6 +6,7 @@
 //! decide. An ingest then stores without an embedding, a recall ranks by words.
 
 pub mod client;
+mod connection;
 pub mod in_backend;
 pub mod paths;
 pub mod socket;

@@ -154,11 +154,14 @@ fn an_outage_loses_nothing() {
     assert_eq!(waiting.turns("killed"), ["user: Is anybody there?"]);
     assert_eq!(stub.call_count(), asked, "an answer that costs money was asked for twice");
     stub.hold(false);
+    wait_until(PATIENCE, "the models to be back", || {
+        waiting.client.query("SELECT memory_embed('x')", &[]).is_ok()
+    });
+    // This session's connection is that to the killed server; nothing was asked over it yet.
+    let document = session.chat(&said("Are you there?"), "'replaced'");
+    assert_eq!(document["choices"][0]["message"]["content"], ANSWER, "{document}");
     // A slow one is not waited for for ever.
     stub.faults(FaultPlan::always(Fault::Delay(PATIENCE)));
-    wait_until(PATIENCE, "the models to be back", || {
-        session.client.query("SELECT memory_embed('x')", &[]).is_ok()
-    });
     let document = session.chat(&said("Are you slow?"), "'slow'");
     assert_eq!(failure(&document).0, "failed", "{document}");
     assert_eq!(session.turns("slow"), ["user: Are you slow?"]);

@@ -44,8 +44,8 @@ impl Behaviour {
         Self::NoScores,
     ];
 
-    /// The answer to the request with this id.
-    fn answer(self, id: [u8; 8]) -> Vec<u8> {
+    /// The answer to the request with this id, which came in that version of the protocol.
+    fn answer(self, version: u8, id: [u8; 8]) -> Vec<u8> {
         let frame = |length: u32, version: u8, body: &[u8]| {
             [&length.to_le_bytes(), &[version][..], &id, body].concat()
         };
@@ -53,11 +53,11 @@ impl Behaviour {
             Self::Closes | Self::Silent => Vec::new(),
             Self::Garbage => (0..4096u32).map(|n| (n * 7 + 250) as u8).collect(),
             Self::OtherVersion => frame(1, 99, &[4]),
-            Self::Unfinished => frame(64, 1, &[0; 5]),
-            Self::TooLong => frame(u32::MAX, 1, &[0; 5]),
+            Self::Unfinished => frame(64, version, &[0; 5]),
+            Self::TooLong => frame(u32::MAX, version, &[0; 5]),
             // The bodies are Response::Flushed and Response::Logits of nothing.
-            Self::WrongKind => frame(1, 1, &[4]),
-            Self::NoScores => frame(2, 1, &[1, 0]),
+            Self::WrongKind => frame(1, version, &[4]),
+            Self::NoScores => frame(2, version, &[1, 0]),
         }
     }
 }
@@ -96,13 +96,13 @@ impl FakeServer {
 fn serve(mut stream: UnixStream, behaviour: Behaviour) {
     let mut header = [0; HEADER_BYTES];
     while stream.read_exact(&mut header).is_ok() {
-        let [l0, l1, l2, l3, _, id @ ..] = header;
+        let [l0, l1, l2, l3, version, id @ ..] = header;
         let length = u32::from_le_bytes([l0, l1, l2, l3]);
         let mut body = (&mut stream).take(length.into());
         if std::io::copy(&mut body, &mut std::io::sink()).is_err() {
             return;
         }
-        if stream.write_all(&behaviour.answer(id)).is_err() {
+        if stream.write_all(&behaviour.answer(version, id)).is_err() {
             return;
         }
     }

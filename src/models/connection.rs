@@ -1,0 +1,281 @@
+//! One connection of a PostgreSQL process to the model server. It waits only in
+//! `WaitLatchOrSocket`, so that cancel, statement_timeout and shutdown work at once. Leaving a wait by
+//! an ERROR drops the connection, and with it the request at the server.
+#![allow(unsafe_code)]
+
+use super::supervisor::{self, Start};
+use super::{Failure, socket};
+use crate::guc;
+use memory_agent_model_server::frame::FrameReader;
+use memory_agent_model_server::protocol::{self, Endpoint, Request, Response};
+use pgrx::pg_sys;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a call waits for a server that is being restarted.
+const RECONNECT_PATIENCE: Duration = Duration::from_millis(400);
+/// How long the call that starts the server waits for it.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a call looks for a free slot when many sessions start the supervisor at once.
+const RUSH_PATIENCE: Duration = Duration::from_secs(1);
+/// A request that takes longer is accompanied by a status request, which a healthy server answers
+/// at once however long its queue is.
+const PROBE_AFTER: Duration = Duration::from_millis(500);
+/// A server that leaves a status request unanswered for so long is hung or stopped.
+const PROBE_PATIENCE: Duration = Duration::from_millis(1000);
+
+/// How a request is carried out.
+pub struct Manner {
+    pub patience: Patience,
+    /// The longest wait for an answer, and what bounds it.
+    timeout: Duration,
+    timeout_setting: &'static str,
+    /// Whether it may be sent again after a connection was lost that had taken it.
+    is_repeatable: bool,
+}
+
+impl Manner {
+    pub fn of_inference() -> Self {
+        Self {
+            patience: Patience::ForStart,
+            timeout: Duration::from_millis(guc::inference_timeout().max(0) as u64),
+            timeout_setting: "memory_agent.inference_timeout",
+            is_repeatable: true,
+        }
+    }
+
+    /// Asking for a start, but not waiting for it.
+    pub fn of_status() -> Self {
+        Self { patience: Patience::None, ..Self::of_inference() }
+    }
+
+    /// An LLM's answer costs money: nobody asks for the same one twice.
+    pub fn of_chat(endpoint: &Endpoint) -> Self {
+        Self {
+            patience: Patience::ForStart,
+            timeout: endpoint.longest_wait(),
+            timeout_setting: "memory_agent.llm_timeout",
+            is_repeatable: false,
+        }
+    }
+}
+
+/// Whether a call waits for a server that is being started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    None,
+    ForStart,
+}
+
+/// A connection that is of no more use.
+pub struct Lost {
+    pub failure: Failure,
+    pub may_retry: bool,
+}
+
+impl Lost {
+    fn dead(message: impl Into<String>) -> Self {
+        Self { failure: Failure::unavailable(message), may_retry: true }
+    }
+
+    fn hung(message: impl Into<String>) -> Self {
+        Self { failure: Failure::unavailable(message), may_retry: false }
+    }
+}
+
+/// An open connection to the model server.
+pub struct Connection {
+    stream: UnixStream,
+    reader: FrameReader,
+    next_id: u64,
+}
+
+impl Connection {
+    /// Connects, waiting a little for a server that is starting.
+    pub fn open(patience: Patience) -> Result<Self, Lost> {
+        let mut deadline = match patience {
+            Patience::None => Instant::now(),
+            Patience::ForStart => Instant::now() + RECONNECT_PATIENCE,
+        };
+        let rush_is_over = match patience {
+            Patience::None => Instant::now(),
+            Patience::ForStart => Instant::now() + RUSH_PATIENCE,
+        };
+        let mut start_requested = false;
+        loop {
+            match socket::connect() {
+                Ok(stream) => {
+                    return Ok(Self { stream, reader: FrameReader::new(), next_id: 1 });
+                }
+                Err(reason) => {
+                    if !start_requested {
+                        start_requested = true;
+                        match supervisor::ensure_started() {
+                            Ok(Start::Starting) if patience == Patience::ForStart => {
+                                deadline = Instant::now() + START_PATIENCE;
+                            }
+                            // The slots may be held by others who start the same supervisor.
+                            Ok(Start::NoSlot(_)) if Instant::now() < rush_is_over => {
+                                start_requested = false;
+                                deadline = rush_is_over;
+                            }
+                            Ok(Start::NoSlot(failure)) | Err(failure) => {
+                                return Err(Lost { failure, may_retry: false });
+                            }
+                            Ok(_) => {}
+                        }
+                    }
+                    if Instant::now() >= deadline {
+                        return Err(Lost::hung(format!(
+                            "the model server is not reachable: {reason}"
+                        )));
+                    }
+                }
+            }
+            wait(None, Duration::from_millis(20));
+        }
+    }
+
+    /// One request and its answer; the connection survives only a complete exchange. The inner error
+    /// is the server's own refusal.
+    pub fn call<T>(
+        mut self,
+        request: &Request,
+        manner: &Manner,
+        accept: impl Fn(Response) -> Result<T, Response>,
+    ) -> Result<(Self, Result<T, Failure>), Lost> {
+        let id = self.next_id;
+        let probe_id = id + 1;
+        self.next_id += 2;
+        let bytes = protocol::encode(id, request)
+            .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
+        let started = Instant::now();
+        let timeout = manner.timeout;
+        let mut probed_at: Option<Instant> = None;
+        let mut next_probe = started + PROBE_AFTER;
+        self.send(&bytes, started + timeout)?;
+        loop {
+            while let Some(frame) =
+                self.reader.pop().map_err(|error| Lost::dead(error.to_string()))?
+            {
+                if frame.id == id {
+                    let response = frame
+                        .decode::<Response>()
+                        .map_err(|error| Lost::dead(error.to_string()))?;
+                    return match accept(response) {
+                        Ok(answer) => Ok((self, Ok(answer))),
+                        Err(Response::Error { code, message }) => {
+                            Ok((self, Err(Failure::of(code, message))))
+                        }
+                        Err(_) => Err(Lost::hung("the model server's answer makes no sense")),
+                    };
+                }
+                // An answer to a probe: it is alive.
+                probed_at = None;
+                next_probe = Instant::now() + PROBE_AFTER;
+            }
+            let now = Instant::now();
+            if now >= started + timeout {
+                // It answered the probes: it is well, only this request takes long.
+                return Err(Lost {
+                    failure: Failure {
+                        is_outage: false,
+                        ..Failure::unavailable(format!(
+                            "the model server did not answer within {}",
+                            manner.timeout_setting
+                        ))
+                    },
+                    may_retry: false,
+                });
+            }
+            match probed_at {
+                Some(at) if now >= at + PROBE_PATIENCE => {
+                    return Err(Lost::hung("the model server does not respond"));
+                }
+                None if now >= next_probe => {
+                    let probe = protocol::encode(probe_id, &Request::Status)
+                        .map_err(|error| Lost::dead(error.to_string()))?;
+                    self.send(&probe, started + timeout)?;
+                    probed_at = Some(now);
+                }
+                _ => {}
+            }
+            if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), Duration::from_millis(250)) {
+                self.receive().map_err(|lost| Lost {
+                    may_retry: lost.may_retry && manner.is_repeatable,
+                    ..lost
+                })?;
+            }
+        }
+    }
+
+    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), Lost> {
+        let mut last_progress = Instant::now();
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    last_progress = Instant::now();
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline || last_progress.elapsed() >= PROBE_PATIENCE {
+                        return Err(Lost::hung("the model server does not read requests"));
+                    }
+                    wait(
+                        Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)),
+                        Duration::from_millis(250),
+                    );
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), Lost> {
+        let mut buffer = [0u8; 64 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(Lost::dead("the model server closed the connection")),
+                Ok(count) => self.reader.push(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
+            }
+        }
+    }
+}
+
+fn rejected(message: String) -> Failure {
+    Failure::of(protocol::ErrorCode::InvalidRequest, message)
+}
+
+/// Waits for the socket, the latch or the time to pass, serving interrupts; true when the socket
+/// is ready. The server's death ends the process.
+fn wait(socket: Option<(&UnixStream, u32)>, timeout: Duration) -> bool {
+    let (descriptor, socket_event) = match socket {
+        Some((stream, event)) => (stream.as_raw_fd(), event),
+        None => (-1, 0),
+    };
+    let wake =
+        pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH | socket_event;
+    // SAFETY: MyLatch is this process's latch; the descriptor is open while `socket` is borrowed.
+    let events = unsafe {
+        pg_sys::WaitLatchOrSocket(
+            pg_sys::MyLatch,
+            wake as i32,
+            descriptor,
+            timeout.as_millis() as i64,
+            pg_sys::PG_WAIT_EXTENSION,
+        )
+    };
+    if events as u32 & pg_sys::WL_LATCH_SET != 0 {
+        // SAFETY: as above.
+        unsafe { pg_sys::ResetLatch(pg_sys::MyLatch) };
+    }
+    pgrx::check_for_interrupts!();
+    events as u32 & socket_event != 0
+}
