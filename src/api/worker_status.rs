@@ -184,7 +184,9 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
          {} episodes run or wait until facts are made of them",
         turns.waiting, turns.skipped, turns.episodes
     );
-    Ok(row("extraction", state, detail, None))
+    let hint = (turns.skipped > 0 && !guc::llm_base_url().is_empty())
+        .then_some("SELECT memory_backfill() queues what was stored while nobody extracted.");
+    Ok(row("extraction", state, detail, hint))
 }
 
 fn queue(spi: &Spi) -> PgResult<StatusRow> {

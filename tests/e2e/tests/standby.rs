@@ -15,6 +15,9 @@ fn standby_recalls_what_the_primary_recalls() {
     let primary = Cluster::builder().preload(true).start();
     let mut session = Session::with_memories(&primary, "replicated");
     let standby = primary.standby();
+    let configured =
+        "SELECT memory_configure(session_id => 's', settings => '{\"recency_weight\": 0.45}')";
+    session.client.batch_execute(configured).unwrap();
     for n in 0..30 {
         session
             .remember(&format!("Note {n}: the {} was about food and travel.", topic(n)))
@@ -35,10 +38,14 @@ fn standby_recalls_what_the_primary_recalls() {
         }
     }
     assert!(answered > 20, "the comparison is about {answered} rows only");
+    let weight = "SELECT memory_explain('food', 's')->>'recency_weight'";
+    let weight: String = reader.client.query_one(weight, &[]).unwrap().get(0);
+    assert_eq!(weight, "0.45", "what was configured for the session holds here too");
     for statement in [
         "SELECT memory_explain('food')",
         "SELECT memory_context('s', 'food')",
         "SELECT memory_augment('[{\"role\": \"user\", \"content\": \"food?\"}]', 's')",
+        "SELECT memory_load('s'), memory_configure(session_id => 's')",
         "SELECT memory_stats()",
         "SELECT memory_status()",
         "SELECT memory_embed('food'), memory_rerank('food', '{a,b}'), memory_count_tokens('food')",
@@ -56,6 +63,10 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_ingest_batch('[{\"role\": \"user\", \"content\": \"no\"}]', 's')",
         "SELECT memory_add('no', infer => false)",
         "SELECT memory_close_episode('s')",
+        "SELECT memory_clear('s')",
+        "SELECT memory_reserve_tokens('s', 0)",
+        "SELECT memory_configure(settings => '{}')",
+        "SELECT memory_summarize('no')",
         "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"no\"}]', 's')",
     ] {
         expect_error(reader.client.batch_execute(statement), "25006");
