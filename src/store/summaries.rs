@@ -122,9 +122,14 @@ pub struct Current {
 impl Current {
     /// Whether topics, entities, decisions and questions were asked for when it was made.
     pub fn has_sections(&self) -> bool {
-        let Sections { summary: _, topics, entities, decisions, questions } = &self.sections;
-        [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
+        has_lists(&self.sections)
     }
+}
+
+/// Whether there is more than the summary.
+pub fn has_lists(sections: &Sections) -> bool {
+    let Sections { summary: _, topics, entities, decisions, questions } = sections;
+    [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
 }
 
 /// The active L3 of a session.

@@ -3,14 +3,15 @@
 //! question, so a later attempt asks only what is new, whatever changed meanwhile.
 
 use crate::models::{self, Failure};
-use crate::store::summaries::{Current, Source};
+use crate::store::summaries::{Current, Source, has_lists};
 use memory_agent_core::answers::ChatMessage;
 use memory_agent_core::chunk;
+use memory_agent_core::cut;
 use memory_agent_core::extract::original_message;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::material::{self, Piece};
 use memory_agent_core::summarize::{self, Ask, ContentType, Known, Said, Sections, SummaryPrompt};
-use memory_agent_model_server::protocol::Purpose;
+use memory_agent_model_server::protocol::{ChatAnswer, Purpose};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -51,6 +52,43 @@ pub struct Condensed {
     pub sections: Option<Sections>,
 }
 
+impl Condensed {
+    /// The text of an answer, counted.
+    ///
+    /// # Errors
+    /// The model server's, when it cannot count.
+    pub fn read(question: &Question, answer: &ChatAnswer) -> Result<Self, Failure> {
+        let sections = question.with_sections.then(|| summarize::sections(&answer.text));
+        let text = match &sections {
+            Some(sections) => sections.summary.clone(),
+            None => summarize::clean(&answer.text),
+        };
+        Ok(Self { tokens: count_one(&text)?, text, model: answer.model.clone(), sections })
+    }
+
+    /// The shorter of two answers to a question. One that left the sections out has those of the other.
+    pub fn or_shorter(self, other: Option<Self>) -> Self {
+        let Some(other) = other else { return self };
+        let (mut shorter, longer) =
+            if self.tokens < other.tokens { (self, other) } else { (other, self) };
+        if !shorter.sections.as_ref().is_some_and(has_lists) {
+            shorter.sections = longer.sections;
+        }
+        shorter
+    }
+
+    /// Cuts what no retry made short enough, at the end of a sentence.
+    ///
+    /// # Errors
+    /// The model server's, when it cannot count.
+    pub fn cut(&mut self, target_tokens: u32) -> Result<(), Failure> {
+        let most = target_tokens + target_tokens / 5;
+        self.text = cut::cut_to(&self.text, most, &mut |texts: &[String]| count(texts))?;
+        self.tokens = count_one(&self.text)?;
+        Ok(())
+    }
+}
+
 /// Answers by the digests of their questions.
 pub type Answers = BTreeMap<String, Condensed>;
 
@@ -85,10 +123,15 @@ pub enum Next {
 }
 
 /// Counts tokens by the model server.
-pub fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
+fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
     models::current()
         .prepare(None, Purpose::Document, Vec::new(), texts.to_vec())
         .map(|prepared| prepared.token_counts)
+}
+
+fn count_one(text: &str) -> Result<u32, Failure> {
+    let counts = count(&[text.to_owned()])?;
+    Ok(counts.first().copied().unwrap_or(0))
 }
 
 impl Division {

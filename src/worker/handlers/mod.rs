@@ -8,6 +8,7 @@ pub mod evict;
 pub mod exchange;
 pub mod extract;
 pub mod facts;
+pub mod need;
 pub mod neighborhood;
 pub mod reconcile;
 pub mod reflect;

@@ -1,38 +1,29 @@
 //! `summarize` and `compress` jobs. Both renew a session's summary: the L3 so far and the turns that
 //! came after it become the next L3. A compress job then takes the older turns, which the summary
-//! covers by now, out of the window. `condense` says what the LLM is asked, `renew` stores what came
-//! of it; nothing of the session is changed before that.
+//! covers by now, out of the window. `need` looks at the session, `condense` says what the LLM is
+//! asked, `renew` stores what came of it; nothing of the session is changed before that.
 
-use super::condense::{self, Answers, Condensed, Division, Material, Next, Question, Tree};
+use super::condense::{Answers, Condensed, Division, Material, Next, Question, Tree};
 use super::exchange::{Exchange, LlmTask, Progress, Received};
+use super::need::Need;
 use super::renew::{self, Renewal, Renewed};
-use crate::error::PgResult;
 use crate::guc;
 use crate::models::Failure;
-use crate::store::compression;
-use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
-use crate::store::summaries::{self, Source, Uncovered};
+use crate::store::summaries;
 use crate::worker::llm::{LlmCalls, LostCall};
 use crate::worker::settings::SummarySettings;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::cut;
-use memory_agent_core::levels::{self, SummaryLevel};
-use memory_agent_core::summarize::{self, ContentType, Sections};
+use memory_agent_core::levels;
+use memory_agent_core::summarize;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
 use pgrx::prelude::*;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// Most chunks of turns in one job; what is left is the next job's. It bounds what a job costs, and
-/// what its payload keeps.
-const CHUNKS: u64 = 30;
-/// Most facts in one job, where the turns are gone.
-const FACTS: i64 = 200;
 /// How often a job begins anew because the session changed meanwhile.
 const MAX_ROUNDS: u32 = 5;
 /// Tokens of an answer beside the summary: its sections, and what a model thinks before it writes.
@@ -79,19 +70,6 @@ struct Asking {
     retries: u32,
 }
 
-/// What a session needs of this job.
-enum Need {
-    /// There is no such session.
-    NoSession,
-    Nothing,
-    /// Its older turns are covered and can leave the window.
-    Compression,
-    Summary {
-        material: Box<Material>,
-        has_more: bool,
-    },
-}
-
 impl SummaryTask {
     /// Looks at the session of a claimed job and sends the first request, if one is needed.
     pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
@@ -115,13 +93,9 @@ impl SummaryTask {
         (task, progress)
     }
 
-    fn is_compression(&self) -> bool {
-        self.job.kind == JobKind::Compress
-    }
-
     fn begin(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
         self.step = Step::Beginning;
-        match transaction(|| self.look(&Spi::read_write()?)) {
+        match transaction(|| Need::of(&Spi::read_write()?, &self.job, &self.key, &self.settings)) {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(Need::NoSession) => Progress::Blocked("its session is not there".to_owned()),
             Ok(Need::Nothing) => self.finish_idle(),
@@ -135,77 +109,6 @@ impl SummaryTask {
                     }
                 }
             }
-        }
-    }
-
-    fn look(&self, spi: &Spi) -> PgResult<Need> {
-        let Some(subject) = summaries::subject(spi, &self.key)? else { return Ok(Need::NoSession) };
-        let limits = self.settings.limits();
-        let is_forced = self.job.payload["forced"] == true;
-        let older = if self.is_compression() {
-            compression::older(spi, &self.key, self.settings.keep)?
-        } else {
-            compression::Older::default()
-        };
-        let is_full = is_forced || limits.is_full(subject.window_tokens);
-        if self.is_compression() && (older.turns == 0 || !is_full) {
-            return Ok(Need::Nothing);
-        }
-        let most = CHUNKS * u64::from(self.settings.chunk_tokens);
-        let mut uncovered = summaries::uncovered(spi, &self.key, most)?;
-        self.resume(&mut uncovered);
-        let are_facts = uncovered.turns.is_empty();
-        let mut sources = if are_facts {
-            summaries::orphaned_facts(spi, &self.key, FACTS)?
-        } else {
-            uncovered.turns
-        };
-        let current = summaries::current(spi, &self.key)?;
-        let tokens = sources.iter().fold(0, |sum: u32, source| sum.saturating_add(source.tokens));
-        let is_worth_it = |tokens: i64| is_forced || tokens >= i64::from(self.settings.min_tokens);
-        if self.is_compression() {
-            // A few tokens that no summary covers can stay in the window until there are more.
-            let is_needed = older.covered < older.turns && is_worth_it(older.uncovered_tokens);
-            if !is_needed || sources.is_empty() {
-                match &current {
-                    Some(current) if older.covered > 0 && current.has_sections() => {
-                        return Ok(Need::Compression);
-                    }
-                    Some(_) if older.covered > 0 => sources.clear(),
-                    _ => return Ok(Need::Nothing),
-                }
-            }
-        } else {
-            let is_too_short = current.is_none() && SummaryLevel::of(tokens) == SummaryLevel::None;
-            if !is_worth_it(i64::from(tokens)) || is_too_short {
-                return Ok(Need::Nothing);
-            }
-        }
-        let with_sections = self.is_compression() || limits.is_nearly_full(subject.window_tokens);
-        let last_sections =
-            if with_sections { summaries::last_sections(spi, &self.key)? } else { None };
-        let material = Material {
-            content_type: ContentType::of(&subject.content_type).unwrap_or_default(),
-            current,
-            sources,
-            are_facts,
-            with_sections,
-            last_sections,
-        };
-        Ok(Need::Summary { material: Box::new(material), has_more: uncovered.has_more })
-    }
-
-    /// An attempt after the first leaves out the turns that came meanwhile: others in a chunk would
-    /// make other questions of it, whose answers are not known.
-    fn resume(&self, uncovered: &mut Uncovered) {
-        let Some(begun) = self.job.payload.get("sources").and_then(|ids| ids.as_array()) else {
-            return;
-        };
-        let begun: BTreeSet<&str> = begun.iter().filter_map(|id| id.as_str()).collect();
-        let has_begun = |turn: &Source| begun.contains(turn.id.to_string().as_str());
-        if uncovered.turns.iter().filter(|turn| has_begun(turn)).count() == begun.len() {
-            uncovered.has_more |= begun.len() < uncovered.turns.len();
-            uncovered.turns.retain(has_begun);
         }
     }
 
@@ -272,16 +175,15 @@ impl SummaryTask {
             return Progress::Failed("an answer to no question".to_owned());
         };
         let Asking { condensing, question, messages, longer, retries } = *asking;
-        let mut condensed = read(&question, answer);
-        if condensed.text.is_empty() {
-            return Progress::Failed("the summary is empty".to_owned());
-        }
-        condensed.tokens = match condense::count(std::slice::from_ref(&condensed.text)) {
-            Ok(counts) => counts.first().copied().unwrap_or(0),
+        let condensed = match Condensed::read(&question, answer) {
+            Ok(condensed) if condensed.text.is_empty() => {
+                return Progress::Failed("the summary is empty".to_owned());
+            }
+            Ok(condensed) => condensed,
             Err(failure) => return uncounted(failure),
         };
         let tokens = condensed.tokens;
-        let mut condensed = shorter_of(longer, condensed);
+        let mut condensed = condensed.or_shorter(longer);
         let target = question.target_tokens;
         if !levels::is_within(condensed.tokens, target) {
             if retries < levels::MAX_RETRIES {
@@ -291,7 +193,7 @@ impl SummaryTask {
                 let asking = Asking { condensing, question, messages, longer, retries };
                 return self.send(asking, endpoint, llm);
             }
-            if let Err(failure) = cut_down(&mut condensed, target) {
+            if let Err(failure) = condensed.cut(target) {
                 return uncounted(failure);
             }
         }
@@ -406,45 +308,4 @@ fn uncounted(failure: Failure) -> Progress {
     } else {
         Progress::Failed(failure.message)
     }
-}
-
-/// An answer, not counted yet.
-fn read(question: &Question, answer: &ChatAnswer) -> Condensed {
-    let sections = question.with_sections.then(|| summarize::sections(&answer.text));
-    Condensed {
-        text: match &sections {
-            Some(sections) => sections.summary.clone(),
-            None => summarize::clean(&answer.text),
-        },
-        tokens: 0,
-        model: answer.model.clone(),
-        sections,
-    }
-}
-
-/// The shorter of two answers to a question. One that left the sections out has those of the other.
-fn shorter_of(earlier: Option<Condensed>, later: Condensed) -> Condensed {
-    let Some(earlier) = earlier else { return later };
-    let is_empty = |sections: &Option<Sections>| {
-        sections.as_ref().is_none_or(|sections| {
-            let Sections { summary, .. } = sections;
-            *sections == Sections { summary: summary.clone(), ..Sections::default() }
-        })
-    };
-    let (mut shorter, other) =
-        if later.tokens < earlier.tokens { (later, earlier) } else { (earlier, later) };
-    if is_empty(&shorter.sections) {
-        shorter.sections = other.sections;
-    }
-    shorter
-}
-
-/// Cuts what no retry made short enough, at the end of a sentence.
-fn cut_down(condensed: &mut Condensed, target: u32) -> Result<(), Failure> {
-    let most = target + target / 5;
-    condensed.text =
-        cut::cut_to(&condensed.text, most, &mut |texts: &[String]| condense::count(texts))?;
-    let counts = condense::count(std::slice::from_ref(&condensed.text))?;
-    condensed.tokens = counts.first().copied().unwrap_or(most);
-    Ok(())
 }
