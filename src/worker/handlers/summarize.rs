@@ -176,7 +176,7 @@ impl SummaryTask {
         };
         let Asking { condensing, question, messages, longer, retries } = *asking;
         let condensed = match Condensed::read(&question, answer) {
-            Ok(condensed) if condensed.text.is_empty() => {
+            Ok(condensed) if !condensed.text.contains(char::is_alphanumeric) => {
                 return Progress::Failed("the summary is empty".to_owned());
             }
             Ok(condensed) => condensed,
