@@ -150,10 +150,7 @@ fn contradicted_memories_are_left_out_of_the_answer_only() {
     assert_eq!(memories.len(), 3);
     let today: String =
         value(&mut session.client, "SELECT (now() AT TIME ZONE 'UTC')::date::text", &[]);
-    assert!(
-        memories.iter().all(|memory| memory["since"] == Json::from(today.as_str())),
-        "{memories:?}"
-    );
+    assert!(memories.iter().all(|memory| memory["since"] == today.as_str()), "{memories:?}");
     assert_eq!(session.recorded(), ["contradictions ok"]);
     let active: i64 = value(
         &mut session.client,
