@@ -146,3 +146,15 @@ fn providers_with_another_protocol_get_texts() {
     );
     assert_eq!(body["temperature"], 1.0);
 }
+
+#[test]
+fn the_first_call_of_a_cluster_without_preload_is_answered() {
+    let stub = LlmStub::start(|_: &_| ANSWER);
+    let cluster = Cluster::builder()
+        .setting("memory_agent.llm_base_url", stub.base_url())
+        .setting("memory_agent.llm_model", "stub")
+        .start();
+    let mut client = cluster.database("agent").connect();
+    let document = chat(&mut client).expect("a chat");
+    assert_eq!(document["choices"][0]["message"]["content"], ANSWER, "{document}");
+}
