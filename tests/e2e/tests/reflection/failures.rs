@@ -188,7 +188,10 @@ fn a_killed_worker_is_made_up_for() {
         &[],
     );
     processes::signal(worker, libc::SIGKILL);
-    // All sessions of the cluster end with it.
+    // All sessions of the cluster end with it, and nobody gets in before that.
+    wait_until(PATIENCE, "the session to be ended", || {
+        scene.client.batch_execute("SELECT 1").is_err()
+    });
     wait_until(PATIENCE, "the cluster to be back", || {
         scene.cluster.config(DATABASE).connect(postgres::NoTls).is_ok_and(|client| {
             scene.client = client;
