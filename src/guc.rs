@@ -232,7 +232,7 @@ settings! {
     text cross_session_triggers: String = c"what did we discuss, previous conversation, last time, remind me, we mentioned, earlier you said", Userset, (GucFlags::default()),
         "memory_agent.cross_session_triggers\0", "Phrases, separated by commas, that ask for archived conversations.\0";
     real relevance_threshold: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.relevance_threshold\0", "Least similarity of what archived conversations contribute; -1 means the value calibrated for the model.\0";
+        "memory_agent.relevance_threshold\0", "Least cosine similarity of an archived conversation that memory_context tells; -1 means the values calibrated for the models.\0";
     int chunk_tokens: i32 = 800, Userset, (50, 8000),
         "memory_agent.chunk_tokens\0", "Tokens of one chunk of a document.\0";
     int chunk_overlap: i32 = 100, Userset, (0, 4000),

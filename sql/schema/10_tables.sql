@@ -210,15 +210,23 @@ CREATE TABLE memory_agent.traces (
     PRIMARY KEY (user_id, id)
 );
 
+-- The knowledge base: documents, and conversations that were compressed, as wholes. What is searched
+-- are their chunks, entries of kind document that name their whole in metadata ->> 'parent_id'.
 CREATE TABLE memory_agent.archives (
-    id         uuid NOT NULL,
-    user_id    text NOT NULL,
-    namespace  text NOT NULL,
-    doc_type   text NOT NULL,
-    content    text NOT NULL,
-    metadata   jsonb NOT NULL DEFAULT '{}',
-    created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (user_id, id)
+    id           uuid NOT NULL,
+    user_id      text NOT NULL,
+    agent_id     text NOT NULL,
+    session_id   text,
+    namespace    text NOT NULL,
+    doc_type     text NOT NULL,
+    title        text,
+    content      text NOT NULL,
+    content_hash bytea NOT NULL,
+    metadata     jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    updated_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (user_id, id),
+    CHECK (doc_type <> 'conversation' OR session_id IS NOT NULL)
 );
 
 CREATE TABLE memory_agent.models (

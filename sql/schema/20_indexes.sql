@@ -98,6 +98,20 @@ CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
 CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);
 CREATE INDEX archives_namespace_idx ON memory_agent.archives (user_id, namespace, created_at);
+-- A conversation is archived once, as it is now; a document is stored once in a scope.
+CREATE UNIQUE INDEX archives_conversation_idx
+    ON memory_agent.archives (user_id, agent_id, session_id) WHERE doc_type = 'conversation';
+CREATE UNIQUE INDEX archives_content_idx
+    ON memory_agent.archives (user_id, agent_id, coalesce(session_id, ''), content_hash)
+    WHERE doc_type <> 'conversation';
+
+-- The chunks of archived conversations, which only their own search reads.
+CREATE INDEX entries_archived_idx ON memory_agent.entries (user_id, agent_id, session_id, created_at)
+    WHERE source_relation = 'memory_agent.archives';
+
+-- The chunks of one document or archived conversation.
+CREATE INDEX entries_parent_idx ON memory_agent.entries (user_id, (metadata ->> 'parent_id'))
+    WHERE kind = 'document';
 
 -- One active model of each kind.
 CREATE UNIQUE INDEX models_active_idx ON memory_agent.models (kind) WHERE active;

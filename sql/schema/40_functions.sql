@@ -69,6 +69,29 @@ CREATE FUNCTION memory_chat(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_wrapper';
 
+CREATE FUNCTION memory_add_document(
+    content text, title text DEFAULT NULL, doc_type text DEFAULT 'document',
+    session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    metadata jsonb DEFAULT '{}')
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_add_document_wrapper';
+
+CREATE FUNCTION memory_list_documents(
+    doc_type text DEFAULT NULL, "limit" integer DEFAULT 10, user_id text DEFAULT NULL)
+    RETURNS TABLE (id uuid, doc_type text, title text, session_id text, agent_id text,
+                   chunks bigint, metadata jsonb, created_at timestamptz, updated_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'memory_list_documents_wrapper';
+
+CREATE FUNCTION memory_search_archive(
+    query text, "limit" integer DEFAULT 5, user_id text DEFAULT NULL,
+    exclude_session text DEFAULT NULL, agent_id text DEFAULT NULL,
+    doc_type text DEFAULT 'conversation')
+    RETURNS TABLE (id uuid, content text, score real, similarity real, metadata jsonb,
+                   session_id text, created_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_search_archive_wrapper';
+
 CREATE FUNCTION memory_embed(text text, purpose text DEFAULT 'query')
     RETURNS vector LANGUAGE c STABLE STRICT PARALLEL UNSAFE COST 10000
     AS 'MODULE_PATHNAME', 'memory_embed_wrapper';

@@ -34,9 +34,11 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
            ('memory_context', 'reader'), ('memory_augment', 'reader'),
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'),
+           ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_count_tokens', 'reader'), ('memory_status', 'reader'), ('memory_stats', 'reader'),
            ('memory_load', 'reader'), ('visible_users', 'reader'),
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
+           ('memory_add_document', 'user'),
            ('memory_close_episode', 'user'), ('memory_wait', 'user'), ('memory_retry', 'user'),
            ('memory_chat', 'user'), ('memory_clear', 'user'), ('memory_configure', 'user'),
            ('memory_backfill', 'user'), ('memory_summarize', 'user'),
@@ -82,14 +84,14 @@ BEGIN
     END IF;
     EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.agents, memory_agent.entries, '
                    'memory_agent.entry_windows, memory_agent.session_summaries, '
-                   'memory_agent.episodes, memory_agent.jobs, '
+                   'memory_agent.episodes, memory_agent.jobs, memory_agent.archives, '
                    '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',
                    memory_agent.public_schema(), memory_grant.role);
     EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
                    'ON memory_agent.models TO %s', memory_grant.role);
     IF memory_grant.level = 'admin' THEN
         EXECUTE format('GRANT SELECT ON memory_agent.history, memory_agent.llm_calls, '
-                       'memory_agent.traces, memory_agent.archives, memory_agent.attachments, '
+                       'memory_agent.traces, memory_agent.attachments, '
                        'memory_agent.grants, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
                        memory_agent.public_schema(), memory_grant.role);
     END IF;

@@ -45,6 +45,7 @@ fn memory_explain(
         rerank,
         query_embedding,
         rewrites,
+        ..Arguments::default()
     };
     let document = arguments.with_settings(|arguments| {
         Ok(match recall::run(&arguments.check()?)? {

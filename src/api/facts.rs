@@ -289,6 +289,7 @@ fn insert_as(
             confidence: None,
             standing,
             facts_from: FactsFrom::Turn,
+            source_relation: None,
         },
     )?;
     if kind == Kind::Fact && prepared.needs_job() {

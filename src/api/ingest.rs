@@ -408,6 +408,7 @@ impl<'a> SessionWriter<'a> {
                     "user" => self.facts_from,
                     _ => FactsFrom::Turn,
                 },
+                source_relation: None,
             },
         )?;
         self.close_after(turn)

@@ -2,13 +2,16 @@
 //! checks its arguments, resolves the caller's identity, and leaves SQL to `store/` and arithmetic
 //! to the ranking crate.
 
+pub mod archive;
 pub mod augment;
 pub mod backfill;
 pub mod batch;
 pub mod chat;
+pub mod chunks;
 pub mod condense;
 pub mod configure;
 pub mod context;
+pub mod documents;
 pub mod explain;
 pub mod facts;
 pub mod inference;

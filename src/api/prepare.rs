@@ -28,12 +28,29 @@ pub struct Prepare {
 /// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
 /// are then stored without embeddings and with estimated counts.
 pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Prepare> {
+    let (model, embed_now) = embedder()?;
+    Ok(prepare_by(model, embed_now, indexed_texts, contents))
+}
+
+/// The model that is to embed what is stored now, and whether it is to do so at once.
+pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
     let mode = guc::embed_on_ingest();
     let model = match mode {
         EmbedOnIngest::Off => None,
         _ => identity::as_owner(|| model_store::active(&Spi::read_only()?, Kind::Embedder))?,
     };
-    let embed_now = model.as_ref().filter(|_| mode == EmbedOnIngest::Sync);
+    Ok((model, mode == EmbedOnIngest::Sync))
+}
+
+/// As [`prepare`], by a model that is known already. The database is not touched, so that the worker
+/// can do this between two transactions.
+pub fn prepare_by(
+    model: Option<ModelRef>,
+    embed_now: bool,
+    indexed_texts: Vec<String>,
+    contents: Vec<String>,
+) -> Prepare {
+    let embed_now = model.as_ref().filter(|_| embed_now);
     let estimates: Vec<u32> =
         contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
     let mut embeddings = Vec::with_capacity(indexed_texts.len());
@@ -62,13 +79,13 @@ pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Pr
         embeddings.clear();
         token_counts = estimates;
     }
-    Ok(Prepare {
+    Prepare {
         embeddings,
         token_counts,
         token_counts_exact: failure.is_none(),
         wants_embedding: model.is_some(),
         model,
-    })
+    }
 }
 
 /// Where the request that begins at `start` ends: at least one text, within the limits.

@@ -136,6 +136,7 @@ fn memory_recall(
         rerank,
         query_embedding,
         rewrites,
+        ..Arguments::default()
     };
     Ok(TableIterator::new(arguments.with_settings(|arguments| {
         let request = arguments.check()?;

@@ -8,7 +8,7 @@ use crate::identity;
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::entries;
 use crate::store::grants::Level;
-use crate::store::scope::Scope;
+use crate::store::scope::{Archives, Scope};
 use memory_agent_core::filter::Filter;
 use memory_agent_core::freshness;
 use memory_agent_core::fuse::FusionSettings;
@@ -44,6 +44,9 @@ pub struct Arguments {
     pub rerank: Option<bool>,
     pub query_embedding: Option<Vector>,
     pub rewrites: Option<Vec<Option<String>>>,
+    /// Not an argument of `memory_recall`, which never sees archived conversations.
+    pub archives: Archives,
+    pub except_session: Option<String>,
 }
 
 /// A checked request.
@@ -188,6 +191,8 @@ impl Arguments {
                 filter,
                 filter_metadata,
                 as_of,
+                archives: self.archives,
+                except_session: self.except_session,
             },
             query,
             rewrites,

@@ -164,13 +164,28 @@ pub struct Thresholds {
     pub unrelated_p95: f64,
 }
 
-/// The thresholds in a model's config.json; `None` when it has none, as behind an endpoint.
+/// The thresholds in an embedder's config.json; `None` when it has none, as behind an endpoint.
 pub fn thresholds(model: &ModelRef) -> Option<Thresholds> {
+    calibrated(model)
+}
+
+/// The logit in a reranker's config.json from which a text has to do with a question; `None` when it
+/// has none.
+pub fn related_logit(model: &ModelRef) -> Option<f64> {
     #[derive(serde::Deserialize)]
-    struct Config {
-        similarity: Option<Thresholds>,
+    struct Related {
+        related_logit: f64,
+    }
+    calibrated(model).map(|Related { related_logit }| related_logit)
+}
+
+/// The calibrated values in a model's config.json.
+fn calibrated<T: serde::de::DeserializeOwned>(model: &ModelRef) -> Option<T> {
+    #[derive(serde::Deserialize)]
+    struct Config<T> {
+        similarity: Option<T>,
     }
     let text =
         std::fs::read_to_string(std::path::Path::new(&model.directory).join("config.json")).ok()?;
-    serde_json::from_str::<Config>(&text).ok()?.similarity
+    serde_json::from_str::<Config<T>>(&text).ok()?.similarity
 }

@@ -49,6 +49,8 @@ pub struct NewEntry<'a> {
     pub confidence: Option<f32>,
     pub standing: Standing,
     pub facts_from: FactsFrom,
+    /// The table that the row is made from; `None` for what was given to us directly.
+    pub source_relation: Option<&'static str>,
 }
 
 /// What a turn's facts are made from; of no importance for other entries.
@@ -93,12 +95,13 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
             (id, user_id, agent_id, session_id, kind, role, content, content_hash, token_count, \
              token_count_exact, markers, metadata, embedding, embedding_model, lexemes, \
              lexeme_config, doc_len, episode_id, fact_key, created_at, expires_at, source_ids, \
-             confidence, state, state_reason, state_at, valid_to, replaced_by, extracted_at) \
+             confidence, state, state_reason, state_at, valid_to, replaced_by, extracted_at, \
+             source_relation) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
                  $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
                  CASE WHEN $25::uuid IS NOT NULL THEN 'superseded' END, \
                  CASE WHEN NOT $24 THEN now() END, $26, $25, \
-                 $27::timestamptz)",
+                 $27::timestamptz, $28)",
         &mut Params::new()
             .with(entry.id)
             .with(entry.user_id.to_owned())
@@ -134,7 +137,8 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
                 Standing::SourceOnly => Some(entry.created_at),
                 Standing::Superseded { since, .. } => Some(since),
             })
-            .with(entry.facts_from.extracted_at().map(str::to_owned)),
+            .with(entry.facts_from.extracted_at().map(str::to_owned))
+            .with(entry.source_relation.map(str::to_owned)),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
         windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
@@ -169,6 +173,8 @@ pub struct WindowTurn {
     pub role: String,
     pub content: String,
     pub token_count: i32,
+    /// False while `token_count` is an estimate.
+    pub token_count_exact: bool,
     /// Whether it is the message that is being answered: the newest, of the user, with its text.
     pub is_current: bool,
 }
@@ -186,7 +192,8 @@ pub fn newest_turns(
     let mut found = Vec::new();
     let mut sum = 0;
     spi.scan(
-        "SELECT e.id, e.role, e.content, e.token_count FROM memory_agent.entries e \
+        "SELECT e.id, e.role, e.content, e.token_count, e.token_count_exact \
+           FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.session_id = $2 AND e.agent_id = $3 AND e.kind = 'turn' \
             AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at DESC, e.id DESC",
@@ -203,6 +210,7 @@ pub fn newest_turns(
                 role,
                 content,
                 token_count: row.required(4)?,
+                token_count_exact: row.required(5)?,
             };
             sum += if turn.is_current { 0 } else { i64::from(turn.token_count) };
             found.push(turn);

@@ -2,6 +2,7 @@
 //! go in and out; decisions are made by the callers in `api/` and by the ranking crate.
 
 pub mod agents;
+pub mod archives;
 pub mod backfill;
 pub mod catalog;
 pub mod clearing;

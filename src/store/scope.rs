@@ -5,12 +5,22 @@ use crate::error::PgResult;
 use crate::guc::{self, RecallScope};
 use crate::identity::{Caller, SHARED_USER};
 use crate::sql_types::JsonbText;
+use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::spi::Params;
 use memory_agent_core::filter::Filter;
 use pgrx::prelude::*;
 
-/// Chunks of archived conversations are searched by their own function, not by recall.
-const ARCHIVE_RELATION: &str = "memory_agent.archives";
+/// Whether archived conversations are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Archives {
+    /// Everything else, as in recall.
+    #[default]
+    Without,
+    /// Nothing else, and the user's own only.
+    Only,
+    /// They and all documents: the whole knowledge base.
+    AndDocuments,
+}
 
 /// What to look at.
 pub struct Scope {
@@ -22,6 +32,9 @@ pub struct Scope {
     pub filter_metadata: Option<JsonbText>,
     /// The moment whose truth is asked for; `None` is now.
     pub as_of: Option<TimestampWithTimeZone>,
+    pub archives: Archives,
+    /// A session of the caller's agent that is left out.
+    pub except_session: Option<String>,
 }
 
 /// A scope as SQL: one `FROM .. WHERE ..` per part, and the parameters they share.
@@ -68,7 +81,7 @@ impl Scope {
             };
             places.push(format!("e.user_id = {user}{narrowed}"));
         }
-        if self.caller.user_id != SHARED_USER {
+        if self.caller.user_id != SHARED_USER && self.archives != Archives::Only {
             places.push(format!("e.user_id = '{SHARED_USER}'"));
         }
         let parts = places
@@ -100,7 +113,20 @@ impl Scope {
                 ));
             }
         }
-        sql.push_str(&format!(" AND @.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}'"));
+        sql.push_str(&match self.archives {
+            Archives::Without => {
+                format!(" AND @.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}'")
+            }
+            Archives::Only => format!(" AND @.source_relation = '{ARCHIVE_RELATION}'"),
+            Archives::AndDocuments => " AND @.kind = 'document'".to_owned(),
+        });
+        if let Some(session) = &self.except_session {
+            let agent = bind(params, self.caller.agent().to_owned());
+            let session = bind(params, session.clone());
+            sql.push_str(&format!(
+                " AND (@.session_id IS DISTINCT FROM {session} OR @.agent_id <> {agent})"
+            ));
+        }
         let filter = &self.filter;
         for (column, values) in [
             ("kind", &self.kinds),

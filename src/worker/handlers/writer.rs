@@ -353,6 +353,7 @@ impl<'a> Writer<'a> {
                 confidence: fact.confidence,
                 standing,
                 facts_from: FactsFrom::Turn,
+                source_relation: None,
             },
         )?;
         if needs_job || !is_counted {

@@ -44,6 +44,9 @@ fn standby_recalls_what_the_primary_recalls() {
     for statement in [
         "SELECT memory_explain('food')",
         "SELECT memory_context('s', 'food')",
+        "SELECT memory_context('s', 'What did we discuss about food?')",
+        "SELECT memory_search_archive('food')",
+        "SELECT memory_list_documents()",
         "SELECT memory_augment('[{\"role\": \"user\", \"content\": \"food?\"}]', 's')",
         "SELECT memory_load('s'), memory_configure(session_id => 's')",
         "SELECT memory_stats()",
@@ -62,6 +65,7 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_ingest('s', 'user', 'no')",
         "SELECT memory_ingest_batch('[{\"role\": \"user\", \"content\": \"no\"}]', 's')",
         "SELECT memory_add('no', infer => false)",
+        "SELECT memory_add_document('no')",
         "SELECT memory_close_episode('s')",
         "SELECT memory_clear('s')",
         "SELECT memory_reserve_tokens('s', 0)",

@@ -88,8 +88,11 @@ pub fn fill(client: &mut Client) {
          VALUES (gen_random_uuid(), 'alice', 'default', 's1', 'L3', 'Of dogs and budgets.', 'brief')",
         "INSERT INTO memory_agent.traces (id, user_id, agent_id, session_id, body) \
          VALUES (gen_random_uuid(), 'alice', 'default', 's1', '{\"a\": [1, 1.10]}')",
-        "INSERT INTO memory_agent.archives (id, user_id, namespace, doc_type, content) \
-         VALUES (gen_random_uuid(), 'alice', 'conversations:alice', 'conversation', '# Summary')",
+        "INSERT INTO memory_agent.archives \
+             (id, user_id, agent_id, session_id, namespace, doc_type, content, content_hash) \
+         VALUES (gen_random_uuid(), 'alice', 'default', 's1', 'conversations:alice', 'conversation', \
+                 '# Summary', sha256('# Summary'))",
+        "SELECT memory_add_document('# Dogs'||chr(10)||chr(10)||'They bark.', 'Animals', session_id => 's1')",
         "INSERT INTO memory_agent.llm_calls (id, purpose, model, status, latency) \
          VALUES (gen_random_uuid(), 'extract', 'm', 'ok', '1.5 s')",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \

@@ -18,7 +18,7 @@ use Level::{Admin, Nothing, Reader, Superuser, User};
 
 /// Who may SELECT. Nobody but the owner may do anything else.
 const RELATIONS: &[(&str, Level)] = &[
-    ("memory_agent.archives", Admin),
+    ("memory_agent.archives", Reader),
     ("memory_agent.attachments", Admin),
     ("memory_agent.entries", Reader),
     ("memory_agent.entry_windows", Reader),
@@ -48,6 +48,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.revoke_all", Superuser),
     ("memory_agent.visible_users", Reader),
     ("public.memory_add", User),
+    ("public.memory_add_document", User),
     ("public.memory_augment", Reader),
     ("public.memory_chat", User),
     ("public.memory_backfill", User),
@@ -63,6 +64,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_grant", Superuser),
     ("public.memory_ingest", User),
     ("public.memory_ingest_batch", User),
+    ("public.memory_list_documents", Reader),
     ("public.memory_load", Reader),
     ("public.memory_originals", Reader),
     ("public.memory_recall", Reader),
@@ -71,6 +73,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_reserve_tokens", User),
     ("public.memory_retry", User),
     ("public.memory_revoke", Superuser),
+    ("public.memory_search_archive", Reader),
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
     ("public.memory_summarize", User),

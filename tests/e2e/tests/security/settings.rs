@@ -16,7 +16,8 @@ const HIDDEN: [&str; 7] = [
 ];
 
 /// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 32] = [
+const FOR_THE_SERVER: [&str; 34] = [
+    "memory_agent.audit_key_file",
     "memory_agent.default_ttl",
     "memory_agent.embedding_api_key_file",
     "memory_agent.embedding_base_url",
@@ -46,6 +47,7 @@ const FOR_THE_SERVER: [&str; 32] = [
     "memory_agent.purge_after",
     "memory_agent.rerank_model",
     "memory_agent.sweep_interval",
+    "memory_agent.summary_model",
     "memory_agent.text_search_config",
     "memory_agent.trace",
     "memory_agent.worker",

@@ -10,9 +10,11 @@ const WITHOUT_USERS: [&str; 3] = ["attachments", "grants", "models"];
 
 /// One row in every table that has users, for `$user`.
 const ROWS: &[(&str, &str)] = &[
+    ("agents", "(user_id, agent_id) VALUES ($1, 'a')"),
     (
         "archives",
-        "(id, user_id, namespace, doc_type, content) VALUES (gen_random_uuid(), $1, 'n', 'd', 'c')",
+        "(id, user_id, agent_id, namespace, doc_type, content, content_hash) \
+         VALUES (gen_random_uuid(), $1, 'a', 'n', 'd', 'c', '')",
     ),
     (
         "entries",

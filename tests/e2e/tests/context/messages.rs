@@ -1,26 +1,8 @@
-//! `memory_context`: the right contents in the right order, and never more tokens than asked for.
+//! What is in a context, and in which order: summary, memories, turns, the current message.
 
+use super::{context, messages, recount};
 use memory_agent_e2e::memory::{ingest, ingest_all, run, value};
-use memory_agent_e2e::{Client, Json, expect_error, shared};
-
-fn context(client: &mut Client, arguments: &str) -> Json {
-    value(client, &format!("SELECT memory_context({arguments})"), &[])
-}
-
-/// The messages as (role, content).
-fn messages(context: &Json) -> Vec<(&str, &str)> {
-    let messages = context["messages"].as_array().unwrap();
-    messages
-        .iter()
-        .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
-        .collect()
-}
-
-/// What the messages cost: their tokens, and 4 for each.
-fn recount(client: &mut Client, context: &Json) -> i64 {
-    let texts: Vec<&str> = messages(context).into_iter().map(|(_, content)| content).collect();
-    value(client, "SELECT sum(memory_count_tokens(t) + 4) FROM unnest($1::text[]) t", &[&texts])
-}
+use memory_agent_e2e::{Client, expect_error, shared};
 
 fn conversation(client: &mut Client) {
     for (role, content) in [

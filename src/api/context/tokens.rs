@@ -1,0 +1,53 @@
+//! Counting the tokens of texts that are put into a prompt.
+
+use crate::models;
+use memory_agent_core::{cut, tokens};
+use memory_agent_model_server::protocol::Purpose;
+use std::cell::Cell;
+use std::convert::Infallible;
+
+/// Counts tokens, by estimate once the tokeniser was not to be had; says so once.
+pub struct TokenCounter {
+    failed: Cell<bool>,
+}
+
+impl TokenCounter {
+    pub fn new() -> Self {
+        Self { failed: Cell::new(false) }
+    }
+
+    /// One count per text.
+    pub fn count(&self, texts: Vec<String>) -> Vec<i64> {
+        self.counts(texts).into_iter().map(i64::from).collect()
+    }
+
+    /// The count of one text.
+    pub fn count_one(&self, text: &str) -> i64 {
+        self.counts(vec![text.to_owned()]).into_iter().map(i64::from).sum()
+    }
+
+    /// The longest run of whole sentences at the beginning of a text that has at most `most` tokens;
+    /// of words when not even one sentence fits.
+    pub fn cut(&self, text: &str, most: i64) -> String {
+        let most = u32::try_from(most.max(0)).unwrap_or(u32::MAX);
+        let Ok(cut) = cut::cut_to(text, most, &mut |texts: &[String]| {
+            Ok::<_, Infallible>(self.counts(texts.to_vec()))
+        });
+        cut
+    }
+
+    fn counts(&self, texts: Vec<String>) -> Vec<u32> {
+        let estimates: Vec<u32> = texts.iter().map(|text| tokens::estimate_tokens(text)).collect();
+        if self.failed.get() || texts.is_empty() {
+            return estimates;
+        }
+        match models::current().prepare(None, Purpose::Document, Vec::new(), texts) {
+            Ok(prepared) => prepared.token_counts,
+            Err(failure) => {
+                failure.warn("token counts are estimates");
+                self.failed.set(true);
+                estimates
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
+//! and searched by its chunks, which recall returns like any other memory.
+
+use crate::api::archive::{check_limit, singular};
+use crate::api::chunks::{self, Parent, Uncut, prepare_chunks};
+use crate::api::ingest::check_metadata;
+use crate::api::prepare::embedder;
+use crate::configured;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity::{self, Caller};
+use crate::sql_types::JsonbText;
+use crate::store::archives::{self, CONVERSATION, Listed, NewDocument};
+use crate::store::facts::FactScope;
+use crate::store::grants::Level;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use serde_json::{Map, json};
+
+/// What documents are when nothing else is said.
+const DEFAULT_TYPE: &str = "document";
+/// Longest title and type, in bytes. The title is embedded with every chunk.
+const MAX_TITLE_BYTES: usize = 1000;
+const MAX_TYPE_BYTES: usize = 100;
+/// Documents that are listed when no limit is given.
+const DEFAULT_LISTED: i32 = 10;
+
+#[pg_extern(sql = false)]
+fn memory_add_document(
+    content: Option<String>,
+    title: Option<String>,
+    doc_type: Option<String>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    metadata: Option<JsonbText>,
+) -> PgResult<Uuid> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let content = content.unwrap_or_default();
+    text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
+        .map_err(Error::from)?;
+    let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
+    if title.as_ref().is_some_and(|title| title.len() > MAX_TITLE_BYTES) {
+        return Err(Error::invalid(
+            format!("title must have at most {MAX_TITLE_BYTES} bytes"),
+            "Put the rest into content.",
+        )
+        .into());
+    }
+    let doc_type = check_type(doc_type)?;
+    if let Some(session_id) = &session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
+    check_metadata(&metadata)?;
+    let document = Document { content, title, doc_type, session_id, metadata };
+    configured::scoped(&caller, document.session_id.as_deref(), || document.add(&caller))
+}
+
+fn check_type(doc_type: Option<String>) -> PgResult<String> {
+    let doc_type = doc_type.unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+    if doc_type.trim().is_empty() || doc_type.len() > MAX_TYPE_BYTES {
+        return Err(Error::invalid(
+            format!("doc_type must have 1 to {MAX_TYPE_BYTES} bytes and not be blank"),
+            "Leave it out for 'document'.",
+        )
+        .into());
+    }
+    if singular(&doc_type) == CONVERSATION {
+        return Err(Error::invalid(
+            "doc_type 'conversation' is for conversations that were archived",
+            "Store the turns of a conversation with memory_ingest.",
+        )
+        .into());
+    }
+    Ok(doc_type)
+}
+
+/// A document whose arguments were checked.
+struct Document {
+    content: String,
+    title: Option<String>,
+    doc_type: String,
+    session_id: Option<String>,
+    metadata: JsonbText,
+}
+
+impl Document {
+    fn scope<'a>(&'a self, caller: &'a Caller) -> FactScope<'a> {
+        FactScope {
+            user_id: &caller.user_id,
+            agent_id: caller.agent(),
+            session_id: self.session_id.as_deref(),
+        }
+    }
+
+    /// Stores the document, unless its scope has it already.
+    fn add(&self, caller: &Caller) -> PgResult<Uuid> {
+        let known = identity::as_owner(|| {
+            archives::with_content(&Spi::read_only()?, &self.scope(caller), &self.content)
+        })?;
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        let (model, embed_now) = embedder()?;
+        let text = Uncut {
+            content: &self.content,
+            title: self.title.as_deref(),
+            metadata: &self.metadata,
+            is_headed: true,
+        };
+        let chunks = prepare_chunks(&text, chunks::limits(), model, embed_now);
+        identity::as_owner(|| {
+            let spi = Spi::read_write()?;
+            let now = pgrx::datum::datetime_support::now();
+            if let Some(session_id) = &self.session_id {
+                let key = SessionKey {
+                    user_id: caller.user_id.clone(),
+                    agent_id: caller.agent().to_owned(),
+                    session_id: session_id.clone(),
+                };
+                sessions::lock(&spi, &key, now)?;
+            }
+            let document = NewDocument {
+                scope: self.scope(caller),
+                content: &self.content,
+                title: self.title.as_deref(),
+                doc_type: &self.doc_type,
+                metadata: &self.metadata,
+            };
+            let Some(id) = archives::insert_document(&spi, &document)? else {
+                // Somebody stored the same text since we looked.
+                return archives::with_content(&spi, &document.scope, &self.content)?
+                    .ok_or_else(|| Error::internal("a document vanished").into());
+            };
+            let mut keys = Map::new();
+            keys.insert("parent_id".into(), json!(id.to_string()));
+            keys.insert("doc_type".into(), json!(self.doc_type));
+            if let Some(title) = &self.title {
+                keys.insert("title".into(), json!(title));
+            }
+            let parent = Parent {
+                scope: document.scope,
+                metadata: &self.metadata,
+                keys,
+                at: now,
+                source_relation: None,
+            };
+            chunks::insert_chunks(&spi, &parent, &chunks)?;
+            debug1!(
+                "memory_agent: document user={} id={id} chunks={} embedded={}",
+                caller.user_id,
+                chunks.chunks.len(),
+                chunks.prepared.embeddings.len()
+            );
+            Ok(id)
+        })
+    }
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_list_documents(
+    doc_type: Option<String>,
+    limit: Option<i32>,
+    user_id: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(doc_type, String),
+            name!(title, Option<String>),
+            name!(session_id, Option<String>),
+            name!(agent_id, String),
+            name!(chunks, i64),
+            name!(metadata, JsonbText),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
+    let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
+    let limit = check_limit(limit, DEFAULT_LISTED)?;
+    let listed = identity::as_owner(|| {
+        archives::list(
+            &Spi::read_only()?,
+            &caller.visible(),
+            doc_type.as_deref().map(singular),
+            i64::from(limit),
+        )
+    })?;
+    let row = |row: Listed| {
+        (
+            row.id,
+            row.doc_type,
+            row.title,
+            row.session_id,
+            row.agent_id,
+            row.chunks,
+            row.metadata,
+            row.created_at,
+            row.updated_at,
+        )
+    };
+    Ok(TableIterator::new(listed.into_iter().map(row).collect::<Vec<_>>()))
+}

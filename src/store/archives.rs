@@ -1,0 +1,149 @@
+//! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
+//! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
+
+use crate::error::{Error, PgResult};
+use crate::sql_types::JsonbText;
+use crate::store::entries::{content_hash, new_id};
+use crate::store::facts::FactScope;
+use crate::store::sessions::SessionKey;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// What chunks of archived conversations say they are made from; no other entry says so.
+pub const ARCHIVE_RELATION: &str = "memory_agent.archives";
+/// The type of archived conversations; documents may have any other.
+pub const CONVERSATION: &str = "conversation";
+
+/// Archives a conversation in the place of what was archived of it before, and returns the id of the
+/// archive, which stays the same.
+pub fn upsert_conversation(
+    spi: &Spi,
+    key: &SessionKey,
+    namespace: &str,
+    content: &str,
+    metadata: JsonbText,
+) -> PgResult<Uuid> {
+    spi.first(
+        "INSERT INTO memory_agent.archives AS a \
+            (id, user_id, agent_id, session_id, namespace, doc_type, content, content_hash, metadata) \
+         VALUES ($1, $2, $3, $4, $5, 'conversation', $6, $7, $8) \
+         ON CONFLICT (user_id, agent_id, session_id) WHERE doc_type = 'conversation' \
+         DO UPDATE SET content = excluded.content, content_hash = excluded.content_hash, \
+            metadata = excluded.metadata, updated_at = now() \
+         RETURNING a.id",
+        &mut Params::new()
+            .with(new_id())
+            .with(key.user_id.clone())
+            .with(key.agent_id.clone())
+            .with(key.session_id.clone())
+            .with(namespace.to_owned())
+            .with(content.to_owned())
+            .with(content_hash(content))
+            .with(metadata),
+        |row| row.required(1),
+    )?
+    .ok_or_else(|| Error::internal("a conversation was archived without an id").into())
+}
+
+/// A document to be stored.
+pub struct NewDocument<'a> {
+    pub scope: FactScope<'a>,
+    pub content: &'a str,
+    pub title: Option<&'a str>,
+    pub doc_type: &'a str,
+    pub metadata: &'a JsonbText,
+}
+
+/// The document of a scope that has this text.
+pub fn with_content(spi: &Spi, scope: &FactScope<'_>, content: &str) -> PgResult<Option<Uuid>> {
+    spi.first(
+        "SELECT a.id FROM memory_agent.archives a \
+          WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = coalesce($3, '') \
+            AND a.content_hash = $4 AND a.doc_type <> 'conversation'",
+        &mut scope.params().with(content_hash(content)),
+        |row| row.required(1),
+    )
+}
+
+/// Stores a document and returns its id; `None` when its scope has one with this text.
+pub fn insert_document(spi: &Spi, document: &NewDocument<'_>) -> PgResult<Option<Uuid>> {
+    spi.first(
+        "INSERT INTO memory_agent.archives \
+            (user_id, agent_id, session_id, id, namespace, doc_type, title, content, content_hash, metadata) \
+         VALUES ($1, $2, $3, $4, 'documents:' || $1, $5, $6, $7, $8, $9) \
+         ON CONFLICT (user_id, agent_id, coalesce(session_id, ''), content_hash) \
+            WHERE doc_type <> 'conversation' DO NOTHING \
+         RETURNING id",
+        &mut document
+            .scope
+            .params()
+            .with(new_id())
+            .with(document.doc_type.to_owned())
+            .with(document.title.map(str::to_owned))
+            .with(document.content.to_owned())
+            .with(content_hash(document.content))
+            .with(document.metadata.clone()),
+        |row| row.required(1),
+    )
+}
+
+/// Deletes the chunks of one archive; its whole stays.
+pub fn delete_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<()> {
+    spi.execute(
+        "WITH deleted AS ( \
+            DELETE FROM memory_agent.entries e \
+             WHERE e.user_id = $1 AND e.kind = 'document' AND e.metadata ->> 'parent_id' = $2 \
+            RETURNING e.id) \
+         DELETE FROM memory_agent.entry_windows w USING deleted \
+          WHERE w.user_id = $1 AND w.entry_id = deleted.id",
+        &mut Params::new().with(user_id.to_owned()).with(parent.to_string()),
+    )?;
+    Ok(())
+}
+
+/// A document or archived conversation in a list.
+pub struct Listed {
+    pub id: Uuid,
+    pub doc_type: String,
+    pub title: Option<String>,
+    pub session_id: Option<String>,
+    pub agent_id: String,
+    pub chunks: i64,
+    pub metadata: JsonbText,
+    pub created_at: TimestampWithTimeZone,
+    pub updated_at: TimestampWithTimeZone,
+}
+
+/// The newest archives of these users, newest first; of one type, if one is given.
+pub fn list(
+    spi: &Spi,
+    users: &[String],
+    doc_type: Option<&str>,
+    most: i64,
+) -> PgResult<Vec<Listed>> {
+    spi.all(
+        "SELECT a.id, a.doc_type, a.title, a.session_id, a.agent_id, \
+                (SELECT count(*) FROM memory_agent.entries e \
+                  WHERE e.user_id = a.user_id AND e.kind = 'document' AND e.state <> 'inactive' \
+                    AND e.metadata ->> 'parent_id' = a.id::text), \
+                a.metadata, a.created_at, a.updated_at \
+           FROM memory_agent.archives a \
+          WHERE a.user_id = ANY ($1) AND ($2 IS NULL OR a.doc_type = $2) \
+          ORDER BY a.updated_at DESC, a.id DESC LIMIT $3",
+        &mut Params::new().with(users.to_vec()).with(doc_type.map(str::to_owned)).with(most),
+        |row| {
+            Ok(Listed {
+                id: row.required(1)?,
+                doc_type: row.required(2)?,
+                title: row.optional(3),
+                session_id: row.optional(4),
+                agent_id: row.required(5)?,
+                chunks: row.required(6)?,
+                metadata: row.required(7)?,
+                created_at: row.required(8)?,
+                updated_at: row.required(9)?,
+            })
+        },
+    )
+}
