@@ -2,7 +2,7 @@
 //! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
 
 use crate::api::condense::{Condensed, Condenser};
-use crate::api::llm::Llm;
+use crate::api::llm::{self, Llm};
 use crate::api::reserve::plan_for;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -28,6 +28,14 @@ const METHOD: &str = "window";
 /// there are any. When the LLM fails, a WARNING says so, and nothing is changed.
 pub fn summarize(caller: &Caller, key: &SessionKey, budget: u32) -> PgResult<()> {
     let llm = Llm::configured()?.with_model(&guc::summary_model());
+    // Before the LLM costs something: afterwards nothing could be changed.
+    if !llm::may_write() {
+        return Err(Error::read_only(
+            "memory_reserve_tokens changes the window, which a read-only transaction cannot",
+            "memory_context makes a prompt that fits without changing anything.",
+        )
+        .into());
+    }
     let room = budget / SUMMARY_SHARE;
     let Some(material) = identity::as_owner(|| material(key, budget, room))? else {
         return Ok(());

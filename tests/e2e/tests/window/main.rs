@@ -4,6 +4,7 @@
 mod backfill;
 mod clear;
 mod clear_running;
+mod concurrent;
 mod configure;
 mod load;
 #[path = "../common/random.rs"]
