@@ -5,6 +5,7 @@ mod blocks;
 mod llm;
 mod markdown;
 mod output;
+mod seeds;
 mod tables;
 
 use markdown::{Document, code, repository};
