@@ -108,6 +108,32 @@ pub struct Coverage {
     pub tokens: u32,
 }
 
+impl Coverage {
+    /// What sources cover, which are in the order of their event times; `None` for none. Facts are no
+    /// messages.
+    pub fn of(sources: &[Source], are_facts: bool) -> Option<Self> {
+        let end = |source: &Source| (Some(source.id), source.created_at);
+        Some(Self {
+            first: end(sources.first()?),
+            last: end(sources.last()?),
+            messages: if are_facts { 0 } else { u32::try_from(sources.len()).unwrap_or(u32::MAX) },
+            tokens: sources.iter().fold(0, |sum, source| sum.saturating_add(source.tokens)),
+        })
+    }
+
+    /// Both together. Turns may be recorded long after they were said.
+    pub fn joined(&self, other: Self) -> Self {
+        let is_first = self.first.1 <= other.first.1;
+        let is_last = self.last.1 > other.last.1;
+        Self {
+            first: if is_first { self.first } else { other.first },
+            last: if is_last { self.last } else { other.last },
+            messages: self.messages.saturating_add(other.messages),
+            tokens: self.tokens.saturating_add(other.tokens),
+        }
+    }
+}
+
 /// A session's active L3.
 #[derive(Clone, Debug)]
 pub struct Current {

@@ -116,6 +116,12 @@ pub struct SummarySettings {
     pub threshold: u32,
     /// Newest turns that compression leaves in the window.
     pub keep: u32,
+    /// Whether compression archives the conversation.
+    pub archives: bool,
+    /// Most tokens of a chunk of what is archived.
+    pub archive_chunk_tokens: u32,
+    /// Tokens at the end of such a chunk that the next one begins with.
+    pub archive_chunk_overlap: u32,
 }
 
 impl Default for SummarySettings {
@@ -129,6 +135,9 @@ impl Default for SummarySettings {
             compression: guc::compression(),
             threshold: natural(guc::compression_threshold_tokens()),
             keep: natural(guc::recent_messages_to_keep()),
+            archives: guc::archive_conversations(),
+            archive_chunk_tokens: natural(guc::chunk_tokens()),
+            archive_chunk_overlap: natural(guc::chunk_overlap()),
         }
     }
 }
@@ -152,6 +161,14 @@ impl SummarySettings {
     /// How turns are divided among requests.
     pub fn chunks(&self) -> chunk::Limits {
         chunk::Limits { max_tokens: self.chunk_tokens, overlap_tokens: self.chunk_overlap }
+    }
+
+    /// How what is archived is divided into chunks.
+    pub fn archive_chunks(&self) -> chunk::Limits {
+        chunk::Limits {
+            max_tokens: self.archive_chunk_tokens,
+            overlap_tokens: self.archive_chunk_overlap,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! question, so a later attempt asks only what is new, whatever changed meanwhile.
 
 use crate::models::{self, Failure};
-use crate::store::summaries::{Current, Source, has_lists};
+use crate::store::summaries::{Coverage, Current, Source, has_lists};
 use memory_agent_core::answers::ChatMessage;
 use memory_agent_core::chunk;
 use memory_agent_core::cut;
@@ -164,10 +164,18 @@ impl Material {
         self.sources.iter().fold(0, |sum, source| sum.saturating_add(source.tokens))
     }
 
-    /// Tokens of everything that the new summary covers.
+    /// Everything that the new summary covers.
+    pub fn coverage(&self) -> Option<Coverage> {
+        let before = self.current.as_ref().and_then(|current| current.coverage.clone());
+        match (before, Coverage::of(&self.sources, self.are_facts)) {
+            (Some(before), Some(new)) => Some(before.joined(new)),
+            (before, new) => before.or(new),
+        }
+    }
+
+    /// Its tokens.
     pub fn covered_tokens(&self) -> u32 {
-        let before = self.current.as_ref().and_then(|current| current.coverage.as_ref());
-        self.new_tokens().saturating_add(before.map_or(0, |coverage| coverage.tokens))
+        self.coverage().map_or(0, |coverage| coverage.tokens)
     }
 
     /// The level of the new summary.

@@ -8,7 +8,7 @@ use crate::store::jobs::JobKind;
 use crate::store::queue::Job;
 use crate::store::sessions::SessionKey;
 use crate::store::spi::Session as Spi;
-use crate::store::summaries::{self, Source, Uncovered};
+use crate::store::summaries::{self, Current, Source, Uncovered};
 use crate::worker::settings::SummarySettings;
 use memory_agent_core::levels::SummaryLevel;
 use memory_agent_core::summarize::ContentType;
@@ -24,8 +24,8 @@ pub enum Need {
     /// There is no such session.
     NoSession,
     Nothing,
-    /// Its older turns are covered and can leave the window.
-    Compression,
+    /// Its older turns are covered by this summary and can leave the window.
+    Compression(Box<Current>),
     Summary {
         material: Box<Material>,
         has_more: bool,
@@ -66,9 +66,9 @@ impl Need {
             // A few tokens that no summary covers can stay in the window until there are more.
             let is_needed = older.covered < older.turns && is_worth_it(older.uncovered_tokens);
             if !is_needed || sources.is_empty() {
-                match &current {
+                match current {
                     Some(current) if older.covered > 0 && current.has_sections() => {
-                        return Ok(Self::Compression);
+                        return Ok(Self::Compression(Box::new(current)));
                     }
                     Some(_) if older.covered > 0 => sources.clear(),
                     _ => return Ok(Self::Nothing),

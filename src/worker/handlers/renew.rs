@@ -3,6 +3,8 @@
 //! else renewed the summary, nothing is stored and the caller begins anew.
 
 use super::condense::{Material, Part, Tree};
+use crate::api::archive::{Archived, archive_conversation};
+use crate::api::chunks::Chunks;
 use crate::error::PgResult;
 use crate::store::compression;
 use crate::store::jobs::{self, JobKind};
@@ -13,7 +15,6 @@ use crate::store::summaries::{self, Coverage, NewSummary, Source};
 use crate::worker::settings::{SummarySettings, summary_payload};
 use memory_agent_core::compression::Due;
 use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// What is to be stored.
 pub struct Renewal<'a> {
@@ -22,6 +23,8 @@ pub struct Renewal<'a> {
     pub settings: &'a SummarySettings,
     /// What was condensed and what came of it; `None` when the summary holds already.
     pub condensed: Option<(&'a Material, &'a Tree)>,
+    /// What is archived of the session, with its chunks.
+    pub archive: Option<(&'a Archived, &'a Chunks)>,
     /// Whether the session has more turns that no summary covers.
     pub has_more: bool,
 }
@@ -60,6 +63,9 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     } else {
         0
     };
+    if let Some((archived, chunks)) = renewal.archive {
+        archive_conversation(spi, key, archived, chunks)?;
+    }
     let unsummarized = summaries::recount(spi, key)?;
     if renewal.has_more {
         queue_rest(spi, renewal, unsummarized)?;
@@ -110,12 +116,7 @@ fn write(
     if let Some(current) = &material.current {
         summaries::deactivate(spi, &key.user_id, current.id)?;
     }
-    let before = material.current.as_ref().and_then(|current| current.coverage.as_ref());
-    let coverage = match (before, coverage(&material.sources, material.are_facts)) {
-        (Some(before), Some(new)) => joined(before, new),
-        (None, Some(new)) => new,
-        (_, None) => return Ok(()),
-    };
+    let Some(coverage) = material.coverage() else { return Ok(()) };
     summaries::insert(
         spi,
         key,
@@ -144,7 +145,7 @@ fn write_part(
     part: &Part,
 ) -> PgResult<()> {
     let sources = &material.sources[part.sources.clone()];
-    let Some(coverage) = coverage(sources, material.are_facts) else { return Ok(()) };
+    let Some(coverage) = Coverage::of(sources, material.are_facts) else { return Ok(()) };
     summaries::insert(
         spi,
         key,
@@ -182,26 +183,4 @@ fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<(
 
 fn ids(sources: &[Source]) -> Vec<Uuid> {
     sources.iter().map(|source| source.id).collect()
-}
-
-/// What sources cover; they are in the order of their event times. Facts are no messages.
-fn coverage(sources: &[Source], are_facts: bool) -> Option<Coverage> {
-    let end = |source: &Source| (Some(source.id), source.created_at);
-    Some(Coverage {
-        first: end(sources.first()?),
-        last: end(sources.last()?),
-        messages: if are_facts { 0 } else { u32::try_from(sources.len()).unwrap_or(u32::MAX) },
-        tokens: sources.iter().fold(0, |sum, source| sum.saturating_add(source.tokens)),
-    })
-}
-
-/// Two coverages as one. Turns may be recorded long after they were said.
-fn joined(before: &Coverage, new: Coverage) -> Coverage {
-    let is_earlier = |a: TimestampWithTimeZone, b: TimestampWithTimeZone| a <= b;
-    Coverage {
-        first: if is_earlier(before.first.1, new.first.1) { before.first } else { new.first },
-        last: if is_earlier(before.last.1, new.last.1) { new.last } else { before.last },
-        messages: before.messages.saturating_add(new.messages),
-        tokens: before.tokens.saturating_add(new.tokens),
-    }
 }

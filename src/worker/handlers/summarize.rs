@@ -7,18 +7,22 @@ use super::condense::{Answers, Condensed, Division, Material, Next, Question, Tr
 use super::exchange::{Exchange, LlmTask, Progress, Received};
 use super::need::Need;
 use super::renew::{self, Renewal, Renewed};
+use crate::api::archive::Archived;
+use crate::api::chunks::Chunks;
 use crate::guc;
 use crate::models::Failure;
+use crate::store::jobs::JobKind;
+use crate::store::models::{self, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
-use crate::store::summaries;
+use crate::store::summaries::{self, Coverage, Current};
 use crate::worker::llm::{LlmCalls, LostCall};
 use crate::worker::settings::SummarySettings;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::levels;
-use memory_agent_core::summarize;
+use memory_agent_core::summarize::{self, Sections};
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
 use pgrx::prelude::*;
 use serde_json::json;
@@ -47,8 +51,17 @@ enum Step {
     /// Nothing was looked at yet.
     Beginning,
     Asking(Box<Asking>),
-    /// Everything is decided, but somebody has the session locked.
-    Storing(Option<Box<Condensing>>, Option<Tree>),
+    /// Somebody has the session locked.
+    Storing(Box<Decided>),
+}
+
+/// What is to be stored.
+#[derive(Default)]
+struct Decided {
+    /// What was condensed and what came of it; `None` when the summary holds already.
+    condensed: Option<(Box<Condensing>, Tree)>,
+    /// What is archived of the session, with its chunks.
+    archive: Option<(Archived, Chunks)>,
 }
 
 /// What is being condensed.
@@ -99,7 +112,10 @@ impl SummaryTask {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(Need::NoSession) => Progress::Blocked("its session is not there".to_owned()),
             Ok(Need::Nothing) => self.finish_idle(),
-            Ok(Need::Compression) => self.store(None, None, endpoint, llm),
+            Ok(Need::Compression(current)) => {
+                let Current { coverage, sections, .. } = *current;
+                self.decide(None, coverage.map(|coverage| (sections, coverage)), endpoint, llm)
+            }
             Ok(Need::Summary { material, has_more }) => {
                 match Division::of(&material, self.settings.chunks()) {
                     Err(failure) => uncounted(failure),
@@ -147,7 +163,18 @@ impl SummaryTask {
         llm: &mut LlmCalls,
     ) -> Progress {
         match condensing.material.next(&condensing.division, &self.answers) {
-            Next::Done(tree) => self.store(Some(condensing), Some(tree), endpoint, llm),
+            Next::Done(tree) => {
+                let material = &condensing.material;
+                // What is only taken apart into its sections stays as it was written.
+                let summary = match &material.current {
+                    Some(current) if material.sources.is_empty() => current.content.clone(),
+                    _ => tree.whole.text.clone(),
+                };
+                let sections = tree.whole.sections.clone().unwrap_or_default();
+                let sections = Sections { summary, ..sections };
+                let covered = material.coverage().map(|coverage| (sections, coverage));
+                self.decide(Some((condensing, tree)), covered, endpoint, llm)
+            }
             Next::Ask(question) => {
                 let messages = question.messages.clone();
                 let asking = Asking { condensing, question, messages, longer: None, retries: 0 };
@@ -206,25 +233,50 @@ impl SummaryTask {
         self.advance(condensing, endpoint, llm)
     }
 
-    fn store(
+    /// Prepares what is archived, if anything, and stores everything.
+    fn decide(
         &mut self,
-        condensing: Option<Box<Condensing>>,
-        tree: Option<Tree>,
+        condensed: Option<(Box<Condensing>, Tree)>,
+        covered: Option<(Sections, Coverage)>,
         endpoint: &Endpoint,
         llm: &mut LlmCalls,
     ) -> Progress {
-        let condensed = condensing.as_ref().zip(tree.as_ref());
+        let mut decided = Decided { condensed, archive: None };
+        if let Some((sections, coverage)) = covered
+            && self.job.kind == JobKind::Compress
+            && self.settings.archives
+        {
+            let active = || models::active(&Spi::read_write()?, Kind::Embedder);
+            let model = match transaction(active) {
+                Ok(model) => model,
+                Err(aborted) => return Progress::Aborted(aborted),
+            };
+            let (start, end) = (coverage.first.1, coverage.last.1);
+            let archived = Archived::new(sections, coverage.messages, start, end);
+            let chunks = archived.prepare(self.settings.archive_chunks(), model);
+            decided.archive = Some((archived, chunks));
+        }
+        self.store(Box::new(decided), endpoint, llm)
+    }
+
+    fn store(
+        &mut self,
+        decided: Box<Decided>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let condensed = decided.condensed.as_ref();
         let renewal = Renewal {
             job: &self.job,
             key: &self.key,
             settings: &self.settings,
             condensed: condensed.map(|(condensing, tree)| (&condensing.material, tree)),
-            has_more: condensing.as_ref().is_some_and(|condensing| condensing.has_more),
+            archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
+            has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
         };
         match transaction(|| renew::store(&Spi::read_write()?, &renewal)) {
             Ok(Renewed::Stored { archived }) => {
-                let material = condensing.as_ref().map(|condensing| &condensing.material);
-                self.log(material, archived);
+                self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
                 Progress::Finished
             }
             Ok(Renewed::NotOurs) => Progress::Finished,
@@ -238,11 +290,11 @@ impl SummaryTask {
                 self.begin(endpoint, llm)
             }
             Ok(Renewed::NoSession) => {
-                self.step = Step::Storing(condensing, tree);
+                self.step = Step::Storing(decided);
                 Progress::Blocked("its session is not there".to_owned())
             }
             Err(aborted @ Aborted { may_pass: true, .. }) => {
-                self.step = Step::Storing(condensing, tree);
+                self.step = Step::Storing(decided);
                 Progress::Blocked(aborted.message)
             }
             Err(aborted) => Progress::Aborted(aborted),
@@ -286,7 +338,7 @@ impl LlmTask for SummaryTask {
 
     fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
         match std::mem::replace(&mut self.step, Step::Beginning) {
-            Step::Storing(condensing, tree) => self.store(condensing, tree, endpoint, llm),
+            Step::Storing(decided) => self.store(decided, endpoint, llm),
             Step::Beginning | Step::Asking(_) => self.begin(endpoint, llm),
         }
     }

@@ -334,6 +334,13 @@ pub const SETTINGS: &[Setting] = &[
         Int(0, 10_000, ""),
         "summaries::when_windows_are_compressed",
     ),
+    (
+        "archive_conversations",
+        "off",
+        "user",
+        Bool,
+        "summaries::a_compressed_conversation_is_archived_in_the_same_transaction",
+    ),
     ("worker", "on", "sighup", Bool, "background::workers_are_switched_off_and_on_by_a_reload"),
     (
         "job_workers",

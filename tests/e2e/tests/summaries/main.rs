@@ -2,6 +2,7 @@
 //! that, what leaves the window, and that nothing is lost or done twice whatever fails meanwhile. The
 //! LLM is a stub that writes summaries of the length it is asked for.
 
+mod archived;
 mod compress;
 mod condenser;
 mod faults;

@@ -1,0 +1,88 @@
+//! What compression leaves in the knowledge base.
+
+use crate::condenser::condenser;
+use crate::talk::{scene, talk, talk_from, whole, window};
+use memory_agent_e2e::llm::{Fault, FaultPlan};
+use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::{Client, Json, Uuid};
+
+const SETTINGS: [(&str, &str); 4] = [
+    ("memory_agent.compression_threshold_tokens", "1000"),
+    ("memory_agent.recent_messages_to_keep", "3"),
+    ("memory_agent.archive_conversations", "on"),
+    ("memory_agent.llm_max_attempts", "1"),
+];
+
+/// Content and metadata of what is archived of a session.
+fn archived(client: &mut Client, session: &str) -> Vec<(String, Json)> {
+    let sql = "SELECT content, metadata FROM memory_agent.archives WHERE session_id = $1";
+    let rows = client.query(sql, &[&session]).expect("archives");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+fn chunks(client: &mut Client, session: &str) -> Vec<String> {
+    values(
+        client,
+        "SELECT content FROM memory_agent.entries WHERE session_id = $1 AND kind = 'document' ORDER BY id",
+        &[&session],
+    )
+}
+
+#[test]
+fn a_compressed_conversation_is_archived_in_the_same_transaction() {
+    let mut scene = scene(condenser, &SETTINGS);
+    // While the LLM fails, nothing is archived and nothing leaves the window.
+    scene.stub.faults(FaultPlan::script([Some(Fault::Status(500))]));
+    let ids = talk(&mut scene.client, "s", 12, 100);
+    scene.drain();
+    assert!(archived(&mut scene.client, "s").is_empty());
+    assert_eq!(window(&mut scene.client, "s"), ids);
+    let dead: Uuid =
+        value(&mut scene.client, "SELECT id FROM memory_jobs WHERE status = 'dead'", &[]);
+    assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&dead]));
+    scene.drain();
+    let summary = whole(&mut scene.client, "s");
+    let found = archived(&mut scene.client, "s");
+    assert_eq!(found.len(), 1);
+    let (content, metadata) = &found[0];
+    assert!(content.starts_with("# Conversation Summary"), "{content}");
+    assert!(content.contains(&summary.content), "{content}");
+    assert_eq!(metadata["conversation_topics"], Json::from(vec!["bikes", "trains"]));
+    assert_eq!(metadata["decisions_made"], Json::from(vec!["Take the train."]));
+    assert_eq!(metadata["message_count"], 12);
+    assert_eq!(metadata["session_id"], "s");
+    let start = metadata["date_range"]["start"].as_str().unwrap_or_default();
+    assert!(start.starts_with("2025-01-01T00:00:00"), "{metadata}");
+    let parts = chunks(&mut scene.client, "s");
+    assert!(parts.iter().any(|part| part.contains("bikes and trains")), "{parts:?}");
+    // The next compression puts the longer summary in its place.
+    talk_from(&mut scene.client, "s", 12, 12, 100);
+    scene.drain();
+    let found = archived(&mut scene.client, "s");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].1["message_count"], 24);
+    // It is a setting of the session that stores.
+    run(&mut scene.client, "SET memory_agent.archive_conversations = off");
+    talk(&mut scene.client, "t", 12, 100);
+    scene.drain();
+    assert_eq!(window(&mut scene.client, "t").len(), 3);
+    assert!(
+        archived(&mut scene.client, "t").is_empty() && chunks(&mut scene.client, "t").is_empty()
+    );
+}
+
+#[test]
+fn a_summary_that_is_ready_is_archived_as_it_is() {
+    let mut scene = scene(condenser, &SETTINGS);
+    talk(&mut scene.client, "s", 9, 100);
+    scene.drain();
+    assert!(archived(&mut scene.client, "s").is_empty());
+    let summary = whole(&mut scene.client, "s");
+    talk_from(&mut scene.client, "s", 9, 1, 100);
+    scene.drain();
+    assert_eq!(scene.stub.call_count(), 1);
+    let found = archived(&mut scene.client, "s");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].0.contains(&summary.content));
+    assert_eq!(found[0].1["message_count"], 9, "what the summary covers");
+}
