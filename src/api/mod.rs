@@ -24,6 +24,7 @@ pub mod recall;
 pub mod request;
 pub mod reserve;
 pub mod security;
+pub mod session_writer;
 pub mod stale;
 pub mod status;
 pub mod summaries;
