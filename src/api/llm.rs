@@ -127,13 +127,9 @@ impl Llm {
             Err(reason) => without_call(ChatFailureKind::Unavailable, &reason),
             Ok(endpoint) => {
                 model.clone_from(&endpoint.model);
-                if tokens_are_left()? {
-                    send(endpoint).unwrap_or_else(lost)
-                } else {
-                    without_call(
-                        ChatFailureKind::Unavailable,
-                        "memory_agent.llm_daily_tokens is used up for today",
-                    )
+                match refused_by_daily_limit()? {
+                    None => send(endpoint).unwrap_or_else(lost),
+                    Some(reason) => without_call(ChatFailureKind::Unavailable, reason),
                 }
             }
         };
@@ -189,12 +185,20 @@ fn without_call(kind: ChatFailureKind, reason: &str) -> ChatOutcome {
     ChatOutcome { result: Err(failure), calls: Vec::new() }
 }
 
-fn tokens_are_left() -> PgResult<bool> {
+/// Why `memory_agent.llm_daily_tokens` does not allow a call, if it does not. Calls are counted by
+/// their rows, so with a limit there are none where no row can be written.
+fn refused_by_daily_limit() -> PgResult<Option<&'static str>> {
     let limit = i64::from(guc::llm_daily_tokens());
     if limit == 0 {
-        return Ok(true);
+        return Ok(None);
     }
-    Ok(identity::as_owner(|| llm_calls::tokens_today(&Spi::read_only()?))? < limit)
+    if !may_write() {
+        return Ok(Some(
+            "with memory_agent.llm_daily_tokens the LLM is not called in a read-only transaction",
+        ));
+    }
+    let used = identity::as_owner(|| llm_calls::tokens_today(&Spi::read_only()?))?;
+    Ok((used >= limit).then_some("memory_agent.llm_daily_tokens is used up for today"))
 }
 
 /// What is asked, while calls are traced.

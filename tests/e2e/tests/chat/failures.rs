@@ -179,3 +179,15 @@ fn the_tokens_of_a_day_are_a_limit_for_chats_too() {
     assert_eq!(stub.call_count(), 1);
     assert_eq!(session.turns("s").len(), 3, "what the user said is stored");
 }
+
+#[test]
+fn with_a_limit_of_tokens_nothing_is_asked_that_cannot_be_counted() {
+    let (stub, cluster) = own_scene(&[("memory_agent.llm_daily_tokens", "1000000")]);
+    let mut session = Session::open(&cluster, "agent");
+    let ask = format!("SELECT memory_augment('{}', 's')", said("Hello!"));
+    session.client.batch_execute("SET memory_agent.query_rewrite = on").unwrap();
+    session.client.batch_execute(&format!("BEGIN READ ONLY; {ask}; COMMIT")).unwrap();
+    assert_eq!(stub.call_count(), 0);
+    session.client.batch_execute(&ask).unwrap();
+    assert!(stub.call_count() > 0);
+}
