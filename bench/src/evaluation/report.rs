@@ -51,6 +51,8 @@ impl<'a> Group<'a> {
             "stale_marked": percent(&probes, |probe| probe.recall.stale > probe.recall.stale_unmarked),
             "found_hide": percent(&probes, |probe| probe.hidden.is_found()),
             "stale_hide": percent(&probes, |probe| probe.hidden.stale > 0),
+            "found_facts": percent(&probes, |probe| probe.facts.is_found()),
+            "stale_facts": percent(&probes, |probe| probe.facts.stale > 0),
             "found_in_context": percent(&probes, |probe| probe.in_context),
             "over_budget": percent(&probes, Probed::is_over_budget),
             "mean_reciprocal_rank": mean(
@@ -169,16 +171,16 @@ fn markdown(document: &Json) -> String {
         "## Accuracy\n\n\
          Percent of the probes. *stale as true*: a row with a superseded fact that does not say so, or \
          stands before the current one. *stale, marked*: one behind the current fact whose metadata \
-         says `superseded_by`. *hide*: with `stale_sources = hide`.\n\n\
+         says `superseded_by`. *hide*: with `stale_sources = hide`; *facts*: with `kinds => '{fact}'`.\n\n\
          | Scenario | Turns | Probes | Replaced | Found | Stale as true | Stale, marked | Found, hide \
-         | Stale, hide | In context | Over budget | MRR | Tokens |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | Stale, hide | Found, facts | Stale, facts | In context | Over budget | MRR | Tokens |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (name, turns, group) in groups(document) {
         let of = |key: &str| group["accuracy"][key].as_f64().unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "| {name} | {turns} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.0} |",
+            "| {name} | {turns} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.0} |",
             of("probes"),
             of("replaced"),
             of("found"),
@@ -186,6 +188,8 @@ fn markdown(document: &Json) -> String {
             of("stale_marked"),
             of("found_hide"),
             of("stale_hide"),
+            of("found_facts"),
+            of("stale_facts"),
             of("found_in_context"),
             of("over_budget"),
             of("mean_reciprocal_rank"),
@@ -195,7 +199,8 @@ fn markdown(document: &Json) -> String {
     text.push_str(
         "\n## Latency\n\n\
          Milliseconds, p50 and p95. *Drained*: from the last message until the worker had nothing left \
-         to do.\n\n\
+         to do. Sessions share questions and sentences, and the model server remembers scores: with many \
+         sessions recall and context are faster here than for new questions, which --kpi asks.\n\n\
          | Scenario | Turns | Ingest p50 | p95 | Recall p50 | p95 | Context p50 | p95 | Drained p50 | p95 |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
@@ -253,6 +258,7 @@ mod tests {
             current: "Ghent",
             superseded: vec!["Porto"],
             hidden: Verdict { rank, ..Verdict::default() },
+            facts: Verdict { rank, ..Verdict::default() },
             recall,
             in_context: true,
             context_tokens: 10,

@@ -15,6 +15,9 @@ const PACE: f64 = 45.0;
 /// Longest wait for facts. A scripted LLM needs no time; a real one on a small machine does.
 const PATIENCE: &str = "15 min";
 const SESSION: &str = "evaluation";
+/// Of memory_recall's `kinds`.
+const ALL_KINDS: Option<&[&str]> = None;
+const FACTS: Option<&[&str]> = Some(&["fact"]);
 
 /// A session to play.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +38,8 @@ pub struct Probed {
     pub recall: Verdict,
     /// The same with `stale_sources = hide`.
     pub hidden: Verdict,
+    /// Of facts alone, with `kinds => '{fact}'`.
+    pub facts: Verdict,
     /// Whether the messages of memory_context have the current value.
     pub in_context: bool,
     pub context_tokens: i64,
@@ -142,15 +147,16 @@ fn ask(
 ) -> Result<Probed> {
     let budget = arguments.recall_budget;
     let (rows, context) = if recall_first {
-        let rows = played.recall.time(|| recall(client, probe.question, budget))?;
+        let rows = played.recall.time(|| recall(client, probe.question, budget, ALL_KINDS))?;
         (rows, context(client, probe.question, arguments)?)
     } else {
         let context = played.context.time(|| context(client, probe.question, arguments))?;
-        (recall(client, probe.question, budget)?, context)
+        (recall(client, probe.question, budget, ALL_KINDS)?, context)
     };
     set(client, "stale_sources", "hide")?;
-    let hidden = recall(client, probe.question, budget)?;
+    let hidden = recall(client, probe.question, budget, ALL_KINDS)?;
     client.batch_execute("RESET memory_agent.stale_sources")?;
+    let facts = recall(client, probe.question, budget, FACTS)?;
     let messages = context["messages"].as_array().cloned().unwrap_or_default();
     let in_context = messages.iter().any(|message| {
         message["content"].as_str().is_some_and(|content| content.contains(probe.current))
@@ -163,6 +169,7 @@ fn ask(
         superseded: probe.superseded.clone(),
         recall: Verdict::of(&rows, probe, budget),
         hidden: Verdict::of(&hidden, probe, budget),
+        facts: Verdict::of(&facts, probe, budget),
         in_context,
         context_tokens,
         context_over_budget: context_tokens > i64::from(arguments.context_budget),
@@ -177,11 +184,16 @@ fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result
     Ok(row.get(0))
 }
 
-fn recall(client: &mut Client, question: &str, budget: i32) -> Result<Vec<Row>> {
+fn recall(
+    client: &mut Client,
+    question: &str,
+    budget: i32,
+    kinds: Option<&[&str]>,
+) -> Result<Vec<Row>> {
     let rows = client.query(
         "SELECT content, token_count, metadata ? 'superseded_by' \
-           FROM memory_recall($1, session_id => $2, token_budget => $3)",
-        &[&question, &SESSION, &budget],
+           FROM memory_recall($1, session_id => $2, token_budget => $3, kinds => $4)",
+        &[&question, &SESSION, &budget, &kinds],
     )?;
     let row = |row: &memory_agent_e2e::Row| Row {
         content: row.get(0),

@@ -28,7 +28,7 @@ struct Known {
 
 pub fn measure(endpoint: &Endpoint, seed: u64, figures: &mut Figures) -> Result<()> {
     let mut client = endpoint.database("compressed");
-    let empty = size(&mut client)?;
+    let empty = Sizes::read(&mut client)?;
     let known = converse(&mut client, seed)?;
     client.batch_execute("VACUUM ANALYZE memory_agent.entries")?;
     report_storage(&mut client, empty, figures)?;
@@ -75,17 +75,34 @@ fn converse(client: &mut Client, seed: u64) -> Result<Vec<Known>> {
     Ok(known)
 }
 
-/// Bytes of all tables with their indexes.
-fn size(client: &mut Client) -> Result<i64> {
-    let row = client.query_one(
-        "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class \
-          WHERE relnamespace = 'memory_agent'::regnamespace AND relkind = 'r'",
-        &[],
-    )?;
-    Ok(row.get(0))
+/// Bytes of tables with their indexes.
+#[derive(Clone, Copy)]
+struct Sizes {
+    entries: f64,
+    summaries: f64,
+    /// Jobs, calls of the LLM, history and what else there is.
+    others: f64,
 }
 
-fn report_storage(client: &mut Client, empty: i64, figures: &mut Figures) -> Result<()> {
+impl Sizes {
+    fn read(client: &mut Client) -> Result<Self> {
+        let row = client.query_one(
+            "SELECT pg_total_relation_size('memory_agent.entries')::float8, \
+                    pg_total_relation_size('memory_agent.session_summaries')::float8, \
+                    sum(pg_total_relation_size(oid))::float8 \
+               FROM pg_class WHERE relnamespace = 'memory_agent'::regnamespace AND relkind = 'r'",
+            &[],
+        )?;
+        let (entries, summaries, all): (f64, f64, f64) = (row.get(0), row.get(1), row.get(2));
+        Ok(Self { entries, summaries, others: all - entries - summaries })
+    }
+
+    fn all(self) -> f64 {
+        self.entries + self.summaries + self.others
+    }
+}
+
+fn report_storage(client: &mut Client, empty: Sizes, figures: &mut Figures) -> Result<()> {
     let row = client.query_one(
         "SELECT sum(octet_length(content)) FILTER (WHERE kind = 'turn')::float8, \
                 sum(octet_length(content)) FILTER (WHERE kind = 'turn' AND state = 'active')::float8, \
@@ -112,15 +129,18 @@ fn report_storage(client: &mut Client, empty: i64, figures: &mut Figures) -> Res
             raw / 1e3
         ),
     );
-    let full = (size(client)? - empty) as f64;
+    let full = Sizes::read(client)?;
     figures.detail(
         "All tables and indexes, percent of the raw log",
-        100.0 * full / raw,
+        100.0 * (full.all() - empty.all()) / raw,
         format!(
-            "originals are kept: {:.0} kB, of them {:.0} kB embeddings and {:.0} kB summaries of all levels",
-            full / 1e3,
+            "originals are kept. Entries {:.0} kB (of them {:.0} kB embeddings), summaries of all levels \
+             {:.0} kB ({:.0} kB text), jobs, calls and history {:.0} kB",
+            (full.entries - empty.entries) / 1e3,
             vectors / 1e3,
-            summaries / 1e3
+            (full.summaries - empty.summaries) / 1e3,
+            summaries / 1e3,
+            (full.others - empty.others) / 1e3,
         ),
     );
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::report::write;
 use memory_agent_bench::Result;
-use memory_agent_bench::report::Bound;
+use memory_agent_bench::report::{Bound, progress};
 use memory_agent_e2e::{Json, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -18,11 +18,22 @@ struct Figure {
 pub struct Figures {
     about: String,
     figures: Vec<Figure>,
+    /// Parts that could not be measured, and why.
+    failures: Vec<String>,
 }
 
 impl Figures {
     pub fn new(about: String) -> Self {
-        Self { about, figures: Vec::new() }
+        Self { about, figures: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Measures a part; if that fails, it is told with the figures of the others.
+    pub fn part(&mut self, name: &str, measure: impl FnOnce(&mut Self) -> Result<()>) {
+        progress(name);
+        if let Err(error) = measure(self) {
+            let cause = error.source().map_or(String::new(), |cause| format!(": {cause}"));
+            self.failures.push(format!("{name}: {error}{cause}"));
+        }
     }
 
     /// A figure that has a target.
@@ -45,7 +56,7 @@ impl Figures {
         print!("{text}");
         write(directory, "kpi.md", &text)?;
         write(directory, "kpi.json", &(serde_json::to_string_pretty(&self.json())? + "\n"))?;
-        Ok(self.figures.iter().all(Figure::is_met))
+        Ok(self.failures.is_empty() && self.figures.iter().all(Figure::is_met))
     }
 
     fn markdown(&self) -> String {
@@ -69,6 +80,9 @@ impl Figures {
                 figure.remark
             );
         }
+        for failure in &self.failures {
+            let _ = writeln!(text, "\nNot measured: {failure}.");
+        }
         text
     }
 
@@ -86,7 +100,7 @@ impl Figures {
                 })
             })
             .collect();
-        json!({"about": self.about, "figures": figures})
+        json!({"about": self.about, "figures": figures, "not_measured": self.failures})
     }
 }
 
@@ -115,4 +129,6 @@ fn a_missed_target_is_told() {
     figures.target("answerable", 89.5, Bound::AtLeast(90.0), "");
     assert!(figures.markdown().contains("| answerable | 89.5 | at least 90 | missed |  |"));
     assert_eq!(figures.json()["figures"][2]["met"], false);
+    figures.part("a part", |_| Err("no such function".into()));
+    assert!(figures.markdown().contains("Not measured: a part: no such function."));
 }

@@ -12,8 +12,8 @@ use memory_agent_e2e::Client;
 const SHORT: usize = 20;
 const LONG: usize = 500;
 const SENTENCES: usize = 2;
-const SAMPLES: usize = 100;
-const WARM_UP: usize = 10;
+const SAMPLES: usize = 60;
+const WARM_UP: usize = 5;
 
 pub fn measure(endpoint: &Endpoint, figures: &mut Figures) -> Result<()> {
     let mut client = endpoint.database("latency");
