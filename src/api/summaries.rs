@@ -32,6 +32,9 @@ pub fn queue(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
         Some(Due::Summary) => JobKind::Summarize,
         Some(Due::Compression) => JobKind::Compress,
     };
+    if summaries::is_held_back(spi, key)? {
+        return Ok(());
+    }
     jobs::enqueue_for_session(spi, kind, key, summary_payload(&settings, false))
 }
 

@@ -425,6 +425,22 @@ pub fn originals(spi: &Spi, user_id: &str, summary: Uuid) -> PgResult<Vec<Origin
     )
 }
 
+/// Whether jobs of a session died lately that would have renewed its summary: perhaps its turns are such
+/// that the LLM never answers. Each dead job after the first doubles the time in which none is queued,
+/// from a minute on up to a day.
+pub fn is_held_back(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
+    let held = spi.first(
+        "SELECT count(*) > 1 AND coalesce(max(o.finished_at) > now() \
+                    - make_interval(mins => least(1440, power(2, least(count(*) - 2, 20)))::int), false) \
+           FROM memory_agent.jobs o \
+          WHERE o.user_id = $1 AND coalesce(o.session_id, '') = $3 \
+            AND o.kind IN ('summarize', 'compress') AND o.agent_id = $2 AND o.status = 'dead'",
+        &mut key.params(),
+        |row| row.required(1),
+    )?;
+    Ok(held.unwrap_or(false))
+}
+
 /// Sessions that have a summary which lacks this many tokens of turns, and that no job knows of,
 /// neither open nor dead. A session without a summary is left to the next turn or to memory_backfill:
 /// perhaps its turns are from a time without an LLM.

@@ -158,9 +158,10 @@ impl SummarySettings {
         }
     }
 
-    /// How turns are divided among requests.
+    /// How turns are divided among requests. At least half of a chunk is new, whatever the overlap.
     pub fn chunks(&self) -> chunk::Limits {
-        chunk::Limits { max_tokens: self.chunk_tokens, overlap_tokens: self.chunk_overlap }
+        let overlap_tokens = self.chunk_overlap.min(self.chunk_tokens / 2);
+        chunk::Limits { max_tokens: self.chunk_tokens, overlap_tokens }
     }
 
     /// How what is archived is divided into chunks.

@@ -3,7 +3,7 @@
 
 use crate::condenser::{Prompt, condenser, prompt};
 use crate::scene::{DATABASE, PATIENCE, Scene};
-use crate::talk::{of_level, picture, scene, talk, whole, window};
+use crate::talk::{of_level, picture, scene, talk, talk_from, whole, window};
 use memory_agent_e2e::llm::{Call, Fault, FaultPlan};
 use memory_agent_e2e::memory::value;
 use memory_agent_e2e::{Uuid, wait_until};
@@ -73,6 +73,30 @@ fn an_answer_without_a_summary_fails() {
     assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&job]));
     scene.drain();
     assert_eq!(picture(&mut scene.client, "s"), before);
+}
+
+#[test]
+fn a_session_that_is_refused_again_and_again_is_left_alone_for_a_while() {
+    let refuses = |_: &Call| "```\n\n```".to_owned();
+    let mut scene = scene(refuses, &[("memory_agent.llm_max_attempts", "1")]);
+    for number in 0..6 {
+        talk_from(&mut scene.client, "s", number * 2, 2, 60);
+        scene.drain();
+    }
+    assert_eq!(scene.stub.call_count(), 2, "{:#?}", scene.jobs());
+    // Other sessions are none the worse for it.
+    scene.stub.set_model(condenser);
+    talk(&mut scene.client, "t", 2, 60);
+    scene.drain();
+    whole(&mut scene.client, "t");
+    // The pause is over after a minute.
+    memory_agent_e2e::memory::run(
+        &mut scene.client,
+        "UPDATE memory_agent.jobs SET finished_at = finished_at - interval '1 minute' WHERE status = 'dead'",
+    );
+    talk_from(&mut scene.client, "s", 12, 2, 60);
+    scene.drain();
+    assert_eq!(whole(&mut scene.client, "s").messages, 14);
 }
 
 #[test]
