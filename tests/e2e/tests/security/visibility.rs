@@ -199,7 +199,7 @@ fn conditions_run_after_the_policy() {
 fn parallel_workers_see_the_same() {
     let database = filled("visibility_parallel", "parallel_admin");
     let mut superuser = database.connect();
-    let (table, row) = ROWS[1];
+    let (table, row) = ROWS.iter().find(|(table, _)| *table == "entries").unwrap();
     for user in ["alice", "bob"] {
         let many = format!(
             "DO $$ BEGIN FOR i IN 1..2000 LOOP INSERT INTO memory_agent.{table} {}; END LOOP; END $$",
