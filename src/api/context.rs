@@ -33,8 +33,12 @@ use window::Window;
 const SUMMARY_SHARE: f64 = 0.25;
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
-/// Memories that are asked for before what does not fit is dropped.
-const MEMORY_CANDIDATES: i32 = 50;
+/// Memories that are reranked, before what does not fit and what the window shows is dropped: as many
+/// as the share holds if they are short, within these bounds. Reranking is most of the time of a
+/// context and grows with them.
+const FEWEST_CANDIDATES: i64 = 30;
+const MOST_CANDIDATES: i64 = 50;
+const SHORT_MEMORY_TOKENS: i64 = 16;
 /// What stands above archived conversations in their system message.
 const EARLIER_HEADING: &str = "From earlier conversations:";
 
@@ -190,16 +194,18 @@ impl Request {
     }
 
     fn recalled(&self) -> PgResult<Vec<Memory>> {
-        let request = Arguments {
+        let candidates = (self.share(MEMORY_SHARE, self.budget) / SHORT_MEMORY_TOKENS)
+            .clamp(FEWEST_CANDIDATES, MOST_CANDIDATES);
+        let mut request = Arguments {
             query: Some(self.query.clone()),
             session_id: Some(self.key.session_id.clone()),
             user_id: self.user_id.clone(),
             agent_id: self.agent_id.clone(),
-            // More than will fit: what the window shows anyway is taken away first.
-            top_k: Some(MEMORY_CANDIDATES),
+            top_k: Some(candidates as i32),
             ..Arguments::default()
         }
         .check()?;
+        request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
         let rows = match recall::run(&request)? {
             Some(recalled) => recall::rows(&request, recalled)?,
             None => Vec::new(),
