@@ -217,6 +217,8 @@ CREATE TABLE memory_agent.archives (
     user_id      text NOT NULL,
     agent_id     text NOT NULL,
     session_id   text,
+    -- The L3 that a conversation was last archived with.
+    summary_id   uuid,
     namespace    text NOT NULL,
     doc_type     text NOT NULL,
     title        text,

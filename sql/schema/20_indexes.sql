@@ -97,10 +97,11 @@ CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE
 
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
 CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);
-CREATE INDEX archives_namespace_idx ON memory_agent.archives (user_id, namespace, created_at);
--- A conversation is archived once, as it is now; a document is stored once in a scope.
-CREATE UNIQUE INDEX archives_conversation_idx
+CREATE INDEX archives_newest_idx ON memory_agent.archives (user_id, updated_at DESC, id DESC);
+-- What was archived of a session.
+CREATE INDEX archives_conversation_idx
     ON memory_agent.archives (user_id, agent_id, session_id) WHERE doc_type = 'conversation';
+-- A document is stored once in a scope.
 CREATE UNIQUE INDEX archives_content_idx
     ON memory_agent.archives (user_id, agent_id, coalesce(session_id, ''), content_hash)
     WHERE doc_type <> 'conversation';

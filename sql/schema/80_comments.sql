@@ -44,6 +44,7 @@ COMMENT ON COLUMN memory_agent.entries.state IS 'active: in the window and in re
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it holds.';
 COMMENT ON COLUMN memory_agent.entries.replaced_by IS 'The entry that replaced it.';
 COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for that; infinity while it waits for the reflection on its episode; -infinity when nobody was asked to.';
+COMMENT ON COLUMN memory_agent.archives.summary_id IS 'The L3 that a conversation was last archived with: an L3 made of it takes its place in the archive.';
 COMMENT ON COLUMN memory_agent.archives.namespace IS 'conversations:USER or documents:USER.';
 COMMENT ON COLUMN memory_agent.archives.doc_type IS 'conversation for archived conversations, anything else for documents.';
 COMMENT ON COLUMN memory_agent.archives.content IS 'The whole text; its chunks name this row in metadata ->> ''parent_id''.';

@@ -67,8 +67,8 @@ fn utc(at: TimestampWithTimeZone) -> String {
     format!("{}Z", at.to_utc().to_iso_string())
 }
 
-/// Archives a conversation in the place of what was archived of it before, and returns the id of the
-/// archive, which stays the same. The caller holds the session's lock. `chunks` are made from
+/// Archives a conversation in the place of what was archived of it before its active L3, and returns
+/// the id of the archive, which stays the same. The caller holds the session's lock. `chunks` are made from
 /// [`Archived::prepare`].
 pub fn archive_conversation(
     spi: &Spi,

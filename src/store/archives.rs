@@ -15,8 +15,9 @@ pub const ARCHIVE_RELATION: &str = "memory_agent.archives";
 /// The type of archived conversations; documents may have any other.
 pub const CONVERSATION: &str = "conversation";
 
-/// Archives a conversation in the place of what was archived of it before, and returns the id of the
-/// archive, which stays the same.
+/// Archives a session's conversation with its active L3, and returns the id of the archive. What was
+/// archived before with an L3 that went into this one is replaced, and keeps its id; what the session
+/// was before memory_clear stays beside it. The caller holds the session's lock.
 pub fn upsert_conversation(
     spi: &Spi,
     key: &SessionKey,
@@ -25,12 +26,23 @@ pub fn upsert_conversation(
     metadata: JsonbText,
 ) -> PgResult<Uuid> {
     spi.first(
-        "INSERT INTO memory_agent.archives AS a \
-            (id, user_id, agent_id, session_id, namespace, doc_type, content, content_hash, metadata) \
-         VALUES ($1, $2, $3, $4, $5, 'conversation', $6, $7, $8) \
-         ON CONFLICT (user_id, agent_id, session_id) WHERE doc_type = 'conversation' \
+        "WITH RECURSIVE chain AS ( \
+            SELECT s.id, s.previous_id, 0 AS age FROM memory_agent.session_summaries s \
+             WHERE s.user_id = $2 AND s.agent_id = $3 AND s.session_id = $4 AND s.level = 'L3' AND s.is_active \
+            UNION ALL \
+            SELECT p.id, p.previous_id, c.age + 1 FROM chain c \
+              JOIN memory_agent.session_summaries p ON p.user_id = $2 AND p.id = c.previous_id), \
+         before AS ( \
+            SELECT a.id FROM memory_agent.archives a JOIN chain c ON c.id = a.summary_id \
+             WHERE a.user_id = $2 AND a.agent_id = $3 AND a.session_id = $4 AND a.doc_type = 'conversation' \
+             ORDER BY c.age LIMIT 1) \
+         INSERT INTO memory_agent.archives AS a \
+            (id, user_id, agent_id, session_id, namespace, doc_type, content, content_hash, metadata, summary_id) \
+         VALUES (coalesce((SELECT b.id FROM before b), $1), $2, $3, $4, $5, 'conversation', $6, $7, $8, \
+                 (SELECT c.id FROM chain c WHERE c.age = 0)) \
+         ON CONFLICT (user_id, id) \
          DO UPDATE SET content = excluded.content, content_hash = excluded.content_hash, \
-            metadata = excluded.metadata, updated_at = now() \
+            metadata = excluded.metadata, summary_id = excluded.summary_id, updated_at = now() \
          RETURNING a.id",
         &mut Params::new()
             .with(new_id())

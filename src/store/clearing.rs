@@ -41,6 +41,7 @@ pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
 }
 
 /// Cancels the session's jobs. One that runs loses its lease, so whoever runs it drops the result.
+/// Embed jobs stay: documents and archived conversations are not cleared, and may wait for theirs.
 fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
     let mut cancelled = 0;
     // Two statements: each of the conditions has its index.
@@ -52,7 +53,8 @@ fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
                         payload = '{{}}', last_error = 'cancelled: its session was cleared' \
                   WHERE j.id IN (SELECT o.id FROM memory_agent.jobs o \
                                   WHERE o.user_id = $1 AND o.agent_id = $2 \
-                                    AND coalesce(o.session_id, '') = $3 AND {unfinished} \
+                                    AND coalesce(o.session_id, '') = $3 AND o.kind <> 'embed' \
+                                    AND {unfinished} \
                                   ORDER BY o.id FOR UPDATE)"
             ),
             &mut key.params(),

@@ -88,7 +88,9 @@ pub fn complete(
               FROM old WHERE e.user_id = old.user_id AND e.id = old.id \
             RETURNING e.agent_id, e.session_id, e.token_count - old.token_count AS growth, old.in_window), \
          grown AS ( \
-            UPDATE memory_agent.sessions s SET active_tokens = s.active_tokens + filled.growth \
+            UPDATE memory_agent.sessions s \
+               SET active_tokens = s.active_tokens + filled.growth, \
+                   unsummarized_tokens = greatest(0, s.unsummarized_tokens + filled.growth) \
               FROM filled \
              WHERE s.user_id = $1 AND s.agent_id = filled.agent_id AND s.session_id = filled.session_id \
                AND filled.in_window AND filled.growth <> 0) \

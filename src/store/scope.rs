@@ -189,11 +189,6 @@ impl ScopeSql {
         self.conditions.replace("@.", &format!("{row}."))
     }
 
-    /// How many parts there are.
-    pub fn parts(&self) -> usize {
-        self.parts.len()
-    }
-
     /// The best rows of one part.
     pub fn select_best(
         &self,

@@ -463,7 +463,7 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
                              WHERE u.user_id = s.user_id AND u.agent_id = s.agent_id \
                                AND u.session_id = s.session_id AND u.level = 'L3' AND u.is_active) \
                 AND {} AND {} \
-              LIMIT $2",
+              ORDER BY s.unsummarized_tokens DESC LIMIT $2",
             no_job("IN ('pending', 'running')"),
             no_job("= 'dead'")
         ),

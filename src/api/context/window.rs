@@ -31,6 +31,7 @@ impl Window {
         // The current message may have been stored before it is asked about: it comes last anyway.
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
         let stored_message = is_stored.then(|| turns.remove(0).id);
+        turns.iter_mut().for_each(name_tool);
         count_anew(&mut turns, tokens);
         Ok(Self { turns, stored_message })
     }
@@ -66,13 +67,23 @@ fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
     }
 }
 
-/// A turn as an OpenAI-style message. A tool's result speaks as the system: without the call it
-/// answers, a message of role tool is refused by OpenAI-compatible servers.
+/// Whether a turn is what a tool returned, or a memory that somebody stored as a turn.
+fn is_quoted(turn: &WindowTurn) -> bool {
+    ["memory", "tool"].contains(&turn.role.as_str())
+}
+
+/// What a tool returned is told with its role before it.
+fn name_tool(turn: &mut WindowTurn) {
+    if is_quoted(turn) {
+        turn.content = format!("[{}] {}", turn.role, turn.content);
+        turn.token_count_exact = false;
+    }
+}
+
+/// A turn as an OpenAI-style message. A tool's result comes from the user's side: without the call it
+/// answers, a message of role tool is refused by OpenAI-compatible servers, and as a system message
+/// whatever a web page says would be an order.
 pub fn message(turn: &WindowTurn) -> Value {
-    let role = if ["memory", "tool"].contains(&turn.role.as_str()) {
-        "system"
-    } else {
-        turn.role.as_str()
-    };
+    let role = if is_quoted(turn) { "user" } else { turn.role.as_str() };
     json!({"role": role, "content": turn.content})
 }

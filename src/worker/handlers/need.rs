@@ -43,14 +43,17 @@ impl Need {
         let Some(subject) = summaries::subject(spi, key)? else { return Ok(Self::NoSession) };
         let limits = settings.limits();
         let is_forced = job.payload["forced"] == true;
-        let is_compression = job.kind == JobKind::Compress;
-        let older = if is_compression {
+        let is_compress_job = job.kind == JobKind::Compress;
+        let older = if is_compress_job {
             compression::older(spi, key, settings.keep)?
         } else {
             Older::default()
         };
         let is_full = is_forced || limits.is_full(subject.window_tokens);
-        if is_compression && (older.turns == 0 || !is_full) {
+        // The turns that stay may fill the window alone: nothing can leave it then, but they are
+        // summarised as in any other window.
+        let is_compression = is_compress_job && older.turns > 0;
+        if is_compress_job && (!is_full || !(is_compression || limits.summarization)) {
             return Ok(Self::Nothing);
         }
         let most = CHUNKS * u64::from(settings.chunk_tokens);

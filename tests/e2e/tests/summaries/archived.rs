@@ -86,3 +86,23 @@ fn a_summary_that_is_ready_is_archived_as_it_is() {
     assert!(found[0].0.contains(&summary.content));
     assert_eq!(found[0].1["message_count"], 9, "what the summary covers");
 }
+
+#[test]
+fn what_was_archived_before_a_session_was_cleared_stays() {
+    let mut scene = scene(condenser, &SETTINGS);
+    talk(&mut scene.client, "s", 12, 100);
+    scene.drain();
+    let before = archived(&mut scene.client, "s");
+    assert_eq!(before.len(), 1);
+    let parts = chunks(&mut scene.client, "s").len();
+    run(&mut scene.client, "SELECT memory_clear('s')");
+    talk(&mut scene.client, "s", 14, 100);
+    scene.drain();
+    let after = archived(&mut scene.client, "s");
+    assert_eq!(after.len(), 2, "{after:?}");
+    assert!(after.contains(&before[0]));
+    assert!(chunks(&mut scene.client, "s").len() > parts);
+    let counts: Vec<i64> =
+        after.iter().filter_map(|(_, metadata)| metadata["message_count"].as_i64()).collect();
+    assert!(counts.contains(&12) && counts.contains(&14), "{counts:?}");
+}

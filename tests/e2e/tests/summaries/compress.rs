@@ -164,3 +164,22 @@ fn what_one_job_does_not_take_is_left_to_the_next() {
     assert_eq!(window, ids[120 - window.len()..]);
     assert_eq!(unsummarized(&mut scene.client, "s"), 0);
 }
+
+#[test]
+fn a_window_that_the_newest_turns_fill_is_summarised() {
+    let settings = [
+        ("memory_agent.compression_threshold_tokens", "300"),
+        ("memory_agent.recent_messages_to_keep", "10"),
+    ];
+    let mut scene = scene(condenser, &settings);
+    let ids = talk(&mut scene.client, "s", 5, 100);
+    scene.drain();
+    assert_eq!(window(&mut scene.client, "s"), ids, "none of them may leave");
+    assert_eq!(whole(&mut scene.client, "s").messages, 5);
+    let waiting: i64 = value(
+        &mut scene.client,
+        "SELECT unsummarized_tokens FROM memory_agent.sessions WHERE session_id = 's'",
+        &[],
+    );
+    assert_eq!(waiting, 0);
+}

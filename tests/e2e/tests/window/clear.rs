@@ -61,7 +61,8 @@ fn everything_of_the_session_ends_and_nothing_else() {
     assert!(before[..3] == [5, 2, 1] && before[3] > 0 && before[4] > 0, "{before:?}");
 
     assert_eq!(clear(&mut client, "'s'"), 3);
-    assert_eq!(left(&mut client, "s"), [0, 0, 0, 0, 0]);
+    // What documents wait for stays: the job that embeds what the session's scope lacks.
+    assert_eq!(left(&mut client, "s"), [0, 0, 0, 1, 0]);
     assert_eq!(left(&mut client, "other"), before);
     assert!(load(&mut client, "s").is_empty());
     run(&mut client, "SET memory_agent.rerank = off");
@@ -175,4 +176,23 @@ fn only_the_named_session_of_user_and_agent_is_cleared() {
     run(&mut client, "BEGIN READ ONLY");
     expect_error(client.query("SELECT memory_clear('s')", &[]), "25006");
     run(&mut client, "ROLLBACK");
+}
+
+#[test]
+fn documents_of_the_session_get_their_embeddings_all_the_same() {
+    let mut client = shared().database("clear_documents").connect();
+    run(&mut client, "SET memory_agent.embed_on_ingest = async");
+    run(
+        &mut client,
+        "BEGIN; SELECT memory_ingest('s', 'user', 'Hello.');
+         SELECT memory_add_document('The gate code is 4711.', session_id => 's');
+         SELECT memory_clear('s'); COMMIT",
+    );
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]));
+    let embedded: bool = value(
+        &mut client,
+        "SELECT embedding IS NOT NULL FROM memory_agent.entries WHERE kind = 'document'",
+        &[],
+    );
+    assert!(embedded);
 }
