@@ -7,6 +7,7 @@ use crate::store::entries::{self, WindowTurn};
 use crate::store::sessions::SessionKey;
 use crate::store::spi::Session as Spi;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// The newest turns of the window, newest first, with exact token counts where the tokeniser is to be
 /// had. The message that is being answered is not among them; its id is, if it was stored before.
@@ -31,7 +32,6 @@ impl Window {
         // The current message may have been stored before it is asked about: it comes last anyway.
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
         let stored_message = is_stored.then(|| turns.remove(0).id);
-        turns.iter_mut().for_each(name_tool);
         count_anew(&mut turns, tokens);
         Ok(Self { turns, stored_message })
     }
@@ -57,33 +57,43 @@ impl Window {
     }
 }
 
-/// Turns that were stored while the tokeniser was not to be had have estimated counts.
+/// Turns that were stored while the tokeniser was not to be had have estimated counts, and a tool's
+/// result is told with more than its text.
 fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
-    let estimated: Vec<&mut WindowTurn> =
-        turns.iter_mut().filter(|turn| !turn.token_count_exact).collect();
-    let counts = tokens.count(estimated.iter().map(|turn| turn.content.clone()).collect());
-    for (turn, count) in estimated.into_iter().zip(counts) {
+    let (counted, texts): (Vec<&mut WindowTurn>, Vec<String>) = turns
+        .iter_mut()
+        .filter(|turn| !turn.token_count_exact || is_of_tool(turn))
+        .map(|turn| {
+            let text = told(turn).into_owned();
+            (turn, text)
+        })
+        .unzip();
+    for (turn, count) in counted.into_iter().zip(tokens.count(texts)) {
         turn.token_count = i32::try_from(count).unwrap_or(i32::MAX);
     }
 }
 
-/// Whether a turn is what a tool returned, or a memory that somebody stored as a turn.
-fn is_quoted(turn: &WindowTurn) -> bool {
-    ["memory", "tool"].contains(&turn.role.as_str())
+fn is_of_tool(turn: &WindowTurn) -> bool {
+    turn.role == "tool"
 }
 
-/// What a tool returned is told with its role before it.
-fn name_tool(turn: &mut WindowTurn) {
-    if is_quoted(turn) {
-        turn.content = format!("[{}] {}", turn.role, turn.content);
-        turn.token_count_exact = false;
+/// The text of a turn's message.
+fn told(turn: &WindowTurn) -> Cow<'_, str> {
+    if is_of_tool(turn) {
+        Cow::Owned(format!("[tool] {}", turn.content))
+    } else {
+        Cow::Borrowed(&turn.content)
     }
 }
 
 /// A turn as an OpenAI-style message. A tool's result comes from the user's side: without the call it
 /// answers, a message of role tool is refused by OpenAI-compatible servers, and as a system message
-/// whatever a web page says would be an order.
+/// whatever a page on the web says would be an order.
 pub fn message(turn: &WindowTurn) -> Value {
-    let role = if is_quoted(turn) { "user" } else { turn.role.as_str() };
-    json!({"role": role, "content": turn.content})
+    let role = match turn.role.as_str() {
+        "tool" => "user",
+        "memory" => "system",
+        role => role,
+    };
+    json!({"role": role, "content": told(turn)})
 }

@@ -198,7 +198,13 @@ fn check(
     let shown = &all[told.len()..all.len() - 1];
     let beginning: Vec<&str> = all[..told.len()].iter().map(|(_, content)| *content).collect();
     assert_eq!(beginning, told);
-    let said: Vec<&str> = turns.iter().map(|turn| turn["content"].as_str().unwrap()).collect();
+    let said: Vec<String> = turns
+        .iter()
+        .map(|turn| match (turn["role"].as_str().unwrap(), turn["content"].as_str().unwrap()) {
+            ("tool", content) => format!("[tool] {content}"),
+            (_, content) => content.to_owned(),
+        })
+        .collect();
     let mut rest = said.iter();
     assert!(shown.iter().all(|(_, content)| rest.any(|turn| turn == content)), "{document}");
 

@@ -53,7 +53,7 @@ fn what_waits_and_what_is_dead_is_cancelled_with_the_sources_of_memory_add() {
     run(
         &mut client,
         "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, status, payload) \
-         VALUES (gen_random_uuid(), 'embed', 'alice', 'default', 's', 'dead', '{\"text\": 1}')",
+         VALUES (gen_random_uuid(), 'evict', 'alice', 'default', 's', 'dead', '{\"text\": 1}')",
     );
     assert_eq!(value::<i32>(&mut client, "SELECT memory_clear('s')", &[]), 0);
     let jobs: Vec<String> =
@@ -67,7 +67,7 @@ fn what_waits_and_what_is_dead_is_cancelled_with_the_sources_of_memory_add() {
         values(&mut client, "SELECT session_id FROM memory_agent.entries WHERE kind = 'fact'", &[]);
     assert_eq!(sessions, ["t"]);
     assert_eq!(stub.call_count(), 1);
-    let retried = "SELECT memory_retry(id) FROM memory_agent.jobs WHERE kind = 'embed'";
+    let retried = "SELECT memory_retry(id) FROM memory_agent.jobs WHERE kind = 'evict'";
     assert!(!value::<bool>(&mut client, retried, &[]), "a cancelled job is done");
 }
 
