@@ -146,6 +146,16 @@ CREATE FUNCTION memory_stats(
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_stats_wrapper';
 
+CREATE FUNCTION memory_export_markdown(
+    session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (path text, content text)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 100
+    AS 'MODULE_PATHNAME', 'memory_export_markdown_wrapper';
+
+CREATE FUNCTION memory_import_markdown(path text, content text, user_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_import_markdown_wrapper';
+
 CREATE FUNCTION memory_load(session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20

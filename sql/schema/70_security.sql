@@ -44,6 +44,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_backfill', 'user'), ('memory_summarize', 'user'),
            ('memory_reserve_tokens', 'user'),
            ('memory_compress', 'user'), ('memory_originals', 'reader'),
+           ('memory_export_markdown', 'reader'), ('memory_import_markdown', 'user'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
 $$;
 

@@ -111,6 +111,10 @@ COMMENT ON FUNCTION memory_originals(uuid,text) IS
     'The turns behind a summary, oldest first, also those behind the summaries that were rolled into it, in whatever state they are now. summary_id: from the view memory_session_summaries; an unknown one has no rows. Errors: 22023 for NULL, 42501.';
 COMMENT ON FUNCTION memory_stats(text,text,text) IS
     'Counts of a session, or of all sessions of a user, as jsonb: turns, facts, documents, tokens, episodes, markers, summaries.';
+COMMENT ON FUNCTION memory_export_markdown(text,text,text) IS
+    'The memories of a session as Markdown files with YAML front matter, in agent-cli''s layout: entries/<session>/facts, turns, summaries, documents, and deleted for what is inactive. session_id: NULL is the user''s global memory, of all agents unless agent_id names one. agent_id: of a session, default memory_agent.agent_id, else ''default''. memory_import_markdown makes the same memories of them. Not in the files: vectors and words of the index, which are made anew, history, jobs, settings of sessions, archived conversations. Never writes. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_import_markdown(text,text,text) IS
+    'Stores the memory in a Markdown file and returns its id. content: a front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: tells what the front matter leaves out (session, role, whether it was deleted); NULL when it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are made anew, as by memory_ingest. An id that is stored with the same content is left as it is, so files can be imported again. Errors: 22023 for a file that cannot be read or stored, for an id that is stored with another content, and for a fact_key that another fact holds; 42501.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS
     'Gives a role the level reader (recall), user (also store) or admin (also name any user, register models). For the extension''s owner only (42501).';
 COMMENT ON FUNCTION memory_revoke(regrole) IS

@@ -64,14 +64,7 @@ fn memory_add(
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::from)?;
     }
-    if fact_key.as_ref().is_some_and(|key| key.trim().is_empty() || key.len() > MAX_FACT_KEY_BYTES)
-    {
-        return Err(Error::invalid(
-            format!("fact_key must have 1 to {MAX_FACT_KEY_BYTES} bytes and not be blank"),
-            "Example: fact_key => 'home_city'.",
-        )
-        .into());
-    }
+    fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     ingest::check_metadata(&metadata)?;
     let markers = markers.map(ingest::without_nulls).transpose()?;
@@ -97,6 +90,18 @@ fn memory_add(
             }
         })
     })
+}
+
+/// Refuses keys that are blank or too long for an index.
+pub fn check_fact_key(key: &str) -> PgResult<()> {
+    if key.trim().is_empty() || key.len() > MAX_FACT_KEY_BYTES {
+        return Err(Error::invalid(
+            format!("fact_key must have 1 to {MAX_FACT_KEY_BYTES} bytes and not be blank"),
+            "Example: fact_key => 'home_city'.",
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Refuses what could only be promised: nobody would extract facts without an LLM.

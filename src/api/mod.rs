@@ -18,6 +18,7 @@ pub mod inference;
 pub mod ingest;
 pub mod jobs;
 pub mod llm;
+pub mod markdown;
 pub mod pool;
 pub mod prepare;
 pub mod recall;

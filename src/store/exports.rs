@@ -1,0 +1,154 @@
+//! What is exported: entries and summaries with everything that cannot be worked out again. Times
+//! are texts in UTC, so that two servers write the same file.
+
+use crate::error::{Error, PgResult};
+use crate::store::spi::{Params, Session as Spi};
+use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
+use serde::de::DeserializeOwned;
+
+/// Whose memories: of one session, or with none of the user's global memory; of all agents without
+/// one.
+pub struct ExportScope<'a> {
+    pub user_id: &'a str,
+    pub agent_id: Option<&'a str>,
+    pub session_id: Option<&'a str>,
+}
+
+impl ExportScope<'_> {
+    fn params(&self) -> Params {
+        Params::new()
+            .with(self.user_id.to_owned())
+            .with(self.session_id.map(str::to_owned))
+            .with(self.agent_id.map(str::to_owned))
+    }
+
+    /// The condition that `e` belongs to the scope, for the parameters of [`Self::params`].
+    fn condition(&self) -> &'static str {
+        if self.session_id.is_some() {
+            "e.user_id = $1 AND e.session_id = $2 AND ($3::text IS NULL OR e.agent_id = $3)"
+        } else {
+            "e.user_id = $1 AND e.session_id IS NULL AND $2::text IS NULL \
+             AND ($3::text IS NULL OR e.agent_id = $3)"
+        }
+    }
+}
+
+/// A time as ISO 8601 in UTC, whatever the session's settings are.
+fn time(column: &str) -> String {
+    format!(
+        "CASE WHEN isfinite({column}) \
+              THEN replace((to_jsonb({column} AT TIME ZONE 'UTC') #>> '{{}}') || 'Z', ' BCZ', 'Z BC') \
+              ELSE {column}::text END"
+    )
+}
+
+/// `'name', value` for json_build_object.
+fn pairs(columns: &[&str], times: &[&str]) -> String {
+    let columns = columns.iter().map(|column| format!("'{column}', e.{column}"));
+    let times = times.iter().map(|column| format!("'{column}', {}", time(&format!("e.{column}"))));
+    columns.chain(times).collect::<Vec<_>>().join(", ")
+}
+
+fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
+    serde_json::from_str(json)
+        .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")).into())
+}
+
+/// The entries of a scope with their contents, by age.
+pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, String)>> {
+    let fields = pairs(
+        &[
+            "id",
+            "role",
+            "replaced_by",
+            "kind",
+            "agent_id",
+            "state_reason",
+            "markers",
+            "fact_key",
+            "source_relation",
+            "source_key",
+            "episode_id",
+        ],
+        &[
+            "created_at",
+            "state_at",
+            "valid_to",
+            "expires_at",
+            "extracted_at",
+            "recorded_at",
+            "updated_at",
+        ],
+    );
+    let condition = scope.condition();
+    spi.all(
+        &format!(
+            "SELECT json_build_object({fields}, 'state', nullif(e.state, 'active'), \
+                        'metadata', nullif(e.metadata, '{{}}'), \
+                        'source_ids', nullif(e.source_ids, '{{}}'))::text, \
+                    e.confidence, e.content, e.session_id \
+               FROM memory_agent.entries e WHERE {condition} ORDER BY e.created_at, e.id"
+        ),
+        &mut scope.params(),
+        |row| {
+            let session_id = row.optional::<String>(4);
+            let (conversation_id, session_id) = conversation_of(session_id.as_deref());
+            let entry = Entry {
+                conversation_id,
+                session_id,
+                // Not by way of a text, which extra_float_digits could shorten.
+                confidence: row.optional(2),
+                memory_agent: VERSION,
+                ..decode(&row.required::<String>(1)?)?
+            };
+            Ok((entry, row.required(3)?))
+        },
+    )
+}
+
+/// The summaries of a session with their contents, in force or not, by age. Global memory has none.
+pub fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Summary, String)>> {
+    let fields = pairs(
+        &[
+            "id",
+            "agent_id",
+            "ordinal",
+            "is_active",
+            "method",
+            "topics",
+            "entities",
+            "decisions",
+            "questions",
+            "source_ids",
+            "previous_id",
+            "first_entry_id",
+            "last_entry_id",
+            "message_count",
+            "input_tokens",
+            "output_tokens",
+            "model",
+        ],
+        &["created_at", "first_entry_at", "last_entry_at", "updated_at"],
+    );
+    let condition = scope.condition();
+    spi.all(
+        &format!(
+            "SELECT json_build_object({fields}, 'role', 'summary', 'summary_kind', e.level)::text, \
+                    e.compression_ratio, e.content, e.session_id \
+               FROM memory_agent.session_summaries e WHERE {condition} ORDER BY e.created_at, e.id"
+        ),
+        &mut scope.params(),
+        |row| {
+            let session_id = row.required::<String>(4)?;
+            let (conversation_id, session_id) = conversation_of(Some(&session_id));
+            let summary = Summary {
+                conversation_id,
+                session_id,
+                compression_ratio: row.optional(2),
+                memory_agent: VERSION,
+                ..decode(&row.required::<String>(1)?)?
+            };
+            Ok((summary, row.required(3)?))
+        },
+    )
+}

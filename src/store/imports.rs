@@ -1,0 +1,330 @@
+//! Rows that come from somewhere else, with their id, times and state. PostgreSQL reads the values
+//! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
+
+use crate::error::{Error, PgResult};
+use crate::sql_types::{JsonbText, Vector};
+use crate::store::catalog::VectorType;
+use crate::store::entries::content_hash;
+use crate::store::lexemes::Lexemes;
+use crate::store::sessions::SessionKey;
+use crate::store::spi::{Params, Session as Spi};
+use crate::store::windows;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// The columns of an entry that are read as they are.
+const ENTRY_FIELDS: &str = "f(id uuid, kind text, role text, created_at timestamptz, \
+    expires_at timestamptz, state text, state_reason text, state_at timestamptz, \
+    valid_to timestamptz, replaced_by uuid, metadata jsonb, fact_key text, confidence real, \
+    source_ids uuid[], source_relation text, source_key jsonb, episode_id uuid, \
+    extracted_at timestamptz, recorded_at timestamptz, updated_at timestamptz)";
+
+/// The same of a summary.
+const SUMMARY_FIELDS: &str = "f(id uuid, created_at timestamptz, summary_kind text, ordinal integer, \
+    method text, topics text[], entities text[], decisions text[], questions text[], \
+    source_ids uuid[], previous_id uuid, first_entry_id uuid, last_entry_id uuid, \
+    first_entry_at timestamptz, last_entry_at timestamptz, message_count integer, \
+    input_tokens integer, output_tokens integer, compression_ratio real, model text, \
+    updated_at timestamptz)";
+
+/// What is known of a file's values once PostgreSQL has read them.
+pub struct Values {
+    pub id: Uuid,
+    pub created_at: Option<TimestampWithTimeZone>,
+    pub episode_id: Option<Uuid>,
+    /// Whether facts about the turn are to be made: of itself, of its episode.
+    pub waits_for_extraction: bool,
+    pub waits_for_reflection: bool,
+}
+
+/// Reads an entry's values; a value that PostgreSQL cannot read is its ERROR. Writes nothing.
+pub fn read_entry(spi: &Spi, json: &str) -> PgResult<Values> {
+    spi.first(
+        &format!(
+            "SELECT f.id, f.created_at, f.episode_id, \
+                    f.kind = 'turn' AND f.role = 'user' AND f.extracted_at IS NULL, \
+                    f.kind = 'turn' AND f.role = 'user' \
+                        AND f.extracted_at IS NOT DISTINCT FROM 'infinity', \
+                    isfinite(coalesce(f.created_at, now())) \
+                        AND isfinite(coalesce(f.expires_at, now())) AND isfinite(coalesce(f.recorded_at, now())) \
+                        AND isfinite(coalesce(f.updated_at, now())) \
+                        AND isfinite(coalesce(f.state_at, now())) \
+               FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
+        ),
+        &mut Params::new().with(JsonbText(json.to_owned())),
+        |row| {
+            if !row.required::<bool>(6)? {
+                return Err(not_finite());
+            }
+            Ok(Values {
+                id: row.required(1)?,
+                created_at: row.optional(2),
+                episode_id: row.optional(3),
+                waits_for_extraction: row.required(4)?,
+                waits_for_reflection: row.required(5)?,
+            })
+        },
+    )?
+    .ok_or_else(|| Error::internal("a record was not read").into())
+}
+
+/// Reads a summary's values, like [`read_entry`]: its id, and the time from which its session was
+/// there.
+pub fn read_summary(
+    spi: &Spi,
+    json: &str,
+) -> PgResult<(Uuid, TimestampWithTimeZone, Option<TimestampWithTimeZone>)> {
+    spi.first(
+        &format!(
+            "SELECT f.id, coalesce(f.first_entry_at, f.created_at, now()), f.created_at, \
+                    isfinite(coalesce(f.created_at, now())) AND isfinite(coalesce(f.updated_at, now())) \
+                    AND isfinite(coalesce(f.first_entry_at, now())) \
+                    AND isfinite(coalesce(f.last_entry_at, now())) \
+               FROM jsonb_to_record($1) AS {SUMMARY_FIELDS}"
+        ),
+        &mut Params::new().with(JsonbText(json.to_owned())),
+        |row| {
+            if !row.required::<bool>(4)? {
+                return Err(not_finite());
+            }
+            Ok((row.required(1)?, row.required(2)?, row.optional(3)))
+        },
+    )?
+    .ok_or_else(|| Error::internal("a record was not read").into())
+}
+
+fn not_finite() -> pgrx::pg_sys::panic::ErrorReport {
+    Error::invalid("a time in the front matter is not finite", "Leave out what is not known.")
+        .into()
+}
+
+/// The content of an entry of the user, if there is one of that id.
+pub fn entry_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
+    spi.first(
+        "SELECT e.content FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| row.required(1),
+    )
+}
+
+/// The content of a summary of the user, if there is one of that id.
+pub fn summary_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
+    spi.first(
+        "SELECT s.content FROM memory_agent.session_summaries s WHERE s.user_id = $1 AND s.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| row.required(1),
+    )
+}
+
+/// Whether an entry of the user that is not inactive stands for the row of an attached table that
+/// these values name.
+pub fn holds_source(spi: &Spi, user_id: &str, json: &str) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM jsonb_to_record($2) AS f(source_relation text, source_key jsonb) \
+           JOIN memory_agent.entries e \
+             ON e.source_relation = f.source_relation AND e.source_key = f.source_key \
+          WHERE e.user_id = $1 AND e.state <> 'inactive'",
+        &mut Params::new().with(user_id.to_owned()).with(JsonbText(json.to_owned())),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// An entry to be stored: its values, and what was worked out anew.
+pub struct ImportedEntry<'a> {
+    pub user_id: &'a str,
+    pub agent_id: &'a str,
+    pub session_id: Option<&'a str>,
+    pub id: Uuid,
+    /// The front matter as JSON.
+    pub json: &'a str,
+    pub content: &'a str,
+    pub markers: Vec<String>,
+    pub created_at: TimestampWithTimeZone,
+    /// When it expires, for a file that does not say so.
+    pub default_expiry: Option<TimestampWithTimeZone>,
+    /// Whether what the file does not say is so; else what is usual is filled in.
+    pub is_complete: bool,
+    pub token_count: i32,
+    pub token_count_exact: bool,
+    pub embedding: Option<&'a [Vec<f32>]>,
+    pub embedding_model: Option<&'a str>,
+    pub lexemes: Lexemes,
+    pub lexeme_config: &'a str,
+}
+
+/// Stores an entry with its windows. Of a file that is not complete, facts were made already, and
+/// what was replaced was true until its replacement was said.
+pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -> PgResult<()> {
+    let first = entry.embedding.and_then(<[_]>::first);
+    let embedding = first.map(|window| Vector(window.clone()).to_datum());
+    spi.execute(
+        &format!(
+            "INSERT INTO memory_agent.entries \
+                (id, user_id, agent_id, session_id, kind, role, content, content_hash, token_count, \
+                 token_count_exact, markers, metadata, embedding, embedding_model, lexemes, \
+                 lexeme_config, doc_len, episode_id, fact_key, created_at, expires_at, source_ids, \
+                 confidence, source_relation, source_key, state, state_reason, replaced_by, state_at, \
+                 valid_to, extracted_at, recorded_at, updated_at) \
+             SELECT f.id, $2, $3, $4, f.kind, f.role, $5, $6, $7, $8, $9, coalesce(f.metadata, '{{}}'), \
+                    $10, $11, $12, $13, $14, f.episode_id, f.fact_key, $15, coalesce(f.expires_at, $16), \
+                    nullif(f.source_ids, '{{}}'), f.confidence, f.source_relation, f.source_key, \
+                    coalesce(f.state, 'active'), f.state_reason, f.replaced_by, \
+                    CASE WHEN $17 OR f.state IS NULL THEN f.state_at ELSE coalesce(f.state_at, now()) END, \
+                    CASE WHEN $17 OR coalesce(f.state, 'active') <> 'inactive' THEN f.valid_to \
+                         ELSE coalesce(f.valid_to, \
+                                       (SELECT r.created_at FROM memory_agent.entries r \
+                                         WHERE r.user_id = $2 AND r.id = f.replaced_by), now()) END, \
+                    CASE WHEN $17 OR f.kind <> 'turn' OR f.role <> 'user' THEN f.extracted_at \
+                         ELSE coalesce(f.extracted_at, now()) END, \
+                    coalesce(f.recorded_at, now()), coalesce(f.updated_at, now()) \
+               FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
+        ),
+        &mut Params::new()
+            .with(JsonbText(entry.json.to_owned()))
+            .with(entry.user_id.to_owned())
+            .with(entry.agent_id.to_owned())
+            .with(entry.session_id.map(str::to_owned))
+            .with(entry.content.to_owned())
+            .with((!entry.content.is_empty()).then(|| content_hash(entry.content)))
+            .with(entry.token_count)
+            .with(entry.token_count_exact)
+            .with(entry.markers.clone())
+            .raw(vector.oid, embedding)
+            .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
+            .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
+            .with(entry.lexeme_config.to_owned())
+            .with(entry.lexemes.document_length())
+            .with(entry.created_at)
+            .with(entry.default_expiry)
+            .with(entry.is_complete),
+    )?;
+    if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
+        windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+    }
+    Ok(())
+}
+
+/// Adds a turn to the episode it was in, which is made anew, as one that is over, when it is not
+/// there. False when the episode is another session's.
+pub fn join_episode(
+    spi: &Spi,
+    key: &SessionKey,
+    id: Uuid,
+    at: TimestampWithTimeZone,
+    wants_reflection: bool,
+) -> PgResult<bool> {
+    let joined = spi.execute(
+        "INSERT INTO memory_agent.episodes AS p \
+            (user_id, agent_id, session_id, id, status, started_at, ended_at, turn_count, \
+             close_reason, wants_reflection) \
+         VALUES ($1, $2, $3, $4, 'closed', $5, $5, 1, 'imported', $6) \
+         ON CONFLICT (user_id, id) DO UPDATE \
+            SET started_at = least(p.started_at, excluded.started_at), \
+                ended_at = greatest(p.ended_at, excluded.ended_at), turn_count = p.turn_count + 1, \
+                wants_reflection = p.wants_reflection OR excluded.wants_reflection, \
+                status = CASE WHEN excluded.wants_reflection AND p.status = 'reflected' \
+                              THEN 'closed' ELSE p.status END \
+          WHERE p.agent_id = excluded.agent_id AND p.session_id = excluded.session_id",
+        &mut key.params().with(id).with(at).with(wants_reflection),
+    )?;
+    Ok(joined > 0)
+}
+
+/// What an imported entry adds to its session.
+#[derive(Default)]
+pub struct Added {
+    pub turns: i64,
+    /// Tokens of a turn in the window.
+    pub tokens: i64,
+    /// Turns and facts in the window.
+    pub entries: i64,
+}
+
+/// Counts an entry in its session and returns how many are in the window now. A turn that the
+/// summary in force covers waits for none.
+pub fn count(
+    spi: &Spi,
+    key: &SessionKey,
+    added: &Added,
+    created_at: TimestampWithTimeZone,
+) -> PgResult<i64> {
+    spi.first(
+        "UPDATE memory_agent.sessions s \
+            SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
+                active_entries = s.active_entries + $6, \
+                unsummarized_tokens = s.unsummarized_tokens + CASE WHEN EXISTS ( \
+                    SELECT FROM memory_agent.session_summaries l \
+                     WHERE l.user_id = $1 AND l.agent_id = $2 AND l.session_id = $3 AND l.level = 'L3' \
+                       AND l.is_active AND coalesce(l.last_entry_at, l.created_at) >= $7) \
+                    THEN 0 ELSE $5 END, \
+                last_turn_at = CASE WHEN $4 > 0 THEN greatest(s.last_turn_at, $7) ELSE s.last_turn_at END \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+         RETURNING s.active_entries",
+        &mut key.params().with(added.turns).with(added.tokens).with(added.entries).with(created_at),
+        |row| row.required(1),
+    )?
+    .ok_or_else(|| Error::internal("the session row vanished").into())
+}
+
+/// Whether a session has a summary in force.
+pub fn has_summary(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.session_summaries s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+            AND s.level = 'L3' AND s.is_active",
+        &mut key.params(),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Stores a summary. The turns that one in force covers wait for no summary any more.
+pub fn insert_summary(
+    spi: &Spi,
+    key: &SessionKey,
+    json: &str,
+    content: &str,
+    is_active: bool,
+    created_at: TimestampWithTimeZone,
+) -> PgResult<()> {
+    spi.execute(
+        &format!(
+            "INSERT INTO memory_agent.session_summaries \
+                (id, user_id, agent_id, session_id, level, ordinal, content, source_ids, previous_id, \
+                 method, topics, entities, decisions, questions, first_entry_id, last_entry_id, \
+                 first_entry_at, last_entry_at, message_count, input_tokens, output_tokens, \
+                 compression_ratio, model, created_at, updated_at, is_active) \
+             SELECT f.id, $2, $3, $4, f.summary_kind, coalesce(f.ordinal, 0), $5, \
+                    coalesce(f.source_ids, '{{}}'), f.previous_id, \
+                    coalesce(f.method, CASE f.summary_kind WHEN 'L3' THEN 'standard' ELSE 'hierarchical' END), \
+                    coalesce(f.topics, '{{}}'), coalesce(f.entities, '{{}}'), \
+                    coalesce(f.decisions, '{{}}'), coalesce(f.questions, '{{}}'), f.first_entry_id, \
+                    f.last_entry_id, f.first_entry_at, f.last_entry_at, f.message_count, \
+                    f.input_tokens, f.output_tokens, f.compression_ratio, f.model, $7, \
+                    coalesce(f.updated_at, now()), $6 \
+               FROM jsonb_to_record($1) AS {SUMMARY_FIELDS}"
+        ),
+        &mut Params::new()
+            .with(JsonbText(json.to_owned()))
+            .with(key.user_id.clone())
+            .with(key.agent_id.clone())
+            .with(key.session_id.clone())
+            .with(content.to_owned())
+            .with(is_active)
+            .with(created_at),
+    )?;
+    spi.execute(
+        "UPDATE memory_agent.sessions s SET unsummarized_tokens = ( \
+            SELECT coalesce(sum(e.token_count), 0) FROM memory_agent.entries e \
+             WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+               AND e.state = 'active' AND e.created_at > coalesce(l.last_entry_at, l.created_at)) \
+           FROM memory_agent.session_summaries l \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+            AND l.user_id = $1 AND l.agent_id = $2 AND l.session_id = $3 \
+            AND l.level = 'L3' AND l.is_active",
+        &mut key.params(),
+    )?;
+    Ok(())
+}
