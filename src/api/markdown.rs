@@ -21,6 +21,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
+use crate::store::summaries;
 use crate::worker::settings;
 use memory_agent_core::markdown::{Entry, MarkdownError, Memory, Summary};
 use memory_agent_core::text;
@@ -302,8 +303,8 @@ fn store_entry(
         },
     )?;
     if let Some(key) = &session {
-        let active_entries =
-            imports::count(&spi, key, &added(checked, prepared), checked.created_at)?;
+        let added = added(checked, prepared);
+        let active_entries = imports::count(&spi, key, &added, values.id, checked.created_at)?;
         ingest::queue_eviction(&spi, key, active_entries)?;
     }
     queue_jobs(&spi, &scope, checked, prepared)?;
@@ -344,10 +345,14 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
 fn added(checked: &Checked<'_>, prepared: &Prepare) -> Added {
     let Checked { entry, is_active, is_turn, .. } = *checked;
     let is_source = entry.state.as_deref() == Some("inactive") && entry.state_reason.is_none();
-    let in_window = is_active && entry.kind != "document" && entry.source_relation.is_none();
+    let is_attached = entry.source_relation.is_some();
+    let in_window = is_active && entry.kind != "document" && !is_attached;
+    let holds = entry.state.as_deref() != Some("inactive");
+    let tokens = i64::from(prepared.token_count(0));
     Added {
         turns: i64::from(is_turn && !is_source),
-        tokens: if in_window && is_turn { i64::from(prepared.token_count(0)) } else { 0 },
+        tokens: if in_window && is_turn { tokens } else { 0 },
+        to_summarize: if holds && is_turn && !is_attached { tokens } else { 0 },
         entries: i64::from(in_window),
     }
 }
@@ -407,7 +412,9 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
             is_active = false;
         }
         let created_at = created_at.unwrap_or_else(pgrx::datum::datetime_support::now);
-        imports::insert_summary(&spi, &key, &json, body, is_active, created_at)?;
+        let is_complete = summary.is_complete();
+        imports::insert_summary(&spi, &key, &json, body, is_active, is_complete, created_at)?;
+        summaries::recount(&spi, &key)?;
         Ok(id)
     })
 }

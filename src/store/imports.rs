@@ -8,6 +8,7 @@ use crate::store::entries::content_hash;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Session as Spi};
+use crate::store::summaries::COVERED;
 use crate::store::windows;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -238,6 +239,8 @@ pub struct Added {
     pub turns: i64,
     /// Tokens of a turn in the window.
     pub tokens: i64,
+    /// Tokens of a turn that a summary is made of.
+    pub to_summarize: i64,
     /// Turns and facts in the window.
     pub entries: i64,
 }
@@ -248,21 +251,29 @@ pub fn count(
     spi: &Spi,
     key: &SessionKey,
     added: &Added,
+    id: Uuid,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<i64> {
     spi.first(
-        "UPDATE memory_agent.sessions s \
-            SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
-                active_entries = s.active_entries + $6, \
-                unsummarized_tokens = s.unsummarized_tokens + CASE WHEN EXISTS ( \
-                    SELECT FROM memory_agent.session_summaries l \
-                     WHERE l.user_id = $1 AND l.agent_id = $2 AND l.session_id = $3 AND l.level = 'L3' \
-                       AND l.is_active AND coalesce(l.last_entry_at, l.created_at) >= $7) \
-                    THEN 0 ELSE $5 END, \
-                last_turn_at = CASE WHEN $4 > 0 THEN greatest(s.last_turn_at, $7) ELSE s.last_turn_at END \
-          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
-         RETURNING s.active_entries",
-        &mut key.params().with(added.turns).with(added.tokens).with(added.entries).with(created_at),
+        &format!(
+            "{COVERED} UPDATE memory_agent.sessions s \
+                SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
+                    active_entries = s.active_entries + $6, \
+                    unsummarized_tokens = s.unsummarized_tokens \
+                        + CASE WHEN $8 IN (SELECT c.id FROM covered c) THEN 0 ELSE $9 END, \
+                    last_turn_at = CASE WHEN $4 > 0 THEN greatest(s.last_turn_at, $7) \
+                                        ELSE s.last_turn_at END \
+              WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+             RETURNING s.active_entries"
+        ),
+        &mut key
+            .params()
+            .with(added.turns)
+            .with(added.tokens)
+            .with(added.entries)
+            .with(created_at)
+            .with(id)
+            .with(added.to_summarize),
         |row| row.required(1),
     )?
     .ok_or_else(|| Error::internal("the session row vanished").into())
@@ -280,13 +291,15 @@ pub fn has_summary(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
     Ok(found.is_some())
 }
 
-/// Stores a summary. The turns that one in force covers wait for no summary any more.
+/// Stores a summary. One whose file does not say what it was made of, as agent-cli's, covers the turns
+/// of its time that are there.
 pub fn insert_summary(
     spi: &Spi,
     key: &SessionKey,
     json: &str,
     content: &str,
     is_active: bool,
+    is_complete: bool,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<()> {
     spi.execute(
@@ -296,35 +309,27 @@ pub fn insert_summary(
                  method, topics, entities, decisions, questions, first_entry_id, last_entry_id, \
                  first_entry_at, last_entry_at, message_count, input_tokens, output_tokens, \
                  compression_ratio, model, created_at, updated_at, is_active) \
-             SELECT f.id, $2, $3, $4, f.summary_kind, coalesce(f.ordinal, 0), $5, \
-                    coalesce(f.source_ids, '{{}}'), f.previous_id, \
+             SELECT f.id, $1, $2, $3, f.summary_kind, coalesce(f.ordinal, 0), $4, \
+                    coalesce(f.source_ids, CASE WHEN NOT $8 THEN ARRAY( \
+                        SELECT e.id FROM memory_agent.entries e \
+                         WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 \
+                           AND e.kind = 'turn' AND e.created_at <= $6 ORDER BY e.created_at, e.id) END, \
+                        '{{}}'), f.previous_id, \
                     coalesce(f.method, CASE f.summary_kind WHEN 'L3' THEN 'standard' ELSE 'hierarchical' END), \
                     coalesce(f.topics, '{{}}'), coalesce(f.entities, '{{}}'), \
                     coalesce(f.decisions, '{{}}'), coalesce(f.questions, '{{}}'), f.first_entry_id, \
                     f.last_entry_id, f.first_entry_at, f.last_entry_at, f.message_count, \
-                    f.input_tokens, f.output_tokens, f.compression_ratio, f.model, $7, \
-                    coalesce(f.updated_at, now()), $6 \
-               FROM jsonb_to_record($1) AS {SUMMARY_FIELDS}"
+                    f.input_tokens, f.output_tokens, f.compression_ratio, f.model, $6, \
+                    coalesce(f.updated_at, now()), $5 \
+               FROM jsonb_to_record($7) AS {SUMMARY_FIELDS}"
         ),
-        &mut Params::new()
-            .with(JsonbText(json.to_owned()))
-            .with(key.user_id.clone())
-            .with(key.agent_id.clone())
-            .with(key.session_id.clone())
+        &mut key
+            .params()
             .with(content.to_owned())
             .with(is_active)
-            .with(created_at),
-    )?;
-    spi.execute(
-        "UPDATE memory_agent.sessions s SET unsummarized_tokens = ( \
-            SELECT coalesce(sum(e.token_count), 0) FROM memory_agent.entries e \
-             WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
-               AND e.state = 'active' AND e.created_at > coalesce(l.last_entry_at, l.created_at)) \
-           FROM memory_agent.session_summaries l \
-          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
-            AND l.user_id = $1 AND l.agent_id = $2 AND l.session_id = $3 \
-            AND l.level = 'L3' AND l.is_active",
-        &mut key.params(),
+            .with(created_at)
+            .with(JsonbText(json.to_owned()))
+            .with(is_complete),
     )?;
     Ok(())
 }

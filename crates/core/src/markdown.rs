@@ -223,6 +223,11 @@ impl Summary {
         session_of(self.session_id.as_deref(), &self.conversation_id)
     }
 
+    /// Whether the file was written here and says everything.
+    pub fn is_complete(&self) -> bool {
+        self.memory_agent > 0
+    }
+
     /// Where its file lies. `is_taken` says that another summary has the path of the one in force.
     fn path(&self, is_taken: impl Fn(&str) -> bool) -> String {
         let session_id = self.session().unwrap_or(GLOBAL);

@@ -72,9 +72,10 @@ fn files_of_agent_cli_are_imported() {
 
     let session: Value = value(&mut client, "SELECT to_jsonb(s) FROM memory_agent.sessions s", &[]);
     assert_eq!((&session["turn_count"], &session["active_entries"]), (&json!(2), &json!(3)));
-    assert_eq!(session["active_tokens"], json!(
-        turn["token_count"].as_i64().unwrap() + answer["token_count"].as_i64().unwrap()
-    ));
+    assert_eq!(
+        session["active_tokens"],
+        json!(turn["token_count"].as_i64().unwrap() + answer["token_count"].as_i64().unwrap())
+    );
     // The answer came after what the summary covers.
     assert_eq!(session["unsummarized_tokens"], answer["token_count"]);
     let summary: Value =
@@ -85,14 +86,18 @@ fn files_of_agent_cli_are_imported() {
     let found = recalled_texts(&mut client, "'Where does the user live?', 'default'");
     assert_eq!(found[0], "User lives in Rome.");
     assert!(!found.iter().any(|text| text.contains("Paris")), "{found:?}");
-    let then = recalled_texts(&mut client, "'Where does the user live?', 'default', as_of => '2025-10-15'");
+    let then = recalled_texts(
+        &mut client,
+        "'Where does the user live?', 'default', as_of => '2025-10-15'",
+    );
     assert!(then.contains(&"User lives in Paris.".to_owned()), "{then:?}");
 }
 
 #[test]
 fn a_note_needs_little_more_than_its_place() {
     let (_, mut client) = database("notes");
-    let note = ("entries/trip/facts/packing.md".to_owned(), "---\n---\n\nAda packs light.\n".to_owned());
+    let note =
+        ("entries/trip/facts/packing.md".to_owned(), "---\n---\n\nAda packs light.\n".to_owned());
     let id = import(&mut client, &note);
     assert_eq!(import(&mut client, &note), id);
     let fact = entry(&mut client, "Ada packs light.");

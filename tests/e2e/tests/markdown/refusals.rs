@@ -34,7 +34,11 @@ fn what_cannot_be_stored_is_refused() {
         ("2026-01-31T10", "2026-13-31T10", "cannot be read"),
         ("2026-01-31T10:00:00Z", "infinity", "not finite"),
         ("Ada lives in Rome.\n", "", "content is empty"),
-        ("conversation_id: s", &format!("conversation_id: {}", "s".repeat(600)), "session_id is too long"),
+        (
+            "conversation_id: s",
+            &format!("conversation_id: {}", "s".repeat(600)),
+            "session_id is too long",
+        ),
     ] {
         let content = FACT.replacen(from, to, 1);
         assert_ne!(content, FACT);
@@ -88,9 +92,10 @@ fn a_file_takes_nobodys_place() {
     run(&mut client, "SELECT memory_ingest('other', 'user', 'A turn with an episode.')");
     let episode: uuid::Uuid =
         value(&mut client, "SELECT id FROM memory_agent.episodes WHERE session_id = 'other'", &[]);
-    let turn = FACT
-        .replace("0001\"", "0002\"")
-        .replace("role: memory\nkind: fact", &format!("role: user\nkind: turn\nepisode_id: {episode}"));
+    let turn = FACT.replace("0001\"", "0002\"").replace(
+        "role: memory\nkind: fact",
+        &format!("role: user\nkind: turn\nepisode_id: {episode}"),
+    );
     let result = client.query("SELECT memory_import_markdown('', $1)", &[&turn]);
     assert!(expect_error(result, "22023").contains("another session"));
 }

@@ -69,7 +69,10 @@ fn fill(client: &mut Client) {
                  is_active)
          SELECT gen_random_uuid(), 'alice', 'default', 'trip', level, ordinal,
                 E'\\n---\\nOf ' || level || E'\\n', method, '{Rome,\"a \\\"b\\\"\"}',
-                ARRAY[gen_random_uuid()], gen_random_uuid(), '2026-01-31T10:00:00.000001Z',
+                CASE WHEN level = 'L3'
+                     THEN ARRAY(SELECT id FROM memory_agent.entries WHERE kind = 'turn'
+                                 ORDER BY created_at, id LIMIT 2)
+                     ELSE ARRAY[gen_random_uuid()] END, gen_random_uuid(), '2026-01-31T10:00:00.000001Z',
                 '2026-02-01T10:00:00Z', 7, 0.07, 'stub', is_active
            FROM (VALUES ('L1', 0, 'hierarchical', true), ('L1', 1, 'hierarchical', true),
                         ('L1', 1, 'detailed', true), ('L2', 0, 'hierarchical', true),
@@ -107,6 +110,16 @@ fn nothing_is_lost() {
     assert_eq!(rows(&mut into, "entries"), entries);
     assert_eq!(rows(&mut into, "session_summaries"), summaries);
     assert_eq!(counts(&mut into), counts(&mut from));
+    // The summary in force covers two turns, which it names by their ids.
+    let left: i64 = value(
+        &mut into,
+        "SELECT s.unsummarized_tokens - (SELECT sum(e.token_count) FROM memory_agent.entries e \
+                WHERE e.kind = 'turn' AND e.state <> 'inactive' AND e.id <> ALL (l.source_ids))::bigint \
+           FROM memory_agent.sessions s \
+           JOIN memory_agent.session_summaries l ON l.level = 'L3' AND l.is_active",
+        &[],
+    );
+    assert_eq!(left, 0);
     let windows = "SELECT count(*) FROM memory_agent.entry_windows";
     let count: i64 = value(&mut from, windows, &[]);
     assert!(count > 0);
