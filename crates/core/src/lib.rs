@@ -47,6 +47,7 @@ mod preamble;
 pub mod prompts;
 pub mod rank;
 pub mod rate;
+pub mod raw_json;
 pub mod reconcile;
 pub mod redact;
 pub mod reflect;

@@ -2,15 +2,13 @@
 //! is in the front matter, agent-cli's keys first. A file written here is read to the letter. One
 //! written by agent-cli or by hand may say less: its path, and what is usual, tell the rest.
 
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::ser::{Error as _, Serializer};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::front_matter::{self, Field, FrontMatterError, quote};
 use crate::memory_path::{self, GLOBAL, Place, Shelf};
+use crate::raw_json::{Json, Object};
 
 /// The version of the format, under the key `memory_agent` of every file written here.
 pub const VERSION: u32 = 1;
@@ -32,22 +30,6 @@ pub enum MarkdownError {
     Version(u32),
     #[error("neither the front matter nor the path says what it is: {0} is missing")]
     Missing(&'static str),
-}
-
-/// A JSON value as it is written: no digit of a number is lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Json(pub String);
-
-impl Serialize for Json {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.0.clone()).map_err(S::Error::custom)?.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Box::<RawValue>::deserialize(deserializer)?.get().to_owned()))
-    }
 }
 
 /// A turn, fact or document: what its front matter says. Times are texts that PostgreSQL reads.
@@ -401,34 +383,6 @@ fn with_others(metadata: Option<Json>, others: &[Field]) -> Result<Option<Json>,
     let members: Vec<String> =
         members.iter().map(|(key, Json(value))| format!("{}: {value}", quote(key))).collect();
     Ok(Some(Json(format!("{{{}}}", members.join(", ")))))
-}
-
-/// The members of a JSON object, in their order and as they are written.
-#[derive(Default)]
-struct Object(Vec<(String, Json)>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Object;
-
-            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Object(members))
-            }
-        }
-
-        deserializer.deserialize_map(Members)
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::raw_json::Json;
 
 fn never(_: &str) -> bool {
     false

@@ -1,6 +1,6 @@
-//! `memory_export_markdown`, `memory_import_markdown`: memories as Markdown files with front matter,
-//! in agent-cli's layout. The format is the core crate's `markdown`; here a file is checked like
-//! anything else that is stored, and stored with the id, times and state that it has.
+//! `memory_import_markdown`: a memory out of a Markdown file. The format is the core crate's
+//! `markdown`; here a file is checked like anything else that is stored, and stored with the id, times
+//! and state that it has.
 
 use crate::api::facts::check_fact_key;
 use crate::api::ingest::{self, check_metadata, markers_of};
@@ -12,7 +12,6 @@ use crate::identity::{self, Caller};
 use crate::sql_types::JsonbText;
 use crate::store::catalog;
 use crate::store::entries::FactsFrom;
-use crate::store::exports::{self, ExportScope};
 use crate::store::facts::{self, FactScope};
 use crate::store::grants::Level;
 use crate::store::history;
@@ -26,50 +25,14 @@ use crate::worker::settings;
 use memory_agent_core::markdown::{Entry, MarkdownError, Memory, Summary};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
 const STATES: [&str; 3] = ["active", "archived", "inactive"];
 const REASONS: [&str; 6] =
     ["compressed", "evicted", "superseded", "deleted", "expired", "contradicted"];
 const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "window"];
-
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn memory_export_markdown(
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-) -> Result<TableIterator<'static, (name!(path, String), name!(content, String))>, ErrorReport> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
-    }
-    let scope = ExportScope {
-        user_id: &caller.user_id,
-        // All agents read global memory, unless one is named.
-        agent_id: match session_id {
-            Some(_) => Some(caller.agent()),
-            None => caller.agent_id.as_deref().filter(|_| caller.agent_is_explicit),
-        },
-        session_id: session_id.as_deref(),
-    };
-    let (entries, summaries) = identity::as_owner(|| {
-        let spi = Spi::read_only()?;
-        Ok((exports::entries(&spi, &scope)?, exports::summaries(&spi, &scope)?))
-    })?;
-    let entries = entries.into_iter().map(|(entry, body)| (Memory::Entry(entry), body));
-    let summaries = summaries.into_iter().map(|(summary, body)| (Memory::Summary(summary), body));
-    let mut files = BTreeMap::new();
-    for (memory, body) in entries.chain(summaries) {
-        pgrx::check_for_interrupts!();
-        let (path, content) = memory.write(&body, |path| files.contains_key(path));
-        files.insert(path, content);
-    }
-    Ok(TableIterator::new(files))
-}
 
 #[pg_extern(sql = false)]
 fn memory_import_markdown(

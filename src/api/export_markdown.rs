@@ -1,0 +1,48 @@
+//! `memory_export_markdown`: the memories of a session as Markdown files in agent-cli's layout. The
+//! format is the core crate's `markdown`.
+
+use crate::error::Error;
+use crate::identity;
+use crate::store::exports::{self, ExportScope};
+use crate::store::grants::Level;
+use crate::store::spi::Session as Spi;
+use memory_agent_core::markdown::Memory;
+use memory_agent_core::text;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use std::collections::BTreeMap;
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_export_markdown(
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> Result<TableIterator<'static, (name!(path, String), name!(content, String))>, ErrorReport> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    if let Some(session_id) = &session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    let scope = ExportScope {
+        user_id: &caller.user_id,
+        // All agents read global memory, unless one is named.
+        agent_id: match session_id {
+            Some(_) => Some(caller.agent()),
+            None => caller.agent_id.as_deref().filter(|_| caller.agent_is_explicit),
+        },
+        session_id: session_id.as_deref(),
+    };
+    let (entries, summaries) = identity::as_owner(|| {
+        let spi = Spi::read_only()?;
+        Ok((exports::entries(&spi, &scope)?, exports::summaries(&spi, &scope)?))
+    })?;
+    let entries = entries.into_iter().map(|(entry, body)| (Memory::Entry(entry), body));
+    let summaries = summaries.into_iter().map(|(summary, body)| (Memory::Summary(summary), body));
+    let mut files = BTreeMap::new();
+    for (memory, body) in entries.chain(summaries) {
+        pgrx::check_for_interrupts!();
+        let (path, content) = memory.write(&body, |path| files.contains_key(path));
+        files.insert(path, content);
+    }
+    Ok(TableIterator::new(files))
+}
