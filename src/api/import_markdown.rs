@@ -40,6 +40,8 @@ fn memory_import_markdown(
     content: Option<String>,
     user_id: Option<String>,
 ) -> PgResult<Uuid> {
+    // Who may not import learns nothing about a file either.
+    identity::require(Level::User)?;
     let (memory, body) =
         Memory::read(&path.unwrap_or_default(), &content.unwrap_or_default()).map_err(refused)?;
     let agent_id = match &memory {
