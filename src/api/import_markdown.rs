@@ -5,6 +5,7 @@
 use crate::api::facts::check_fact_key;
 use crate::api::ingest::{self, check_metadata, markers_of};
 use crate::api::prepare::{Prepare, prepare};
+use crate::api::session_writer;
 use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -12,6 +13,7 @@ use crate::identity::{self, Caller};
 use crate::sql_types::JsonbText;
 use crate::store::catalog;
 use crate::store::entries::FactsFrom;
+use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};
 use crate::store::grants::Level;
 use crate::store::history;
@@ -165,6 +167,13 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
         return Err(Error::invalid(
             "source_relation and source_key name a row together",
             "Leave both out, or none.",
+        )
+        .into());
+    }
+    if entry.source_relation.as_deref() == Some(ARCHIVES) {
+        return Err(Error::invalid(
+            "chunks of archived conversations are made by the archive only",
+            "Leave the file out.",
         )
         .into());
     }
@@ -333,7 +342,7 @@ fn queue_jobs(
     }
     // An episode that waits for its reflection is found by the sweep, when its turns are all there.
     let waits = checked.entry.is_complete() && checked.values.waits_for_extraction;
-    if waits && ingest::facts_from() == FactsFrom::Turn {
+    if waits && session_writer::facts_from() == FactsFrom::Turn {
         let (user, agent) = (scope.user_id, scope.agent_id);
         let payload = settings::extraction_payload();
         jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, payload)?;

@@ -203,7 +203,7 @@ impl<'a> SessionWriter<'a> {
 }
 
 /// What facts about turns stored now are made from: somebody must be there who makes them.
-fn facts_from() -> FactsFrom {
+pub fn facts_from() -> FactsFrom {
     match guc::extraction() {
         _ if guc::llm_base_url().is_empty() => FactsFrom::Nothing,
         Extraction::Turn => FactsFrom::Turn,

@@ -6,6 +6,9 @@ use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
 use serde::de::DeserializeOwned;
 
+/// Where the chunks of archived conversations come from.
+pub const ARCHIVES: &str = "memory_agent.archives";
+
 /// Whose memories: of one session, or with none of the user's global memory; of all agents without
 /// one.
 pub struct ExportScope<'a> {
@@ -54,7 +57,8 @@ fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
         .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")).into())
 }
 
-/// The entries of a scope with their contents, by age.
+/// The entries of a scope with their contents, by age; not the chunks of archived conversations, whose
+/// turns are there themselves.
 pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, String)>> {
     let fields = pairs(
         &[
@@ -87,7 +91,9 @@ pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, Strin
                         'metadata', nullif(e.metadata, '{{}}'), \
                         'source_ids', nullif(e.source_ids, '{{}}'))::text, \
                     e.confidence, e.content, e.session_id \
-               FROM memory_agent.entries e WHERE {condition} ORDER BY e.created_at, e.id"
+               FROM memory_agent.entries e \
+              WHERE {condition} AND e.source_relation IS DISTINCT FROM '{ARCHIVES}' \
+              ORDER BY e.created_at, e.id"
         ),
         &mut scope.params(),
         |row| {

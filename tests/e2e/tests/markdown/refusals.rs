@@ -27,6 +27,11 @@ fn what_cannot_be_stored_is_refused() {
         ("kind: fact", "kind: fact\nstate: asleep", "state in the front matter"),
         ("kind: fact", "kind: fact\nstate_reason: deleted", "not active"),
         ("kind: fact", "kind: fact\nsource_key: {\"id\": 1}", "name a row together"),
+        (
+            "kind: fact",
+            "kind: fact\nsource_relation: memory_agent.archives\nsource_key: {}",
+            "made by the archive",
+        ),
         ("kind: fact", "kind: fact\nexpires_at: never", "cannot be read"),
         ("kind: fact", "kind: fact\nexpires_at: infinity", "not finite"),
         ("kind: fact", "kind: fact\nreplaced_by: 7\nepisode_id: 'x", "closing quote"),

@@ -226,6 +226,33 @@ fn sources_of_facts_stay_sources() {
     assert_eq!(value::<i64>(&mut into, turns, &[]), 0);
 }
 
+/// A document's chunks are memories; those of an archived conversation are its turns once more.
+#[test]
+fn chunks_of_documents_are_files_and_of_archives_are_none() {
+    let (_, mut from) = database("chunks_from");
+    let (_, mut into) = database("chunks_into");
+    run(
+        &mut from,
+        "SELECT memory_add_document('# Tea\n\nGreen tea is steeped at 80 degrees.', 'Tea');
+         SELECT memory_ingest('s', 'user', 'A chunk of an archive.');
+         UPDATE memory_agent.entries SET kind = 'document', source_relation = 'memory_agent.archives',
+                source_key = '{\"id\": 1}'
+          WHERE session_id = 's'",
+    );
+    assert_eq!(export(&mut from, Some("s")), []);
+    let files = export(&mut from, None);
+    assert!(
+        files.iter().all(|(path, _)| path.starts_with("entries/global/documents/")),
+        "{files:?}"
+    );
+    for file in &files {
+        import(&mut into, file);
+    }
+    assert_eq!(export(&mut into, None), files);
+    let found = recall(&mut into, "'How hot for green tea?'");
+    assert!(found[0].content.contains("80 degrees"), "{found:?}");
+}
+
 /// Every session and agent is a directory of its own, whatever it is called.
 #[test]
 fn sessions_and_agents_are_kept_apart() {
