@@ -103,7 +103,7 @@ fn condense(
     let mut answers = Answers::new();
     loop {
         let question: Question = match material.next(&division, &answers) {
-            Next::Done(tree) => return Ok(Ok(tree)),
+            Next::Done(tree) => return Ok(Ok(*tree)),
             Next::Ask(question) => *question,
         };
         let target = if question.is_part {

@@ -119,7 +119,7 @@ pub struct Tree {
 /// How far the condensing has come.
 pub enum Next {
     Ask(Box<Question>),
-    Done(Tree),
+    Done(Box<Tree>),
 }
 
 /// Counts tokens by the model server.
@@ -309,7 +309,7 @@ impl Material {
 fn whole(ask: &Ask<'_>, chunks: Vec<Part>, groups: Vec<Part>, answers: &Answers) -> Next {
     match found(ask, false, answers) {
         Err(question) => Next::Ask(question),
-        Ok(whole) => Next::Done(Tree { chunks, groups, whole }),
+        Ok(whole) => Next::Done(Box::new(Tree { chunks, groups, whole })),
     }
 }
 

@@ -173,7 +173,7 @@ impl SummaryTask {
                 let sections = tree.whole.sections.clone().unwrap_or_default();
                 let sections = Sections { summary, ..sections };
                 let covered = material.coverage().map(|coverage| (sections, coverage));
-                self.decide(Some((condensing, tree)), covered, endpoint, llm)
+                self.decide(Some((condensing, *tree)), covered, endpoint, llm)
             }
             Next::Ask(question) => {
                 let messages = question.messages.clone();

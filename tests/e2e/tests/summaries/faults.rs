@@ -25,7 +25,7 @@ fn a_compression_that_fails_at_any_step_changes_nothing_and_goes_on_from_there()
     let mut scene = scene(condenser, &SETTINGS);
     // Every question fails once, in the way of its turn; the same question then has its answer.
     let kinds = [Fault::Status(500), Fault::HalfBody, Fault::ResetInBody, Fault::GarbageBody];
-    let is_first = |call: &Call| call.number % 2 == 0;
+    let is_first = |call: &Call| call.number.is_multiple_of(2);
     scene.stub.faults(FaultPlan::when(move |call| {
         is_first(call).then(|| kinds[call.number / 2 % kinds.len()])
     }));

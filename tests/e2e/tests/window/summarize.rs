@@ -117,7 +117,7 @@ fn a_summary_is_never_longer_than_asked_for() {
     assert!(cut["token_count"].as_i64().unwrap() <= 50);
 
     // The shortest answer is kept, also when asking again fails.
-    stub.set_model(|call: &Call| if call.number % 3 == 0 { text(9) } else { text(12) });
+    stub.set_model(|call: &Call| if call.number.is_multiple_of(3) { text(9) } else { text(12) });
     stub.faults(FaultPlan::when(|call| (call.number > 3).then_some(Fault::Status(400))));
     let shorter = summarize(&mut client, &text(60), 20);
     assert!(shorter["token_count"].as_i64().unwrap() <= 20);
