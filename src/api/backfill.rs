@@ -14,6 +14,7 @@ use crate::store::sessions::{self, Fill, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::worker::settings;
 use pgrx::prelude::*;
+use std::collections::BTreeSet;
 
 #[pg_extern(sql = false)]
 fn memory_backfill(
@@ -49,12 +50,15 @@ fn memory_backfill(
     }
     let turns = identity::as_owner(|| {
         let spi = Spi::read_write()?;
+        let scopes = backfill::scopes(&spi, user_id.as_deref(), since)?;
+        let unsummarized = backfill::unsummarized(&spi, user_id.as_deref(), since)?;
+        lock_sessions(&spi, &scopes, &unsummarized)?;
         let mut turns = 0;
-        for scope in backfill::scopes(&spi, user_id.as_deref(), since)? {
+        for scope in scopes {
             turns += queue_facts(&spi, &scope, since)?;
             pgrx::check_for_interrupts!();
         }
-        for (key, fill) in backfill::unsummarized(&spi, user_id.as_deref(), since)? {
+        for (key, fill) in unsummarized {
             queue_summary(&spi, &key, &fill)?;
             pgrx::check_for_interrupts!();
         }
@@ -62,6 +66,25 @@ fn memory_backfill(
     })?;
     debug1!("memory_agent: backfill turns={turns}");
     Ok(i64::try_from(turns).unwrap_or(i64::MAX))
+}
+
+/// Locks all sessions that are worked on, in the order of their keys as a batch of turns does: in two
+/// rounds the two could wait for each other.
+fn lock_sessions(spi: &Spi, scopes: &[Scope], unsummarized: &[(SessionKey, Fill)]) -> PgResult<()> {
+    let of_scopes = scopes.iter().filter_map(|(user_id, agent_id, session_id)| {
+        Some(SessionKey {
+            user_id: user_id.clone(),
+            agent_id: agent_id.clone(),
+            session_id: session_id.clone()?,
+        })
+    });
+    let keys: BTreeSet<SessionKey> =
+        of_scopes.chain(unsummarized.iter().map(|(key, _)| key.clone())).collect();
+    for key in keys {
+        sessions::lock_existing(spi, &key)?;
+        pgrx::check_for_interrupts!();
+    }
+    Ok(())
 }
 
 /// Queues the skipped turns of a scope, unless its settings still say that nothing is extracted.

@@ -1,6 +1,7 @@
 //! `memory_reserve_tokens`: makes the window of a session fit into a budget. What leaves it stays in
 //! recall.
 
+use crate::api::llm;
 use crate::api::window::session;
 use crate::api::window_summary;
 use crate::configured;
@@ -38,6 +39,14 @@ fn memory_reserve_tokens(
     ErrorReport,
 > {
     let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    // Before the LLM is asked for what could not be stored.
+    if !llm::may_write() {
+        return Err(Error::read_only(
+            "memory_reserve_tokens takes turns out of the window, which a read-only transaction cannot",
+            "Use memory_context with a token_budget, which changes nothing.",
+        )
+        .into());
+    }
     let plan = configured::scoped(&caller, Some(&key.session_id), || {
         let budget = checked_budget(budget)?;
         if summarize.unwrap_or(false) {

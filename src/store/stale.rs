@@ -48,7 +48,8 @@ fn replacements(
                AND ($3::timestamptz IS NULL OR f.valid_to <= $3) AND c.step < {MAX_STEPS}) \
          SELECT c.turn, f.id \
            FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
-          WHERE NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] AND f.content <> '' \
+          WHERE c.turn <> f.id AND NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] \
+            AND f.content <> '' \
             AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive' \
                      ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END \
           GROUP BY c.turn, f.id, f.created_at ORDER BY c.turn, f.created_at DESC, f.id DESC"

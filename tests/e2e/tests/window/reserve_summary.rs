@@ -3,7 +3,7 @@
 use crate::{load, say, with_llm};
 use memory_agent_e2e::llm::{Call, Fault, FaultPlan, LlmStub, Purpose, SummaryKind};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, Cluster, Uuid};
+use memory_agent_e2e::{Client, Cluster, Uuid, expect_error};
 
 /// Tokens of the window as a prompt, counted from what is loaded.
 fn prompt_tokens(client: &mut Client) -> i64 {
@@ -132,4 +132,15 @@ fn when_the_llm_fails_the_window_fits_all_the_same() {
     reserve(&mut client, "'s', 30, true");
     assert_eq!(stub.call_count(), before);
     run(&mut client, "SELECT memory_clear('s')");
+}
+
+#[test]
+fn a_read_only_transaction_asks_nobody() {
+    let (stub, cluster) = start(|_: &Call| "Never said.");
+    let mut client = cluster.database("reserve_summary_read_only").connect();
+    conversation(&mut client);
+    run(&mut client, "BEGIN READ ONLY");
+    expect_error(client.query("SELECT memory_reserve_tokens('s', 160, true)", &[]), "25006");
+    run(&mut client, "ROLLBACK");
+    assert_eq!(stub.call_count(), 0);
 }
