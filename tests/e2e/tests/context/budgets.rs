@@ -144,7 +144,7 @@ fn never_a_token_more_and_nothing_twice() {
             _ => format!("{trigger}{}", text(&mut random, 15)),
         };
         let most = [40, 300, 2500][random.below(3) as usize];
-        let budget = (cost(&question) - 3 + random.below(most) as i64).max(1);
+        let budget = (cost(&question) - 6 + random.below(most) as i64).max(1);
         let found = reader.query_one(
             "SELECT memory_context($1, $2, $3)",
             &[&session, &question, &(budget as i32)],
