@@ -36,9 +36,9 @@ const MEMORY_SHARE: f64 = 0.25;
 /// Memories that are reranked, before what does not fit and what the window shows is dropped: as many
 /// as the share holds if they are short, within these bounds. Reranking is most of the time of a
 /// context and grows with them.
-const FEWEST_CANDIDATES: i64 = 30;
+const FEWEST_CANDIDATES: i64 = 20;
 const MOST_CANDIDATES: i64 = 50;
-const SHORT_MEMORY_TOKENS: i64 = 16;
+const SHORT_MEMORY_TOKENS: i64 = 20;
 /// What stands above archived conversations in their system message.
 const EARLIER_HEADING: &str = "From earlier conversations:";
 
