@@ -106,3 +106,27 @@ fn what_was_archived_before_a_session_was_cleared_stays() {
         after.iter().filter_map(|(_, metadata)| metadata["message_count"].as_i64()).collect();
     assert!(counts.contains(&12) && counts.contains(&14), "{counts:?}");
 }
+
+#[test]
+fn what_cannot_be_archived_stays_in_the_window() {
+    let mut scene = scene(condenser, &SETTINGS);
+    for (table, broken) in [("archives", "true"), ("entries", "kind = 'document'")] {
+        run(
+            &mut scene.client,
+            &format!(
+                "ALTER TABLE memory_agent.{table} ADD CONSTRAINT broken CHECK (NOT ({broken})) NOT VALID"
+            ),
+        );
+        let ids = talk(&mut scene.client, table, 12, 100);
+        scene.drain();
+        assert_eq!(window(&mut scene.client, table), ids);
+        assert!(archived(&mut scene.client, table).is_empty());
+        run(&mut scene.client, &format!("ALTER TABLE memory_agent.{table} DROP CONSTRAINT broken"));
+        let dead: Uuid =
+            value(&mut scene.client, "SELECT id FROM memory_jobs WHERE status = 'dead'", &[]);
+        assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&dead]));
+        scene.drain();
+        assert_eq!(window(&mut scene.client, table).len(), 3);
+        assert_eq!(archived(&mut scene.client, table).len(), 1);
+    }
+}
