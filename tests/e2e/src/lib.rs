@@ -21,7 +21,7 @@ mod standby;
 
 pub use cluster::{Builder, Cluster, StopMode};
 pub use database::Database;
-pub use expect::{expect_error, retry_until, sqlstate, wait_until};
+pub use expect::{expect_error, let_cancel_pass, retry_until, sqlstate, wait_until};
 pub use shared::{keep, shared, shared_without_worker};
 
 // What suites need to talk to a database, so that they name one crate only.

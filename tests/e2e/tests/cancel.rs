@@ -9,7 +9,7 @@ use common::supervisor::{self, Frozen};
 use common::witness::Witness;
 use common::{MEMORIES, QUESTION, Session};
 use memory_agent_e2e::processes::{self, Process};
-use memory_agent_e2e::{Cluster, Error, shared, sqlstate, wait_until};
+use memory_agent_e2e::{Cluster, Error, let_cancel_pass, shared, sqlstate, wait_until};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -106,6 +106,9 @@ fn time_to_stop(cluster: &Cluster, observer: &mut Session, call: Slow, stop: Sto
         session = Session::open(cluster, "interrupts");
     } else {
         assert_eq!(sqlstate(&result.unwrap_err()), "57014");
+        if stop == Stop::CancelRequest {
+            let_cancel_pass(&mut session.client);
+        }
         session.client.batch_execute("RESET statement_timeout").unwrap();
     }
     assert!(session.is_whole(), "the next call of the session is not answered well");

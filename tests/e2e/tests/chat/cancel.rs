@@ -4,7 +4,7 @@
 use crate::scene::{ANSWER, PATIENCE, Session, said};
 use memory_agent_e2e::llm::LlmStub;
 use memory_agent_e2e::memory::value;
-use memory_agent_e2e::{Cluster, sqlstate, wait_until};
+use memory_agent_e2e::{Cluster, let_cancel_pass, sqlstate, wait_until};
 use std::time::{Duration, Instant};
 
 /// What the project promises.
@@ -108,6 +108,9 @@ fn time_to_stop(
         assert!(error.is_closed() || sqlstate(&error) == "57P01", "{error:?}");
     } else {
         assert_eq!(sqlstate(&error), "57014");
+        if stop == Stop::CancelRequest {
+            let_cancel_pass(&mut session.client);
+        }
         session.client.batch_execute("SET statement_timeout = 0").unwrap();
         let document = session.augment(&said("Where is Anna?"), "'s', top_k => 1");
         assert_eq!(document["memory_hits"].as_array().map(Vec::len), Some(1), "{document}");
