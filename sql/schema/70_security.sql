@@ -46,6 +46,14 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_compress', 'user'), ('memory_originals', 'reader'),
            ('memory_export_markdown', 'reader'), ('memory_import_markdown', 'user'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
+           -- Lifecycle
+
+           -- History and erasure
+
+           -- Attached tables
+
+           -- Change of the model
+
 $$;
 
 CREATE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
@@ -101,6 +109,12 @@ BEGIN
         ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
 END
 $$;
+
+-- Gives every role the privileges of its level again. Update scripts end with it, so that levels reach
+-- what is new.
+CREATE FUNCTION memory_agent.renew_levels() RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'renew_levels_wrapper';
 
 CREATE FUNCTION memory_revoke(role regrole) RETURNS boolean
     LANGUAGE plpgsql VOLATILE

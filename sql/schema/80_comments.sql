@@ -129,6 +129,8 @@ COMMENT ON FUNCTION memory_agent.require_role(regrole) IS
     'Raises 42704 unless there is such a role, 22023 for the owner, who needs no level.';
 COMMENT ON FUNCTION memory_agent.public_schema() IS
     'The schema that holds the public functions.';
+COMMENT ON FUNCTION memory_agent.renew_levels() IS
+    'Gives every role the privileges of its level again, after an update or a restore without privileges of single objects. Only for the owner of the extension.';
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Takes every privilege on the extension''s objects from a role.';
 COMMENT ON COLUMN memory_agent.session_summaries.source_ids IS 'The turns that this row condenses itself.';

@@ -1,7 +1,10 @@
-//! What row-level security asks: whose rows a direct SELECT may show.
+//! What row-level security asks: whose rows a direct SELECT may show. And levels, given again after an
+//! update.
+#![allow(unsafe_code)]
 
 use crate::error::PgResult;
 use crate::identity::{self, SHARED_USER};
+use crate::store::grants;
 use pgrx::prelude::*;
 
 /// The caller's identity and the shared memory. The policies of every table that holds content call
@@ -9,4 +12,41 @@ use pgrx::prelude::*;
 #[pg_extern(sql = false)]
 fn visible_users() -> PgResult<Vec<String>> {
     Ok(vec![identity::visible_identity()?, SHARED_USER.to_owned()])
+}
+
+/// Gives every role the privileges of its level again: update scripts end with it, so that levels reach
+/// functions and tables that are new. Errors: 42501 unless the caller may do what the extension's owner may.
+#[pg_extern(sql = false)]
+fn renew_levels() -> PgResult<()> {
+    grants::require_owner()?;
+    identity::as_owner(|| {
+        let _outside = OutsideOfExtensionScript::enter();
+        grants::renew_all()
+    })
+}
+
+/// While an extension's script runs, PostgreSQL takes every GRANT for a part of the extension: it
+/// remembers it in pg_init_privs, and pg_dump leaves it out. What roles of this installation get is no
+/// part of the extension, and has to be in the dump.
+struct OutsideOfExtensionScript {
+    was_inside: bool,
+}
+
+impl OutsideOfExtensionScript {
+    fn enter() -> Self {
+        // SAFETY: a flag of this backend. It is put back in Drop; after an ERROR that ends the script,
+        // PostgreSQL clears it itself.
+        unsafe {
+            let was_inside = pg_sys::creating_extension;
+            pg_sys::creating_extension = false;
+            Self { was_inside }
+        }
+    }
+}
+
+impl Drop for OutsideOfExtensionScript {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::creating_extension = self.was_inside };
+    }
 }

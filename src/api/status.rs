@@ -12,7 +12,7 @@ use crate::sql_types::JsonbText;
 use crate::store::grants::Level;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
-use crate::store::{status, vector_index};
+use crate::store::{schema, status, vector_index};
 use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -59,6 +59,8 @@ fn memory_status() -> Result<
     rows.push(runtime());
     identity::as_owner(|| {
         let spi = Spi::read_only()?;
+        rows.insert(1, schema_row(&spi)?);
+        let runtime_at = runtime_at + 1;
         for kind in [Kind::Embedder, Kind::Reranker] {
             let (row, failure) = model(kind, model_store::active(&spi, kind)?, server.is_some());
             rows.push(row);
@@ -75,7 +77,7 @@ fn memory_status() -> Result<
 }
 
 fn library() -> StatusRow {
-    let version = concat!("version ", env!("CARGO_PKG_VERSION"));
+    let version = format!("version {}", schema::LIBRARY_VERSION);
     if is_preloaded() {
         row("library", "preloaded", version, None)
     } else {
@@ -88,6 +90,29 @@ fn library() -> StatusRow {
             ),
         )
     }
+}
+
+/// Whether ALTER EXTENSION UPDATE is due. Files that are older than the schema are a step back.
+fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
+    let version = schema::version(spi)?.unwrap_or_default();
+    let (state, hint) = if version == schema::LIBRARY_VERSION {
+        ("current", None)
+    } else if schema::has_0_2() {
+        (
+            "unknown",
+            Some(
+                "Restart the server. If that does not help, install the files of this version again.",
+            ),
+        )
+    } else {
+        (
+            "older",
+            Some(
+                "Run ALTER EXTENSION memory_agent UPDATE. Until then everything goes on as before.",
+            ),
+        )
+    };
+    Ok(row("schema", state, format!("version {version}"), hint))
 }
 
 fn identity_row() -> StatusRow {

@@ -37,16 +37,18 @@ pub fn entries_relation() -> PgResult<pg_sys::Oid> {
     })
 }
 
+/// The OID of the schema `memory_agent`, if there is one.
+pub fn namespace() -> Option<pg_sys::Oid> {
+    // SAFETY: a syscache look-up with a C string; InvalidOid when nothing is found.
+    let oid = unsafe { pg_sys::get_namespace_oid(c"memory_agent".as_ptr(), true) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
 fn relation(name: &CStr) -> Option<pg_sys::Oid> {
-    // SAFETY: syscache look-ups with C strings; both return InvalidOid when nothing is found.
-    unsafe {
-        let namespace = pg_sys::get_namespace_oid(c"memory_agent".as_ptr(), true);
-        if namespace == pg_sys::InvalidOid {
-            return None;
-        }
-        let oid = pg_sys::get_relname_relid(name.as_ptr(), namespace);
-        (oid != pg_sys::InvalidOid).then_some(oid)
-    }
+    let namespace = namespace()?;
+    // SAFETY: a syscache look-up with a C string; InvalidOid when nothing is found.
+    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), namespace) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
 /// The role that owns the extension's tables.

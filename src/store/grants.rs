@@ -36,6 +36,30 @@ impl Level {
     }
 }
 
+/// Errors (42501) unless the caller may do what the extension's owner may.
+pub fn require_owner() -> PgResult<()> {
+    let session = Session::read_only()?;
+    session.execute("SELECT memory_agent.require_owner()", &mut Params::new())?;
+    Ok(())
+}
+
+/// Gives every role the privileges of its level once more, by `memory_grant`.
+pub fn renew_all() -> PgResult<()> {
+    let levels = all()?;
+    let session = Session::read_write()?;
+    let schema: Option<String> = session.first(
+        "SELECT quote_ident(memory_agent.public_schema())",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    let schema = schema.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
+    let grant = format!("SELECT {schema}.memory_grant(quote_ident($1)::regrole, $2)");
+    for (role, level) in levels {
+        session.execute(&grant, &mut Params::new().with(role).with(level.as_str()))?;
+    }
+    Ok(())
+}
+
 /// All grants, as (role name, level).
 ///
 /// Levels are kept by name, because a dump restores names; a role that merely has an old role's

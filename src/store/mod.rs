@@ -26,6 +26,7 @@ pub mod nearest;
 pub mod neighbors;
 pub mod queue;
 pub mod reflections;
+pub mod schema;
 pub mod scope;
 pub mod search;
 pub mod sessions;

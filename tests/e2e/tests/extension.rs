@@ -206,6 +206,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_wait", "volatile unsafe"),
     ("function_levels", "immutable safe"),
     ("public_schema", "stable unsafe"),
+    ("renew_levels", "volatile unsafe"),
     ("require_owner", "stable unsafe"),
     ("require_role", "stable unsafe"),
     ("revoke_all", "volatile unsafe"),

@@ -34,6 +34,7 @@ fn all_is_well_after_installation() {
         rows,
         [
             "library: preloaded",
+            "schema: current",
             "identity: setting",
             "model server: running",
             "onnxruntime: found",

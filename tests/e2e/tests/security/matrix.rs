@@ -43,6 +43,7 @@ const RELATIONS: &[(&str, Level)] = &[
 const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.function_levels", Superuser),
     ("memory_agent.public_schema", Superuser),
+    ("memory_agent.renew_levels", Superuser),
     ("memory_agent.require_owner", Superuser),
     ("memory_agent.require_role", Superuser),
     ("memory_agent.revoke_all", Superuser),

@@ -1,0 +1,49 @@
+//! Which version of the schema this database has. The library serves every released one: a database in
+//! which ALTER EXTENSION UPDATE was not run yet goes on as it was. Code that is older than a column, a
+//! table or a function, and all code of the worker, asks here before it uses it. What a new SQL function
+//! alone reaches needs to ask nothing.
+//!
+//! The answers come from PostgreSQL's catalog caches: they cost a hash look-up, and an update that commits
+//! meanwhile is seen by the next question. Nothing is ever taken away, so a statement that was chosen for
+//! the older schema is right in the newer one.
+#![allow(unsafe_code)]
+
+use super::catalog;
+use crate::error::PgResult;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::pg_sys;
+use std::ffi::CStr;
+
+/// The version that this library was released with: `default_version` of the control file.
+pub const LIBRARY_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether the objects of 0.2.0 are here. They come and go together, so one stands for all: the function
+/// `memory_agent.renew_levels()`.
+pub fn has_0_2() -> bool {
+    has_function(c"renew_levels")
+}
+
+/// Whether there is a function `memory_agent.name()` without arguments.
+pub fn has_function(name: &CStr) -> bool {
+    let Some(namespace) = catalog::namespace() else { return false };
+    // SAFETY: a syscache look-up; the vector of no types is palloc'ed.
+    unsafe {
+        let no_arguments = pg_sys::buildoidvector(std::ptr::null(), 0);
+        pg_sys::SearchSysCacheExists(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32,
+            pg_sys::Datum::from(name.as_ptr()),
+            pg_sys::Datum::from(no_arguments),
+            pg_sys::Datum::from(namespace),
+            pg_sys::Datum::from(0),
+        )
+    }
+}
+
+/// The version that `pg_extension` names.
+pub fn version(spi: &Spi) -> PgResult<Option<String>> {
+    spi.first(
+        "SELECT x.extversion FROM pg_extension x WHERE x.extname = 'memory_agent'",
+        &mut Params::new(),
+        |row| row.required(1),
+    )
+}
