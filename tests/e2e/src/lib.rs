@@ -15,6 +15,7 @@ mod files;
 pub mod llm;
 pub mod memory;
 pub mod processes;
+mod programs;
 mod shared;
 mod spawner;
 mod standby;
@@ -22,6 +23,7 @@ mod standby;
 pub use cluster::{Builder, Cluster, StopMode};
 pub use database::Database;
 pub use expect::{expect_error, let_cancel_pass, retry_until, sqlstate, wait_until};
+pub use programs::Programs;
 pub use shared::{keep, shared, shared_without_worker};
 
 // What suites need to talk to a database, so that they name one crate only.

@@ -2,14 +2,12 @@
 //! replication. What is compared is every row of every table, and what recall answers.
 
 mod placement;
-mod programs;
 mod replication;
 mod restores;
 mod snapshot;
 
 use memory_agent_e2e::memory::run;
-use memory_agent_e2e::{Client, Cluster, shared, shared_without_worker, wait_until};
-use programs::Programs;
+use memory_agent_e2e::{Client, Cluster, Programs, shared, shared_without_worker, wait_until};
 use snapshot::{Snapshot, fill, recall};
 use std::collections::BTreeSet;
 use std::time::Duration;

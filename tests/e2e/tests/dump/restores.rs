@@ -1,9 +1,8 @@
 //! Restores while a worker looks on: it neither gets in their way nor works on half a memory.
 
-use crate::programs::Programs;
 use memory_agent_e2e::llm::{LlmStub, ScriptedModel};
 use memory_agent_e2e::memory::{ingest, run, value, values};
-use memory_agent_e2e::{Builder, Cluster, wait_until};
+use memory_agent_e2e::{Builder, Cluster, Programs, wait_until};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,25 +1,19 @@
 //! pg_dump and its kin, of the same installation as the server.
 
-use memory_agent_e2e::Cluster;
-use memory_agent_e2e::memory::value;
-use std::path::PathBuf;
+use crate::{Cluster, binaries};
 use std::process::Command;
 
 /// The client programs, ready to talk to one cluster. They may run as whoever runs the tests, for
 /// the cluster trusts everyone who reaches its socket.
+#[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
     cluster: &'a Cluster,
-    bindir: PathBuf,
 }
 
 impl<'a> Programs<'a> {
+    /// Those of the installation that the cluster runs on.
     pub fn of(cluster: &'a Cluster) -> Self {
-        let bindir: String = value(
-            &mut cluster.connect("postgres"),
-            "SELECT setting FROM pg_config WHERE name = 'BINDIR'",
-            &[],
-        );
-        Self { cluster, bindir: bindir.into() }
+        Self { cluster }
     }
 
     /// A path in the cluster's directory, which is removed with it.
@@ -27,6 +21,7 @@ impl<'a> Programs<'a> {
         self.cluster.socket_directory().join(name).to_string_lossy().into_owned()
     }
 
+    /// `pg_dump` of a database.
     pub fn dump(&self, database: &str, arguments: &[&str]) {
         self.run("pg_dump", &[arguments, &["-d", database]].concat());
     }
@@ -57,7 +52,7 @@ impl<'a> Programs<'a> {
     }
 
     fn call(&self, program: &str, arguments: &[&str]) {
-        let output = Command::new(self.bindir.join(program))
+        let output = Command::new(binaries::bindir().join(program))
             .env_clear()
             .args(arguments)
             .output()

@@ -1,0 +1,136 @@
+//! What 0.1.0 wrote. `rows_0.1.0.dump` is a pg_dump of a database that 0.1.0 filled: turns of several
+//! sessions and users, windows of a long text, a fact that was replaced, shared memory, a document, a
+//! cleared session, a summary, settings, a job that waits.
+
+use crate::{older_database, update};
+use memory_agent_e2e::memory::{recalled_texts, run, value, values};
+use memory_agent_e2e::{Client, Programs, Uuid, expect_error, shared};
+use std::collections::BTreeMap;
+
+const DUMP: &str = include_str!("rows_0.1.0.dump");
+
+/// Per table the number of rows, and a digest of the columns that 0.1.0 knew, jobs aside: a worker does
+/// the one that waits.
+fn rows(client: &mut Client, columns: &[(String, String)]) -> BTreeMap<String, String> {
+    let digest = |(table, columns): &(String, String)| {
+        let query = format!(
+            "SELECT count(*) || ' ' || md5(string_agg(md5(t::text), '' ORDER BY t::text)) \
+               FROM (SELECT {columns} FROM memory_agent.{table}) t"
+        );
+        (table.clone(), value::<Option<String>>(client, &query, &[]).unwrap_or_default())
+    };
+    columns.iter().map(digest).collect()
+}
+
+fn columns(client: &mut Client) -> Vec<(String, String)> {
+    let query = "SELECT ARRAY[c.relname::text, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)] \
+                   FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 \
+                  WHERE c.relnamespace = 'memory_agent'::regnamespace AND c.relkind = 'r' \
+                    AND c.relname <> 'jobs' GROUP BY c.relname";
+    values::<Vec<String>>(client, query, &[])
+        .into_iter()
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect()
+}
+
+/// A database with these rows, not updated yet.
+fn filled(name: &str) -> Client {
+    let client = older_database(shared(), name, "0.1.0");
+    let programs = Programs::of(shared());
+    let script = programs.file(&format!("{name}.sql"));
+    std::fs::write(&script, DUMP).unwrap();
+    programs.execute(name, &script);
+    client
+}
+
+#[track_caller]
+fn answers_as_before(client: &mut Client) {
+    assert!(value::<bool>(client, "SELECT memory_wait('90 s')", &[]));
+    let best = |client: &mut Client, arguments: &str| {
+        recalled_texts(client, &format!("{arguments}, top_k => 1")).remove(0)
+    };
+    assert_eq!(best(client, "'Where does Ann live now?'"), "Ann lives in Paris.");
+    assert_eq!(
+        best(client, "'Where did Ann live?', as_of => '2026-02-15', kinds => '{fact}'"),
+        "Ann lives in Rome."
+    );
+    assert_eq!(best(client, "'Where is the key?'"), "The key is under the flowerpot.");
+    assert!(best(client, "'a river', session_id => 's2'").starts_with("The long story of a river"));
+    assert_eq!(
+        best(client, "'Rex the dog', session_id => 's1', kinds => '{turn}'"),
+        "Ann: I have a small dog.\nIt is called Rex."
+    );
+    assert_eq!(
+        best(client, "'of whom?', user_id => 'bob', kinds => '{turn}', session_id => 's1'"),
+        "of another user"
+    );
+    let loaded: Vec<String> = values(client, "SELECT content FROM memory_load('s1')", &[]);
+    assert_eq!(loaded.first().map(String::as_str), Some("Of dogs and budgets."));
+    assert_eq!(loaded.len(), 4);
+    assert_eq!(value::<i64>(client, "SELECT count(*) FROM memory_load('gone')", &[]), 0);
+}
+
+#[test]
+fn rows_of_0_1_0_stay_and_are_found() {
+    let mut client = filled("rows_stay");
+    let columns = columns(&mut client);
+    let before = rows(&mut client, &columns);
+    for table in ["entries", "entry_windows", "episodes", "history", "session_summaries", "traces"]
+    {
+        assert_ne!(before[table], "", "the dump has rows of {table}");
+    }
+    // Nothing but the columns that the update changed would have a reason to differ.
+    run(&mut client, "BEGIN; ALTER EXTENSION memory_agent UPDATE");
+    assert_eq!(rows(&mut client, &columns), before);
+    run(&mut client, "COMMIT");
+    answers_as_before(&mut client);
+
+    // They are lived with as with new ones: the key is held, duplicates are known, sessions go on.
+    let paris: Uuid = value(
+        &mut client,
+        "SELECT id FROM memory_agent.entries WHERE content = 'Ann lives in Paris.'",
+        &[],
+    );
+    let add = "SELECT memory_add('Ann lives in Paris.', infer => false, fact_key => 'home')";
+    assert_eq!(value::<Uuid>(&mut client, add, &[]), paris);
+    run(&mut client, "SELECT memory_add('Ann lives in Oslo.', infer => false, fact_key => 'home')");
+    let state = "SELECT state_reason FROM memory_agent.entries WHERE id = $1";
+    assert_eq!(value::<String>(&mut client, state, &[&paris]), "superseded");
+    run(&mut client, "SELECT memory_ingest('s1', 'user', 'Rex is asleep.')");
+    let turns: i64 = value(&mut client, "SELECT memory_clear('s1')::int8", &[]);
+    assert_eq!(turns, 4);
+}
+
+#[test]
+fn an_updated_database_is_dumped_and_restored() {
+    let mut client = filled("rows_dumped");
+    update(&mut client);
+    answers_as_before(&mut client);
+    let columns = columns(&mut client);
+    let programs = Programs::of(shared());
+    let archive = programs.file("rows_dumped");
+    programs.dump("rows_dumped", &["-Fc", "-f", &archive]);
+    shared().plain_database("rows_restored");
+    programs.restore("rows_restored", &[], &archive);
+    let mut restored = shared().connect("rows_restored");
+    assert_eq!(rows(&mut restored, &columns), rows(&mut client, &columns));
+    run(&mut restored, "SET memory_agent.user_id = 'alice'");
+    answers_as_before(&mut restored);
+}
+
+/// A dump of 0.1.0's database creates the version of the server that it is restored into.
+#[test]
+fn a_dump_of_0_1_0_is_restored_into_the_newest() {
+    filled("rows_old_dump");
+    let programs = Programs::of(shared());
+    let archive = programs.file("rows_old_dump");
+    programs.dump("rows_old_dump", &["-Fc", "-f", &archive]);
+    shared().plain_database("rows_old_restored");
+    programs.restore("rows_old_restored", &[], &archive);
+    let mut restored = shared().connect("rows_old_restored");
+    let version = crate::schema_version(&mut restored);
+    assert_eq!(version, crate::newest_version(&mut restored));
+    run(&mut restored, "SET memory_agent.user_id = 'alice'");
+    answers_as_before(&mut restored);
+    expect_error(restored.batch_execute("ALTER EXTENSION memory_agent UPDATE TO '0.1.0'"), "22023");
+}
