@@ -20,6 +20,25 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 
 -- === Change of the embedding model ===
 
+ALTER TABLE memory_agent.jobs
+    DROP CONSTRAINT jobs_kind_check,
+    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize',
+                                                   'compress', 'evict', 'reembed'));
+
+-- Which models the vectors are of.
+CREATE INDEX entries_model_idx ON memory_agent.entries (embedding_model)
+    WHERE embedding_model IS NOT NULL;
+-- Whether a user has windows of a model at all; the first ones are there while models are changed.
+CREATE INDEX entry_windows_model_idx
+    ON memory_agent.entry_windows (embedding_model, user_id, ordinal);
+
+CREATE FUNCTION memory_use_embedding_model(name text)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_use_embedding_model_wrapper';
+
+COMMENT ON FUNCTION memory_use_embedding_model(text) IS
+    'Changes the embedding model of this database while it is in use, and returns the job that does it. name: a registered embedder, or a folder in memory_agent.model_dir. Recall goes on with the old model until every entry has a vector of the new one, then changes to it at once; memory_jobs shows the progress. Naming the model in use gives the change up. Errors: 22023 for a model that is no embedder, 58000 for one that cannot be loaded, 42501.';
+
 -- === Corrections ===
 
 -- === Levels ===
@@ -50,6 +69,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            -- Attached tables
 
            -- Change of the model
+           , ('memory_use_embedding_model', 'admin')
 
 $$;
 

@@ -38,9 +38,14 @@ pgrx::extension_sql_file!(
     requires = ["views"]
 );
 pgrx::extension_sql_file!(
+    "../sql/schema/44_models.sql",
+    name = "model_functions",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = ["functions"]
+    requires = ["functions", "model_functions"]
 );
 pgrx::extension_sql_file!(
     "../sql/schema/80_comments.sql",

@@ -33,6 +33,13 @@ CREATE INDEX entries_incomplete_idx ON memory_agent.entries (user_id, agent_id, 
 CREATE INDEX entries_expires_at_idx ON memory_agent.entries (expires_at)
     WHERE expires_at IS NOT NULL AND state <> 'inactive';
 
+-- Which models the vectors are of.
+CREATE INDEX entries_model_idx ON memory_agent.entries (embedding_model)
+    WHERE embedding_model IS NOT NULL;
+-- Whether a user has windows of a model at all; the first ones are there while models are changed.
+CREATE INDEX entry_windows_model_idx
+    ON memory_agent.entry_windows (embedding_model, user_id, ordinal);
+
 CREATE INDEX entries_episode_idx ON memory_agent.entries (user_id, episode_id, created_at)
     WHERE episode_id IS NOT NULL;
 

@@ -53,6 +53,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            -- Attached tables
 
            -- Change of the model
+           , ('memory_use_embedding_model', 'admin')
 
 $$;
 

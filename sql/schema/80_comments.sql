@@ -99,6 +99,8 @@ COMMENT ON FUNCTION memory_register_model(text,text,text,boolean) IS
     'Makes a model known after loading and checking it. kind: embedder or reranker. location: its folder (superusers only; default: its folder in memory_agent.model_dir) with model.onnx, tokenizer.json and config.json. activate: use it from now on; an embedder only while no rows are embedded by another. Returns what it is. Errors: 58000 for a missing file or a bad graph, 22023, 42501.';
 COMMENT ON FUNCTION memory_create_vector_index(text) IS
     'Builds an approximate index over the embeddings of the active model: hnsw (default) or ivfflat. Worth it when single scopes have more than memory_agent.exact_scan_rows entries. Returns its name. Blocks writers while it builds. pg_dump leaves it out: build it again after a restore.';
+COMMENT ON FUNCTION memory_use_embedding_model(text) IS
+    'Changes the embedding model of this database while it is in use, and returns the job that does it. name: a registered embedder, or a folder in memory_agent.model_dir. Recall goes on with the old model until every entry has a vector of the new one, then changes to it at once; memory_jobs shows the progress. Naming the model in use gives the change up. Errors: 22023 for a model that is no embedder, 58000 for one that cannot be loaded, 42501.';
 COMMENT ON FUNCTION memory_status() IS
     'What runs and what does not, one row per component, with a hint what to do. Counts only, never content.';
 COMMENT ON FUNCTION memory_wait(interval,text,text) IS

@@ -153,7 +153,7 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
     match other {
         Some(other) => Err(Error::invalid(
             format!("rows of this database are embedded by \"{other}\""),
-            "Activate an embedding model before the first row is stored, or in a new database.",
+            "Run SELECT memory_use_embedding_model(name): it embeds them again in the background.",
         )
         .into()),
         None => Ok(()),
@@ -161,7 +161,7 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
 }
 
 /// Rows that this model embedded must stay comparable with what it gives now.
-fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgResult<()> {
+pub fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgResult<()> {
     let vector = catalog::vector_type()?;
     match crate::store::entries::embedding_dimension(spi, &vector, name)? {
         Some(stored) if Some(stored) != dimension => Err(Error::invalid(
@@ -193,7 +193,7 @@ fn check_endpoint(kind: Kind) -> PgResult<()> {
 }
 
 /// Names at an endpoint may be paths and carry tags, names of folders may not.
-fn check_model_name(name: &str, is_remote: bool) -> PgResult<()> {
+pub fn check_model_name(name: &str, is_remote: bool) -> PgResult<()> {
     let marks = if is_remote { "._-/:@" } else { "._-" };
     let is_plain = !name.is_empty()
         && name.len() <= 100

@@ -20,6 +20,7 @@ pub mod inference;
 pub mod ingest;
 pub mod jobs;
 pub mod llm;
+pub mod model_change;
 pub mod pool;
 pub mod prepare;
 pub mod recall;

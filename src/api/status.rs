@@ -12,7 +12,7 @@ use crate::sql_types::JsonbText;
 use crate::store::grants::Level;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
-use crate::store::{schema, status, vector_index};
+use crate::store::{model_change, schema, status, vector_index};
 use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -68,6 +68,7 @@ fn memory_status() -> Result<
                 rows[runtime_at] = row_of_failure("onnxruntime", &failure);
             }
         }
+        rows.extend(change_of_model(&spi)?);
         rows.push(embeddings(&spi)?);
         rows.extend(worker_status::rows(&spi, server.as_ref())?);
         rows.push(index(&spi)?);
@@ -249,6 +250,25 @@ fn remote_model(
         }
         Err(failure) => (row_of_failure(component, &failure), None),
     }
+}
+
+/// The embedding model that is to be used, while that is not done.
+fn change_of_model(spi: &Spi) -> PgResult<Option<StatusRow>> {
+    let Some(change) = model_change::current(spi)? else { return Ok(None) };
+    let detail = format!(
+        "to {}: {} of {} steps",
+        change.model.as_deref().unwrap_or("another model"),
+        change.done,
+        change.of
+    );
+    let hint = match change.status.as_str() {
+        "dead" => Some(format!(
+            "SELECT last_error FROM memory_jobs WHERE id = '{0}' says why; memory_retry('{0}') tries again.",
+            change.job
+        )),
+        _ => None,
+    };
+    Ok(Some(row("model change", &change.status, detail, hint.as_deref())))
 }
 
 fn embeddings(spi: &Spi) -> PgResult<StatusRow> {

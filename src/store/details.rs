@@ -40,7 +40,10 @@ pub fn read(
                      THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, {RERANKED_CHARS}), \
                 e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
                 (extract(epoch FROM (coalesce($4, now()) - e.created_at)) / 86400)::float8, \
-                CASE WHEN e.embedding_model = $3 THEN e.embedding END \
+                CASE WHEN e.embedding_model = $3 THEN e.embedding \
+                     ELSE (SELECT w.embedding FROM memory_agent.entry_windows w \
+                            WHERE w.user_id = e.user_id AND w.entry_id = e.id \
+                              AND w.embedding_model = $3 AND w.ordinal = 1) END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
     );
     spi.all(

@@ -252,17 +252,21 @@ pub fn episode_turns(
     Ok(found)
 }
 
-/// The dimension of the rows that a model embedded; `None` without rows.
+/// The dimension of what a model embedded; `None` when that is nothing.
 pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
-    spi.first(
-        &format!(
-            "SELECT {}.vector_dims(e.embedding) FROM memory_agent.entries e \
+    let of = |table: &str| {
+        spi.first(
+            &format!(
+                "SELECT {}.vector_dims(e.embedding) FROM memory_agent.{table} e \
                   WHERE e.embedding_model = $1 LIMIT 1",
-            vector.schema
-        ),
-        &mut Params::new().with(model.to_owned()),
-        |row| row.required(1),
-    )
+                vector.schema
+            ),
+            &mut Params::new().with(model.to_owned()),
+            |row| row.required(1),
+        )
+    };
+    // While models are changed, the vectors of one of them are windows.
+    Ok(of("entries")?.or(of("entry_windows")?))
 }
 
 /// Refuses a timestamp that is not finite: it would break every age.

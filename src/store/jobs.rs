@@ -25,6 +25,8 @@ pub enum JobKind {
     Compress,
     /// A session with more entries in its window than `memory_agent.max_entries`.
     Evict,
+    /// All vectors, when another embedding model is to be used; of no session and no user.
+    Reembed,
 }
 
 impl JobKind {
@@ -36,6 +38,7 @@ impl JobKind {
             Self::Summarize => "summarize",
             Self::Compress => "compress",
             Self::Evict => "evict",
+            Self::Reembed => "reembed",
         }
     }
 
@@ -48,6 +51,7 @@ impl JobKind {
             Self::Reflect => &[Self::Reflect],
             Self::Summarize | Self::Compress => &[Self::Summarize, Self::Compress],
             Self::Evict => &[Self::Evict],
+            Self::Reembed => &[Self::Reembed],
         }
     }
 }

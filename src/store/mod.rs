@@ -21,6 +21,7 @@ pub mod imports;
 pub mod jobs;
 pub mod lexemes;
 pub mod llm_calls;
+pub mod model_change;
 pub mod models;
 pub mod nearest;
 pub mod neighbors;

@@ -61,6 +61,47 @@ pub fn known(spi: &Spi, name: &str) -> PgResult<Option<(Kind, bool)>> {
     Ok(found.and_then(|(kind, active)| kind.map(|kind| (kind, active))))
 }
 
+/// A model that was registered.
+pub struct Registered {
+    pub dimension: Option<i32>,
+    pub location: Option<String>,
+}
+
+/// What is known of a model; `None` when it was never registered.
+pub fn registered(spi: &Spi, name: &str) -> PgResult<Option<Registered>> {
+    spi.first(
+        "SELECT m.dimension, m.location FROM memory_agent.models m WHERE m.name = $1",
+        &mut Params::new().with(name.to_owned()),
+        |row| Ok(Registered { dimension: row.optional(1), location: row.optional(2) }),
+    )
+}
+
+/// Whether any registered model of a kind is the active one, so that the settings do not count.
+pub fn has_active(spi: &Spi, kind: Kind) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
+        &mut Params::new().with(kind.as_str().to_owned()),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Makes a registered model the active one of its kind.
+pub fn activate(spi: &Spi, kind: Kind, name: &str) -> PgResult<()> {
+    for statement in [
+        "UPDATE memory_agent.models m SET active = false \
+          WHERE m.kind = $1 AND m.active AND m.name <> $2",
+        "UPDATE memory_agent.models m SET active = true \
+          WHERE m.kind = $1 AND NOT m.active AND m.name = $2",
+    ] {
+        spi.execute(
+            statement,
+            &mut Params::new().with(kind.as_str().to_owned()).with(name.to_owned()),
+        )?;
+    }
+    Ok(())
+}
+
 /// Adds a model, or changes its location; with `activate` it becomes the active one of its kind.
 pub fn register(
     spi: &Spi,

@@ -7,8 +7,8 @@ use crate::sql_types::Vector;
 use crate::store::catalog::VectorType;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
-use crate::store::spi::Session as Spi;
-use crate::store::vector_index;
+use crate::store::spi::{Row, Session as Spi};
+use crate::store::{vector_index, windows};
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
@@ -54,6 +54,7 @@ pub fn nearest(
     let index = vector_index::find(spi, model)?;
     let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
     let mut mode = Mode::Index;
+    let is_changing = windows::any_first(spi, &scope.caller.visible(), model)?;
     for embedding in &query.embeddings {
         let search = NearestSearch { spi, scope, query, vector, embedding, model };
         for (part, size) in totals.iter().enumerate() {
@@ -67,6 +68,10 @@ pub fn nearest(
             if (found.len() as u64) < (query.limit as u64).min(size.embedded) {
                 mode = Mode::IndexThenExact;
                 found = search.run(part, "e.embedding", true)?;
+            }
+            if is_changing {
+                mode = Mode::IndexThenExact;
+                found.extend(search.run_beside(part)?);
             }
             for row in found {
                 let best = rows.entry(row.id).or_insert(row);
@@ -108,13 +113,39 @@ impl NearestSearch<'_> {
         let columns = format!("e.id, {distance} AS distance");
         let limit = bind(&mut sql.params, self.query.limit as i64);
         let statement = sql.select_best(part, &columns, &condition, &order, &limit);
-        self.spi.all(&statement, &mut sql.params, |row| {
-            Ok(FoundRow {
-                id: *row.required::<Uuid>(1)?.as_bytes(),
-                similarity: row.optional::<f64>(2).map(similarity),
-                dense: None,
-                lexical: None,
-            })
-        })
+        self.spi.all(&statement, &mut sql.params, found_row)
     }
+
+    /// Searches the rows of one part that are embedded by another model and have this one's vector
+    /// beside it. There are such rows only while the embedding model is changed, and no index.
+    fn run_beside(&self, part: usize) -> PgResult<Vec<FoundRow>> {
+        let mut sql = self.scope.to_sql()?;
+        let params = std::mem::take(&mut sql.params);
+        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
+        let query = format!("${}", sql.params.len());
+        let model = bind(&mut sql.params, self.model.to_owned());
+        let columns = format!(
+            "e.id, (SELECT w.embedding {} {query} FROM memory_agent.entry_windows w \
+                     WHERE w.user_id = e.user_id AND w.entry_id = e.id \
+                       AND w.embedding_model = {model} AND w.ordinal = {}) AS distance",
+            self.vector.cosine_distance(),
+            windows::FIRST
+        );
+        let condition = format!(" AND e.embedding_model <> {model}");
+        let limit = bind(&mut sql.params, self.query.limit as i64);
+        let statement = sql.select_best(part, &columns, &condition, "distance", &limit);
+        let mut rows = self.spi.all(&statement, &mut sql.params, found_row)?;
+        rows.retain(|row| row.similarity.is_some());
+        Ok(rows)
+    }
+}
+
+/// A row of (id, distance).
+fn found_row(row: &Row<'_>) -> PgResult<FoundRow> {
+    Ok(FoundRow {
+        id: *row.required::<Uuid>(1)?.as_bytes(),
+        similarity: row.optional::<f64>(2).map(similarity),
+        dense: None,
+        lexical: None,
+    })
 }

@@ -368,7 +368,8 @@ fn fill_similarities(
     Ok(())
 }
 
-/// A long entry counts with its best window. Only entries that were found are raised: where the
+/// A long entry counts with its best window, and one that is embedded by another model, while models
+/// are changed, with what it has of this one. Only entries that were found are raised: where the
 /// scope is too large to be read, one whose first window is far from the query may be missed.
 fn raise_by_windows(
     spi: &Spi,
@@ -379,7 +380,7 @@ fn raise_by_windows(
 ) -> PgResult<()> {
     let Some(model) = query.embedding_model else { return Ok(()) };
     let users = scope.caller.visible();
-    if query.embeddings.is_empty() || !windows::any(spi, &users)? {
+    if query.embeddings.is_empty() || !windows::any(spi, &users, model)? {
         return Ok(());
     }
     let ids: Vec<Uuid> = found.rows.iter().map(|row| Uuid::from_bytes(row.id)).collect();

@@ -8,10 +8,15 @@ use crate::store::spi::{Params, Session as Spi};
 use pgrx::pg_sys;
 use std::ffi::CString;
 
+/// Most dimensions of an indexed vector (pgvector's limit).
+pub const MAX_DIMENSION: i32 = 2000;
+
 /// An index over the embeddings of one model.
 pub struct VectorIndex {
     pub name: String,
     pub dimension: i32,
+    /// `hnsw` or `ivfflat`.
+    pub method: String,
 }
 
 impl VectorIndex {
@@ -33,15 +38,27 @@ pub fn name_for(model: &str) -> String {
 /// expression that it indexes.
 pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
     let name = name_for(model);
-    let dimension = spi.first(
-        "SELECT a.atttypmod FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+    spi.first(
+        "SELECT a.atttypmod, m.amname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+           JOIN pg_am m ON m.oid = c.relam \
            JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attnum = 1 \
           WHERE n.nspname = 'memory_agent' AND c.relname = $1 AND i.indisvalid",
         &mut Params::new().with(name.clone()),
-        |row| row.required::<i32>(1),
+        |row| Ok(VectorIndex { name, dimension: row.required(1)?, method: row.required(2)? }),
+    )
+}
+
+/// Drops the index of a model that is not used any more. Never waits for the table, since readers
+/// would wait too: the ERROR is 55P03 while anybody uses it.
+pub fn drop(spi: &Spi, index: &VectorIndex) -> PgResult<()> {
+    spi.execute(
+        "LOCK TABLE memory_agent.entries IN ACCESS EXCLUSIVE MODE NOWAIT",
+        &mut Params::new(),
     )?;
-    Ok(dimension.map(|dimension| VectorIndex { name, dimension }))
+    let statement = format!("DROP INDEX memory_agent.{}", index.name);
+    spi.execute(&statement, &mut Params::new())?;
+    Ok(())
 }
 
 /// Creates the index. `method` is `hnsw` or `ivfflat`; the caller has checked it.

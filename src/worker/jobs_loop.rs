@@ -5,6 +5,7 @@ use super::endpoint;
 use super::handlers::embed::{self, EmbedTask};
 use super::handlers::exchange::{LlmTask, Progress};
 use super::handlers::extract::ExtractTask;
+use super::handlers::reembed::{self, ReembedTask};
 use super::handlers::reflect::ReflectTask;
 use super::handlers::summarize::SummaryTask;
 use super::handlers::{evict, sweep};
@@ -28,19 +29,22 @@ const RENEW_EVERY: Duration = Duration::from_secs(60);
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
+/// When a change of the embedding model goes on that could not, because of somebody else.
+const REEMBED_DELAY: Duration = Duration::from_secs(5);
 /// Tasks that are kept while they are blocked; more go back to the queue.
 const MAX_BLOCKED: usize = 64;
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
 /// what tidies up.
-const CLAIMED: [JobKind; 6] = [
+const CLAIMED: [JobKind; 7] = [
     JobKind::Embed,
     JobKind::Extract,
     JobKind::Reflect,
     JobKind::Compress,
     JobKind::Summarize,
     JobKind::Evict,
+    JobKind::Reembed,
 ];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
@@ -61,6 +65,8 @@ pub struct JobsLoop {
     /// Tasks whose result could not be stored because somebody has their session locked.
     blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
+    /// Embedding again, by another model; in its turns nothing else is embedded.
+    reembedding: Option<ReembedTask>,
     llm_pause: Pause,
     /// The endpoint that the pause is for.
     paused_endpoint: Option<Endpoint>,
@@ -88,6 +94,7 @@ impl JobsLoop {
             asking: Vec::new(),
             blocked: Vec::new(),
             embedding: None,
+            reembedding: None,
             llm_pause: Pause::default(),
             paused_endpoint: None,
             models_pause: Pause::default(),
@@ -234,6 +241,34 @@ impl JobsLoop {
         }
     }
 
+    /// The next batch of a model change, while nobody waits for an embedding.
+    fn reembed_batch(&mut self) {
+        if self.embedding.is_some() {
+            return;
+        }
+        let Some(mut task) = self.reembedding.take() else { return };
+        match task.step() {
+            Ok(reembed::Step::Continue) => {
+                self.models_pause.end();
+                self.reembedding = Some(task);
+            }
+            Ok(reembed::Step::Finished) => {}
+            Ok(reembed::Step::Outage) => {
+                let delay = self.models_pause.begin(None);
+                self.postpone(&task.job, delay, "the model is not to be had at present");
+            }
+            Ok(reembed::Step::Busy) => {
+                self.postpone(
+                    &task.job,
+                    REEMBED_DELAY,
+                    "its rows are in use by another transaction",
+                );
+            }
+            Ok(reembed::Step::Failed(reason)) => self.fail(&task.job, &reason),
+            Err(aborted) => self.aborted(&task.job, &aborted),
+        }
+    }
+
     /// Whether the database is being restored: nothing new is begun then.
     fn is_being_restored(&mut self) -> bool {
         if self.restore_looked_at.is_none_or(|at| at.elapsed() >= LOOK_FOR_RESTORE_EVERY) {
@@ -265,6 +300,7 @@ impl JobsLoop {
         match kind {
             JobKind::Evict => true,
             JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
+            JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
             _ => {
                 guc::inference() == Inference::Server
                     && !guc::llm_base_url().is_empty()
@@ -316,6 +352,7 @@ impl JobsLoop {
                 }
             }
             JobKind::Embed => self.embedding = Some(EmbedTask::new(job)),
+            JobKind::Reembed => self.reembedding = Some(ReembedTask::new(job)),
             _ => match llm_endpoint() {
                 Ok(endpoint) => {
                     let (task, progress) = start_asking(job, &endpoint, &mut self.llm);
@@ -343,6 +380,7 @@ impl JobsLoop {
             .map(|(_, task)| task.job())
             .chain(self.blocked.iter().map(|blocked| blocked.task.job()))
             .chain(self.embedding.iter().map(|task| &task.job))
+            .chain(self.reembedding.iter().map(|task| &task.job))
             .cloned()
             .collect();
         if !held.is_empty() {
@@ -354,7 +392,7 @@ impl JobsLoop {
     /// When there will be something to do, if nothing happens before.
     fn due_within(&mut self) -> Option<Duration> {
         let mut due = Vec::new();
-        if self.embedding.is_some() || self.llm.has_finished() {
+        if self.embedding.is_some() || self.reembedding.is_some() || self.llm.has_finished() {
             due.push(Duration::ZERO);
         }
         if self.llm.is_sending() {
@@ -396,6 +434,7 @@ impl Body for JobsLoop {
         self.take_answers();
         self.try_blocked();
         self.embed_batch();
+        self.reembed_batch();
         if !self.is_being_restored() {
             self.claim_jobs();
             if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
@@ -410,7 +449,10 @@ impl Body for JobsLoop {
     }
 
     fn is_idle(&self) -> bool {
-        self.asking.is_empty() && self.blocked.is_empty() && self.embedding.is_none()
+        self.asking.is_empty()
+            && self.blocked.is_empty()
+            && self.embedding.is_none()
+            && self.reembedding.is_none()
     }
 
     fn activity(&self) -> String {
@@ -423,11 +465,11 @@ impl Body for JobsLoop {
         } else {
             ""
         };
-        match (self.asking.len(), &self.embedding) {
-            (0, None) => format!("idle{waiting}"),
-            (calls, None) => format!("{calls} LLM calls{waiting}"),
-            (0, Some(_)) => format!("embedding{waiting}"),
-            (calls, Some(_)) => format!("embedding, {calls} LLM calls{waiting}"),
+        match (self.asking.len(), self.embedding.is_some() || self.reembedding.is_some()) {
+            (0, false) => format!("idle{waiting}"),
+            (calls, false) => format!("{calls} LLM calls{waiting}"),
+            (0, true) => format!("embedding{waiting}"),
+            (calls, true) => format!("embedding, {calls} LLM calls{waiting}"),
         }
     }
 
@@ -443,6 +485,10 @@ impl Body for JobsLoop {
         self.is_closing = true;
         for Blocked { task, delay, .. } in std::mem::take(&mut self.blocked) {
             self.postpone(task.job(), delay, "the worker was stopped");
+        }
+        // It may take hours, and goes on where it was.
+        if let Some(task) = self.reembedding.take() {
+            self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
         }
     }
 }

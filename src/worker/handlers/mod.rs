@@ -11,6 +11,7 @@ pub mod facts;
 pub mod need;
 pub mod neighborhood;
 pub mod reconcile;
+pub mod reembed;
 pub mod reflect;
 pub mod renew;
 pub mod summarize;

@@ -8,7 +8,9 @@ use crate::configured;
 use crate::guc;
 use crate::store::jobs::{self, JobKind};
 use crate::store::spi::Session as Spi;
-use crate::store::{episodes, extraction, queue, reflections, sessions, summaries, sweep};
+use crate::store::{
+    episodes, extraction, model_change, queue, reflections, sessions, summaries, sweep,
+};
 use crate::worker::settings::{self, ReflectionSettings};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::episodes::CloseReason;
@@ -56,6 +58,7 @@ pub fn run() -> Result<bool, Aborted> {
         queue_reflections()?;
         renew_summaries()?;
     }
+    embed_left_behind()?;
     let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
     more |= done >= BATCH as u64;
     Ok(more)
@@ -127,6 +130,18 @@ fn queue_reflections() -> Result<(), Aborted> {
         })?;
     }
     Ok(())
+}
+
+/// Queues rows again that a transaction stored with the old embedding model after the change to another
+/// was over.
+fn embed_left_behind() -> Result<(), Aborted> {
+    transaction(|| {
+        let spi = Spi::read_write()?;
+        match model_change::left_behind(&spi)? {
+            Some(model) => model_change::queue(&spi, &model).map(drop),
+            None => Ok(()),
+        }
+    })
 }
 
 /// Queues the sessions again whose summaries lack turns that no job knows of.

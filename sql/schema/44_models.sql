@@ -1,0 +1,5 @@
+-- Changing the embedding model (src/api/model_change.rs).
+
+CREATE FUNCTION memory_use_embedding_model(name text)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_use_embedding_model_wrapper';

@@ -1,0 +1,79 @@
+//! `memory_use_embedding_model`: another embedding model for memory that is in use. Here the model is
+//! loaded, checked and registered; a `reembed` job of the worker does the rest.
+
+use super::inference;
+use crate::error::{Error, PgResult};
+use crate::guc::{self, EmbeddingProvider};
+use crate::identity;
+use crate::models::{self, REMOTE_LOCATION};
+use crate::store::grants::Level;
+use crate::store::models::{self as model_store, Kind};
+use crate::store::spi::Session as Spi;
+use crate::store::{catalog, entries, model_change};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+#[pg_extern(sql = false)]
+fn memory_use_embedding_model(name: Option<String>) -> PgResult<Uuid> {
+    identity::require(Level::Admin)?;
+    let name = name.unwrap_or_default();
+    let (known, active) = identity::as_owner(|| {
+        let spi = Spi::read_only()?;
+        Ok((model_store::registered(&spi, &name)?, model_store::active(&spi, Kind::Embedder)?))
+    })?;
+    let location = match &known {
+        Some(registered) => registered.location.clone(),
+        None => location_in_settings(&name)?,
+    };
+    let is_active = active.as_ref().is_some_and(|model| model.name == name);
+    let dimension = match &known {
+        // The model in use needs no check: its endpoint may be away, and the change to another one is
+        // to be given up.
+        Some(registered) if is_active => registered.dimension,
+        _ => Some(checked_dimension(&name, location.as_deref())?),
+    };
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        // From now on it does not depend on the settings which model is the active one.
+        if let Some(active) = active.filter(|active| active.name != name)
+            && model_store::registered(&spi, &active.name)?.is_none()
+            && let Some(dimension) =
+                entries::embedding_dimension(&spi, &catalog::vector_type()?, &active.name)?
+        {
+            let location = active.remote.is_some().then_some(REMOTE_LOCATION);
+            let (name, kind) = (&active.name, Kind::Embedder);
+            model_store::register(&spi, name, kind, Some(dimension), location, true)?;
+        }
+        inference::refuse_other_dimension(&spi, &name, dimension)?;
+        if known.is_none() {
+            let location = location.as_deref();
+            model_store::register(&spi, &name, Kind::Embedder, dimension, location, is_active)?;
+        }
+        model_change::queue(&spi, &name)
+    })
+}
+
+/// Where a model that was never registered is: its folder in the model directory, or the endpoint when
+/// the settings name it there.
+fn location_in_settings(name: &str) -> PgResult<Option<String>> {
+    let is_remote =
+        guc::embedding_provider() == EmbeddingProvider::Http && name == guc::embedding_model();
+    inference::check_model_name(name, is_remote)?;
+    Ok(is_remote.then(|| REMOTE_LOCATION.to_owned()))
+}
+
+/// Loads a model, and returns the dimension of its vectors.
+fn checked_dimension(name: &str, location: Option<&str>) -> PgResult<i32> {
+    let model = models::model_ref(name, location)?;
+    let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
+    match description.dimension {
+        Some(dimension) if description.kind.to_string() == Kind::Embedder.as_str() => {
+            Ok(dimension as i32)
+        }
+        _ => Err(Error::invalid(
+            format!("the kind of \"{name}\" is {}, not embedder", description.kind),
+            "Name an embedder: SELECT name FROM memory_agent.models WHERE kind = 'embedder'.",
+        )
+        .into()),
+    }
+}
