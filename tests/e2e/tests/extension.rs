@@ -203,6 +203,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_stats", "stable unsafe"),
     ("memory_status", "stable unsafe"),
     ("memory_summarize", "volatile unsafe"),
+    ("memory_use_embedding_model", "volatile unsafe"),
     ("memory_wait", "volatile unsafe"),
     ("function_levels", "immutable safe"),
     ("public_schema", "stable unsafe"),

@@ -104,6 +104,7 @@ const CALLS: &[&str] = &[
 const ADMIN_CALLS: &[&str] = &[
     "SELECT public.memory_register_model('ms-marco-MiniLM-L-12-v2', 'reranker', activate => true)",
     "SELECT public.memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
+    "SELECT public.memory_use_embedding_model('bge-small-en-v1.5')",
     "SELECT public.memory_create_vector_index()",
     // Asks the index, now that there is one.
     "SET memory_agent.exact_scan_rows = 0",

@@ -80,6 +80,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
     ("public.memory_summarize", User),
+    ("public.memory_use_embedding_model", Admin),
     ("public.memory_wait", User),
 ];
 

@@ -1,0 +1,140 @@
+//! From one installed model to the other and back: every row in every state gets a vector of the new
+//! model, and nothing is left of the old one.
+
+use crate::{BGE, MINILM, drain, embedder, use_model, vectors, windows};
+use memory_agent_e2e::memory::{ingest, ingest_all, recall, run, value, values};
+use memory_agent_e2e::{Client, Uuid, shared};
+
+/// More than one window of either model.
+fn long_text() -> String {
+    let sentences: Vec<String> = (0..120)
+        .map(|n| format!("Chapter {n} tells how the lighthouse was painted in colour {n}."))
+        .collect();
+    sentences.join(" ")
+}
+
+/// Turns of two users, shared memory, a document, a text of several windows, and rows in every state.
+fn remember(client: &mut Client) {
+    ingest_all(
+        client,
+        "s",
+        &["My cat sleeps on the sofa.", "The boiler was repaired in May.", "Lunch was soup."],
+    );
+    ingest(client, "s", &long_text());
+    run(
+        client,
+        "SELECT memory_ingest_batch('[{\"role\": \"user\", \"content\": \"The parrot talks.\", \"metadata\": {\"name\": \"Maria\"}}]', session_id => 's');
+         SELECT memory_add('Maria lives in Lisbon.', infer => false, fact_key => 'home')",
+    );
+    // A transaction of its own: it is later.
+    run(
+        client,
+        "SELECT memory_add('Maria lives in Porto.', infer => false, fact_key => 'home');
+         SELECT memory_add('The office is closed on Sundays.', infer => false, user_id => '*');
+         SELECT memory_add_document('# Garden' || chr(10) || 'Roses need water.', title => 'Garden');
+         SELECT memory_ingest('old', 'user', 'Said in a session that was cleared.');
+         SELECT memory_clear('old');
+         SET memory_agent.user_id = 'bob';
+         SELECT memory_ingest('s', 'user', 'Bob plays the violin.');
+         SET memory_agent.user_id = 'alice';
+         UPDATE memory_agent.entries SET state = 'archived' WHERE content LIKE 'Lunch%'",
+    );
+}
+
+/// Rows whose vector is not what the active model makes of their text.
+const WRONG: &str = "SELECT e.content FROM memory_agent.entries e \
+    WHERE length(e.content) < 1000 \
+      AND NOT e.embedding <=> memory_embed(coalesce((e.metadata->>'name') || ': ', '') || e.content, \
+                                           'document') < 1e-5";
+
+#[track_caller]
+fn assert_changed(client: &mut Client, model: &str) {
+    let rows: i64 = value(client, "SELECT count(*) FROM memory_agent.entries", &[]);
+    assert_eq!(vectors(client), [format!("{model} 384 {rows}")]);
+    let beside = windows(client);
+    assert_eq!(beside.len(), 1, "{beside:?}");
+    assert!(beside[0].starts_with(&format!("{model} further ")), "{beside:?}");
+    assert_eq!(values::<String>(client, WRONG, &[]), [""; 0]);
+    assert_eq!(embedder(client), model);
+    let active = "SELECT name FROM memory_agent.models WHERE active AND kind = 'embedder'";
+    assert_eq!(values::<String>(client, active, &[]), [model]);
+}
+
+#[test]
+fn every_row_gets_a_vector_of_the_new_model() {
+    let mut client = shared().database("change_local").connect();
+    remember(&mut client);
+    let before = windows(&mut client);
+    assert!(before.len() == 1 && before[0].starts_with(BGE), "a long text: {before:?}");
+    let states: Vec<String> =
+        values(&mut client, "SELECT DISTINCT state FROM memory_agent.entries ORDER BY 1", &[]);
+    assert_eq!(states, ["active", "archived", "inactive"]);
+    let untouched = "SELECT md5(string_agg(concat_ws('|', id, content, state, updated_at, metadata, lexemes), ',' ORDER BY id)) \
+                       FROM memory_agent.entries";
+    let rest: String = value(&mut client, untouched, &[]);
+    let past: String = value(
+        &mut client,
+        "SELECT created_at::text FROM memory_agent.entries WHERE content = 'Maria lives in Lisbon.'",
+        &[],
+    );
+
+    let job: Uuid = use_model(&mut client, MINILM);
+    drain(&mut client);
+    assert_changed(&mut client, MINILM);
+    assert_eq!(value::<String>(&mut client, untouched, &[]), rest, "only vectors change");
+    let progress: String = value(
+        &mut client,
+        "SELECT concat_ws(' ', status, done = total AND total > 0, last_error) FROM memory_jobs WHERE id = $1",
+        &[&job],
+    );
+    assert_eq!(progress, "done t");
+    let found = recall(&mut client, "'Where does the pet rest?', session_id => 's', top_k => 1");
+    assert_eq!(found[0].content, "My cat sleeps on the sofa.");
+    assert!(found[0].similarity.is_some());
+    // Inactive rows too: the past is asked with the model of today.
+    let then = recall(
+        &mut client,
+        &format!("'In which town is her home?', as_of => '{past}', kinds => '{{fact}}'"),
+    );
+    let lisbon = then.iter().find(|row| row.content == "Maria lives in Lisbon.");
+    assert!(lisbon.is_some_and(|row| row.similarity.is_some()), "{then:?}");
+
+    use_model(&mut client, BGE);
+    drain(&mut client);
+    assert_changed(&mut client, BGE);
+    assert_eq!(windows(&mut client), before, "and back");
+}
+
+#[test]
+fn the_vector_index_changes_with_the_model() {
+    for (database, method) in [("change_hnsw", "hnsw"), ("change_ivfflat", "ivfflat")] {
+        let mut client = shared().database(database).connect();
+        remember(&mut client);
+        let old: String = value(&mut client, "SELECT memory_create_vector_index($1)", &[&method]);
+        use_model(&mut client, MINILM);
+        drain(&mut client);
+        let indexes: Vec<String> = values(
+            &mut client,
+            "SELECT indexname || ' ' || indexdef FROM pg_indexes \
+              WHERE schemaname = 'memory_agent' AND indexname LIKE 'entries\\_vector%'",
+            &[],
+        );
+        assert_eq!(indexes.len(), 1, "{indexes:?}");
+        assert!(!indexes[0].contains(&old) && indexes[0].contains(MINILM), "{indexes:?}");
+        assert!(indexes[0].contains(&format!("USING {method}")), "{indexes:?}");
+        run(&mut client, "SET memory_agent.exact_scan_rows = 0");
+        let found = recall(&mut client, "'Where does the pet rest?', top_k => 1");
+        assert_eq!(found[0].content, "My cat sleeps on the sofa.");
+    }
+}
+
+/// Nothing is stored yet: the model is changed all the same.
+#[test]
+fn an_empty_database_changes_its_model() {
+    let mut client = shared().database("change_empty").connect();
+    use_model(&mut client, MINILM);
+    drain(&mut client);
+    assert_eq!(embedder(&mut client), MINILM);
+    ingest(&mut client, "s", "My cat sleeps.");
+    assert_eq!(vectors(&mut client), [format!("{MINILM} 384 1")]);
+}
