@@ -59,11 +59,16 @@ pub fn command(program: &str) -> Command {
             command.env_remove(name);
         }
     }
+    as_server_user(&mut command);
+    command
+}
+
+/// Lets a program run as the server's user, in a directory that this user may enter.
+pub fn as_server_user(command: &mut Command) {
     if let Some((uid, gid)) = server_user() {
         command.uid(uid).gid(gid);
     }
     command.current_dir("/");
-    command
 }
 
 /// Runs a program to its end.

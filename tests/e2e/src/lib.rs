@@ -14,6 +14,7 @@ mod expect;
 mod files;
 pub mod llm;
 pub mod memory;
+mod pooler;
 pub mod processes;
 mod programs;
 mod shared;
@@ -23,6 +24,7 @@ mod standby;
 pub use cluster::{Builder, Cluster, StopMode};
 pub use database::Database;
 pub use expect::{expect_error, let_cancel_pass, retry_until, sqlstate, wait_until};
+pub use pooler::Pooler;
 pub use programs::Programs;
 pub use shared::{keep, shared, shared_without_worker};
 
