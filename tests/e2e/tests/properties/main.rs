@@ -1,12 +1,11 @@
-//! What holds for any input: texts come back as they were stored, filters and budgets are kept to,
-//! nobody sees another user's memory, and recall about the past agrees with a model of it.
+//! What holds for any input: texts come back as they were stored, filters and budgets are kept to, and
+//! recall about the past agrees with a model of it.
 //!
 //! Every test prints its seed; `MEMORY_AGENT_TEST_SEED` repeats a run, `MEMORY_AGENT_LONG=1` makes
 //! five times as many cases.
 
 mod budgets;
 mod filters;
-mod isolation;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
 mod random;

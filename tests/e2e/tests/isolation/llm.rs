@@ -1,0 +1,52 @@
+//! The worst LLM: it repeats all it was sent, takes every text for a fact, ends every memory that it
+//! is shown, and names ids that it was never shown.
+
+use memory_agent_e2e::json;
+use memory_agent_e2e::llm::{Call, Document, Model, Purpose, Reply, ScriptedModel};
+
+/// Most facts of an answer.
+const MOST_FACTS: usize = 3;
+
+pub struct Gossip(ScriptedModel);
+
+impl Gossip {
+    pub fn new() -> Self {
+        Self(ScriptedModel::new())
+    }
+}
+
+impl Model for Gossip {
+    fn answer(&self, call: &Call) -> Reply {
+        match call.purpose() {
+            Purpose::Extract => extract(&Document::of(call)),
+            Purpose::Reconcile => reconcile(call.number, &Document::of(call)),
+            Purpose::Chat => call.body["messages"].to_string().into(),
+            _ => self.0.answer(call),
+        }
+    }
+}
+
+fn extract(document: &Document) -> Reply {
+    let turns = document.turns.iter().take(MOST_FACTS);
+    let facts = turns.map(|(id, text)| json!({"turn": id, "text": text, "confidence": 0.9}));
+    json!({"facts": facts.collect::<Vec<_>>()}).into()
+}
+
+/// Ends or rewrites all that exists; every fifth answer names memories of nobody.
+fn reconcile(number: usize, document: &Document) -> Reply {
+    let Some((first, text)) = document.new.first() else {
+        return json!({"memories": []}).into();
+    };
+    let mut decisions: Vec<_> = (document.existing.iter().enumerate())
+        .map(|(at, (id, _))| match at % 2 {
+            0 => json!({"id": id, "event": "DELETE", "from": [first]}),
+            _ => json!({"id": id, "event": "UPDATE", "text": text, "from": [first]}),
+        })
+        .collect();
+    decisions.extend(document.new.iter().map(|(id, _)| json!({"id": id, "event": "ADD"})));
+    if number.is_multiple_of(5) {
+        decisions
+            .extend((900..903).map(|id| json!({"id": id, "event": "DELETE", "from": [first]})));
+    }
+    json!({"memories": decisions}).into()
+}
