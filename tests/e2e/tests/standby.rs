@@ -4,7 +4,11 @@
 mod common;
 
 use common::{Memory, QUESTION, Session};
-use memory_agent_e2e::{Client, Cluster, Row, expect_error, processes, shared, wait_until};
+use memory_agent_e2e::llm::{LlmStub, ScriptedModel};
+use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::{
+    Client, Cluster, Row, StopMode, expect_error, processes, shared, wait_until,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -124,6 +128,50 @@ fn promotion_makes_it_writable(standby: Cluster, mut reader: Session) {
     let left = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";
     let left: i64 = reader.client.query_one(left, &[]).unwrap().get(0);
     assert_eq!((waited, left), (true, 0));
+}
+
+/// Work that the primary had not done when it was lost is done where the standby takes over, though nobody
+/// calls anything there: a job that a worker had at the LLM, one that waited, and an embedding.
+#[test]
+fn promotion_finishes_what_the_primary_left() {
+    let stub = LlmStub::start(
+        ScriptedModel::new()
+            .knows("I live in Rome.", "home", "Rome", "The user lives in Rome.")
+            .knows("My dog is called Rex.", "dog", "Rex", "The user's dog is called Rex."),
+    );
+    let primary = Cluster::builder()
+        .preload(true)
+        .setting("memory_agent.llm_base_url", stub.base_url())
+        .setting("memory_agent.llm_model", "stub-1")
+        .start();
+    let mut client = primary.database("left").connect();
+    let standby = primary.standby();
+    stub.hold(true);
+    run(&mut client, "SELECT memory_ingest('s', 'user', 'I live in Rome.')");
+    wait_until(PATIENCE, "a job at the LLM", || stub.in_flight() > 0);
+    run(&mut client, "SELECT memory_ingest('s', 'user', 'My dog is called Rex.')");
+    primary.alter_system("memory_agent.worker", Some("off"));
+    run(&mut client, "SET memory_agent.embed_on_ingest = async");
+    run(&mut client, "SELECT memory_ingest('t', 'assistant', 'Without an embedding.')");
+    let left = "SELECT string_agg(DISTINCT status, ',' ORDER BY status) FROM memory_agent.jobs";
+    assert_eq!(value::<String>(&mut client, left, &[]), "pending,running");
+    primary.wait_for_replay(&standby);
+    drop(client);
+    primary.stop(StopMode::Immediate);
+    stub.hold(false);
+
+    let mut promoted = standby.connect("left");
+    assert!(value::<bool>(&mut promoted, "SELECT pg_promote()", &[]));
+    wait_until(PATIENCE, "the jobs of the primary", || {
+        value::<String>(&mut promoted, left, &[]) == "done"
+    });
+    let facts = "SELECT content FROM memory_agent.entries WHERE kind = 'fact' AND state = 'active' ORDER BY 1";
+    assert_eq!(
+        values::<String>(&mut promoted, facts, &[]),
+        ["The user lives in Rome.", "The user's dog is called Rex."]
+    );
+    let embedded = "SELECT bool_and(embedding IS NOT NULL) FROM memory_agent.entries";
+    assert!(value::<bool>(&mut promoted, embedded, &[]));
 }
 
 #[test]

@@ -102,6 +102,50 @@ fn data_only_into_a_database_with_the_extension() {
     assert_restored("data_target", &original);
 }
 
+/// A full dump: CREATE EXTENSION IF NOT EXISTS finds it there, the rows come.
+#[test]
+fn full_into_a_database_with_the_extension() {
+    let original = source("present_source");
+    cluster().database("present_target");
+    let programs = Programs::of(cluster());
+    let archive = programs.file("present");
+    programs.dump("present_source", &["-Fc", "-f", &archive]);
+    programs.restore("present_target", &[], &archive);
+    assert_restored("present_target", &original);
+}
+
+/// Definitions first, rows later, as for a large database.
+#[test]
+fn schema_and_data_in_two_steps() {
+    let original = source("steps_source");
+    cluster().plain_database("steps_target");
+    let programs = Programs::of(cluster());
+    let archive = programs.file("steps");
+    programs.dump("steps_source", &["-Fc", "-f", &archive]);
+    programs.restore("steps_target", &["--schema-only"], &archive);
+    programs.restore("steps_target", &["--data-only"], &archive);
+    assert_restored("steps_target", &original);
+}
+
+/// The extension with its rows, and nothing else of the database.
+#[test]
+fn the_extension_alone() {
+    let original = source("alone_source");
+    run(&mut cluster().connect("alone_source"), "CREATE TABLE notes (body text)");
+    cluster().plain_database("alone_target");
+    let programs = Programs::of(cluster());
+    let archive = programs.file("alone");
+    let arguments = ["-e", "memory_agent", "-e", "vector", "-N", "public", "-Fc", "-f", &archive];
+    programs.dump("alone_source", &arguments);
+    programs.restore("alone_target", &[], &archive);
+    assert_restored("alone_target", &original);
+    let tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
+    assert_eq!(
+        cluster().connect("alone_target").query_one(tables, &[]).unwrap().get::<_, i64>(0),
+        0
+    );
+}
+
 /// A job that waits is run where the dump arrives.
 #[test]
 fn jobs_travel_along() {

@@ -6,16 +6,21 @@ use memory_agent_e2e::memory::{run, values};
 use memory_agent_e2e::{Client, Cluster, wait_until};
 use std::time::Duration;
 
-/// What may be published; never jobs, calls of models or attachments, which belong to one server.
-const PUBLISHED: &str = "memory_agent.sessions, memory_agent.entries, memory_agent.entry_windows, \
-                         memory_agent.episodes, memory_agent.session_summaries, memory_agent.history";
+/// Work and wiring of one server, which are never published. All other tables are.
+const OF_ONE_SERVER: &str = "'jobs', 'llm_calls', 'attachments', 'grants', 'models'";
 
-/// A digest of the entries and their windows.
-fn rows(client: &mut Client) -> Vec<Option<String>> {
-    let digests = "SELECT md5(string_agg(md5(e::text), '' ORDER BY e::text)) FROM memory_agent.entries e \
-                    UNION ALL \
-                   SELECT md5(string_agg(md5(w::text), '' ORDER BY w::text)) FROM memory_agent.entry_windows w";
-    values(client, digests, &[])
+/// Each published table with a digest of its rows.
+fn rows(client: &mut Client, tables: &[String]) -> Vec<String> {
+    let digests: Vec<String> = tables
+        .iter()
+        .map(|table| {
+            format!(
+                "SELECT concat_ws(' ', '{table}', count(*), md5(string_agg(md5(t::text), '' ORDER BY t::text))) \
+                   FROM {table} t"
+            )
+        })
+        .collect();
+    values(client, &digests.join(" UNION ALL "), &[])
 }
 
 #[test]
@@ -25,7 +30,15 @@ fn entries_are_replicated() {
     let mut source = publisher.database("db").connect();
     let mut target = subscriber.database("db").connect();
     fill(&mut source);
-    run(&mut source, &format!("CREATE PUBLICATION memory FOR TABLE {PUBLISHED}"));
+    let published: Vec<String> = values(
+        &mut source,
+        &format!(
+            "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'memory_agent'::regnamespace \
+                AND relkind = 'r' AND relname NOT IN ({OF_ONE_SERVER})"
+        ),
+        &[],
+    );
+    run(&mut source, &format!("CREATE PUBLICATION memory FOR TABLE {}", published.join(", ")));
     let connection =
         format!("host={} user=postgres dbname=db", publisher.socket_directory().display());
     run(
@@ -33,7 +46,7 @@ fn entries_are_replicated() {
         &format!("CREATE SUBSCRIPTION memory CONNECTION '{connection}' PUBLICATION memory"),
     );
     wait_until(Duration::from_secs(60), "the first copy", || {
-        rows(&mut target) == rows(&mut source)
+        rows(&mut target, &published) == rows(&mut source, &published)
     });
     assert_eq!(recall(&mut target), recall(&mut source));
 
@@ -43,8 +56,22 @@ fn entries_are_replicated() {
         "SELECT memory_ingest('s9', 'user', repeat('Ann moved into a house by the lake. ', 150))",
     );
     run(&mut source, "SELECT memory_add('Ann lives in Oslo.', infer => false, fact_key => 'home')");
-    wait_until(Duration::from_secs(60), "the changes", || rows(&mut target) == rows(&mut source));
+    wait_until(Duration::from_secs(60), "the changes", || {
+        rows(&mut target, &published) == rows(&mut source, &published)
+    });
     assert_eq!(recall(&mut target), recall(&mut source));
+    // What is updated and deleted in place follows too: a session that is cleared, one that is purged.
+    run(&mut source, "SELECT memory_clear('s9')");
+    run(&mut source, "DELETE FROM memory_agent.entries WHERE session_id = 's2'");
+    wait_until(Duration::from_secs(60), "the end of two sessions", || {
+        rows(&mut target, &published) == rows(&mut source, &published)
+    });
+    let queued = "SELECT count(*) FROM memory_agent.jobs";
+    assert_eq!(
+        values::<i64>(&mut target, queued, &[]),
+        [0],
+        "the subscriber has no work of its own"
+    );
     // A slot that nobody reads would keep the publisher's log for ever.
     run(&mut target, "DROP SUBSCRIPTION memory");
 }
