@@ -1,8 +1,8 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install test test-llm bench evaluate lint clean
+.PHONY: help demo demo-stop setup build install test test-pg17 test-llm bench evaluate lint clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 demo: ## everything installed and built, a private cluster in ./.demo, recall shown on a conversation
 	scripts/demo
@@ -21,6 +21,9 @@ install: ## build, and install into the PostgreSQL that PG_CONFIG names (default
 
 test: ## all tests
 	scripts/test $(ARGS)
+
+test-pg17: ## end-to-end tests with PostgreSQL 17, in a Debian 13 of their own (root; some GB)
+	scripts/test-pg17 $(ARGS)
 
 test-llm: ## what a small local language model makes of a conversation; downloads it
 	scripts/test-llm $(ARGS)

@@ -8,6 +8,7 @@
 //! the shared one is stopped at exit, and the kernel stops both when the test binary is killed.
 
 mod binaries;
+mod binary_upgrade;
 mod cluster;
 mod database;
 mod expect;

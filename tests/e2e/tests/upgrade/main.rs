@@ -2,6 +2,7 @@
 //! an updated schema is the same as a fresh one (`catalog`, `privileges`), the library serves databases
 //! that were not updated (`older`), and what older versions wrote is still there (`rows`).
 
+mod binary;
 mod catalog;
 mod older;
 mod privileges;
