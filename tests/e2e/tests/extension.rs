@@ -1,6 +1,10 @@
 //! The extension as an object of PostgreSQL: when it can be created, what its catalog entries
 //! promise, and what happens to sessions when it goes.
 
+#[path = "common/impostors.rs"]
+mod impostors;
+
+use impostors::IMPOSTORS;
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, expect_error, shared};
 
@@ -61,31 +65,13 @@ fn pgvector_is_needed_and_checked() {
     run(&mut client, CREATE);
 }
 
-/// Impostors of what the install script calls, found before everything else.
-const IMPOSTORS: &str = "
-    CREATE EXTENSION vector SCHEMA public;
-    CREATE SCHEMA evil;
-    CREATE FUNCTION evil.trap() RETURNS void LANGUAGE plpgsql
-        AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
-    CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE sql
-        AS 'SELECT evil.trap(); SELECT NULL::timestamptz';
-    CREATE FUNCTION evil.equal(text, text) RETURNS boolean LANGUAGE sql
-        AS 'SELECT evil.trap(); SELECT true';
-    CREATE FUNCTION evil.equal(oid, oid) RETURNS boolean LANGUAGE sql
-        AS 'SELECT evil.trap(); SELECT true';
-    CREATE FUNCTION evil.concat(text, regprocedure) RETURNS text LANGUAGE sql
-        AS 'SELECT evil.trap(); SELECT NULL::text';
-    CREATE FUNCTION evil.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql
-        AS 'SELECT evil.trap(); SELECT NULL::text';
-    CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.equal);
-    CREATE OPERATOR evil.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = evil.equal);
-    CREATE DOMAIN evil.jsonb AS text;
-    CREATE DOMAIN evil.timestamptz AS text;
-    ALTER DATABASE extension_path SET search_path = evil, pg_catalog, public";
-
 #[test]
 fn a_hostile_search_path_changes_nothing() {
     run(&mut shared().plain_database("extension_path"), IMPOSTORS);
+    run(
+        &mut shared().connect("extension_path"),
+        "ALTER DATABASE extension_path SET search_path = evil, pg_catalog, public",
+    );
     let mut client = shared().connect("extension_path");
     run(&mut client, CREATE);
     run(&mut client, "SELECT evil.memory_ingest('s', 'user', 'The dog is called Rex.')");

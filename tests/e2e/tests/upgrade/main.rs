@@ -4,6 +4,8 @@
 
 mod binary;
 mod catalog;
+#[path = "../common/impostors.rs"]
+mod impostors;
 mod older;
 mod privileges;
 mod refusals;

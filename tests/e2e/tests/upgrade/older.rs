@@ -166,3 +166,13 @@ fn an_update_while_everything_runs() {
         assert_no_errors(&cluster);
     }
 }
+
+/// Files that were taken back, or a session that has an older library: nobody promises anything.
+#[test]
+fn a_newer_schema_is_pointed_out() {
+    let mut client = memory_agent_e2e::shared().database("older_newer").connect();
+    assert!(status(&mut client).starts_with("current|"));
+    run(&mut client, "UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'memory_agent'");
+    let row = status(&mut client);
+    assert!(row.starts_with("unknown|version 99.0|Restart the server."), "{row}");
+}

@@ -1,8 +1,9 @@
 //! Updates that have to fail do so as a whole.
 
 use crate::catalog::{assert_same, describe};
+use crate::impostors::IMPOSTORS;
 use crate::{older_database, schema_version, update};
-use memory_agent_e2e::memory::{ingest, recalled_texts, run};
+use memory_agent_e2e::memory::{ingest, recalled_texts, run, value};
 use memory_agent_e2e::{expect_error, shared};
 
 /// Somebody else's function in the place of a new one is neither adopted nor replaced.
@@ -22,6 +23,29 @@ fn what_others_own_is_not_adopted() {
     assert_same(&describe(&mut client), &before);
     run(&mut client, "DROP FUNCTION memory_agent.renew_levels()");
     update(&mut client);
+}
+
+/// The script names what it means, also where somebody put impostors beside the public functions.
+#[test]
+fn impostors_are_not_called() {
+    run(&mut shared().plain_database("refusals_evil"), IMPOSTORS);
+    let mut client = shared().connect("refusals_evil");
+    run(
+        &mut client,
+        "CREATE FUNCTION evil.string_agg(text, text) RETURNS text LANGUAGE sql AS 'SELECT evil.trap(); SELECT NULL::text'; \
+         CREATE FUNCTION evil.concat(oid, text, oid) RETURNS text LANGUAGE sql AS 'SELECT evil.trap(); SELECT NULL::text'; \
+         CREATE FUNCTION evil.concat(text, text, text, text) RETURNS text LANGUAGE sql \
+             AS 'SELECT evil.trap(); SELECT NULL::text'; \
+         CREATE FUNCTION evil.renew_levels() RETURNS void LANGUAGE sql AS 'SELECT evil.trap()'; \
+         ALTER DATABASE refusals_evil SET search_path = evil, pg_catalog, public",
+    );
+    let mut client = shared().connect("refusals_evil");
+    run(&mut client, "CREATE EXTENSION memory_agent VERSION '0.1.0'");
+    run(&mut client, "CREATE ROLE upgrade_evil; SELECT evil.memory_grant('upgrade_evil')");
+    update(&mut client);
+    run(&mut client, "SELECT evil.memory_ingest('s', 'user', 'The dog is called Rex.')");
+    let dog = "SELECT r.content FROM evil.memory_recall('dog') r";
+    assert_eq!(value::<String>(&mut client, dog, &[]), "The dog is called Rex.");
 }
 
 /// A transaction that updates may be rolled back, and sessions go on either way.
