@@ -16,6 +16,56 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 
 -- === History and erasure ===
 
+ALTER TABLE memory_agent.history ADD COLUMN key_id text, ADD COLUMN erased_by uuid;
+
+-- What is to be sealed, user by user.
+CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHERE seq IS NULL;
+
+CREATE FUNCTION memory_verify_history(
+    user_id text DEFAULT NULL, seq bigint DEFAULT NULL, hash bytea DEFAULT NULL)
+    RETURNS TABLE (user_id text, state text, seq bigint, hash bytea, id uuid, sealed bigint,
+                   unsealed bigint, detail text)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_verify_history_wrapper';
+
+-- Whether a statement of ours that may change history runs in this session now.
+CREATE FUNCTION memory_agent.history_is_open() RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'history_is_open_wrapper';
+
+CREATE FUNCTION memory_agent.refuse_history_change() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'memory_agent.history is append-only'
+        USING ERRCODE = 'insufficient_privilege',
+              HINT = 'memory_erase() takes the content out of it and leaves the chain whole.';
+END
+$$;
+
+-- They do not fire for the apply worker of logical replication, and have nothing to do in a restore.
+CREATE TRIGGER history_is_append_only BEFORE UPDATE OR DELETE ON memory_agent.history
+    FOR EACH ROW WHEN (NOT memory_agent.history_is_open())
+    EXECUTE FUNCTION memory_agent.refuse_history_change();
+CREATE TRIGGER history_is_not_truncated BEFORE TRUNCATE ON memory_agent.history
+    FOR EACH STATEMENT EXECUTE FUNCTION memory_agent.refuse_history_change();
+
+COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to memory: a hash chain per user over salted commitments.';
+COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
+    'Reads the hash chain of a user''s history and says whether it is whole. Never writes. user_id: default the caller; an administrator who leaves it out reads everybody''s. seq, hash: a head that was kept elsewhere, which has to be in the chain of that user. Per user one row of state intact or broken with seq and hash of the last sealed row, to be kept elsewhere, and how many rows are sealed and not sealed yet; then a row for each problem, at most 1000 a user: edited, reordered, missing, unlinked, body (not what was committed to), body gone (without an erasure), unknown key (not in the file of memory_agent.audit_key_file), downgrade (sealed without a key after rows with one), head (the kept one is not there). id: the row of history. Errors: 58000 when the key file cannot be read, 22023, 42501.';
+COMMENT ON FUNCTION memory_agent.history_is_open() IS
+    'Whether a statement of the extension that may change history runs in this session now: it seals rows, or erases bodies.';
+COMMENT ON FUNCTION memory_agent.refuse_history_change() IS
+    'Trigger function: raises 42501.';
+COMMENT ON COLUMN memory_agent.history.op IS 'What happened: add, import, supersede, delete, expire, erase, summarize, ...';
+COMMENT ON COLUMN memory_agent.history.actor IS 'The role that was logged in (session_user); the worker is a superuser.';
+COMMENT ON COLUMN memory_agent.history.body IS 'The entry or summary as it was after the event; NULL when it was erased.';
+COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt, body and, if there is one, a zero byte and the reason.';
+COMMENT ON COLUMN memory_agent.history.seq IS 'Number of the row in its user''s chain, from 1; NULL until it is sealed.';
+COMMENT ON COLUMN memory_agent.history.key_id IS 'The key that sealed the row; NULL when there was none.';
+COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that took body, salt and reason away.';
+
 -- === Attached tables ===
 
 -- === Change of the embedding model ===
@@ -65,6 +115,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            -- Lifecycle
 
            -- History and erasure
+           , ('memory_verify_history', 'reader')
 
            -- Attached tables
 

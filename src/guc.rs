@@ -250,7 +250,7 @@ settings! {
 
     // Audit.
     text audit_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
-        "memory_agent.audit_key_file\0", "File with the key of audit signatures as its first line; empty means that nothing is signed.\0";
+        "memory_agent.audit_key_file\0", "File with the key of signatures and of the chains of history as its first line, older keys in further lines; empty means that nothing is signed.\0";
 
     // Worker and LLM.
     flag worker: bool = true, Sighup, (),

@@ -38,6 +38,11 @@ pgrx::extension_sql_file!(
     requires = ["views"]
 );
 pgrx::extension_sql_file!(
+    "../sql/schema/42_history.sql",
+    name = "history",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
     "../sql/schema/44_models.sql",
     name = "model_functions",
     requires = ["functions"]
@@ -45,7 +50,7 @@ pgrx::extension_sql_file!(
 pgrx::extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = ["functions", "model_functions"]
+    requires = ["functions", "history", "model_functions"]
 );
 pgrx::extension_sql_file!(
     "../sql/schema/80_comments.sql",

@@ -179,6 +179,8 @@ CREATE TABLE memory_agent.history (
     seq        bigint,
     prev_hash  bytea,
     hash       bytea,
+    key_id     text,
+    erased_by  uuid,
     PRIMARY KEY (user_id, id)
 );
 

@@ -101,6 +101,8 @@ CREATE INDEX jobs_finished_idx ON memory_agent.jobs (finished_at) WHERE status =
 
 CREATE INDEX history_entry_idx ON memory_agent.history (user_id, entry_id, at);
 CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE seq IS NOT NULL;
+-- What is to be sealed, user by user.
+CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHERE seq IS NULL;
 
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
 CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);

@@ -49,6 +49,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            -- Lifecycle
 
            -- History and erasure
+           , ('memory_verify_history', 'reader')
 
            -- Attached tables
 

@@ -7,7 +7,7 @@ COMMENT ON TABLE memory_agent.entry_windows IS 'The further windows of entries t
 COMMENT ON TABLE memory_agent.session_summaries IS 'Summaries of sessions, levels L1 (chunks), L2 (groups) and L3 (whole).';
 COMMENT ON TABLE memory_agent.episodes IS 'Runs of related turns in a session.';
 COMMENT ON TABLE memory_agent.jobs IS 'Work for the background worker; at most one pending job of a kind and scope.';
-COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to facts, committed to by salted hashes.';
+COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to memory: a hash chain per user over salted commitments.';
 COMMENT ON TABLE memory_agent.llm_calls IS 'Calls of language models: tokens, latency, status. Bodies only while tracing.';
 COMMENT ON TABLE memory_agent.traces IS 'One document per reflection: its inputs, output and effects.';
 COMMENT ON TABLE memory_agent.archives IS 'The knowledge base: documents and archived conversations as wholes. Their chunks are entries of kind document.';
@@ -60,7 +60,6 @@ COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http
 COMMENT ON COLUMN memory_agent.llm_calls.request IS 'The messages that were sent, only while memory_agent.trace is calls.';
 COMMENT ON COLUMN memory_agent.llm_calls.response IS 'The answer, only while memory_agent.trace is calls.';
 COMMENT ON COLUMN memory_agent.history.salt IS 'Random; makes commitment useless for guessing an erased body.';
-COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt and body.';
 COMMENT ON COLUMN memory_agent.history.hash IS 'Of the chain up to this row; NULL until it is sealed.';
 COMMENT ON COLUMN memory_agent.models.location IS 'Folder of the model; NULL is its folder in memory_agent.model_dir.';
 COMMENT ON FUNCTION memory_ingest(text,text,text,text,text,jsonb,text[],timestamptz,interval) IS
@@ -155,3 +154,16 @@ COMMENT ON FUNCTION memory_summarize(text,integer,text) IS
     'Condenses a text by the LLM, which it waits for, and returns {summary, token_count, model, created_at, text_sha256, key_id, signature}. max_tokens: most cl100k_base tokens of the summary, 16 to 100000; a text that has no more is returned as it is. content_type: conversation, journal or document. signature: HMAC-SHA-256 with the key of memory_agent.audit_key_file over the digest of the text, the time and the summary; null without a key. History has a row of op summarize. Errors: 55000 without an LLM, 58000 when it gives no answer or the key cannot be read, 25006 in a read-only transaction, 22023, 42501.';
 COMMENT ON FUNCTION memory_reserve_tokens(text,integer,boolean,text,text) IS
     'Takes the oldest turns out of the window of a session until it has at most budget tokens (default: memory_agent.context_limit less context_margin), the summary and memory_agent.message_overhead_tokens per message included. Turns that the summary stands for leave first. They stay in recall. summarize: ask the LLM for a summary of the others that have to leave, and wait for it; when it fails, a WARNING says so and they leave without. summarized, dropped: how many turns left that a summary stands for, and that none does. tokens_after is over budget only when the summary alone is. Errors: 22023, 25006 in a read-only transaction, 42501, 55000 with summarize and no LLM.';
+COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
+    'Reads the hash chain of a user''s history and says whether it is whole. Never writes. user_id: default the caller; an administrator who leaves it out reads everybody''s. seq, hash: a head that was kept elsewhere, which has to be in the chain of that user. Per user one row of state intact or broken with seq and hash of the last sealed row, to be kept elsewhere, and how many rows are sealed and not sealed yet; then a row for each problem, at most 1000 a user: edited, reordered, missing, unlinked, body (not what was committed to), body gone (without an erasure), unknown key (not in the file of memory_agent.audit_key_file), downgrade (sealed without a key after rows with one), head (the kept one is not there). id: the row of history. Errors: 58000 when the key file cannot be read, 22023, 42501.';
+COMMENT ON FUNCTION memory_agent.history_is_open() IS
+    'Whether a statement of the extension that may change history runs in this session now: it seals rows, or erases bodies.';
+COMMENT ON FUNCTION memory_agent.refuse_history_change() IS
+    'Trigger function: raises 42501.';
+COMMENT ON COLUMN memory_agent.history.op IS 'What happened: add, import, supersede, delete, expire, erase, summarize, ...';
+COMMENT ON COLUMN memory_agent.history.actor IS 'The role that was logged in (session_user); the worker is a superuser.';
+COMMENT ON COLUMN memory_agent.history.body IS 'The entry or summary as it was after the event; NULL when it was erased.';
+COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt, body and, if there is one, a zero byte and the reason.';
+COMMENT ON COLUMN memory_agent.history.seq IS 'Number of the row in its user''s chain, from 1; NULL until it is sealed.';
+COMMENT ON COLUMN memory_agent.history.key_id IS 'The key that sealed the row; NULL when there was none.';
+COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that took body, salt and reason away.';

@@ -15,6 +15,7 @@ pub mod documents;
 pub mod explain;
 pub mod export_markdown;
 pub mod facts;
+pub mod history;
 pub mod import_markdown;
 pub mod inference;
 pub mod ingest;

@@ -4,7 +4,7 @@
 use crate::api::condense::{self, Condensed, Condenser};
 use crate::api::configure;
 use crate::api::llm::{self, Llm};
-use crate::audit::Key;
+use crate::audit;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -14,6 +14,7 @@ use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::chunk::{self, Limits};
+use memory_agent_core::history_chain::Key;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
 use memory_agent_core::{material, signature, text};
@@ -52,7 +53,7 @@ fn memory_summarize(
         )
         .into());
     }
-    let key = Key::configured()?;
+    let key = audit::key()?;
     let condensed = configured::scoped(&caller, None, || {
         let request = Request {
             text: text.trim(),
@@ -190,7 +191,7 @@ fn record(
         "signature": key.map(|key| key.sign(&message)),
     });
     let body = JsonbText(document.to_string());
-    history::append_event(&spi, &caller.user_id, "summarize", body)?;
+    history::append_event(&spi, &caller.user_id, "summarize", None, body)?;
     debug1!(
         "memory_agent: summarize user={} tokens={} signed={}",
         caller.user_id,

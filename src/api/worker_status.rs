@@ -2,11 +2,12 @@
 //! was not extracted.
 
 use super::status::{StatusRow, row};
+use crate::audit;
 use crate::error::PgResult;
 use crate::guc::{self, Extraction, Inference};
 use crate::is_preloaded;
 use crate::store::spi::Session as Spi;
-use crate::store::{llm_calls, status};
+use crate::store::{llm_calls, schema, seal, status};
 use crate::worker::{endpoint, launcher, slots};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 use pgrx::pg_sys;
@@ -19,6 +20,7 @@ pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>
     rows.push(llm(spi, server)?);
     rows.push(extraction(spi)?);
     rows.push(queue(spi)?);
+    rows.push(history(spi)?);
     Ok(rows)
 }
 
@@ -207,4 +209,31 @@ fn queue(spi: &Spi) -> PgResult<StatusRow> {
     let hint = (queue.dead > 0)
         .then_some("See last_error in memory_jobs; memory_retry(id) runs a dead job again.");
     Ok(row("queue", state, detail, hint))
+}
+
+/// Rows of history that are not sealed for so many seconds want somebody's attention.
+const PATIENCE: f64 = 300.0;
+
+fn history(spi: &Spi) -> PgResult<StatusRow> {
+    if !schema::has_0_2() {
+        let hint = "Run ALTER EXTENSION memory_agent UPDATE.";
+        return Ok(row("history", "not sealed", "the tables are those of 0.1.0", Some(hint)));
+    }
+    let (rows, oldest) = seal::waiting(spi)?;
+    let detail = format!("{rows} rows are not sealed yet");
+    if let Err(error) = audit::key() {
+        let detail = format!("{detail}: {}", error.message());
+        let hint = "Nothing is sealed until the key can be read: by the server's operating system user, in the first line.";
+        return Ok(row("history", "stopped", detail, Some(hint)));
+    }
+    Ok(match rows {
+        0 => row("history", "sealed", "", None),
+        _ if oldest < PATIENCE => row("history", "waiting", detail, None),
+        _ => row(
+            "history",
+            "waiting",
+            detail,
+            Some("A worker seals them: see the rows launcher and worker."),
+        ),
+    })
 }

@@ -1,12 +1,53 @@
 //! `memory_agent.history`: what happened to memory, appended in the transaction that did it. The
-//! row's body is committed to by a salted hash, so that it can be erased later while the chain over
-//! the commitments stays whole.
+//! row's body and reason are committed to by a salted hash, so that they can be erased later while
+//! the chain over the commitments stays whole.
 
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::spi::{Params, Session as Spi};
+use crate::worker::wake;
 use pgrx::datum::Uuid;
+use std::cell::Cell;
+
+thread_local! {
+    /// Whether a statement of ours that may change history runs now.
+    static IS_OPEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the guards of the table let a change pass. It is no setting: nobody but [`opened`] sets it.
+pub fn is_open() -> bool {
+    IS_OPEN.get()
+}
+
+/// Runs a statement that the guards of the table let pass. Nothing of a caller's may run in it.
+pub fn opened<T>(statement: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    /// Closes it on every way out, also when an ERROR unwinds.
+    struct Opening;
+    impl Drop for Opening {
+        fn drop(&mut self) {
+            IS_OPEN.set(false);
+        }
+    }
+    let _opening = Opening;
+    IS_OPEN.set(true);
+    statement()
+}
+
+/// The commitment to a row's body and reason: SHA-256 of salt, body and, if there is a reason, a zero
+/// byte and the reason. The zero byte is in neither of the texts. Arguments are SQL expressions.
+pub fn commitment(salt: &str, body: &str, reason: &str) -> String {
+    format!(
+        "sha256({salt} || convert_to(coalesce({body}::text, ''), 'UTF8') \
+                || coalesce('\\x00'::bytea || convert_to({reason}, 'UTF8'), ''::bytea))"
+    )
+}
+
+/// The commitment that version 0.1.0 wrote, which leaves the reason out. The two differ in rows with
+/// a reason only.
+pub fn old_commitment(salt: &str, body: &str) -> String {
+    format!("sha256({salt} || convert_to({body}::text, 'UTF8'))")
+}
 
 /// Appends one event about an entry, by a job if one is given. The body is the entry as it is now,
 /// without its vector.
@@ -18,12 +59,16 @@ pub fn append(
     reason: Option<&str>,
     job: Option<Uuid>,
 ) -> PgResult<()> {
+    wake::history_written();
     // The salt makes the commitment useless for guessing an erased body.
     spi.execute(
-        "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
-         SELECT $1, $2, $3, $4, $5, b.body, $6, sha256($6 || convert_to(b.body::text, 'UTF8')), $7 \
-           FROM (SELECT to_jsonb(e) - '{embedding,lexemes,content_hash}'::text[] AS body \
-                   FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = $3 OFFSET 0) b",
+        &format!(
+            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
+             SELECT $1, $2, $3, $4, $5, b.body, $6, {}, $7 \
+               FROM (SELECT to_jsonb(e) - '{{embedding,lexemes,content_hash}}'::text[] AS body \
+                       FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = $3 OFFSET 0) b",
+            commitment("$6", "b.body", "$5")
+        ),
         &mut Params::new()
             .with(new_id())
             .with(user_id.to_owned())
@@ -68,16 +113,17 @@ fn append_rows(
     reason: &str,
     (table, body): (&str, &str),
 ) -> PgResult<()> {
+    wake::history_written();
     let new_ids: Vec<Uuid> = ids.iter().map(|_| new_id()).collect();
     let salts: Vec<Vec<u8>> = ids.iter().map(|_| salt()).collect();
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \
-             SELECT n.id, $1, b.id, $2, $3, b.body, n.salt, \
-                    sha256(n.salt || convert_to(b.body::text, 'UTF8')) \
+             SELECT n.id, $1, b.id, $2, $3, b.body, n.salt, {} \
                FROM unnest($4, $5, $6) n(about, id, salt) \
                JOIN (SELECT e.id, {body} AS body FROM memory_agent.{table} e \
-                      WHERE e.user_id = $1 AND e.id = ANY ($4) OFFSET 0) b ON b.id = n.about"
+                      WHERE e.user_id = $1 AND e.id = ANY ($4) OFFSET 0) b ON b.id = n.about",
+            commitment("n.salt", "b.body", "$3")
         ),
         &mut Params::new()
             .with(user_id.to_owned())
@@ -90,19 +136,31 @@ fn append_rows(
     Ok(())
 }
 
-/// Appends an event that is about no entry, with a body of its own.
-pub fn append_event(spi: &Spi, user_id: &str, op: &str, body: JsonbText) -> PgResult<()> {
+/// Appends an event that is about no entry, with a body of its own, and returns the row's id.
+pub fn append_event(
+    spi: &Spi,
+    user_id: &str,
+    op: &str,
+    reason: Option<&str>,
+    body: JsonbText,
+) -> PgResult<Uuid> {
+    wake::history_written();
+    let id = new_id();
     spi.execute(
-        "INSERT INTO memory_agent.history (id, user_id, op, body, salt, commitment) \
-         VALUES ($1, $2, $3, $4, $5, sha256($5 || convert_to($4::text, 'UTF8')))",
+        &format!(
+            "INSERT INTO memory_agent.history (id, user_id, op, reason, body, salt, commitment) \
+             VALUES ($1, $2, $3, $4, $5, $6, {})",
+            commitment("$6", "$5", "$4")
+        ),
         &mut Params::new()
-            .with(new_id())
+            .with(id)
             .with(user_id.to_owned())
             .with(op.to_owned())
+            .with(reason.map(str::to_owned))
             .with(body)
             .with(salt()),
     )?;
-    Ok(())
+    Ok(id)
 }
 
 /// 32 random bytes: two version-4 UUIDs carry 244 bits from the operating system.

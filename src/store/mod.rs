@@ -29,6 +29,7 @@ pub mod queue;
 pub mod reflections;
 pub mod schema;
 pub mod scope;
+pub mod seal;
 pub mod search;
 pub mod sessions;
 pub mod spi;

@@ -7,6 +7,7 @@ use super::handlers::exchange::{LlmTask, Progress};
 use super::handlers::extract::ExtractTask;
 use super::handlers::reembed::{self, ReembedTask};
 use super::handlers::reflect::ReflectTask;
+use super::handlers::seal::Sealer;
 use super::handlers::summarize::SummaryTask;
 use super::handlers::{evict, sweep};
 use super::llm::{CallId, LlmCalls};
@@ -31,6 +32,8 @@ const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
 /// When a change of the embedding model goes on that could not, because of somebody else.
 const REEMBED_DELAY: Duration = Duration::from_secs(5);
+/// How often the worker looks for history that is not sealed.
+const SEAL_EVERY: Duration = Duration::from_secs(5);
 /// Tasks that are kept while they are blocked; more go back to the queue.
 const MAX_BLOCKED: usize = 64;
 /// How often the worker looks whether pg_restore is at work.
@@ -72,6 +75,8 @@ pub struct JobsLoop {
     paused_endpoint: Option<Endpoint>,
     models_pause: Pause,
     sweep_at: Instant,
+    sealer: Sealer,
+    seal_at: Instant,
     renew_at: Instant,
     restore_looked_at: Option<Instant>,
     restoring: bool,
@@ -99,6 +104,8 @@ impl JobsLoop {
             paused_endpoint: None,
             models_pause: Pause::default(),
             sweep_at: now,
+            sealer: Sealer::default(),
+            seal_at: now,
             renew_at: now + RENEW_EVERY,
             restore_looked_at: None,
             restoring: false,
@@ -372,6 +379,13 @@ impl JobsLoop {
         self.sweep_at = if more == Some(true) { Instant::now() } else { Instant::now() + interval };
     }
 
+    /// Seals history; one that cannot be sealed now, for want of its key say, is looked at again later.
+    fn seal(&mut self) {
+        let more = self.try_or_note(|jobs| jobs.sealer.run());
+        self.seal_at =
+            Instant::now() + if more == Some(true) { Duration::ZERO } else { SEAL_EVERY };
+    }
+
     fn renew(&mut self) {
         self.renew_at = Instant::now() + RENEW_EVERY;
         let held: Vec<Job> = self
@@ -406,7 +420,8 @@ impl JobsLoop {
         if self.restoring {
             due.push(LOOK_FOR_RESTORE_EVERY);
         } else if self.slot == 0 && !self.is_closing {
-            due.push(self.sweep_at.saturating_duration_since(Instant::now()));
+            let first = self.sweep_at.min(self.seal_at);
+            due.push(first.saturating_duration_since(Instant::now()));
         }
         if !self.is_idle() {
             due.push(self.renew_at.saturating_duration_since(Instant::now()));
@@ -439,6 +454,9 @@ impl Body for JobsLoop {
             self.claim_jobs();
             if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
                 self.sweep();
+            }
+            if self.slot == 0 && self.seal_at <= Instant::now() && !self.is_closing {
+                self.seal();
             }
         }
         if self.renew_at <= Instant::now() {
@@ -489,6 +507,10 @@ impl Body for JobsLoop {
         // It may take hours, and goes on where it was.
         if let Some(task) = self.reembedding.take() {
             self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
+        }
+        // Nobody may come after it for long, where databases share few places.
+        if self.slot == 0 && !self.restoring {
+            self.seal();
         }
     }
 }

@@ -18,6 +18,8 @@ thread_local! {
     static HOOKED: Cell<bool> = const { Cell::new(false) };
     /// Whether this transaction queued jobs.
     static QUEUED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this transaction wrote history, which a worker seals.
+    static WROTE_HISTORY: Cell<bool> = const { Cell::new(false) };
     /// Whether this transaction had a worker started.
     static STARTED: Cell<bool> = const { Cell::new(false) };
     /// Whether this session was told that no worker can be started.
@@ -32,11 +34,24 @@ pub fn job_queued() {
         QUEUED_HERE.set(true);
         return;
     }
+    hook();
+    QUEUED.set(true);
+}
+
+/// To be called by whoever writes history. Nobody is woken for it, since a worker looks every few
+/// seconds; but a database whose worker gave its place away gets one again.
+pub fn history_written() {
+    if !run::is_worker() && launcher::is_running() {
+        hook();
+        WROTE_HISTORY.set(true);
+    }
+}
+
+fn hook() {
     if !HOOKED.replace(true) {
         // SAFETY: the callback is a function of this library, which is never unloaded.
         unsafe { pg_sys::RegisterXactCallback(Some(at_transaction_end), std::ptr::null_mut()) };
     }
-    QUEUED.set(true);
 }
 
 /// To be called when the extension was created: the launcher has a new database to look after.
@@ -62,20 +77,32 @@ unsafe extern "C-unwind" fn at_transaction_end(
     _argument: *mut std::ffi::c_void,
 ) {
     use pg_sys::XactEvent::*;
-    if !QUEUED.get() {
-        return;
-    }
     // SAFETY: set for the life of the session; jobs are only queued in a database.
     let database = unsafe { pg_sys::MyDatabaseId };
+    if !QUEUED.get() {
+        let is_over = matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE);
+        if is_over
+            && WROTE_HISTORY.take()
+            && event == XACT_EVENT_COMMIT
+            && guc::worker()
+            && slots::at_work_in(database).is_empty()
+        {
+            notes::want(database);
+            launcher::wake();
+        }
+        return;
+    }
     match event {
         XACT_EVENT_PRE_COMMIT => before_commit(database),
         XACT_EVENT_COMMIT => {
             QUEUED.set(false);
+            WROTE_HISTORY.set(false);
             after_commit(database);
         }
         // Jobs of a prepared transaction are found by the workers themselves, seconds later.
         XACT_EVENT_ABORT | XACT_EVENT_PREPARE => {
             QUEUED.set(false);
+            WROTE_HISTORY.set(false);
             STARTED.set(false);
         }
         _ => {}

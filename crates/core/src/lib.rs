@@ -33,6 +33,7 @@ pub mod freshness;
 pub mod front_matter;
 pub mod fuse;
 pub mod gate;
+pub mod history_chain;
 pub mod json_answer;
 pub mod levels;
 pub mod lexical;

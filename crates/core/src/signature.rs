@@ -1,4 +1,4 @@
-//! Signatures of summaries: who has the audit key can show later that a summary was made of a text at
+//! Signatures with the audit key, first of all of summaries: who has the audit key can show later that a summary was made of a text at
 //! a time, and that nobody changed it since.
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -35,7 +35,9 @@ pub fn sign(key: &[u8], message: &str) -> String {
     hex(&mac(key, message.as_bytes()))
 }
 
-fn mac(key: &[u8], message: &[u8]) -> [u8; 32] {
+/// HMAC-SHA-256 (RFC 2104) of bytes.
+#[must_use]
+pub fn mac(key: &[u8], message: &[u8]) -> [u8; 32] {
     // A longer key than a block stands for its digest, as the RFC has it.
     let mut block = [0; 64];
     if key.len() > block.len() {

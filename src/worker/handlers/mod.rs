@@ -14,6 +14,7 @@ pub mod reconcile;
 pub mod reembed;
 pub mod reflect;
 pub mod renew;
+pub mod seal;
 pub mod summarize;
 pub mod sweep;
 mod writer;

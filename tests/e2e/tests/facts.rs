@@ -253,7 +253,8 @@ fn a_key_supersedes() {
     );
     let committed: bool = value(
         &mut client,
-        "SELECT bool_and(commitment = sha256(salt || convert_to(body::text, 'UTF8'))) \
+        "SELECT bool_and(commitment = sha256(salt || convert_to(body::text, 'UTF8') \
+                                       || coalesce('\\x00'::bytea || convert_to(reason, 'UTF8'), ''))) \
             AND count(DISTINCT salt) = count(*) FROM memory_agent.history",
         &[],
     );

@@ -125,6 +125,9 @@ pub const CALLS: &[Call] = &[
     call("memory_load", Reader, Argument, 2, |d| d.name()),
     call("memory_stats", Reader, Argument, 1, |d| d.name()),
     call("memory_originals", Reader, Argument, 3, |d| d.id()),
+    call("memory_verify_history", Reader, Argument, 1, |d| {
+        format!("seq => {}, hash => {}", d.number(), d.one_of(&["NULL", r"'\x00'"]))
+    }),
     call("memory_export_markdown", Reader, Argument, 1, |d| d.name()),
     call("memory_import_markdown", User, Argument, 2, |d| {
         let path = d.one_of(&["'one/2026-01-31T10-00-00_user.md'", "'../../etc/passwd'", "'a.md'"]);

@@ -42,8 +42,10 @@ const RELATIONS: &[(&str, Level)] = &[
 /// Who may EXECUTE.
 const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.function_levels", Superuser),
+    ("memory_agent.history_is_open", Superuser),
     ("memory_agent.public_schema", Superuser),
     ("memory_agent.renew_levels", Superuser),
+    ("memory_agent.refuse_history_change", Superuser),
     ("memory_agent.require_owner", Superuser),
     ("memory_agent.require_role", Superuser),
     ("memory_agent.revoke_all", Superuser),
@@ -81,6 +83,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_status", Reader),
     ("public.memory_summarize", User),
     ("public.memory_use_embedding_model", Admin),
+    ("public.memory_verify_history", Reader),
     ("public.memory_wait", User),
 ];
 

@@ -115,7 +115,8 @@ fn history_has_what_was_there() {
           WHERE NOT EXISTS (SELECT FROM memory_agent.history h \
                              WHERE h.entry_id = c.id AND h.op = 'delete' AND h.reason = 'cleared' \
                                AND h.body->>'content' = c.content AND h.user_id = 'alice' \
-                               AND h.commitment = sha256(h.salt || convert_to(h.body::text, 'UTF8')))",
+                               AND h.commitment = sha256(h.salt || convert_to(h.body::text, 'UTF8') \
+                                                   || '\\x00'::bytea || convert_to(h.reason, 'UTF8')))",
         &[],
     );
     assert!(missing.is_empty(), "{missing:?}");
