@@ -91,6 +91,9 @@ COMMENT ON FUNCTION memory_use_embedding_model(text) IS
 
 -- === Corrections ===
 
+-- What is deleted after memory_agent.purge_after.
+CREATE INDEX traces_at_idx ON memory_agent.traces (at);
+
 -- === Levels ===
 
 CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name, level text)

@@ -186,7 +186,7 @@ settings! {
         "memory_agent.default_ttl\0", "Time after which an entry expires when ttl is not given; 0 means never.\0";
 
     int purge_after: i32 = 0, Sighup, (0, i32::MAX, GucFlags::UNIT_S),
-        "memory_agent.purge_after\0", "Time after which an inactive entry is deleted for good; 0 means never.\0";
+        "memory_agent.purge_after\0", "Time after which an inactive entry, a recorded LLM call or a trace is deleted for good; 0 means never.\0";
 
     // Extraction.
     choice extraction: Extraction = Extraction::Turn, Userset, (),

@@ -105,6 +105,7 @@ CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE
 CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHERE seq IS NULL;
 
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
+CREATE INDEX traces_at_idx ON memory_agent.traces (at);
 CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);
 CREATE INDEX archives_newest_idx ON memory_agent.archives (user_id, updated_at DESC, id DESC);
 -- What was archived of a session.

@@ -12,6 +12,7 @@ use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, Fill, SessionKey};
 use crate::store::spi::Session as Spi;
+use crate::worker::endpoint;
 use crate::worker::settings;
 use pgrx::prelude::*;
 use std::collections::BTreeSet;
@@ -41,9 +42,9 @@ fn memory_backfill(
         (true, None) => None,
         (false, user_id) => Some(identity::resolve(user_id.as_deref(), None, Level::User)?.user_id),
     };
-    if guc::llm_base_url().is_empty() {
+    if let Some(reason) = endpoint::missing_llm() {
         return Err(Error::not_ready(
-            "there is nobody to do the work: memory_agent.llm_base_url is empty",
+            format!("there is nobody to do the work: {reason}"),
             "Configure an LLM first; see docs/worker.md.",
         )
         .into());

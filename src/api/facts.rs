@@ -19,6 +19,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Growth, SessionKey};
 use crate::store::spi::Session as Spi;
+use crate::worker::endpoint;
 use crate::worker::settings;
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::text;
@@ -106,9 +107,9 @@ pub fn check_fact_key(key: &str) -> PgResult<()> {
 
 /// Refuses what could only be promised: nobody would extract facts without an LLM.
 fn check_inference(has_key: bool) -> PgResult<()> {
-    if guc::llm_base_url().is_empty() {
+    if let Some(reason) = endpoint::missing_llm() {
         return Err(Error::not_ready(
-            "memory_add cannot extract facts: memory_agent.llm_base_url is empty",
+            format!("memory_add cannot extract facts: {reason}"),
             "Pass infer => false to store the text itself as one fact, or configure an LLM.",
         )
         .into());

@@ -16,6 +16,7 @@ use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
+use crate::worker::endpoint;
 use crate::worker::settings;
 use memory_agent_core::episodes::CloseReason;
 use memory_agent_core::{markers, text};
@@ -306,7 +307,7 @@ fn store(caller: &Caller, batches: &[Batch]) -> PgResult<()> {
 /// Queues the reflection on a session's episodes that are over. Without an LLM they wait until there
 /// is one: a sweep finds them then.
 pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
-    if guc::llm_base_url().is_empty() {
+    if endpoint::missing_llm().is_some() {
         return Ok(());
     }
     let payload =

@@ -14,6 +14,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use crate::store::spi::{Session as Spi, scratch};
+use crate::worker::endpoint;
 use crate::worker::settings;
 use memory_agent_core::episodes::{
     CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn,
@@ -205,7 +206,7 @@ impl<'a> SessionWriter<'a> {
 /// What facts about turns stored now are made from: somebody must be there who makes them.
 pub fn facts_from() -> FactsFrom {
     match guc::extraction() {
-        _ if guc::llm_base_url().is_empty() => FactsFrom::Nothing,
+        _ if endpoint::missing_llm().is_some() => FactsFrom::Nothing,
         Extraction::Turn => FactsFrom::Turn,
         Extraction::Episode => FactsFrom::Episode,
         Extraction::Off => FactsFrom::Nothing,

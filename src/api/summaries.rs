@@ -3,7 +3,6 @@
 
 use crate::configured;
 use crate::error::{Error, PgResult};
-use crate::guc;
 use crate::identity;
 use crate::store::compression;
 use crate::store::grants::Level;
@@ -11,6 +10,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, Fill, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::store::summaries;
+use crate::worker::endpoint;
 use crate::worker::settings::{SummarySettings, summary_payload};
 use memory_agent_core::compression::Due;
 use memory_agent_core::text;
@@ -22,7 +22,7 @@ use pgrx::prelude::*;
 /// or the compression of its window. Without an LLM nothing is queued. The caller holds the
 /// session's lock.
 pub fn queue(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    if guc::llm_base_url().is_empty() {
+    if endpoint::missing_llm().is_some() {
         return Ok(());
     }
     let settings = SummarySettings::default();
@@ -47,9 +47,9 @@ fn memory_compress(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
-    if guc::llm_base_url().is_empty() {
+    if let Some(reason) = endpoint::missing_llm() {
         return Err(Error::not_ready(
-            "memory_compress cannot summarise: memory_agent.llm_base_url is empty",
+            format!("memory_compress cannot summarise: {reason}"),
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
         )
         .into());

@@ -176,7 +176,7 @@ fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
 fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     let turns = status::unextracted(spi)?;
     let state = match guc::extraction() {
-        _ if guc::llm_base_url().is_empty() => "off",
+        _ if endpoint::missing_llm().is_some() => "off",
         Extraction::Turn => "turn",
         Extraction::Episode => "episode",
         Extraction::Off => "off",
@@ -186,7 +186,7 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
          {} episodes run or wait until facts are made of them",
         turns.waiting, turns.skipped, turns.episodes
     );
-    let hint = (turns.skipped > 0 && !guc::llm_base_url().is_empty())
+    let hint = (turns.skipped > 0 && endpoint::missing_llm().is_none())
         .then_some("SELECT memory_backfill() queues what was stored while nobody extracted.");
     Ok(row("extraction", state, detail, hint))
 }

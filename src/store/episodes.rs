@@ -116,24 +116,43 @@ fn is_idle(gap: &str) -> String {
     )
 }
 
-/// Sessions whose open episode is idle for longer than `gap`, those that are the longest first.
-pub fn idle(spi: &Spi, gap: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
+/// The place of an open episode among those that are idle.
+#[derive(Clone)]
+pub struct IdlePlace {
+    ended_at: TimestampWithTimeZone,
+    id: Uuid,
+}
+
+/// Sessions whose open episode is idle for longer than `gap`, those that are the longest first, after
+/// a place.
+pub fn idle(
+    spi: &Spi,
+    gap: Duration,
+    after: Option<&IdlePlace>,
+    most: i64,
+) -> PgResult<Vec<(SessionKey, IdlePlace)>> {
+    let mut params = Params::new().with(gap.as_secs_f64()).with(most);
+    let mut condition = is_idle("$1");
+    if let Some(after) = after {
+        params = params.with(after.ended_at).with(after.id);
+        condition.push_str(" AND (p.ended_at, p.id) > ($3, $4)");
+    }
     spi.all(
         &format!(
-            "SELECT p.user_id, p.agent_id, p.session_id FROM memory_agent.episodes p \
+            "SELECT p.user_id, p.agent_id, p.session_id, p.ended_at, p.id FROM memory_agent.episodes p \
                JOIN memory_agent.sessions s \
                  ON s.user_id = p.user_id AND s.agent_id = p.agent_id \
                     AND s.session_id = p.session_id AND s.open_episode_id = p.id \
-              WHERE {} ORDER BY p.ended_at LIMIT $2",
-            is_idle("$1")
+              WHERE {condition} ORDER BY p.ended_at, p.id LIMIT $2"
         ),
-        &mut Params::new().with(gap.as_secs_f64()).with(most),
+        &mut params,
         |row| {
-            Ok(SessionKey {
+            let key = SessionKey {
                 user_id: row.required(1)?,
                 agent_id: row.required(2)?,
                 session_id: row.required(3)?,
-            })
+            };
+            Ok((key, IdlePlace { ended_at: row.required(4)?, id: row.required(5)? }))
         },
     )
 }

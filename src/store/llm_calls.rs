@@ -7,6 +7,7 @@ use crate::store::entries::new_id;
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_model_server::protocol::CallRecord;
 use pgrx::datum::Uuid;
+use std::time::Duration;
 
 /// Who made calls.
 pub struct Origin<'a> {
@@ -70,4 +71,17 @@ pub fn tokens_today(spi: &Spi) -> PgResult<i64> {
         |row| row.required(1),
     )?;
     Ok(tokens.unwrap_or(0))
+}
+
+/// Deletes calls that are older than `age`, at most `most`, and returns how many. Those of the day stay,
+/// for they are counted by [`tokens_today`].
+pub fn delete_old(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
+    spi.execute(
+        "DELETE FROM memory_agent.llm_calls c WHERE c.id IN ( \
+            SELECT o.id FROM memory_agent.llm_calls o \
+             WHERE o.at < least(now() - make_interval(secs => $1), \
+                                date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') \
+             ORDER BY o.at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &mut Params::new().with(age.as_secs_f64()).with(most),
+    )
 }

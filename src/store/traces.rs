@@ -8,6 +8,7 @@ use crate::store::queue::Job;
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use serde_json::Value;
+use std::time::Duration;
 
 /// What a reflection did, beside what its document says.
 pub struct Effects<'a> {
@@ -50,4 +51,15 @@ pub fn insert(
             .with(effects.ended.to_vec()),
     )?;
     Ok(())
+}
+
+/// Deletes traces that are older than `age`, at most `most`, and returns how many.
+pub fn delete_old(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
+    spi.execute(
+        "DELETE FROM memory_agent.traces t WHERE (t.user_id, t.id) IN ( \
+            SELECT o.user_id, o.id FROM memory_agent.traces o \
+             WHERE o.at < now() - make_interval(secs => $1) \
+             ORDER BY o.at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &mut Params::new().with(age.as_secs_f64()).with(most),
+    )
 }

@@ -2,13 +2,23 @@
 //! nowhere but into the request. There is no setting for a key itself: PostgreSQL writes the new value
 //! of a changed setting into its log.
 
-use crate::guc::{self, LlmProvider};
+use crate::guc::{self, Inference, LlmProvider};
 use memory_agent_model_server::protocol::{ApiKey, Endpoint, Provider, RemoteEmbedder};
 
 /// Longest answer that is read.
 const MAX_RESPONSE_BYTES: u32 = 4 * 1024 * 1024;
 /// Texts in one call of an embedding endpoint.
 const EMBEDDING_BATCH: u32 = 64;
+
+/// Why nobody asks an LLM in the background; `None` when jobs for it make sense.
+pub fn missing_llm() -> Option<&'static str> {
+    if guc::llm_base_url().is_empty() {
+        return Some("memory_agent.llm_base_url is empty");
+    }
+    (guc::inference() == Inference::Backend).then_some(
+        "an LLM is called by the model server only, and memory_agent.inference is 'backend'",
+    )
+}
 
 /// The LLM's endpoint; `None` while `memory_agent.llm_base_url` is empty.
 ///

@@ -3,20 +3,22 @@
 
 use super::endpoint;
 use super::handlers::embed::{self, EmbedTask};
+use super::handlers::evict;
 use super::handlers::exchange::{LlmTask, Progress};
 use super::handlers::extract::ExtractTask;
 use super::handlers::reembed::{self, ReembedTask};
 use super::handlers::reflect::ReflectTask;
 use super::handlers::seal::Sealer;
 use super::handlers::summarize::SummaryTask;
-use super::handlers::{evict, sweep};
+use super::handlers::sweep::Sweeper;
 use super::llm::{CallId, LlmCalls};
+use super::llm_pauses::{LlmPauses, Permission};
 use super::pause::{LONGEST_PAUSE, Pause};
 use super::run::{Body, Next};
 use super::slots;
 use super::transaction::{Aborted, transaction};
 use super::wake;
-use crate::guc::{self, Inference};
+use crate::guc;
 use crate::store::jobs::JobKind;
 use crate::store::llm_calls;
 use crate::store::queue::{self, Job};
@@ -30,6 +32,8 @@ const RENEW_EVERY: Duration = Duration::from_secs(60);
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
+/// When a job is tried again whose session is not there: a dump that psql loads may bring it later.
+const MISSING_DELAY: Duration = Duration::from_secs(120);
 /// When a change of the embedding model goes on that could not, because of somebody else.
 const REEMBED_DELAY: Duration = Duration::from_secs(5);
 /// How often the worker looks for history that is not sealed.
@@ -70,10 +74,9 @@ pub struct JobsLoop {
     embedding: Option<EmbedTask>,
     /// Embedding again, by another model; in its turns nothing else is embedded.
     reembedding: Option<ReembedTask>,
-    llm_pause: Pause,
-    /// The endpoint that the pause is for.
-    paused_endpoint: Option<Endpoint>,
+    llm_pauses: LlmPauses,
     models_pause: Pause,
+    sweeper: Sweeper,
     sweep_at: Instant,
     sealer: Sealer,
     seal_at: Instant,
@@ -100,9 +103,9 @@ impl JobsLoop {
             blocked: Vec::new(),
             embedding: None,
             reembedding: None,
-            llm_pause: Pause::default(),
-            paused_endpoint: None,
+            llm_pauses: LlmPauses::default(),
             models_pause: Pause::default(),
+            sweeper: Sweeper::default(),
             sweep_at: now,
             sealer: Sealer::default(),
             seal_at: now,
@@ -144,7 +147,7 @@ impl JobsLoop {
                 Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
             };
             if !matches!(progress, Progress::Unavailable { endpoint: true, .. }) {
-                self.llm_pause.end();
+                self.llm_pauses.end(task.job().kind);
             }
             self.settle(task, progress);
         }
@@ -156,7 +159,7 @@ impl JobsLoop {
             Progress::Finished => {}
             Progress::Unavailable { retry_in, reason, endpoint } => {
                 let delay = if endpoint {
-                    self.pause_llm(retry_in)
+                    self.pause_llm(task.job().kind, retry_in)
                 } else {
                     self.models_pause.begin(retry_in)
                 };
@@ -168,6 +171,18 @@ impl JobsLoop {
                 self.note_error(&reason);
                 self.block(task, BUSY_DELAY, &reason);
             }
+            Progress::NoSession => self.miss_session(task.job()),
+        }
+    }
+
+    /// A job has no session: a restore brings it in a moment, or somebody deleted its row.
+    fn miss_session(&mut self, job: &Job) {
+        let reason = "its session is not there";
+        self.restore_looked_at = None;
+        if self.is_being_restored() {
+            self.postpone(job, LONGEST_BUSY_DELAY, reason);
+        } else {
+            self.fail_for(job, MISSING_DELAY, reason);
         }
     }
 
@@ -206,11 +221,10 @@ impl JobsLoop {
         }
     }
 
-    /// Calls nobody for a while, unless the settings change. Returns when a job is looked at again: it
-    /// is the pause that holds jobs back, not their own times.
-    fn pause_llm(&mut self, retry_in: Option<Duration>) -> Duration {
-        self.paused_endpoint = llm_endpoint().ok();
-        self.llm_pause.begin(retry_in).min(LONGEST_PAUSE)
+    /// Lets jobs of a kind ask nobody for a while, unless the settings change. Returns when a job is
+    /// looked at again: it is the pause that holds jobs back, not their own times.
+    fn pause_llm(&mut self, kind: JobKind, retry_in: Option<Duration>) -> Duration {
+        self.llm_pauses.begin(kind, retry_in).min(LONGEST_PAUSE)
     }
 
     fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {
@@ -226,7 +240,10 @@ impl JobsLoop {
             uuid::Uuid::new_v4().as_bytes()[0],
             uuid::Uuid::new_v4().as_bytes()[0],
         ])) / f64::from(u16::MAX);
-        let delay = retry::back_off(failures, jitter);
+        self.fail_for(job, retry::back_off(failures, jitter), reason);
+    }
+
+    fn fail_for(&mut self, job: &Job, delay: Duration, reason: &str) {
         self.note_error(reason);
         self.try_or_note(|_| transaction(|| queue::fail(&Spi::read_write()?, job, delay, reason)));
     }
@@ -309,31 +326,26 @@ impl JobsLoop {
             JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
             JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
             _ => {
-                guc::inference() == Inference::Server
-                    && !guc::llm_base_url().is_empty()
+                endpoint::missing_llm().is_none()
                     && self.models_pause.is_over()
-                    && self.has_endpoint()
-                    && self.asking.len() < self.concurrency()
+                    && self.may_ask(kind)
                     && self.has_tokens_left()
             }
         }
     }
 
-    /// Whether the LLM's endpoint may be called: its pause is over, or the settings name another one.
-    fn has_endpoint(&mut self) -> bool {
-        if !self.llm_pause.is_over() && llm_endpoint().ok() != self.paused_endpoint {
-            self.llm_pause.end();
-        }
-        self.llm_pause.is_over()
-    }
-
-    /// LLM calls that may be in flight; one, while it is not known whether the endpoint works again.
-    fn concurrency(&self) -> usize {
-        if self.llm_pause.is_probing() {
-            1
-        } else {
-            usize::try_from(guc::llm_concurrency()).unwrap_or(1)
-        }
+    /// Whether the LLM of such jobs may be asked one question more: one at a time, while it is not
+    /// known whether it works again.
+    fn may_ask(&mut self, kind: JobKind) -> bool {
+        let most = usize::try_from(guc::llm_concurrency()).unwrap_or(1);
+        self.asking.len() < most
+            && match self.llm_pauses.permission(kind) {
+                Permission::Ask => true,
+                Permission::Probe => {
+                    !self.asking.iter().any(|(_, task)| LlmPauses::is_shared(task.job().kind, kind))
+                }
+                Permission::Wait => false,
+            }
     }
 
     /// Whether the tokens of the day are not used up.
@@ -366,7 +378,7 @@ impl JobsLoop {
                     self.settle(task, progress);
                 }
                 Err(reason) => {
-                    let delay = self.pause_llm(None);
+                    let delay = self.pause_llm(job.kind, None);
                     self.postpone(&job, delay, &reason);
                 }
             },
@@ -374,7 +386,7 @@ impl JobsLoop {
     }
 
     fn sweep(&mut self) {
-        let more = self.try_or_note(|_| sweep::run());
+        let more = self.try_or_note(|jobs| jobs.sweeper.run());
         let interval = Duration::from_secs(guc::sweep_interval().max(1).unsigned_abs().into());
         self.sweep_at = if more == Some(true) { Instant::now() } else { Instant::now() + interval };
     }
@@ -426,8 +438,8 @@ impl JobsLoop {
         if !self.is_idle() {
             due.push(self.renew_at.saturating_duration_since(Instant::now()));
         }
-        let pauses = [&self.llm_pause, &self.models_pause];
-        due.extend(pauses.into_iter().filter_map(Pause::left).filter(|left| !left.is_zero()));
+        let pauses = self.llm_pauses.left().chain(self.models_pause.left());
+        due.extend(pauses.filter(|left| !left.is_zero()));
         let next_job = self
             .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &CLAIMED)))
             .flatten();
@@ -476,7 +488,7 @@ impl Body for JobsLoop {
     fn activity(&self) -> String {
         let waiting = if self.over_daily_limit && guc::llm_daily_tokens() > 0 {
             ", memory_agent.llm_daily_tokens is used up"
-        } else if !self.llm_pause.is_over() {
+        } else if self.llm_pauses.is_any_waiting() {
             ", waiting for the LLM's endpoint"
         } else if !self.models_pause.is_over() {
             ", waiting for the models"

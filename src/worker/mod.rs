@@ -18,6 +18,7 @@ mod databases;
 pub mod handlers;
 mod jobs_loop;
 mod llm;
+mod llm_pauses;
 mod notes;
 mod pause;
 mod places;

@@ -17,11 +17,6 @@ impl Pause {
         self.until.is_none_or(|until| until <= Instant::now())
     }
 
-    /// While a pause has just ended, one job finds out whether it was long enough.
-    pub fn is_probing(&self) -> bool {
-        self.until.is_some()
-    }
-
     /// Begins a pause, twice as long as the last one when nobody says how long. Several failures at
     /// once are one outage: they share a pause.
     pub fn begin(&mut self, length: Option<Duration>) -> Duration {

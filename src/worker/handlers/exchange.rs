@@ -49,6 +49,8 @@ pub enum Progress {
     Aborted(Aborted),
     /// What was decided could not be stored yet, for this reason: try [`LlmTask::apply_again`].
     Blocked(String),
+    /// The row of its session is not there.
+    NoSession,
 }
 
 /// What came of a request.

@@ -165,7 +165,7 @@ impl ExtractTask {
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
             Ok(Applied::NoSession) => {
                 self.step = Step::Applying { decisions, judged };
-                Progress::Blocked("its session is not there".to_owned())
+                Progress::NoSession
             }
             Err(aborted) if aborted.may_pass => {
                 self.step = Step::Applying { decisions, judged };

@@ -362,7 +362,7 @@ impl ReflectTask {
             }
             Ok(Applied::NoSession) => {
                 self.decided = Some(decided);
-                Progress::Blocked("its session is not there".to_owned())
+                Progress::NoSession
             }
             Err(aborted) if aborted.may_pass => {
                 self.decided = Some(decided);

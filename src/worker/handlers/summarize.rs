@@ -110,7 +110,7 @@ impl SummaryTask {
         self.step = Step::Beginning;
         match transaction(|| Need::of(&Spi::read_write()?, &self.job, &self.key, &self.settings)) {
             Err(aborted) => Progress::Aborted(aborted),
-            Ok(Need::NoSession) => Progress::Blocked("its session is not there".to_owned()),
+            Ok(Need::NoSession) => Progress::NoSession,
             Ok(Need::Nothing) => self.finish_idle(),
             Ok(Need::Compression(current)) => {
                 let Current { coverage, sections, .. } = *current;
@@ -291,7 +291,7 @@ impl SummaryTask {
             }
             Ok(Renewed::NoSession) => {
                 self.step = Step::Storing(decided);
-                Progress::Blocked("its session is not there".to_owned())
+                Progress::NoSession
             }
             Err(aborted @ Aborted { may_pass: true, .. }) => {
                 self.step = Step::Storing(decided);
@@ -344,8 +344,8 @@ impl LlmTask for SummaryTask {
     }
 }
 
-/// The LLM that summarises.
-fn of_summaries(endpoint: &Endpoint) -> Endpoint {
+/// The LLM that summarises, where `endpoint` is the one that the settings name.
+pub fn of_summaries(endpoint: &Endpoint) -> Endpoint {
     let model = match guc::summary_model() {
         model if model.is_empty() => endpoint.model.clone(),
         model => model,

@@ -6,11 +6,14 @@ use super::reflect;
 use crate::api::{self, ingest};
 use crate::configured;
 use crate::guc;
+use crate::store::episodes::IdlePlace;
 use crate::store::jobs::{self, JobKind};
 use crate::store::spi::Session as Spi;
 use crate::store::{
-    episodes, extraction, model_change, queue, reflections, sessions, summaries, sweep,
+    episodes, extraction, llm_calls, model_change, queue, reflections, sessions, summaries, sweep,
+    traces,
 };
+use crate::worker::endpoint;
 use crate::worker::settings::{self, ReflectionSettings};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::episodes::CloseReason;
@@ -23,86 +26,107 @@ const BATCH: i64 = 1000;
 /// How long done jobs can be looked at in `memory_jobs`.
 const DONE_JOBS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Runs all steps; true when a step took a whole batch, so that there may be more.
-pub fn run() -> Result<bool, Aborted> {
-    let mut more = transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0))?;
-    let expired = transaction(|| sweep::expire(&Spi::read_write()?, BATCH))?;
-    if expired > 0 {
-        debug1!("memory_agent: expire rows={expired}");
-    }
-    more |= expired >= BATCH as u64;
-    if let Ok(seconds @ 1..) = u64::try_from(guc::purge_after()) {
-        let purged =
-            transaction(|| sweep::purge(&Spi::read_write()?, Duration::from_secs(seconds), BATCH))?;
-        if purged > 0 {
-            debug1!("memory_agent: purge rows={purged}");
-        }
-        more |= purged >= BATCH as u64;
-    }
-    if !guc::llm_base_url().is_empty() {
-        let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
-        // One transaction each: no lock is held while the next is waited for.
-        for (user_id, agent_id, session_id) in forgotten {
-            transaction(|| {
-                let spi = Spi::read_write()?;
-                let session = session_id.as_deref();
-                let payload = configured::scoped_to(&user_id, &agent_id, session, || {
-                    Ok(settings::extraction_payload())
-                })?;
-                jobs::enqueue(&spi, JobKind::Extract, &user_id, &agent_id, session, payload)
-            })?;
-        }
-    }
-    more |= end_idle_episodes()?;
-    if !guc::llm_base_url().is_empty() {
-        queue_reflections()?;
-        renew_summaries()?;
-    }
-    embed_left_behind()?;
-    let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
-    more |= done >= BATCH as u64;
-    Ok(more)
+/// The sweeps of one worker.
+#[derive(Default)]
+pub struct Sweeper {
+    /// The idle episode that was looked at last: sessions that have a longer gap of their own stay idle,
+    /// and must not keep the others from their turn.
+    idle_after: Option<IdlePlace>,
 }
 
-/// Ends the episodes of sessions that have fallen silent; true when there may be more.
-fn end_idle_episodes() -> Result<bool, Aborted> {
-    let Ok(seconds @ 1..) = u64::try_from(guc::episode_gap()) else { return Ok(false) };
-    let gap = Duration::from_secs(seconds);
-    let idle = transaction(|| episodes::idle(&Spi::read_write()?, gap, BATCH))?;
-    let is_full = idle.len() as i64 >= BATCH;
-    let mut ended = 0;
-    for key in idle {
-        let outcome = transaction(|| {
-            let spi = Spi::read_write()?;
-            let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
-                return Ok(false);
-            };
-            // The session may have a longer gap of its own, or none.
-            let gap =
-                configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                    Ok(Duration::from_secs(u64::try_from(guc::episode_gap()).unwrap_or(0)))
-                })?;
-            if gap.is_zero() || !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
-                return Ok(false);
-            }
-            let closed = episodes::close(&spi, &key, episode, CloseReason::Gap.as_str())?;
-            if closed.is_some_and(|closed| closed.wants_reflection) {
-                ingest::queue_reflection(&spi, &key)?;
-            }
-            Ok(true)
-        });
-        match outcome {
-            Ok(was_idle) => ended += u64::from(was_idle),
-            // Somebody is at work in the session: it is not that silent.
-            Err(aborted) if aborted.may_pass => {}
-            Err(aborted) => return Err(aborted),
+impl Sweeper {
+    /// Runs all steps; true when a step took a whole batch, so that there may be more.
+    pub fn run(&mut self) -> Result<bool, Aborted> {
+        let mut more = transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0))?;
+        let expired = transaction(|| sweep::expire(&Spi::read_write()?, BATCH))?;
+        if expired > 0 {
+            debug1!("memory_agent: expire rows={expired}");
         }
+        more |= expired >= BATCH as u64;
+        if let Ok(seconds @ 1..) = u64::try_from(guc::purge_after()) {
+            let purged = transaction(|| {
+                sweep::purge(&Spi::read_write()?, Duration::from_secs(seconds), BATCH)
+            })?;
+            if purged > 0 {
+                debug1!("memory_agent: purge rows={purged}");
+            }
+            more |= purged >= BATCH as u64;
+            for delete_old in [llm_calls::delete_old, traces::delete_old] {
+                let age = Duration::from_secs(seconds);
+                let deleted = transaction(|| delete_old(&Spi::read_write()?, age, BATCH))?;
+                more |= deleted >= BATCH as u64;
+            }
+        }
+        if endpoint::missing_llm().is_none() {
+            let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
+            // One transaction each: no lock is held while the next is waited for.
+            for (user_id, agent_id, session_id) in forgotten {
+                transaction(|| {
+                    let spi = Spi::read_write()?;
+                    let session = session_id.as_deref();
+                    let payload = configured::scoped_to(&user_id, &agent_id, session, || {
+                        Ok(settings::extraction_payload())
+                    })?;
+                    jobs::enqueue(&spi, JobKind::Extract, &user_id, &agent_id, session, payload)
+                })?;
+            }
+        }
+        more |= self.end_idle_episodes()?;
+        if endpoint::missing_llm().is_none() {
+            queue_reflections()?;
+            renew_summaries()?;
+        }
+        embed_left_behind()?;
+        let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
+        more |= done >= BATCH as u64;
+        Ok(more)
     }
-    if ended > 0 {
-        debug1!("memory_agent: idle episodes ended={ended}");
+
+    /// Ends the episodes of sessions that have fallen silent; true when there may be more.
+    fn end_idle_episodes(&mut self) -> Result<bool, Aborted> {
+        let Ok(seconds @ 1..) = u64::try_from(guc::episode_gap()) else { return Ok(false) };
+        let gap = Duration::from_secs(seconds);
+        let after = self.idle_after.take();
+        let idle = transaction(|| episodes::idle(&Spi::read_write()?, gap, after.as_ref(), BATCH))?;
+        let is_full = idle.len() as i64 >= BATCH;
+        // After the last ones come the first again.
+        self.idle_after = idle.last().filter(|_| is_full).map(|(_, place)| place.clone());
+        let mut ended = 0;
+        for (key, _) in idle {
+            let outcome = transaction(|| {
+                let spi = Spi::read_write()?;
+                let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
+                    return Ok(false);
+                };
+                // The session may have a longer gap of its own, or none.
+                let gap = configured::scoped_to(
+                    &key.user_id,
+                    &key.agent_id,
+                    Some(&key.session_id),
+                    || Ok(Duration::from_secs(u64::try_from(guc::episode_gap()).unwrap_or(0))),
+                )?;
+                if gap.is_zero() || !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
+                    return Ok(false);
+                }
+                let closed = episodes::close(&spi, &key, episode, CloseReason::Gap.as_str())?;
+                if closed.is_some_and(|closed| closed.wants_reflection) {
+                    ingest::queue_reflection(&spi, &key)?;
+                }
+                Ok(true)
+            });
+            match outcome {
+                Ok(was_idle) => ended += u64::from(was_idle),
+                // Somebody is at work in the session: it is not that silent.
+                Err(aborted) if aborted.may_pass => {}
+                Err(aborted) => return Err(aborted),
+            }
+        }
+        if ended > 0 {
+            debug1!("memory_agent: idle episodes ended={ended}");
+        }
+        // Where nothing ended, the next ones wait for the next sweep.
+        Ok(is_full && ended > 0)
     }
-    // Without an episode ended, a whole batch of busy sessions would be looked at again and again.
-    Ok(is_full && ended > 0)
 }
 
 /// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that

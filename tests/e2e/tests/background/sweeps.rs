@@ -124,6 +124,34 @@ fn inactive_entries_are_deleted_when_their_time_has_come() {
     assert!(!left.contains(&purged) && left.contains(&waits) && left.contains(&active));
 }
 
+/// Records of calls and traces hold texts of users too. Calls of today stay: they are counted by
+/// memory_agent.llm_daily_tokens.
+#[test]
+fn old_calls_and_traces_are_deleted_when_their_time_has_come() {
+    let settings = [OFTEN, ("memory_agent.purge_after", "1h"), ("memory_agent.llm_base_url", "")];
+    let mut scene = start_with(echo, &settings);
+    run(
+        &mut scene.client,
+        "INSERT INTO memory_agent.llm_calls (id, user_id, purpose, model, status, at)
+         SELECT gen_random_uuid(), 'alice', name, 'm', 'ok', at
+           FROM (VALUES ('yesterday', now() - interval '25 hours'),
+                        ('today', date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'),
+                        ('now', now())) c(name, at);
+         INSERT INTO memory_agent.traces (id, user_id, agent_id, session_id, body, at)
+         SELECT gen_random_uuid(), 'alice', 'default', name, '{}', at
+           FROM (VALUES ('old', now() - interval '2 hours'), ('young', now() - interval '59 minutes')) t(name, at)",
+    );
+    let calls = "SELECT purpose FROM memory_agent.llm_calls ORDER BY at";
+    wait_until(PATIENCE, "the old call to be deleted", || {
+        values::<String>(&mut scene.client, calls, &[]) == ["today", "now"]
+    });
+    let traces = "SELECT session_id FROM memory_agent.traces";
+    wait_until(PATIENCE, "the old trace to be deleted", || {
+        values::<String>(&mut scene.client, traces, &[]) == ["young"]
+    });
+    assert_eq!(values::<String>(&mut scene.client, calls, &[]), ["today", "now"]);
+}
+
 #[test]
 fn a_full_window_keeps_the_newest() {
     const LIMIT: usize = 10;

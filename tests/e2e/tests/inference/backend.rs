@@ -2,7 +2,7 @@
 //! everything works, and gives what the model server gives.
 
 use memory_agent_e2e::memory::{explain, ingest_all, recalled_texts, run, value};
-use memory_agent_e2e::{Cluster, Json, processes, shared};
+use memory_agent_e2e::{Cluster, Json, expect_error, processes, shared};
 
 const TURNS: [&str; 3] =
     ["My cat sleeps on the stove.", "The train leaves at nine.", "Grandmother bakes bread."];
@@ -80,4 +80,32 @@ fn without_preload_the_first_call_starts_the_model_server() {
     };
     assert_eq!(state, "on demand");
     assert!(hint.unwrap().contains("shared_preload_libraries"));
+}
+
+/// LLMs are called by the model server: without one, no job is queued that nobody would ever run.
+#[test]
+fn without_a_model_server_nothing_waits_for_an_llm() {
+    let cluster = Cluster::builder()
+        .setting("memory_agent.inference", "backend")
+        .setting("memory_agent.llm_base_url", "http://127.0.0.1:9/v1")
+        .setting("memory_agent.llm_model", "nobody")
+        .setting("memory_agent.summary_min_tokens", 1)
+        .start();
+    let mut client = cluster.database("backend_llm").connect();
+    ingest_all(&mut client, "s", &TURNS);
+    run(&mut client, "SELECT memory_close_episode('s')");
+    let jobs: i64 = value(&mut client, "SELECT count(*) FROM memory_jobs", &[]);
+    assert_eq!(jobs, 0);
+    for call in ["memory_compress('s')", "memory_backfill()", "memory_add('I live in Oslo.')"] {
+        let message = expect_error(client.query(&format!("SELECT {call}"), &[]), "55000");
+        assert!(message.contains("'backend'"), "{call}: {message}");
+    }
+    let state = "SELECT state FROM memory_status() WHERE component = $1";
+    assert_eq!(value::<String>(&mut client, state, &[&"llm"]), "unreachable");
+    assert_eq!(value::<String>(&mut client, state, &[&"extraction"]), "off");
+    // They are extracted from when there is somebody, and it is asked for.
+    cluster.alter_system("memory_agent.inference", Some("server"));
+    let mut client = cluster.connect("backend_llm");
+    run(&mut client, "SET memory_agent.user_id = 'alice'");
+    assert_eq!(value::<i64>(&mut client, "SELECT memory_backfill()", &[]), 3);
 }

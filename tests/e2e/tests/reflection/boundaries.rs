@@ -127,6 +127,38 @@ fn an_episode_in_which_it_is_quiet_is_ended_by_the_sweep() {
     assert_eq!(open, ["import"]);
 }
 
+/// More sessions than one sweep takes have a longer gap of their own: the others have their turn.
+#[test]
+fn sessions_with_a_longer_gap_keep_nobody_waiting() {
+    let settings = [("memory_agent.sweep_interval", "1s"), ("memory_agent.episode_gap", "1h")];
+    let mut scene = start_with(obedient, &settings);
+    run(
+        &mut scene.client,
+        "SELECT memory_configure('patient', settings => '{\"episode_gap\": \"100 d\"}');
+         WITH made AS (
+            INSERT INTO memory_agent.episodes
+                (id, user_id, agent_id, session_id, status, started_at, ended_at, turn_count)
+            SELECT gen_random_uuid(), 'alice', 'patient', 'patient ' || n, 'open', at, at, 1
+              FROM generate_series(1, 1000) n, (SELECT now() - interval '3 days') t(at)
+            RETURNING *)
+         INSERT INTO memory_agent.sessions
+                (user_id, agent_id, session_id, created_at, last_turn_at, turn_count, open_episode_id)
+         SELECT user_id, agent_id, session_id, started_at, ended_at, 1, id FROM made",
+    );
+    scene.say_all(&["Note: Jupiter has moons.", "Really.", "Yes."]);
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.episodes SET ended_at = ended_at - interval '2 hours' WHERE session_id = 's';
+         UPDATE memory_agent.entries SET recorded_at = recorded_at - interval '2 hours'",
+    );
+    let left = "SELECT status || ' ' || count(*) FROM memory_agent.episodes \
+                 WHERE (agent_id = 'patient') = $1 GROUP BY status";
+    wait_until(PATIENCE, "the idle episode to be reflected on", || {
+        values::<String>(&mut scene.client, left, &[&false]) == ["reflected 1"]
+    });
+    assert_eq!(values::<String>(&mut scene.client, left, &[&true]), ["open 1000"]);
+}
+
 #[test]
 fn each_turn_counts_by_the_setting_under_which_it_was_stored() {
     let mut scene = start_with(obedient, &[("memory_agent.extraction", "off")]);

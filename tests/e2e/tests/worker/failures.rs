@@ -253,3 +253,48 @@ fn waiting_for_the_queue_has_an_end_and_conditions() {
     scene.stub.hold(false);
     scene.drain();
 }
+
+/// Whoever deletes a session by hand, or restores half of a dump, leaves its jobs: they are not run for
+/// ever.
+#[test]
+fn a_job_whose_session_is_gone_is_given_up() {
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_max_attempts", "1")]);
+    scene.stub.hold(true);
+    scene.say("I live in Oslo.");
+    wait_until(PATIENCE, "a call", || scene.stub.in_flight() == 1);
+    run(&mut scene.client, "DELETE FROM memory_agent.sessions");
+    scene.stub.hold(false);
+    let job = scene.wait_for_job("the job to be given up", |job| job.status == "dead");
+    assert_eq!(job.error.as_deref(), Some("its session is not there"));
+    assert!(scene.facts().is_empty());
+    // The session comes back with its next turn, and the job's turn is not lost.
+    scene.say_and_wait("I like tea.");
+    assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&job.id]));
+    scene.drain();
+    assert_eq!(scene.facts(), ["Noted: I like tea.", "Noted: I live in Oslo."]);
+}
+
+/// A model that summarises and asks for ten minutes of rest: nobody who extracts waits for it.
+#[test]
+fn a_summary_model_that_is_away_does_not_hold_up_facts() {
+    let settings = [("memory_agent.summary_model", "tired"), ("memory_agent.summarization", "on")];
+    let mut scene = Scene::with_settings(echo, &settings);
+    let is_tired = |call: &memory_agent_e2e::llm::Call| call.model() == "tired";
+    scene.stub.faults(FaultPlan::when(move |call| {
+        is_tired(call).then_some(Fault::TooManyRequests { retry_after: Some(600) })
+    }));
+    // More than is left as it is.
+    scene.say(&"I live in Oslo, where it rains on most days of the year. ".repeat(20));
+    let summary = |scene: &mut Scene| {
+        let jobs = scene.jobs();
+        jobs.into_iter().find(|job| job.kind == "summarize" && job.error.is_some())
+    };
+    wait_until(PATIENCE, "the summary to be put off", || summary(&mut scene).is_some());
+    scene.say("I like tea.");
+    wait_until(PATIENCE, "the fact of the new turn", || {
+        scene.facts().contains(&"Noted: I like tea.".to_owned())
+    });
+    let job = summary(&mut scene).expect("the summary still waits");
+    assert_eq!((job.status.as_str(), job.attempts), ("pending", 0), "{job:?}");
+    assert_eq!(scene.stub.calls().iter().filter(|call| is_tired(call)).count(), 1);
+}
