@@ -5,7 +5,7 @@ use crate::api::ingest::{self, indexed_text};
 use crate::api::prepare::{Prepare, prepare_by};
 use crate::error::PgResult;
 use crate::guc;
-use crate::models::{self, Failure};
+use crate::models::counting;
 use crate::sql_types::JsonbText;
 use crate::store::catalog;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
@@ -14,7 +14,7 @@ use crate::store::lexemes::Lexemes;
 use crate::store::spi::{Session as Spi, scratch};
 use memory_agent_core::chunk::{self, Chunk, Limits};
 use memory_agent_core::tokens;
-use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use memory_agent_model_server::protocol::ModelRef;
 use pgrx::prelude::*;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
@@ -86,11 +86,7 @@ pub fn prepare_chunks(
 /// Cuts by counted tokens, by estimated ones while the tokeniser is not to be had; that is said by
 /// [`prepare_by`], which asks it next.
 fn cut(content: &str, limits: Limits) -> Vec<Chunk> {
-    let counted = chunk::chunks(content, limits, &mut |texts: &[String]| -> Result<_, Failure> {
-        let counts =
-            models::current().prepare(None, Purpose::Document, Vec::new(), texts.to_vec())?;
-        Ok(counts.token_counts)
-    });
+    let counted = chunk::chunks(content, limits, &mut counting::count);
     counted.unwrap_or_else(|_| {
         let estimated = chunk::chunks(content, limits, &mut |texts: &[String]| {
             Ok::<_, Infallible>(texts.iter().map(|text| tokens::estimate_tokens(text)).collect())

@@ -3,10 +3,9 @@
 
 use crate::api::llm::{self, Llm, Question};
 use crate::error::{Error, PgResult};
-use crate::models::{self, Failure};
+use crate::models::counting::{count, count_one};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::{cut, levels, summarize};
-use memory_agent_model_server::protocol::Purpose;
 
 /// Beside twice the tokens that are wanted: a model that is cut off cannot be asked to shorten.
 const SPARE_ANSWER_TOKENS: u32 = 200;
@@ -76,7 +75,7 @@ impl Condenser<'_> {
             )));
         };
         if condensed.tokens > most {
-            let cut = cut::cut_to(&condensed.text, most, &mut |texts: &[String]| count(texts))
+            let cut = cut::cut_to(&condensed.text, most, &mut count)
                 .and_then(|text| count_one(&text).map(|tokens| (text, tokens)));
             (condensed.text, condensed.tokens) = match cut {
                 Ok(cut) => cut,
@@ -85,16 +84,4 @@ impl Condenser<'_> {
         }
         Ok(Ok(condensed))
     }
-}
-
-/// The cl100k_base tokens of texts.
-pub fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
-    models::current()
-        .prepare(None, Purpose::Document, Vec::new(), texts.to_vec())
-        .map(|prepared| prepared.token_counts)
-}
-
-/// The cl100k_base tokens of a text.
-pub fn count_one(text: &str) -> Result<u32, Failure> {
-    Ok(count(&[text.to_owned()])?.first().copied().unwrap_or(u32::MAX))
 }

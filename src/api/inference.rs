@@ -5,7 +5,7 @@
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
-use crate::models;
+use crate::models::{self, counting};
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::grants::Level;
 use crate::store::models::{self as model_store, Kind};
@@ -73,10 +73,8 @@ fn memory_rerank(query: String, documents: Vec<Option<String>>) -> PgResult<Vec<
 fn memory_count_tokens(text: String) -> PgResult<i32> {
     identity::require(Level::Reader)?;
     // An estimate must not become an IMMUTABLE function's answer, so a failure is an ERROR here.
-    let prepared = models::current()
-        .prepare(None, Purpose::Document, Vec::new(), vec![text])
-        .map_err(models::Failure::into_error)?;
-    Ok(prepared.token_counts.first().map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX)))
+    let count = counting::count_one(&text).map_err(models::Failure::into_error)?;
+    Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
 #[pg_extern(sql = false)]

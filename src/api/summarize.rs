@@ -1,7 +1,7 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::condense::{self, Condensed, Condenser};
+use crate::api::condense::{Condensed, Condenser};
 use crate::api::configure;
 use crate::api::llm::{self, Llm};
 use crate::audit;
@@ -9,6 +9,7 @@ use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
+use crate::models::counting::{count, count_one};
 use crate::sql_types::JsonbText;
 use crate::store::grants::Level;
 use crate::store::history;
@@ -90,7 +91,7 @@ impl Request<'_> {
     /// A text that is short enough is its own summary. A long one is condensed in chunks first.
     fn condense(&self, caller: &Caller) -> PgResult<Summary> {
         let llm = Llm::configured()?.with_model(&guc::summary_model());
-        let tokens = condense::count_one(self.text).map_err(|failure| failure.into_error())?;
+        let tokens = count_one(self.text).map_err(|failure| failure.into_error())?;
         if tokens <= self.most {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });
         }
@@ -109,8 +110,7 @@ impl Request<'_> {
             return Ok(condenser.answer(whole, self.most, self.most)??.into());
         }
         let chunks =
-            chunk::chunks(self.text, limits, &mut |texts: &[String]| condense::count(texts))
-                .map_err(|failure| failure.into_error())?;
+            chunk::chunks(self.text, limits, &mut count).map_err(|failure| failure.into_error())?;
         let mut parts = Vec::with_capacity(chunks.len());
         for chunk in &chunks {
             let target = levels::chunk_target(chunk.tokens);

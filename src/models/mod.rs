@@ -7,6 +7,7 @@
 
 pub mod client;
 mod connection;
+pub mod counting;
 pub mod in_backend;
 pub mod paths;
 pub mod socket;

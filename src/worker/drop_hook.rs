@@ -2,8 +2,7 @@
 //! PostgreSQL itself would wait five seconds for them and fail then, although they do nothing.
 #![allow(unsafe_code)]
 
-use super::{launcher, notes, signals, slots, wake};
-use crate::guc;
+use super::{notes, signals, slots, vacated, wake};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_char};
@@ -61,7 +60,7 @@ unsafe extern "C-unwind" fn process_utility(
     unsafe {
         let command = (*statement).utilityStmt;
         let is_ours = concerns_us(command);
-        let vacated = if is_ours { before(command, context) } else { pg_sys::InvalidOid };
+        let is_vacated = is_ours && before(command, context);
         let kind = (*command).type_;
         let next = match PREVIOUS.get() {
             Some(Some(previous)) => *previous,
@@ -78,7 +77,7 @@ unsafe extern "C-unwind" fn process_utility(
             completion,
         );
         if is_ours {
-            after(vacated, kind);
+            after(is_vacated, kind);
         }
     }
 }
@@ -104,35 +103,34 @@ unsafe fn concerns_us(command: *mut pg_sys::Node) -> bool {
     }
 }
 
-/// Vacates the database that the command needs; InvalidOid when it needs none.
+/// Vacates the database that the command needs; false when it needs none.
 #[pg_guard]
 unsafe extern "C-unwind" fn before(
     command: *mut pg_sys::Node,
     context: pg_sys::ProcessUtilityContext::Type,
-) -> pg_sys::Oid {
+) -> bool {
     if context != pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL {
-        return pg_sys::InvalidOid;
+        return false;
     }
     // SAFETY: the caller's.
-    let database = unsafe { database_to_vacate(command) };
-    database.filter(|&database| vacate(database)).unwrap_or(pg_sys::InvalidOid)
+    let Some(database) = (unsafe { database_to_vacate(command) }) else { return false };
+    // SAFETY: the caller's.
+    vacated::begin(database, unsafe { (*command).type_ } == pg_sys::NodeTag::T_DropdbStmt);
+    let is_vacated = vacate(database);
+    if !is_vacated {
+        vacated::forget();
+    }
+    is_vacated
 }
 
 /// After the command has succeeded.
 #[pg_guard]
-unsafe extern "C-unwind" fn after(vacated: pg_sys::Oid, kind: pg_sys::NodeTag) {
+unsafe extern "C-unwind" fn after(is_vacated: bool, kind: pg_sys::NodeTag) {
     if kind == pg_sys::NodeTag::T_CreateExtensionStmt {
         wake::extension_created();
     }
-    if vacated == pg_sys::InvalidOid {
-        return;
-    }
-    notes::allow(vacated);
-    if guc::worker() && launcher::is_running() {
-        if kind != pg_sys::NodeTag::T_DropdbStmt {
-            notes::want(vacated);
-        }
-        launcher::wake();
+    if is_vacated {
+        vacated::done();
     }
 }
 

@@ -12,6 +12,7 @@ pub mod launcher;
 pub mod run;
 pub mod settings;
 pub mod slots;
+mod vacated;
 pub mod wake;
 
 mod databases;

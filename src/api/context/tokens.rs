@@ -1,8 +1,7 @@
 //! Counting the tokens of texts that are put into a prompt.
 
-use crate::models;
+use crate::models::counting;
 use memory_agent_core::{cut, tokens};
-use memory_agent_model_server::protocol::Purpose;
 use std::cell::Cell;
 use std::convert::Infallible;
 
@@ -41,8 +40,8 @@ impl TokenCounter {
         if self.failed.get() || texts.is_empty() {
             return estimates;
         }
-        match models::current().prepare(None, Purpose::Document, Vec::new(), texts) {
-            Ok(prepared) => prepared.token_counts,
+        match counting::count(&texts) {
+            Ok(counts) => counts,
             Err(failure) => {
                 failure.warn("token counts are estimates");
                 self.failed.set(true);

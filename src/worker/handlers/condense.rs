@@ -2,7 +2,8 @@
 //! chunks (L1), groups of chunks (L2) and the whole (L3). Every answer is kept under the digest of its
 //! question, so a later attempt asks only what is new, whatever changed meanwhile.
 
-use crate::models::{self, Failure};
+use crate::models::Failure;
+use crate::models::counting::{count, count_one};
 use crate::store::summaries::{Coverage, Current, Source, has_lists};
 use memory_agent_core::answers::ChatMessage;
 use memory_agent_core::chunk;
@@ -11,7 +12,7 @@ use memory_agent_core::extract::original_message;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::material::{self, Piece};
 use memory_agent_core::summarize::{self, Ask, ContentType, Known, Said, Sections, SummaryPrompt};
-use memory_agent_model_server::protocol::{ChatAnswer, Purpose};
+use memory_agent_model_server::protocol::ChatAnswer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -83,7 +84,7 @@ impl Condensed {
     /// The model server's, when it cannot count.
     pub fn cut(&mut self, target_tokens: u32) -> Result<(), Failure> {
         let most = target_tokens + target_tokens / 5;
-        self.text = cut::cut_to(&self.text, most, &mut |texts: &[String]| count(texts))?;
+        self.text = cut::cut_to(&self.text, most, &mut count)?;
         self.tokens = count_one(&self.text)?;
         Ok(())
     }
@@ -122,18 +123,6 @@ pub enum Next {
     Done(Box<Tree>),
 }
 
-/// Counts tokens by the model server.
-fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
-    models::current()
-        .prepare(None, Purpose::Document, Vec::new(), texts.to_vec())
-        .map(|prepared| prepared.token_counts)
-}
-
-fn count_one(text: &str) -> Result<u32, Failure> {
-    let counts = count(&[text.to_owned()])?;
-    Ok(counts.first().copied().unwrap_or(0))
-}
-
 impl Division {
     /// Divides material into pieces that fit into a request, and these into requests.
     ///
@@ -145,7 +134,7 @@ impl Division {
             .iter()
             .map(|source| (original_message(&source.content), source.tokens))
             .collect();
-        let pieces = material::pieces(&texts, limits, &mut |texts: &[String]| count(texts))?;
+        let pieces = material::pieces(&texts, limits, &mut count)?;
         let tokens: Vec<u32> = pieces.iter().map(|piece| piece.tokens).collect();
         let chunks = material::group(&tokens, limits.max_tokens, limits.overlap_tokens);
         Ok(Self { pieces, chunks })

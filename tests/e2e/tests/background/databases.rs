@@ -6,7 +6,7 @@ use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::llm::LlmStub;
 use memory_agent_e2e::memory::run;
-use memory_agent_e2e::{Client, Cluster, wait_until};
+use memory_agent_e2e::{Client, Cluster, retry_until, wait_until};
 use std::time::{Duration, Instant};
 
 /// PostgreSQL itself gives up after five seconds.
@@ -98,6 +98,44 @@ fn an_idle_worker_makes_room_for_commands_on_its_database() {
 #[test]
 fn a_busy_worker_makes_room_for_commands_on_its_database() {
     unused_for_commands(true);
+}
+
+/// Before the commit the database is still to be seen; the launcher has to look after it. The commit is
+/// held up by a standby that never comes.
+#[test]
+fn nothing_stays_of_a_dropped_database() {
+    let mut site = Site::new();
+    site.prepare(DATABASE, false);
+    site.cluster.alter_system("synchronous_commit", Some("local"));
+    site.cluster.alter_system("synchronous_standby_names", Some("nobody"));
+    let files = |cluster: &Cluster| -> Vec<String> {
+        let directory = std::fs::read_dir(cluster.data().join("pg_stat_tmp")).expect("its files");
+        let names = directory.map(|file| file.expect("a file").file_name());
+        names.filter_map(|name| name.into_string().ok()).collect()
+    };
+    let oid: String = site
+        .admin
+        .query_one("SELECT oid::text FROM pg_database WHERE datname = 'agent'", &[])
+        .expect("the database")
+        .get(0);
+    let of_database = move |name: &String| name.split('.').any(|part| *part == oid);
+    assert!(files(&site.cluster).iter().any(&of_database), "{:?}", files(&site.cluster));
+    let mut dropping = site.cluster.connect("postgres");
+    std::thread::scope(|scope| {
+        let drop = scope.spawn(|| {
+            run(&mut dropping, "SET synchronous_commit = on");
+            run(&mut dropping, "DROP DATABASE agent");
+        });
+        let waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        let pid: i32 = retry_until(PATIENCE, "the commit to wait", || {
+            site.admin.query_opt(waiting, &[]).expect("sessions").map(|row| row.get(0))
+        });
+        site.admin.execute("SELECT pg_cancel_backend($1)", &[&pid]).expect("a cancel");
+        drop.join().expect("the database to be dropped");
+    });
+    wait_until(PATIENCE, "the files of the database to be gone", || {
+        !files(&site.cluster).iter().any(&of_database)
+    });
 }
 
 /// A command that fails leaves the database as it was: with a worker, and soon.
