@@ -11,13 +11,16 @@ pub struct Database<'a> {
 }
 
 impl Cluster {
-    /// Creates a database with the extension and what it needs.
+    /// Creates a database with the extension and what it needs. With `SCHEMA_VERSION` in the environment
+    /// it gets that version's schema: a suite that is older than the newest one has to pass there too.
     ///
     /// # Panics
     /// If the extension is not installed, or the name is taken: use the test's name.
     pub fn database<'a>(&'a self, name: &'a str) -> Database<'a> {
+        let version = std::env::var("SCHEMA_VERSION")
+            .map_or_else(|_| String::new(), |version| format!("VERSION '{version}'"));
         self.plain_database(name)
-            .batch_execute("CREATE EXTENSION memory_agent CASCADE")
+            .batch_execute(&format!("CREATE EXTENSION memory_agent {version} CASCADE"))
             .unwrap_or_else(|error| panic!("CREATE EXTENSION: {error:?}. Run `make install`."));
         Database { cluster: self, name }
     }
