@@ -11,6 +11,7 @@ use crate::store::summaries::COVERED;
 const OLDER: &str = "(SELECT e.id, e.token_count FROM memory_agent.entries e \
       WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
         AND e.state = 'active' AND e.source_relation IS NULL \
+        AND (e.expires_at IS NULL OR e.expires_at > now()) \
       ORDER BY e.created_at DESC, e.id DESC OFFSET $4) w";
 
 /// The turns of a window that compression takes out of it.

@@ -279,7 +279,7 @@ pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
     spi.execute(
         "SELECT FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
-          ORDER BY e.id FOR NO KEY UPDATE",
+          ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
     )
 }

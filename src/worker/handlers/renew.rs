@@ -5,7 +5,7 @@
 use super::condense::{Material, Part, Tree};
 use crate::api::archive::{Archived, archive_conversation};
 use crate::api::chunks::Chunks;
-use crate::error::PgResult;
+use crate::error::{Error, PgResult};
 use crate::store::compression;
 use crate::store::jobs::{self, JobKind};
 use crate::store::queue::{self, Job};
@@ -108,6 +108,9 @@ fn write(
     source_ids: Vec<Uuid>,
     method: &'static str,
 ) -> PgResult<()> {
+    // Without one, the session must not lose the summary that it has.
+    let coverage =
+        material.coverage().ok_or_else(|| Error::internal("a summary would stand for nothing"))?;
     for (level, parts) in [("L1", &tree.chunks), ("L2", &tree.groups)] {
         for part in parts {
             write_part(spi, key, level, method, material, part)?;
@@ -116,7 +119,6 @@ fn write(
     if let Some(current) = &material.current {
         summaries::deactivate(spi, &key.user_id, current.id)?;
     }
-    let Some(coverage) = material.coverage() else { return Ok(()) };
     summaries::insert(
         spi,
         key,

@@ -138,3 +138,41 @@ fn an_empty_database_changes_its_model() {
     ingest(&mut client, "s", "My cat sleeps.");
     assert_eq!(vectors(&mut client), [format!("{MINILM} 384 1")]);
 }
+
+/// Turns that are stored before the change and while it goes on.
+const BEFORE: usize = 150;
+
+/// Somebody stores and asks all the time: every answer is found by meaning, before, during and after.
+#[test]
+fn nobody_notices_the_change() {
+    let mut client = shared().database("change_unnoticed").connect();
+    ingest(&mut client, "s", "My cat sleeps on the sofa.");
+    let turns: Vec<String> =
+        (0..BEFORE).map(|n| format!("Invoice {n} over {} euros was paid.", n * 7)).collect();
+    ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
+    let job = use_model(&mut client, MINILM);
+    let status = "SELECT status FROM memory_jobs WHERE id = $1";
+    let mut embedders = Vec::new();
+    while value::<String>(&mut client, status, &[&job]) != "done" {
+        let found = recall(&mut client, "'Where does the pet rest?', top_k => 1, rerank => false");
+        assert_eq!(found[0].content, "My cat sleeps on the sofa.", "{embedders:?}");
+        assert!(found[0].similarity.is_some(), "by words only: {found:?}");
+        let model = embedder(&mut client);
+        if embedders.last() != Some(&model) {
+            embedders.push(model);
+        }
+        ingest(&mut client, "s", &format!("Invoice {} was sent.", embedders.len()));
+        let jobs: i64 = value(
+            &mut client,
+            "SELECT count(*) FROM memory_jobs WHERE kind = 'reembed' AND status = 'dead'",
+            &[],
+        );
+        assert_eq!(jobs, 0);
+    }
+    assert_eq!(embedders.first().map(String::as_str), Some(BGE));
+    assert!(embedders.len() <= 2, "one switch: {embedders:?}");
+    assert_eq!(embedder(&mut client), MINILM);
+    let rows: i64 = value(&mut client, "SELECT count(*) FROM memory_agent.entries", &[]);
+    assert_eq!(vectors(&mut client), [format!("{MINILM} 384 {rows}")]);
+    assert_eq!(windows(&mut client), [""; 0]);
+}

@@ -183,3 +183,25 @@ fn a_window_that_the_newest_turns_fill_is_summarised() {
     );
     assert_eq!(waiting, 0);
 }
+
+/// Turns that have expired are shown to nobody: they do not count among those that are kept.
+#[test]
+fn expired_turns_do_not_take_the_place_of_those_that_stay() {
+    let settings =
+        [("memory_agent.recent_messages_to_keep", "3"), ("memory_agent.sweep_interval", "1h")];
+    let mut scene = scene(condenser, &settings);
+    let ids = talk(&mut scene.client, "s", 8, 100);
+    scene.drain();
+    scene
+        .client
+        .execute(
+            "UPDATE memory_agent.entries SET expires_at = now() - interval '1 minute' WHERE id = ANY ($1)",
+            &[&&ids[6..]],
+        )
+        .unwrap();
+    run(&mut scene.client, "SELECT memory_compress('s')");
+    scene.drain();
+    let shown: Vec<Uuid> =
+        values(&mut scene.client, "SELECT id FROM memory_load('s') WHERE role <> 'system'", &[]);
+    assert_eq!(shown, ids[3..6]);
+}
