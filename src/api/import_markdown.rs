@@ -190,6 +190,19 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     })
 }
 
+/// Memories of an attached table's rows are found by the rows' keys, whoever they belong to, and locked
+/// by whoever writes these rows: nobody shall put an entry of their own in the way.
+fn check_may_name_row() -> PgResult<()> {
+    if identity::require(Level::User)? < Level::Admin {
+        return Err(Error::not_permitted(
+            "only administrators may import the memory of an attached table's row",
+            "Take source_relation and source_key out of the front matter: the memory becomes a turn.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
 fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     let checked = check_entry(entry, body)?;
     let id = checked.values.id;
@@ -197,6 +210,9 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
         identity::as_owner(|| imports::entry_content(&Spi::read_only()?, &caller.user_id, id))?;
     if let Some(id) = same(id, stored, body)? {
         return Ok(id);
+    }
+    if entry.source_relation.is_some() {
+        check_may_name_row()?;
     }
     Settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
         let markers = markers_of(entry.markers.as_deref(), body)?;

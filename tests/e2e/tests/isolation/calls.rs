@@ -122,6 +122,10 @@ pub const CALLS: &[Call] = &[
         let of = d.one_of(&["'conversation'", "'document'", "NULL", "'*'"]);
         format!("{}, {}, doc_type => {of}", d.query(), d.number())
     }),
+    call("memory_verify_history", Reader, Argument, 1, |d| {
+        let hash = d.one_of(&["NULL", r"'\x00'", r"'\x'"]);
+        format!("seq => {}, hash => {hash}", d.number())
+    }),
     call("memory_load", Reader, Argument, 2, |d| d.name()),
     call("memory_stats", Reader, Argument, 1, |d| d.name()),
     call("memory_originals", Reader, Argument, 3, |d| d.id()),

@@ -87,6 +87,12 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_wait", User),
 ];
 
+/// Triggers and rules on the extension's tables and views. What they run runs as whoever writes.
+const TRIGGERS: &[&str] = &[
+    "memory_agent.history history_is_append_only",
+    "memory_agent.history history_is_not_truncated",
+];
+
 /// Table privileges of which no role has one.
 const WRITING: [&str; 6] = ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
 
@@ -131,6 +137,29 @@ fn every_object_is_listed() {
         .map(|row| row.get(0))
         .collect();
     assert_eq!(kinds, ["pg_class", "pg_namespace", "pg_proc"]);
+}
+
+/// Triggers and rules belong to their tables, not to the extension.
+#[test]
+fn every_trigger_is_listed() {
+    let mut client = shared().database("matrix_triggers").connect();
+    let of_members = "SELECT o.oid, o.oid::regclass::text AS name FROM pg_class o \
+                        JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = o.oid \
+                        JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent' \
+                       WHERE d.deptype = 'e'";
+    let query = format!(
+        "WITH member AS ({of_members}) \
+         SELECT m.name || ' ' || t.tgname FROM member m JOIN pg_trigger t ON t.tgrelid = m.oid \
+          WHERE NOT t.tgisinternal \
+         UNION ALL \
+         SELECT m.name || ' ' || r.rulename FROM member m JOIN pg_rewrite r ON r.ev_class = m.oid \
+          WHERE r.rulename <> '_RETURN' ORDER BY 1"
+    );
+    let found: Vec<String> =
+        client.query(&query, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, TRIGGERS, "TRIGGERS has to name each trigger and rule");
+    let event_triggers = "SELECT count(*) FROM pg_event_trigger";
+    assert_eq!(client.query_one(event_triggers, &[]).unwrap().get::<_, i64>(0), 0);
 }
 
 #[test]
