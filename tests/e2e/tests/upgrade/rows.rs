@@ -4,7 +4,9 @@
 
 use crate::{older_database, update};
 use memory_agent_e2e::memory::{recalled_texts, run, value, values};
-use memory_agent_e2e::{Client, Programs, Uuid, expect_error, shared};
+use memory_agent_e2e::{
+    Client, Cluster, Programs, Uuid, expect_error, shared, shared_without_worker,
+};
 use std::collections::BTreeMap;
 
 const DUMP: &str = include_str!("rows_0.1.0.dump");
@@ -34,9 +36,9 @@ fn columns(client: &mut Client) -> Vec<(String, String)> {
 }
 
 /// A database with these rows, not updated yet.
-fn filled(name: &str) -> Client {
-    let client = older_database(shared(), name, "0.1.0");
-    let programs = Programs::of(shared());
+fn filled(cluster: &Cluster, name: &str) -> Client {
+    let client = older_database(cluster, name, "0.1.0");
+    let programs = Programs::of(cluster);
     let script = programs.file(&format!("{name}.sql"));
     std::fs::write(&script, DUMP).unwrap();
     programs.execute(name, &script);
@@ -45,7 +47,6 @@ fn filled(name: &str) -> Client {
 
 #[track_caller]
 fn answers_as_before(client: &mut Client) {
-    assert!(value::<bool>(client, "SELECT memory_wait('90 s')", &[]));
     let best = |client: &mut Client, arguments: &str| {
         recalled_texts(client, &format!("{arguments}, top_k => 1")).remove(0)
     };
@@ -72,7 +73,7 @@ fn answers_as_before(client: &mut Client) {
 
 #[test]
 fn rows_of_0_1_0_stay_and_are_found() {
-    let mut client = filled("rows_stay");
+    let mut client = filled(shared(), "rows_stay");
     let columns = columns(&mut client);
     let before = rows(&mut client, &columns);
     for table in ["entries", "entry_windows", "episodes", "history", "session_summaries", "traces"]
@@ -83,6 +84,10 @@ fn rows_of_0_1_0_stay_and_are_found() {
     run(&mut client, "BEGIN; ALTER EXTENSION memory_agent UPDATE");
     assert_eq!(rows(&mut client, &columns), before);
     run(&mut client, "COMMIT");
+    assert!(
+        value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]),
+        "a job of 0.1.0 is done"
+    );
     answers_as_before(&mut client);
 
     // They are lived with as with new ones: the key is held, duplicates are known, sessions go on.
@@ -103,16 +108,17 @@ fn rows_of_0_1_0_stay_and_are_found() {
 
 #[test]
 fn an_updated_database_is_dumped_and_restored() {
-    let mut client = filled("rows_dumped");
+    let cluster = shared_without_worker();
+    let mut client = filled(cluster, "rows_dumped");
     update(&mut client);
     answers_as_before(&mut client);
     let columns = columns(&mut client);
-    let programs = Programs::of(shared());
+    let programs = Programs::of(cluster);
     let archive = programs.file("rows_dumped");
     programs.dump("rows_dumped", &["-Fc", "-f", &archive]);
-    shared().plain_database("rows_restored");
+    cluster.plain_database("rows_restored");
     programs.restore("rows_restored", &[], &archive);
-    let mut restored = shared().connect("rows_restored");
+    let mut restored = cluster.connect("rows_restored");
     assert_eq!(rows(&mut restored, &columns), rows(&mut client, &columns));
     run(&mut restored, "SET memory_agent.user_id = 'alice'");
     answers_as_before(&mut restored);
@@ -121,13 +127,14 @@ fn an_updated_database_is_dumped_and_restored() {
 /// A dump of 0.1.0's database creates the version of the server that it is restored into.
 #[test]
 fn a_dump_of_0_1_0_is_restored_into_the_newest() {
-    filled("rows_old_dump");
-    let programs = Programs::of(shared());
+    let cluster = shared_without_worker();
+    filled(cluster, "rows_old_dump");
+    let programs = Programs::of(cluster);
     let archive = programs.file("rows_old_dump");
     programs.dump("rows_old_dump", &["-Fc", "-f", &archive]);
-    shared().plain_database("rows_old_restored");
+    cluster.plain_database("rows_old_restored");
     programs.restore("rows_old_restored", &[], &archive);
-    let mut restored = shared().connect("rows_old_restored");
+    let mut restored = cluster.connect("rows_old_restored");
     let version = crate::schema_version(&mut restored);
     assert_eq!(version, crate::newest_version(&mut restored));
     run(&mut restored, "SET memory_agent.user_id = 'alice'");
