@@ -68,12 +68,54 @@ COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that to
 
 -- === Attached tables ===
 
+ALTER TABLE memory_agent.attachments
+    ADD COLUMN user_id        text,
+    ADD COLUMN agent_id       text NOT NULL DEFAULT 'default',
+    ADD COLUMN role_column    text,
+    ADD COLUMN relation_oid   oid,
+    ADD COLUMN column_numbers smallint[] NOT NULL DEFAULT '{}';
+
+-- The entry of a row of an attached table, whosever memory it is in.
+CREATE INDEX entries_source_row_idx ON memory_agent.entries (source_relation, source_key)
+    WHERE source_key IS NOT NULL AND state <> 'inactive';
+
+CREATE FUNCTION memory_attach(
+    relation regclass, content_column text, user_id_column text DEFAULT NULL,
+    session_id_column text DEFAULT NULL, role text DEFAULT 'user',
+    metadata_columns text[] DEFAULT '{}', created_at_column text DEFAULT NULL,
+    embed text DEFAULT 'async', backfill boolean DEFAULT true, role_column text DEFAULT NULL,
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_attach_wrapper';
+
+CREATE FUNCTION memory_detach(relation text, forget boolean DEFAULT false)
+    RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_detach_wrapper';
+
+-- The trigger function of attached tables. Its arguments are the id of the attachment, and whether the
+-- trigger is on the whole table or on a partition.
+CREATE FUNCTION memory_agent.attached_rows() RETURNS trigger
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'attached_rows_wrapper';
+
+COMMENT ON FUNCTION memory_attach(regclass,text,text,text,text,text[],text,text,boolean,text,text,text) IS
+    'Makes the rows of a table memory, by statement triggers: a row is an entry of kind turn, an UPDATE of its content supersedes that, DELETE and TRUNCATE end it. Returns the job that takes in the rows that are there, NULL with backfill => false. content_column: the text. user_id_column: whose memory a row belongs to; without it, whoever writes the row. user_id: the user of all rows, also ''*''. session_id_column: the session; NULL is global memory. role, role_column: as in memory_ingest. metadata_columns: columns that become metadata. created_at_column: since when a row holds. embed: async (by the worker), sync (in the statement), off. agent_id: default memory_agent.agent_id, else ''default''. A row without content or user is no memory; one that cannot be stored is refused with a WARNING and a dead job. Attached again, it takes what is said now, makes missing triggers and reads all rows. Errors: 42501 unless the caller has the level admin and owns the table; 0A000 for views, foreign and temporary tables, inheritance; 22023 without a primary key or for a wrong column.';
+COMMENT ON FUNCTION memory_detach(text,boolean) IS
+    'Ends the attachment of a table: drops the triggers and cancels its jobs. relation: the table, or the name of a table that is gone. forget: also end the entries of its rows, which otherwise stay as they are. Returns how many ended. Errors: 42704 when it is not attached, 42501 unless the caller has the level admin and owns the table.';
+COMMENT ON FUNCTION memory_agent.attached_rows() IS
+    'The trigger function of attached tables. Made into triggers by memory_attach only.';
+COMMENT ON COLUMN memory_agent.attachments.relation IS 'The name that the table had when it was attached: source_relation of its rows'' entries.';
+COMMENT ON COLUMN memory_agent.attachments.user_id IS 'The user of every row; NULL where a column says it, or who writes the row.';
+COMMENT ON COLUMN memory_agent.attachments.relation_oid IS 'The table; out of date after a dump and restore, when the names count.';
+COMMENT ON COLUMN memory_agent.attachments.column_numbers IS 'The numbers of the columns for content, user, session, time, role and metadata, 0 for none: they hold when a column is renamed.';
+COMMENT ON COLUMN memory_agent.entries.source_key IS 'The primary key of the attached table''s row, a JSON array.';
+
 -- === Change of the embedding model ===
 
 ALTER TABLE memory_agent.jobs
     DROP CONSTRAINT jobs_kind_check,
     ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize',
-                                                   'compress', 'evict', 'reembed'));
+                                                   'compress', 'evict', 'reembed', 'attach'));
 
 -- Which models the vectors are of.
 CREATE INDEX entries_model_idx ON memory_agent.entries (embedding_model)
@@ -121,6 +163,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            , ('memory_verify_history', 'reader')
 
            -- Attached tables
+           , ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')
 
            -- Change of the model
            , ('memory_use_embedding_model', 'admin')

@@ -5,6 +5,7 @@
 //! SQL text that comes from a caller is never run inside [`as_owner`].
 #![allow(unsafe_code)]
 
+use crate::canonical;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
 use crate::is_preloaded;
@@ -27,8 +28,17 @@ pub const DEFAULT_AGENT: &str = "default";
 /// search_path are restored on every way out; an ERROR that unwinds through here restores them too.
 pub fn as_owner<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     let owner = catalog::owner()?;
-    let _section = OwnerSection::enter(owner);
+    let _section = OwnerSection::enter(owner, 0);
     body()
+}
+
+/// Runs `body`, which reads a table that is not ours, as the owner of that table: what reading it runs (a
+/// cast, a view's function) is code that they answer for, and gets nobody else's rights. As in a VACUUM of
+/// the table, it cannot leave anything behind. Rows that a policy would hide are an ERROR, not missing.
+pub fn as_table_owner<T>(owner: pg_sys::Oid, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    let _section = OwnerSection::enter(owner, pg_sys::SECURITY_RESTRICTED_OPERATION);
+    canonical::set_locally(c"row_security", c"off");
+    canonical::canonical(body)
 }
 
 struct OwnerSection {
@@ -38,7 +48,7 @@ struct OwnerSection {
 }
 
 impl OwnerSection {
-    fn enter(owner: pg_sys::Oid) -> Self {
+    fn enter(owner: pg_sys::Oid, further_restrictions: u32) -> Self {
         let mut user = pg_sys::InvalidOid;
         let mut security_context = 0;
         // SAFETY: plain getters and setters of backend state; what they change is put back in
@@ -47,19 +57,11 @@ impl OwnerSection {
             pg_sys::GetUserIdAndSecContext(&mut user, &mut security_context);
             pg_sys::SetUserIdAndSecContext(
                 owner,
-                security_context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32,
+                security_context
+                    | (pg_sys::SECURITY_LOCAL_USERID_CHANGE | further_restrictions) as i32,
             );
             let guc_level = pg_sys::NewGUCNestLevel();
-            pg_sys::set_config_option(
-                c"search_path".as_ptr(),
-                c"pg_catalog, pg_temp".as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
+            canonical::set_locally(c"search_path", c"pg_catalog, pg_temp");
             Self { user, security_context, guc_level }
         }
     }
@@ -182,6 +184,20 @@ pub fn visible_identity() -> PgResult<String> {
     }
 }
 
+/// Whose memory the rows belong to that this role writes into an attached table without a column that
+/// says so. Only roles that may store memory are trusted to name a user by the setting; the others write
+/// into the memory of their own name.
+pub fn writer_identity() -> PgResult<String> {
+    let mode = guc::identity();
+    match own_identity()? {
+        Some(identity) if mode == IdentityMode::Role || current_level()? >= Level::User => {
+            Ok(identity)
+        }
+        None if mode == IdentityMode::Required => Err(identity_required()),
+        _ => role_identity(),
+    }
+}
+
 /// The calling role as an identity; a role may be called anything, also `*`.
 fn role_identity() -> PgResult<String> {
     let name = current_role_name();
@@ -275,10 +291,15 @@ fn current_level() -> PgResult<Level> {
         .unwrap_or(Level::None))
 }
 
+/// The role the calling query runs as.
+pub fn current_role() -> pg_sys::Oid {
+    // SAFETY: reads backend state.
+    unsafe { pg_sys::GetUserId() }
+}
+
 /// The name of the role the calling query runs as.
 pub fn current_role_name() -> String {
-    // SAFETY: reads backend state.
-    catalog::role_name(unsafe { pg_sys::GetUserId() })
+    catalog::role_name(current_role())
 }
 
 /// Refuses ids that are empty or too long for an index key.

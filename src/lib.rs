@@ -8,6 +8,7 @@ use pgrx::prelude::*;
 
 mod api;
 mod audit;
+mod canonical;
 mod configured;
 mod error;
 mod guc;
@@ -43,6 +44,11 @@ pgrx::extension_sql_file!(
     requires = ["functions"]
 );
 pgrx::extension_sql_file!(
+    "../sql/schema/43_attach.sql",
+    name = "attach_functions",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
     "../sql/schema/44_models.sql",
     name = "model_functions",
     requires = ["functions"]
@@ -50,7 +56,7 @@ pgrx::extension_sql_file!(
 pgrx::extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = ["functions", "history", "model_functions"]
+    requires = ["functions", "history", "attach_functions", "model_functions"]
 );
 pgrx::extension_sql_file!(
     "../sql/schema/80_comments.sql",

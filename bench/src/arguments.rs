@@ -11,6 +11,7 @@ Sections; without any, all of them:
   --memory        private memory of a backend, and the model server's
   --scale         recall and ingest while a user's memory grows
   --worker        embed jobs, and ingest while an LLM extracts facts
+  --attach        writing a table that is attached, beside one that is not
   --drain         a full queue of extract jobs
 
 Options:
@@ -33,6 +34,7 @@ pub struct Arguments {
     pub memory: bool,
     pub scale: bool,
     pub worker: bool,
+    pub attach: bool,
     pub drain: bool,
     pub data: PathBuf,
     /// Questions of each conversation; `None` is all.
@@ -55,6 +57,7 @@ impl Arguments {
             memory: false,
             scale: false,
             worker: false,
+            attach: false,
             drain: false,
             data: default_data(),
             limit: None,
@@ -75,6 +78,7 @@ impl Arguments {
                 "--memory" => parsed.memory = true,
                 "--scale" => parsed.scale = true,
                 "--worker" => parsed.worker = true,
+                "--attach" => parsed.attach = true,
                 "--drain" => parsed.drain = true,
                 "--data" => parsed.data = value()?.into(),
                 "--only" => parsed.only = value()?,
@@ -93,6 +97,7 @@ impl Arguments {
             &mut parsed.memory,
             &mut parsed.scale,
             &mut parsed.worker,
+            &mut parsed.attach,
             &mut parsed.drain,
         ];
         if sections.iter().all(|section| !**section) {
@@ -129,6 +134,7 @@ mod tests {
     fn no_section_means_all_of_them() {
         let all = parse("--limit 3").unwrap().unwrap();
         assert!(all.quality && all.latency && all.memory && all.scale && all.worker && all.drain);
+        assert!(all.attach);
         assert_eq!(all.limit, Some(3));
         let one = parse("--memory").unwrap().unwrap();
         assert!(one.memory && !one.quality && !one.latency && !one.scale);

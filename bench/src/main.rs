@@ -3,6 +3,7 @@
 //! private cluster and prints a table; see docs/ranking.md for figures and how to read them.
 
 mod arguments;
+mod attach;
 mod configurations;
 mod dataset;
 mod drain;
@@ -68,6 +69,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     if arguments.worker {
         embed_jobs::run(arguments, &mut report)?;
         ingest_llm::run(arguments, &mut report)?;
+    }
+    if arguments.attach {
+        attach::run(&environment, arguments, &mut report)?;
     }
     if arguments.drain {
         drain::run(arguments, &mut report)?;

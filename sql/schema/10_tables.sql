@@ -142,7 +142,7 @@ CREATE TABLE memory_agent.episodes (
 CREATE TABLE memory_agent.jobs (
     id           uuid PRIMARY KEY,
     kind         text NOT NULL CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize', 'compress',
-                                               'evict', 'reembed')),
+                                               'evict', 'reembed', 'attach')),
     user_id      text,
     agent_id     text,
     session_id   text,
@@ -254,7 +254,14 @@ CREATE TABLE memory_agent.attachments (
     metadata_columns   text[] NOT NULL DEFAULT '{}',
     role               text NOT NULL DEFAULT 'user',
     embed              text NOT NULL DEFAULT 'async' CHECK (embed IN ('sync', 'async', 'off')),
-    attached_at        timestamptz NOT NULL DEFAULT now()
+    attached_at        timestamptz NOT NULL DEFAULT now(),
+    -- The user of every row.
+    user_id            text,
+    agent_id           text NOT NULL DEFAULT 'default',
+    role_column        text,
+    -- The table and its columns by number: content, user, session, time, role, metadata.
+    relation_oid       oid,
+    column_numbers     smallint[] NOT NULL DEFAULT '{}'
 );
 
 CREATE TABLE memory_agent.grants (

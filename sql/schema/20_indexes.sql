@@ -27,6 +27,10 @@ CREATE UNIQUE INDEX entries_source_key_idx
     ON memory_agent.entries (user_id, source_relation, source_key)
     WHERE source_relation IS NOT NULL AND state <> 'inactive';
 
+-- The entry of a row of an attached table, whosever memory it is in.
+CREATE INDEX entries_source_row_idx ON memory_agent.entries (source_relation, source_key)
+    WHERE source_key IS NOT NULL AND state <> 'inactive';
+
 -- Rows without an embedding or an exact token count, and rows that are due to expire.
 CREATE INDEX entries_incomplete_idx ON memory_agent.entries (user_id, agent_id, session_id, id)
     WHERE state <> 'inactive' AND (embedding IS NULL OR NOT token_count_exact);

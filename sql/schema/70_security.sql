@@ -52,6 +52,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            , ('memory_verify_history', 'reader')
 
            -- Attached tables
+           , ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')
 
            -- Change of the model
            , ('memory_use_embedding_model', 'admin')

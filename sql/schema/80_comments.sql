@@ -35,7 +35,7 @@ COMMENT ON COLUMN memory_agent.entries.lexemes IS 'Of the text with its speaker'
 COMMENT ON COLUMN memory_agent.entries.doc_len IS 'Words in lexemes, repetitions included: BM25''s document length.';
 COMMENT ON COLUMN memory_agent.entries.source_ids IS 'The turns a fact came from.';
 COMMENT ON COLUMN memory_agent.entries.source_relation IS 'The attached table a row came from.';
-COMMENT ON COLUMN memory_agent.entries.source_key IS 'Its primary key there.';
+COMMENT ON COLUMN memory_agent.entries.source_key IS 'The primary key of the attached table''s row, a JSON array.';
 COMMENT ON COLUMN memory_agent.entries.fact_key IS 'A fact with the same key in the same scope replaces this one.';
 COMMENT ON COLUMN memory_agent.entries.confidence IS '0 to 1.';
 COMMENT ON COLUMN memory_agent.entries.created_at IS 'Event time: when it was said.';
@@ -167,3 +167,13 @@ COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt, body and,
 COMMENT ON COLUMN memory_agent.history.seq IS 'Number of the row in its user''s chain, from 1; NULL until it is sealed.';
 COMMENT ON COLUMN memory_agent.history.key_id IS 'The key that sealed the row; NULL when there was none.';
 COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that took body, salt and reason away.';
+COMMENT ON FUNCTION memory_attach(regclass,text,text,text,text,text[],text,text,boolean,text,text,text) IS
+    'Makes the rows of a table memory, by statement triggers: a row is an entry of kind turn, an UPDATE of its content supersedes that, DELETE and TRUNCATE end it. Returns the job that takes in the rows that are there, NULL with backfill => false. content_column: the text. user_id_column: whose memory a row belongs to; without it, whoever writes the row. user_id: the user of all rows, also ''*''. session_id_column: the session; NULL is global memory. role, role_column: as in memory_ingest. metadata_columns: columns that become metadata. created_at_column: since when a row holds. embed: async (by the worker), sync (in the statement), off. agent_id: default memory_agent.agent_id, else ''default''. A row without content or user is no memory; one that cannot be stored is refused with a WARNING and a dead job. Attached again, it takes what is said now, makes missing triggers and reads all rows. Errors: 42501 unless the caller has the level admin and owns the table; 0A000 for views, foreign and temporary tables, inheritance; 22023 without a primary key or for a wrong column.';
+COMMENT ON FUNCTION memory_detach(text,boolean) IS
+    'Ends the attachment of a table: drops the triggers and cancels its jobs. relation: the table, or the name of a table that is gone. forget: also end the entries of its rows, which otherwise stay as they are. Returns how many ended. Errors: 42704 when it is not attached, 42501 unless the caller has the level admin and owns the table.';
+COMMENT ON FUNCTION memory_agent.attached_rows() IS
+    'The trigger function of attached tables. Made into triggers by memory_attach only.';
+COMMENT ON COLUMN memory_agent.attachments.relation IS 'The name that the table had when it was attached: source_relation of its rows'' entries.';
+COMMENT ON COLUMN memory_agent.attachments.user_id IS 'The user of every row; NULL where a column says it, or who writes the row.';
+COMMENT ON COLUMN memory_agent.attachments.relation_oid IS 'The table; out of date after a dump and restore, when the names count.';
+COMMENT ON COLUMN memory_agent.attachments.column_numbers IS 'The numbers of the columns for content, user, session, time, role and metadata, 0 for none: they hold when a column is renamed.';

@@ -3,6 +3,9 @@
 //! to the ranking crate.
 
 pub mod archive;
+pub mod attach;
+pub mod attached;
+pub mod attached_status;
 pub mod augment;
 pub mod backfill;
 pub mod batch;
@@ -19,6 +22,7 @@ pub mod history;
 pub mod import_markdown;
 pub mod inference;
 pub mod ingest;
+pub mod intake;
 pub mod jobs;
 pub mod llm;
 pub mod model_change;

@@ -1,7 +1,7 @@
 //! `memory_status()`: what runs, what does not, and what to do about it; `memory_stats()`: how much
 //! there is. Counts only, never content.
 
-use super::worker_status;
+use super::{attached_status, worker_status};
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode, Inference};
 use crate::identity;
@@ -45,7 +45,7 @@ fn memory_status() -> Result<
     >,
     ErrorReport,
 > {
-    identity::require(Level::Reader)?;
+    let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if guc::inference() == Inference::Server {
         let (server, row) = model_server();
@@ -72,6 +72,9 @@ fn memory_status() -> Result<
         rows.push(embeddings(&spi)?);
         rows.extend(worker_status::rows(&spi, server.as_ref())?);
         rows.push(index(&spi)?);
+        if schema::has_0_2() {
+            rows.extend(attached_status::rows(&spi, level)?);
+        }
         Ok(())
     })?;
     Ok(TableIterator::new(rows))

@@ -77,7 +77,7 @@ fn close_episodes(spi: &Spi, key: &SessionKey) -> PgResult<()> {
 }
 
 /// Makes the session's turns and facts inactive, in the window or not, and returns those that were
-/// not yet, with whether each is a turn.
+/// not yet, with whether each is a turn. Rows of attached tables are what their table says.
 fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
     // The sources of memory_add are inactive from the start; without a reason, they wait for
     // extraction.
@@ -95,6 +95,7 @@ fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
                 SELECT o.id FROM memory_agent.entries o \
                  WHERE o.user_id = $1 AND o.agent_id = $2 AND o.session_id = $3 \
                    AND o.kind IN ('turn', 'fact') AND o.state <> 'inactive' \
+                   AND o.source_relation IS NULL \
                  ORDER BY o.created_at, o.id FOR UPDATE) \
          RETURNING e.id, e.kind = 'turn'",
         &mut key.params(),

@@ -77,7 +77,8 @@ pub fn complete(
     let first = embedding.and_then(|(_, windows)| windows.first());
     let filled = spi.execute(
         "WITH old AS ( \
-            SELECT e.user_id, e.id, e.token_count, e.kind = 'turn' AND e.state = 'active' AS in_window \
+            SELECT e.user_id, e.id, e.token_count, \
+                   e.kind = 'turn' AND e.state = 'active' AND e.source_relation IS NULL AS in_window \
               FROM memory_agent.entries e \
              WHERE e.user_id = $1 AND e.id = $2 AND e.content_hash IS NOT DISTINCT FROM $3 \
                AND e.state <> 'inactive' AND (e.embedding IS NULL OR $5::text IS NULL) FOR UPDATE), \

@@ -27,6 +27,8 @@ pub enum JobKind {
     Evict,
     /// All vectors, when another embedding model is to be used; of no session and no user.
     Reembed,
+    /// Rows of an attached table that are to be taken in.
+    Attach,
 }
 
 impl JobKind {
@@ -39,6 +41,7 @@ impl JobKind {
             Self::Compress => "compress",
             Self::Evict => "evict",
             Self::Reembed => "reembed",
+            Self::Attach => "attach",
         }
     }
 
@@ -52,6 +55,7 @@ impl JobKind {
             Self::Summarize | Self::Compress => &[Self::Summarize, Self::Compress],
             Self::Evict => &[Self::Evict],
             Self::Reembed => &[Self::Reembed],
+            Self::Attach => &[Self::Attach],
         }
     }
 }

@@ -96,6 +96,24 @@ impl Lexemes {
         self.vector
     }
 
+    /// An array of tsvectors, for a parameter of type tsvector[], and that type.
+    pub fn array(vectors: &[Self]) -> (pg_sys::Oid, pg_sys::Datum) {
+        let mut elements: Vec<pg_sys::Datum> = vectors.iter().map(|vector| vector.vector).collect();
+        // SAFETY: as many elements as it is told, all of them live tsvectors, which are varlenas of
+        // integer alignment.
+        unsafe {
+            let array = pg_sys::construct_array(
+                elements.as_mut_ptr(),
+                elements.len() as i32,
+                pg_sys::TSVECTOROID,
+                -1,
+                false,
+                pg_sys::TYPALIGN_INT as std::ffi::c_char,
+            );
+            (pg_sys::get_array_type(pg_sys::TSVECTOROID), pg_sys::Datum::from(array))
+        }
+    }
+
     /// Number of indexed words, repetitions included: BM25's document length.
     pub fn document_length(self) -> i32 {
         // SAFETY: `vector` is a detoasted tsvector that lives as long as its memory context.

@@ -3,6 +3,9 @@
 
 pub mod agents;
 pub mod archives;
+pub mod attached_entries;
+pub mod attached_tables;
+pub mod attachments;
 pub mod backfill;
 pub mod catalog;
 pub mod clearing;
@@ -32,6 +35,7 @@ pub mod scope;
 pub mod seal;
 pub mod search;
 pub mod sessions;
+pub mod source_rows;
 pub mod spi;
 pub mod stale;
 pub mod status;

@@ -124,6 +124,25 @@ pub fn claim(spi: &Spi, slot: u32, kind: JobKind) -> PgResult<Option<Job>> {
     )
 }
 
+/// Takes jobs of the same kind and scope along that writers of attached tables queued each by itself:
+/// the claimed one does everything that its scope lacks, and the rows behind a job that is visible are.
+pub fn fold(spi: &Spi, job: &Job) -> PgResult<u64> {
+    spi.execute(
+        "DELETE FROM memory_agent.jobs j WHERE j.id IN ( \
+            SELECT o.id FROM memory_agent.jobs o \
+             WHERE o.user_id = $1 AND o.agent_id = $2 AND coalesce(o.session_id, '') = coalesce($3, '') \
+               AND o.kind = $4 AND o.status = 'pending' AND o.leased_by IS NULL \
+               AND o.entry_id IS NOT NULL AND o.id <> $5 \
+               FOR UPDATE SKIP LOCKED)",
+        &mut Params::new()
+            .with(job.user_id.clone())
+            .with(job.agent_id.clone())
+            .with(job.session_id.clone())
+            .with(job.kind.as_str().to_owned())
+            .with(job.id),
+    )
+}
+
 /// Locks a claimed job until the end of the transaction; false when it no longer is this worker's:
 /// its result must be dropped.
 pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {

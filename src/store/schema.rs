@@ -17,8 +17,8 @@ use std::ffi::CStr;
 /// The version that this library was released with: `default_version` of the control file.
 pub const LIBRARY_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Whether the objects of 0.2.0 are here. They come and go together, so one stands for all: the function
-/// `memory_agent.renew_levels()`.
+/// Whether the objects of 0.2.0 are here; to be asked in a transaction. They come and go together, so one
+/// stands for all: the function `memory_agent.renew_levels()`.
 pub fn has_0_2() -> bool {
     has_function(c"renew_levels")
 }

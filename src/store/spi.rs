@@ -118,6 +118,19 @@ impl Session {
         Ok(Self { read_only })
     }
 
+    /// Lets the statements of this connection read the transition tables of the trigger that is fired.
+    pub fn see_transition_tables(&self, trigger: &PgTrigger<'_>) -> PgResult<()> {
+        let data = std::ptr::from_ref(trigger.trigger_data()).cast_mut();
+        // SAFETY: the trigger's data outlives its call, and so this connection; SPI only reads it.
+        let code = unsafe { pg_sys::SPI_register_trigger_data(data) };
+        if code < 0 {
+            return Err(
+                Error::internal(format!("SPI_register_trigger_data failed with {code}")).into()
+            );
+        }
+        Ok(())
+    }
+
     /// Runs a statement and calls `each` for every row.
     pub fn for_each(
         &self,

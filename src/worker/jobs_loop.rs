@@ -2,6 +2,7 @@
 //! never waits itself; `run` does.
 
 use super::endpoint;
+use super::handlers::attach::{self, AttachTask};
 use super::handlers::embed::{self, EmbedTask};
 use super::handlers::evict;
 use super::handlers::exchange::{LlmTask, Progress};
@@ -44,7 +45,7 @@ const MAX_BLOCKED: usize = 64;
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 /// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
 /// what tidies up.
-const CLAIMED: [JobKind; 7] = [
+const CLAIMED: [JobKind; 8] = [
     JobKind::Embed,
     JobKind::Extract,
     JobKind::Reflect,
@@ -52,6 +53,7 @@ const CLAIMED: [JobKind; 7] = [
     JobKind::Summarize,
     JobKind::Evict,
     JobKind::Reembed,
+    JobKind::Attach,
 ];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
@@ -74,6 +76,7 @@ pub struct JobsLoop {
     embedding: Option<EmbedTask>,
     /// Embedding again, by another model; in its turns nothing else is embedded.
     reembedding: Option<ReembedTask>,
+    attaching: Option<AttachTask>,
     llm_pauses: LlmPauses,
     models_pause: Pause,
     sweeper: Sweeper,
@@ -103,6 +106,7 @@ impl JobsLoop {
             blocked: Vec::new(),
             embedding: None,
             reembedding: None,
+            attaching: None,
             llm_pauses: LlmPauses::default(),
             models_pause: Pause::default(),
             sweeper: Sweeper::default(),
@@ -293,6 +297,17 @@ impl JobsLoop {
         }
     }
 
+    /// Takes in the next stretch of an attached table.
+    fn attach_stretch(&mut self) {
+        let Some(mut task) = self.attaching.take() else { return };
+        match task.step() {
+            Ok(attach::Step::Continue) => self.attaching = Some(task),
+            Ok(attach::Step::Finished) => {}
+            Ok(attach::Step::Failed(reason)) => self.fail(&task.job, &reason),
+            Err(aborted) => self.aborted(&task.job, &aborted),
+        }
+    }
+
     /// Whether the database is being restored: nothing new is begun then.
     fn is_being_restored(&mut self) -> bool {
         if self.restore_looked_at.is_none_or(|at| at.elapsed() >= LOOK_FOR_RESTORE_EVERY) {
@@ -323,6 +338,7 @@ impl JobsLoop {
         }
         match kind {
             JobKind::Evict => true,
+            JobKind::Attach => self.attaching.is_none(),
             JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
             JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
             _ => {
@@ -370,8 +386,12 @@ impl JobsLoop {
                     self.aborted(&job, &aborted);
                 }
             }
-            JobKind::Embed => self.embedding = Some(EmbedTask::new(job)),
             JobKind::Reembed => self.reembedding = Some(ReembedTask::new(job)),
+            JobKind::Embed => {
+                self.try_or_note(|_| transaction(|| queue::fold(&Spi::read_write()?, &job)));
+                self.embedding = Some(EmbedTask::new(job));
+            }
+            JobKind::Attach => self.attaching = Some(AttachTask::new(job)),
             _ => match llm_endpoint() {
                 Ok(endpoint) => {
                     let (task, progress) = start_asking(job, &endpoint, &mut self.llm);
@@ -407,6 +427,7 @@ impl JobsLoop {
             .chain(self.blocked.iter().map(|blocked| blocked.task.job()))
             .chain(self.embedding.iter().map(|task| &task.job))
             .chain(self.reembedding.iter().map(|task| &task.job))
+            .chain(self.attaching.iter().map(|task| &task.job))
             .cloned()
             .collect();
         if !held.is_empty() {
@@ -418,7 +439,9 @@ impl JobsLoop {
     /// When there will be something to do, if nothing happens before.
     fn due_within(&mut self) -> Option<Duration> {
         let mut due = Vec::new();
-        if self.embedding.is_some() || self.reembedding.is_some() || self.llm.has_finished() {
+        let has_more =
+            self.embedding.is_some() || self.reembedding.is_some() || self.attaching.is_some();
+        if has_more || self.llm.has_finished() {
             due.push(Duration::ZERO);
         }
         if self.llm.is_sending() {
@@ -462,6 +485,9 @@ impl Body for JobsLoop {
         self.try_blocked();
         self.embed_batch();
         self.reembed_batch();
+        if !self.is_closing {
+            self.attach_stretch();
+        }
         if !self.is_being_restored() {
             self.claim_jobs();
             if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
@@ -483,6 +509,7 @@ impl Body for JobsLoop {
             && self.blocked.is_empty()
             && self.embedding.is_none()
             && self.reembedding.is_none()
+            && self.attaching.is_none()
     }
 
     fn activity(&self) -> String {
@@ -518,6 +545,9 @@ impl Body for JobsLoop {
         }
         // It may take hours, and goes on where it was.
         if let Some(task) = self.reembedding.take() {
+            self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
+        }
+        if let Some(task) = self.attaching.take() {
             self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
         }
         // Nobody may come after it for long, where databases share few places.

@@ -16,6 +16,7 @@
 
 pub mod answers;
 pub mod archive;
+pub mod attached;
 pub mod augment;
 pub mod bm25;
 pub mod breaker;

@@ -1,6 +1,7 @@
 //! What the kinds of jobs do. A handler never holds a transaction while it waits for a model.
 
 pub mod apply;
+pub mod attach;
 pub mod condense;
 mod consolidate;
 pub mod embed;

@@ -10,8 +10,8 @@ use crate::store::episodes::IdlePlace;
 use crate::store::jobs::{self, JobKind};
 use crate::store::spi::Session as Spi;
 use crate::store::{
-    episodes, extraction, llm_calls, model_change, queue, reflections, sessions, summaries, sweep,
-    traces,
+    attachments, episodes, extraction, llm_calls, model_change, queue, reflections, schema,
+    sessions, summaries, sweep, traces,
 };
 use crate::worker::endpoint;
 use crate::worker::settings::{self, ReflectionSettings};
@@ -77,6 +77,10 @@ impl Sweeper {
             renew_summaries()?;
         }
         embed_left_behind()?;
+        transaction(|| match schema::has_0_2() {
+            true => attachments::renew(&Spi::read_write()?),
+            false => Ok(()),
+        })?;
         let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
         more |= done >= BATCH as u64;
         Ok(more)

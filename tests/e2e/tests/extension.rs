@@ -163,6 +163,7 @@ fn everything_has_a_comment() {
 const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_add", "volatile unsafe"),
     ("memory_add_document", "volatile unsafe"),
+    ("memory_attach", "volatile unsafe"),
     ("memory_augment", "volatile unsafe"),
     ("memory_backfill", "volatile unsafe"),
     ("memory_chat", "volatile unsafe"),
@@ -173,6 +174,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_context", "stable unsafe"),
     ("memory_count_tokens", "immutable unsafe strict"),
     ("memory_create_vector_index", "volatile unsafe"),
+    ("memory_detach", "volatile unsafe"),
     ("memory_embed", "stable unsafe strict"),
     ("memory_explain", "stable unsafe"),
     ("memory_export_markdown", "stable unsafe"),
@@ -196,6 +198,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_use_embedding_model", "volatile unsafe"),
     ("memory_verify_history", "stable unsafe"),
     ("memory_wait", "volatile unsafe"),
+    ("attached_rows", "volatile unsafe"),
     ("function_levels", "immutable safe"),
     ("history_is_open", "volatile unsafe"),
     ("public_schema", "stable unsafe"),

@@ -173,6 +173,8 @@ pub const CALLS: &[Call] = &[
     call("memory_register_model", Higher, Nobody, 1, |_| {
         "'bge-small-en-v1.5', 'embedder', activate => true".to_owned()
     }),
+    call("memory_attach", Higher, Nobody, 1, |_| "'memory_agent.entries', 'content'".to_owned()),
+    call("memory_detach", Higher, Nobody, 1, |_| "'memory_agent.entries'".to_owned()),
     call("memory_use_embedding_model", Higher, Nobody, 1, |_| "'bge-small-en-v1.5'".to_owned()),
     call("memory_create_vector_index", Higher, Nobody, 1, |_| String::new()),
     call("memory_grant", Higher, Nobody, 1, |d| {

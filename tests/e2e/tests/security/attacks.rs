@@ -106,6 +106,12 @@ const ADMIN_CALLS: &[&str] = &[
     "SELECT public.memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
     "SELECT public.memory_use_embedding_model('bge-small-en-v1.5')",
     "SELECT public.memory_create_vector_index()",
+    "SELECT public.memory_attach('public.tickets', 'body', user_id => 'nobody', created_at_column => 'at')",
+    "INSERT INTO public.tickets VALUES (1, 'a parrot', pg_catalog.now())",
+    "UPDATE public.tickets SET body = 'a cat', at = '2030-01-01'",
+    "DELETE FROM public.tickets",
+    "TRUNCATE public.tickets",
+    "SELECT public.memory_detach('public.tickets', forget => true)",
     // Asks the index, now that there is one.
     "SET memory_agent.exact_scan_rows = 0",
     "SELECT public.memory_recall('running dog', 's')",
@@ -130,7 +136,9 @@ fn no_name_is_resolved_through_the_callers_search_path() {
         .batch_execute(
             "CREATE SCHEMA evil AUTHORIZATION attacks_mallory; \
              GRANT USAGE ON SCHEMA evil TO PUBLIC; \
-             GRANT TEMPORARY ON DATABASE attacks_path TO PUBLIC",
+             GRANT TEMPORARY ON DATABASE attacks_path TO PUBLIC; \
+             CREATE TABLE public.tickets (id int PRIMARY KEY, body text, at timestamptz); \
+             ALTER TABLE public.tickets OWNER TO attacks_admin",
         )
         .unwrap();
     for (role, calls) in

@@ -41,6 +41,7 @@ const RELATIONS: &[(&str, Level)] = &[
 
 /// Who may EXECUTE.
 const FUNCTIONS: &[(&str, Level)] = &[
+    ("memory_agent.attached_rows", Admin),
     ("memory_agent.function_levels", Superuser),
     ("memory_agent.history_is_open", Superuser),
     ("memory_agent.public_schema", Superuser),
@@ -52,6 +53,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.visible_users", Reader),
     ("public.memory_add", User),
     ("public.memory_add_document", User),
+    ("public.memory_attach", Admin),
     ("public.memory_augment", Reader),
     ("public.memory_chat", User),
     ("public.memory_backfill", User),
@@ -62,6 +64,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_context", Reader),
     ("public.memory_count_tokens", Reader),
     ("public.memory_create_vector_index", Admin),
+    ("public.memory_detach", Admin),
     ("public.memory_embed", Reader),
     ("public.memory_explain", Reader),
     ("public.memory_export_markdown", Reader),

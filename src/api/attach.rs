@@ -1,0 +1,257 @@
+//! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
+//! whoever writes the table write memory, so only administrators make one, and only on tables of theirs.
+
+use crate::error::{Error, PgResult};
+use crate::guc::{self, IdentityMode};
+use crate::identity;
+use crate::store::attached_entries as entries;
+use crate::store::attached_tables::{self as tables, Place, Table};
+use crate::store::attachments::{self, Definition, Listed};
+use crate::store::entries::new_id;
+use crate::store::grants::Level;
+use crate::store::spi::Session as Spi;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// Most metadata columns: a function of PostgreSQL takes at most 100 arguments.
+const MAX_METADATA_COLUMNS: usize = 48;
+
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_attach(
+    relation: Option<pg_sys::Oid>,
+    content_column: Option<String>,
+    user_id_column: Option<String>,
+    session_id_column: Option<String>,
+    role: Option<String>,
+    metadata_columns: Option<Vec<Option<String>>>,
+    created_at_column: Option<String>,
+    embed: Option<String>,
+    backfill: Option<bool>,
+    role_column: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<Option<Uuid>> {
+    identity::require(Level::Admin)?;
+    let definition = Definition {
+        content_column: content_column.ok_or_else(|| {
+            Error::invalid("content_column is NULL", "Name the column whose text is remembered.")
+        })?,
+        user_id_column,
+        session_id_column,
+        created_at_column,
+        role_column,
+        metadata_columns: without_nulls(metadata_columns.unwrap_or_default())?,
+        user_id,
+        agent_id: agent_id.unwrap_or_else(default_agent),
+        role: role.unwrap_or_else(|| "user".to_owned()),
+        embed: embed.as_deref().unwrap_or("async").parse()?,
+    };
+    check(&definition)?;
+    let table = table(relation)?;
+    table.check_owner()?;
+    table.check()?;
+    identity::as_owner(|| check_columns(&Spi::read_only()?, &table, &definition))?;
+    let user_id = intake_user(&definition)?;
+    let id = save(&table, &definition)?;
+    let caller = Spi::read_write()?;
+    for (oid, name) in tables::tree(&caller, table.oid)? {
+        if tables::attachment_of(&caller, oid)?.is_some_and(|other| other != id) {
+            return Err(Error::invalid(
+                format!("{name} is a partition of {} and attached by itself", table.name),
+                "Run memory_detach with the partition first; its entries are kept.",
+            )
+            .into());
+        }
+        let place = if oid == table.oid { Place::Whole } else { Place::Part };
+        tables::create_triggers(&caller, &name, id, place)?;
+    }
+    drop(caller);
+    debug1!("memory_agent: attach relation={} id={id}", table.name);
+    if !backfill.unwrap_or(true) {
+        return Ok(None);
+    }
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        entries::queue_intake(&spi, id, &user_id, &definition.agent_id).map(Some)
+    })
+}
+
+#[pg_extern(sql = false)]
+fn memory_detach(relation: Option<String>, forget: Option<bool>) -> PgResult<i64> {
+    identity::require(Level::Admin)?;
+    let relation = relation.unwrap_or_default();
+    let found = find(&relation)?;
+    let Some(Listed { id, label, table }) = found else {
+        return Err(Error::undefined(
+            format!("\"{relation}\" is not attached"),
+            "SELECT relation FROM memory_agent.attachments lists what is.",
+        )
+        .into());
+    };
+    if let Some(oid) = table {
+        describe(oid)?.map_or(Ok(()), |table| table.check_owner())?;
+    }
+    let caller = Spi::read_write()?;
+    tables::drop_triggers(&caller, id)?;
+    drop(caller);
+    let forgotten = identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        attachments::delete(&spi, id)?;
+        if forget.unwrap_or(false) {
+            entries::end_all(&spi, &label, "its table was detached")
+        } else {
+            Ok(0)
+        }
+    })?;
+    debug1!("memory_agent: detach relation={label} forgotten={forgotten}");
+    Ok(i64::try_from(forgotten).unwrap_or(i64::MAX))
+}
+
+fn without_nulls(columns: Vec<Option<String>>) -> PgResult<Vec<String>> {
+    let columns = crate::api::ingest::without_nulls(columns)?;
+    if columns.len() > MAX_METADATA_COLUMNS {
+        return Err(Error::invalid(
+            format!(
+                "metadata_columns has {} columns, the limit is {MAX_METADATA_COLUMNS}",
+                columns.len()
+            ),
+            "Name those that are shown or filtered by.",
+        )
+        .into());
+    }
+    Ok(columns)
+}
+
+fn default_agent() -> String {
+    let setting = guc::agent_id();
+    if setting.is_empty() { identity::DEFAULT_AGENT.to_owned() } else { setting }
+}
+
+/// Checks what can be checked without the table.
+fn check(definition: &Definition) -> PgResult<()> {
+    text::validate_role(&definition.role).map_err(Error::from)?;
+    identity::check_id("agent_id", &definition.agent_id)?;
+    if let Some(user_id) = &definition.user_id {
+        identity::check_id("user_id", user_id)?;
+        if definition.user_id_column.is_some() {
+            return Err(Error::invalid(
+                "user_id and user_id_column exclude each other",
+                "user_id names the user of all rows, user_id_column the column that says it of each.",
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the table has the columns, with types that will do.
+fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<()> {
+    let columns = [
+        ("content_column", Some(&definition.content_column)),
+        ("user_id_column", definition.user_id_column.as_ref()),
+        ("session_id_column", definition.session_id_column.as_ref()),
+        ("role_column", definition.role_column.as_ref()),
+    ];
+    let named = columns.into_iter().filter_map(|(argument, column)| Some((argument, column?)));
+    let metadata = definition.metadata_columns.iter().map(|column| ("metadata_columns", column));
+    for (argument, column) in named.chain(metadata) {
+        tables::column_type(spi, table, argument, column)?;
+    }
+    if let Some(column) = &definition.created_at_column {
+        let found = tables::column_type(spi, table, "created_at_column", column)?;
+        if !["timestamptz", "timestamp", "date"].contains(&found.as_str()) {
+            return Err(Error::invalid(
+                format!("created_at_column: \"{column}\" has the type {found}"),
+                "It must be timestamptz, or timestamp or date, which are read as UTC.",
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+fn describe(table: pg_sys::Oid) -> PgResult<Option<Table>> {
+    let role = identity::current_role();
+    identity::as_owner(|| tables::describe(&Spi::read_only()?, table, role))
+}
+
+fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
+    let described = relation.map_or(Ok(None), describe)?;
+    described.ok_or_else(|| {
+        Error::undefined("there is no such table", "Example: memory_attach('notes', 'body').")
+            .into()
+    })
+}
+
+/// Whose memory rows get that are there already and do not say it; also who sees the job.
+fn intake_user(definition: &Definition) -> PgResult<String> {
+    if let Some(user_id) = &definition.user_id {
+        return Ok(user_id.clone());
+    }
+    match identity::visible_identity() {
+        Ok(user_id) => Ok(user_id),
+        Err(_)
+            if definition.user_id_column.is_some() && guc::identity() == IdentityMode::Required =>
+        {
+            Ok(identity::current_role_name())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Stores the attachment of a table, the one it has or a new one, and returns its id.
+fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
+    let attached = tables::attachment_of(&Spi::read_only()?, table.oid)?;
+    identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        let all = attachments::all(&spi)?;
+        let own = all.iter().find(|listed| listed.table == Some(table.oid));
+        if own.is_none() && attached.is_some_and(|id| all.iter().any(|listed| listed.id == id)) {
+            return Err(Error::invalid(
+                format!("{} is a partition of an attached table", table.name),
+                "Its rows are in memory already.",
+            )
+            .into());
+        }
+        if own.is_none()
+            && let Some(other) = all.iter().find(|listed| listed.label == table.name)
+        {
+            return Err(Error::invalid(
+                format!("\"{}\" is the name under which another table was attached", table.name),
+                if other.table.is_some() {
+                    "That table was renamed since. Detach it first, and attach it by its new name."
+                } else {
+                    "That table is gone. Run memory_detach with the name first."
+                },
+            )
+            .into());
+        }
+        let (id, label) = match own {
+            Some(own) => (own.id, own.label.clone()),
+            None => (new_id(), table.name.clone()),
+        };
+        attachments::save(&spi, id, &label, table.oid, definition)?;
+        Ok(id)
+    })
+}
+
+/// The attachment of a name: of the table that has it now, or that had it when it was attached.
+fn find(relation: &str) -> PgResult<Option<Listed>> {
+    let table = tables::find(&Spi::read_only()?, relation)?;
+    let described = table.map_or(Ok(None), describe)?;
+    identity::as_owner(|| {
+        let mut all = attachments::all(&Spi::read_only()?)?;
+        let position =
+            all.iter().position(|listed| table.is_some() && listed.table == table).or_else(|| {
+                let names = |listed: &Listed| {
+                    listed.label == relation
+                        || described.as_ref().is_some_and(|table| table.name == listed.label)
+                };
+                all.iter().position(|listed| listed.table.is_none() && names(listed))
+            });
+        Ok(position.map(|position| all.swap_remove(position)))
+    })
+}

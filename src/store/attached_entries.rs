@@ -1,0 +1,338 @@
+//! The entries of attached tables' rows: `entries.source_relation` is the attachment's name of the
+//! table, `source_key` the row's primary key as a JSON array. They are turns that nobody extracts from
+//! and that no limit of a window counts.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::attachments::Source;
+use crate::store::entries::{content_hash, new_id};
+use crate::store::history;
+use crate::store::lexemes::Lexemes;
+use crate::store::source_rows::{BATCH, SourceRow};
+use crate::store::spi::{Params, Session as Spi};
+use crate::worker::wake;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::collections::BTreeMap;
+
+/// The entry that a row has.
+pub struct Known {
+    pub user_id: String,
+    pub agent_id: String,
+    pub id: Uuid,
+    pub session_id: Option<String>,
+    pub role: String,
+    pub content_hash: Option<Vec<u8>>,
+    pub metadata: JsonbText,
+    pub same_metadata: bool,
+    pub created_at: TimestampWithTimeZone,
+}
+
+/// The entries that rows have, per row, oldest first; normally one. They stay as they are until the end
+/// of the transaction.
+pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Known>>> {
+    let mut found: Vec<Vec<Known>> = rows.iter().map(|_| Vec::new()).collect();
+    let keys: Vec<JsonbText> = rows.iter().map(|row| row.key.clone()).collect();
+    let metadata: Vec<JsonbText> = rows.iter().map(|row| row.metadata.clone()).collect();
+    spi.for_each(
+        "SELECT k.position, e.user_id, e.agent_id, e.id, e.session_id, e.role, e.content_hash, e.metadata, \
+                e.metadata = k.metadata, e.created_at \
+           FROM unnest($2::jsonb[], $3::jsonb[]) WITH ORDINALITY k(key, metadata, position) \
+           JOIN memory_agent.entries e \
+             ON e.source_relation = $1 AND e.source_key = k.key AND e.source_key IS NOT NULL \
+            AND e.state <> 'inactive' \
+          ORDER BY e.id FOR UPDATE OF e",
+        &mut Params::new().with(label.to_owned()).with(keys).with(metadata),
+        |row| {
+            let position = row.required::<i64>(1)?;
+            let of_row = usize::try_from(position - 1).ok().and_then(|index| found.get_mut(index));
+            if let Some(of_row) = of_row {
+                of_row.push(Known {
+                    user_id: row.required(2)?,
+                    agent_id: row.required(3)?,
+                    id: row.required(4)?,
+                    session_id: row.optional(5),
+                    role: row.required(6)?,
+                    content_hash: row.optional(7),
+                    metadata: row.required(8)?,
+                    same_metadata: row.required(9)?,
+                    created_at: row.required(10)?,
+                });
+            }
+            Ok(())
+        },
+    )?;
+    Ok(found)
+}
+
+/// An entry to be stored.
+pub struct NewRow<'a> {
+    pub id: Uuid,
+    pub row: &'a SourceRow,
+    pub user_id: &'a str,
+    pub role: &'a str,
+    pub content: &'a str,
+    pub indexed_text: String,
+    pub token_count: i32,
+    pub token_count_exact: bool,
+    pub markers: Vec<String>,
+    pub created_at: TimestampWithTimeZone,
+}
+
+/// Stores entries, and returns how many there are: one that another transaction stored meanwhile is
+/// left out.
+pub fn insert(
+    spi: &Spi,
+    source: &Source,
+    configuration: &str,
+    rows: &[NewRow<'_>],
+) -> PgResult<u64> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let lexemes = rows
+        .iter()
+        .map(|row| Lexemes::index(spi, configuration, &row.indexed_text))
+        .collect::<PgResult<Vec<_>>>()?;
+    let (lexemes_type, lexemes_array) = Lexemes::array(&lexemes);
+    let texts = |of: fn(&NewRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();
+    spi.execute(
+        "INSERT INTO memory_agent.entries \
+            (id, user_id, agent_id, session_id, kind, role, content, content_hash, token_count, \
+             token_count_exact, markers, metadata, lexemes, lexeme_config, doc_len, created_at, \
+             extracted_at, source_relation, source_key) \
+         SELECT n.id, n.user_id, $1, n.session_id, 'turn', n.role, n.content, n.content_hash, n.token_count, \
+                n.token_count_exact, string_to_array(n.markers, chr(10)), n.metadata, n.lexemes, $2, n.doc_len, \
+                n.created_at, now(), $3, n.source_key \
+           FROM unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[], $10::int4[], \
+                       $11::bool[], $12::text[], $13::jsonb[], $14::tsvector[], $15::int4[], \
+                       $16::timestamptz[], $17::jsonb[]) \
+                n(id, user_id, session_id, role, content, content_hash, token_count, token_count_exact, \
+                  markers, metadata, lexemes, doc_len, created_at, source_key) \
+         ON CONFLICT (user_id, source_relation, source_key) \
+            WHERE source_relation IS NOT NULL AND state <> 'inactive' DO NOTHING",
+        &mut Params::new()
+            .with(source.definition.agent_id.clone())
+            .with(configuration.to_owned())
+            .with(source.label.clone())
+            .with(rows.iter().map(|row| row.id).collect::<Vec<_>>())
+            .with(texts(|row| row.user_id.to_owned()))
+            .with(rows.iter().map(|row| row.row.session_id.clone()).collect::<Vec<_>>())
+            .with(texts(|row| row.role.to_owned()))
+            .with(texts(|row| row.content.to_owned()))
+            .with(rows.iter().map(|row| content_hash(row.content)).collect::<Vec<_>>())
+            .with(rows.iter().map(|row| row.token_count).collect::<Vec<_>>())
+            .with(rows.iter().map(|row| row.token_count_exact).collect::<Vec<_>>())
+            .with(texts(|row| row.markers.join("\n")))
+            .with(rows.iter().map(|row| row.row.metadata.clone()).collect::<Vec<_>>())
+            .raw(lexemes_type, Some(lexemes_array))
+            .with(lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>())
+            .with(rows.iter().map(|row| row.created_at).collect::<Vec<_>>())
+            .with(rows.iter().map(|row| row.row.key.clone()).collect::<Vec<_>>()),
+    )
+}
+
+/// How an entry ends.
+pub struct Ended<'a> {
+    pub known: &'a Known,
+    /// The version that takes its place, and from when on that holds.
+    pub replaced_by: Option<(Uuid, TimestampWithTimeZone)>,
+}
+
+/// Ends entries: they stay for audit and for questions about the past. `reason` is told in history.
+pub fn end(spi: &Spi, ended: &[Ended<'_>], reason: &str) -> PgResult<()> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state = 'inactive', state_at = now(), updated_at = now(), \
+                state_reason = CASE WHEN n.replaced_by IS NULL THEN 'deleted' ELSE 'superseded' END, \
+                replaced_by = n.replaced_by, valid_to = coalesce(n.since, now()) \
+           FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[]) n(user_id, id, replaced_by, since) \
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.state <> 'inactive'",
+        &mut Params::new()
+            .with(ended.iter().map(|ended| ended.known.user_id.clone()).collect::<Vec<_>>())
+            .with(ended.iter().map(|ended| ended.known.id).collect::<Vec<_>>())
+            .with(ended.iter().map(|ended| ended.replaced_by.map(|(id, _)| id)).collect::<Vec<_>>())
+            .with(
+                ended.iter().map(|ended| ended.replaced_by.map(|(_, since)| since)).collect::<Vec<_>>(),
+            ),
+    )?;
+    for (op, is_replaced) in [("supersede", true), ("delete", false)] {
+        let of_op = ended.iter().filter(|ended| ended.replaced_by.is_some() == is_replaced);
+        append(spi, of_op.map(|ended| (ended.known.user_id.clone(), ended.known.id)), op, reason)?;
+    }
+    Ok(())
+}
+
+/// Ends the entries of rows that are gone, and returns how many there were.
+pub fn end_keys(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgResult<u64> {
+    let ended: Vec<(String, Uuid)> = spi.all(
+        "UPDATE memory_agent.entries e \
+            SET state = 'inactive', state_reason = 'deleted', state_at = now(), updated_at = now(), \
+                valid_to = now() \
+           FROM unnest($2::jsonb[]) k(key) \
+          WHERE e.source_relation = $1 AND e.source_key = k.key AND e.source_key IS NOT NULL \
+            AND e.state <> 'inactive' \
+         RETURNING e.user_id, e.id",
+        &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )?;
+    let count = ended.len() as u64;
+    append(spi, ended, "delete", reason)?;
+    Ok(count)
+}
+
+/// History of entries of several users.
+fn append(
+    spi: &Spi,
+    entries: impl IntoIterator<Item = (String, Uuid)>,
+    op: &str,
+    reason: &str,
+) -> PgResult<()> {
+    let mut by_user: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
+    for (user_id, id) in entries {
+        by_user.entry(user_id).or_default().push(id);
+    }
+    for (user_id, ids) in by_user {
+        history::append_all(spi, &user_id, &ids, op, reason)?;
+    }
+    Ok(())
+}
+
+/// The keys of a table's entries after a key, in their order, at most one batch. With `lock`, nobody
+/// changes the entries before the end of the transaction.
+pub fn keys_after(
+    spi: &Spi,
+    label: &str,
+    after: Option<&JsonbText>,
+    lock: bool,
+) -> PgResult<Vec<JsonbText>> {
+    let mut params = Params::new().with(label.to_owned());
+    let behind = match after {
+        Some(after) => {
+            params = params.with(after.clone());
+            "AND e.source_key > $2"
+        }
+        None => "",
+    };
+    let lock = if lock { "FOR UPDATE" } else { "" };
+    spi.all(
+        &format!(
+            "SELECT e.source_key FROM memory_agent.entries e \
+              WHERE e.source_relation = $1 AND e.source_key IS NOT NULL AND e.state <> 'inactive' {behind} \
+              ORDER BY e.source_key LIMIT {BATCH} {lock}"
+        ),
+        &mut params,
+        |row| row.required(1),
+    )
+}
+
+/// Ends all entries of a table, and returns how many there were.
+pub fn end_all(spi: &Spi, label: &str, reason: &str) -> PgResult<u64> {
+    let (mut ended, mut after) = (0, None);
+    loop {
+        let keys = keys_after(spi, label, after.as_ref(), false)?;
+        ended += if keys.is_empty() { 0 } else { end_keys(spi, label, &keys, reason)? };
+        if keys.len() < BATCH {
+            return Ok(ended);
+        }
+        after = keys.into_iter().next_back();
+        pgrx::check_for_interrupts!();
+    }
+}
+
+/// Gives entries new metadata; what is searched stays.
+pub fn relabel(spi: &Spi, entries: &[(&Known, &SourceRow)]) -> PgResult<()> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    spi.execute(
+        "UPDATE memory_agent.entries e SET metadata = n.metadata, updated_at = now() \
+           FROM unnest($1::text[], $2::uuid[], $3::jsonb[]) n(user_id, id, metadata) \
+          WHERE e.user_id = n.user_id AND e.id = n.id",
+        &mut Params::new()
+            .with(entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>())
+            .with(entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>())
+            .with(entries.iter().map(|(_, row)| row.metadata.clone()).collect::<Vec<_>>()),
+    )?;
+    Ok(())
+}
+
+/// Queues the embedding of new entries: one job for each scope, beside the jobs that wait there. To
+/// touch a job that waits, as others do, would make all who write rows of one user wait for each other
+/// until they commit. The worker [folds](super::queue::fold) such jobs together.
+pub fn queue_embedding(
+    spi: &Spi,
+    agent_id: &str,
+    scopes: &BTreeMap<(String, Option<String>), Uuid>,
+) -> PgResult<()> {
+    spi.execute(
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, entry_id, max_attempts) \
+         SELECT n.id, 'embed', n.user_id, $1, n.session_id, n.entry_id, $2 \
+           FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
+        &mut Params::new()
+            .with(agent_id.to_owned())
+            .with(crate::guc::llm_max_attempts())
+            .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
+            .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
+            .with(
+                scopes.keys().map(|(_, session)| session.clone()).collect::<Vec<_>>(),
+            )
+            .with(scopes.values().copied().collect::<Vec<_>>()),
+    )?;
+    wake::job_queued();
+    Ok(())
+}
+
+/// Queues a job that takes in rows of a table: all of them, or those of these keys. The job of all rows
+/// that waits already is let wait. Returns its id.
+pub fn queue_intake(spi: &Spi, source_id: Uuid, user_id: &str, agent_id: &str) -> PgResult<Uuid> {
+    let payload = serde_json::json!({ "attachment": source_id.to_string() });
+    let id = spi.first(
+        "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
+         VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
+         ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
+                      coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
+            WHERE status = 'pending' AND leased_by IS NULL \
+         DO UPDATE SET run_after = least(j.run_after, excluded.run_after) RETURNING j.id",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(agent_id.to_owned())
+            .with(source_id)
+            .with(JsonbText(payload.to_string()))
+            .with(crate::guc::llm_max_attempts()),
+        |row| row.required(1),
+    )?;
+    wake::job_queued();
+    id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
+}
+
+/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again.
+pub fn note_refused(
+    spi: &Spi,
+    source: &Source,
+    user_id: &str,
+    keys: &[&JsonbText],
+    reason: &str,
+) -> PgResult<()> {
+    let payload = format!(
+        "{{\"attachment\": \"{}\", \"keys\": [{}]}}",
+        source.id,
+        keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join(", ")
+    );
+    spi.execute(
+        "INSERT INTO memory_agent.jobs \
+            (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
+         VALUES ($1, 'attach', $2, $3, $1, $4, 'dead', 1, 1, $5, now())",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(source.definition.agent_id.clone())
+            .with(JsonbText(payload))
+            .with(reason.to_owned()),
+    )?;
+    Ok(())
+}

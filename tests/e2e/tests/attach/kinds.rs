@@ -1,0 +1,91 @@
+//! What can be attached, and what cannot.
+
+use crate::{NOTES, cluster, count};
+use memory_agent_e2e::memory::run;
+use memory_agent_e2e::{Client, expect_error};
+
+#[track_caller]
+fn refused(client: &mut Client, arguments: &str, sqlstate: &str) -> String {
+    expect_error(client.query(&format!("SELECT memory_attach({arguments})"), &[]), sqlstate)
+}
+
+#[test]
+fn relations_that_are_no_tables_of_rows() {
+    let mut client = cluster().database("attach_kinds").connect();
+    run(
+        &mut client,
+        "CREATE TABLE notes (id int PRIMARY KEY, body text); CREATE VIEW seen AS SELECT * FROM notes; \
+         CREATE MATERIALIZED VIEW kept AS SELECT * FROM notes; CREATE SEQUENCE numbers; \
+         CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing; \
+         CREATE FOREIGN TABLE far (id int, body text) SERVER nowhere; \
+         CREATE TEMP TABLE passing (id int PRIMARY KEY, body text); \
+         CREATE TABLE parent (id int PRIMARY KEY, body text); CREATE TABLE child () INHERITS (parent); \
+         ALTER TABLE child ADD PRIMARY KEY (id); \
+         CREATE TABLE keyless (id int UNIQUE, body text); \
+         CREATE TABLE lists (ids int[] PRIMARY KEY, body text)",
+    );
+    for (relation, expected) in [
+        ("seen", "view"),
+        ("kept", "view"),
+        ("far", "foreign table"),
+        ("numbers", "not a table"),
+        ("passing", "temporary"),
+        ("parent", "inheritance"),
+        ("child", "inheritance"),
+        ("lists", "primary key with the column ids"),
+        ("memory_agent.entries", "belongs to the system"),
+        ("pg_catalog.pg_class", "belongs to the system"),
+    ] {
+        let message = refused(&mut client, &format!("'{relation}', 'body'"), "0A000");
+        assert!(message.contains(expected), "{relation}: {message}");
+    }
+    let message = refused(&mut client, "'keyless', 'body'", "22023");
+    assert!(message.contains("no primary key") && message.contains("ADD PRIMARY KEY"), "{message}");
+    refused(&mut client, "'nowhere', 'body'", "42P01");
+    refused(&mut client, "NULL, 'body'", "42704");
+    assert_eq!(count(&mut client, "memory_agent.attachments"), 0);
+    assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 0);
+}
+
+#[test]
+fn arguments_are_checked() {
+    let mut client = cluster().database("attach_arguments").connect();
+    run(&mut client, NOTES);
+    for (arguments, expected) in [
+        ("NULL", "content_column"),
+        ("'text'", "no column \"text\""),
+        ("'Body'", "no column \"Body\""),
+        ("'body', user_id_column => 'user'", "user_id_column"),
+        ("'body', session_id_column => 'tableoid'", "session_id_column"),
+        ("'body', metadata_columns => '{kind,nothing}'", "nothing"),
+        ("'body', metadata_columns => ARRAY[NULL]", "NULL"),
+        ("'body', created_at_column => 'kind'", "has the type text"),
+        ("'body', role => 'king'", "role"),
+        ("'body', embed => 'soon'", "embed"),
+        ("'body', user_id => ' '", "user_id"),
+        ("'body', agent_id => ''", "agent_id"),
+        ("'body', user_id => 'alice', user_id_column => 'owner'", "exclude each other"),
+        ("'body', metadata_columns => array_fill('kind'::text, ARRAY[49])", "limit is 48"),
+    ] {
+        let message = refused(&mut client, &format!("'notes', {arguments}"), "22023");
+        assert!(message.contains(expected), "{arguments}: {message}");
+    }
+    let message = expect_error(client.query("SELECT memory_detach('notes')", &[]), "42704");
+    assert!(message.contains("not attached"), "{message}");
+}
+
+/// Attached again, a table gets what is said now, and still has each trigger once.
+#[test]
+fn attaching_again_changes_the_attachment() {
+    let mut client = crate::notes("attach_again");
+    run(&mut client, "INSERT INTO notes (id, body, kind) VALUES (1, 'Ann skis.', 'draft')");
+    run(&mut client, crate::ATTACH);
+    assert_eq!(count(&mut client, "memory_agent.attachments"), 1);
+    assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 4);
+    run(
+        &mut client,
+        "SELECT memory_attach('notes', 'kind', user_id_column => 'owner', backfill => false)",
+    );
+    run(&mut client, "INSERT INTO notes (id, body, kind) VALUES (2, 'not this', 'but this')");
+    assert_eq!(crate::contents(&mut client), ["Ann skis.", "but this"]);
+}
