@@ -28,6 +28,12 @@ CREATE FUNCTION memory_verify_history(
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10 COST 100000
     AS 'MODULE_PATHNAME', 'memory_verify_history_wrapper';
 
+CREATE FUNCTION memory_erase(
+    user_id text DEFAULT NULL, session_id text DEFAULT NULL, id uuid DEFAULT NULL,
+    reason text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_erase_wrapper';
+
 -- Whether a statement of ours that may change history runs in this session now.
 CREATE FUNCTION memory_agent.history_is_open() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -54,6 +60,8 @@ CREATE TRIGGER history_is_not_truncated BEFORE TRUNCATE ON memory_agent.history
 COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to memory: a hash chain per user over salted commitments.';
 COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
     'Reads the hash chain of a user''s history and says whether it is whole. Never writes. user_id: default the caller; an administrator who leaves it out reads everybody''s. seq, hash: a head that was kept elsewhere, which has to be in the chain of that user. Per user one row of state intact or broken with seq and hash of the last sealed row, to be kept elsewhere, and how many rows are sealed and not sealed yet; then a row for each problem, at most 1000 a user: edited, reordered, missing, unlinked, body (not what was committed to), body gone (without an erasure), unknown key (not in the file of memory_agent.audit_key_file), downgrade (sealed without a key after rows with one), head (the kept one is not there). id: the row of history. Errors: 58000 when the key file cannot be read, 22023, 42501.';
+COMMENT ON FUNCTION memory_erase(text,text,uuid,text,text) IS
+    'Takes memory away for good, in the tables of memory_agent, and returns how many rows of each lost their content. Name one: id, an entry with the versions it replaced and that replaced it, or a document; session_id, with agent_id, a session; or user_id alone, everything of that user. What was made of nothing else goes too: facts, traces, embeddings, jobs; summaries and archived conversations that contain some of it, which are made anew from what is left while there is an LLM. History keeps its rows without body and reason, and one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded calls of models of the user lose their texts. The caches of the model server are emptied. What is unknown comes to counts of 0. Rows of attached tables stay. Errors: 22023, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_agent.history_is_open() IS
     'Whether a statement of the extension that may change history runs in this session now: it seals rows, or erases bodies.';
 COMMENT ON FUNCTION memory_agent.refuse_history_change() IS
@@ -160,7 +168,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            -- Lifecycle
 
            -- History and erasure
-           , ('memory_verify_history', 'reader')
+           , ('memory_verify_history', 'reader'), ('memory_erase', 'user')
 
            -- Attached tables
            , ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')

@@ -7,6 +7,12 @@ CREATE FUNCTION memory_verify_history(
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10 COST 100000
     AS 'MODULE_PATHNAME', 'memory_verify_history_wrapper';
 
+CREATE FUNCTION memory_erase(
+    user_id text DEFAULT NULL, session_id text DEFAULT NULL, id uuid DEFAULT NULL,
+    reason text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_erase_wrapper';
+
 -- Whether a statement of ours that may change history runs in this session now.
 CREATE FUNCTION memory_agent.history_is_open() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE

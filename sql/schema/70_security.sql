@@ -49,7 +49,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            -- Lifecycle
 
            -- History and erasure
-           , ('memory_verify_history', 'reader')
+           , ('memory_verify_history', 'reader'), ('memory_erase', 'user')
 
            -- Attached tables
            , ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')

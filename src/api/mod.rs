@@ -15,6 +15,7 @@ pub mod condense;
 pub mod configure;
 pub mod context;
 pub mod documents;
+pub mod erase;
 pub mod explain;
 pub mod export_markdown;
 pub mod facts;

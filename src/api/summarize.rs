@@ -11,8 +11,9 @@ use crate::guc;
 use crate::identity::{self, Caller};
 use crate::models::counting::{count, count_one};
 use crate::sql_types::JsonbText;
+use crate::store::entries::new_id;
 use crate::store::grants::Level;
-use crate::store::history;
+use crate::store::history::{self, Event};
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::chunk::{self, Limits};
 use memory_agent_core::history_chain::Key;
@@ -191,7 +192,8 @@ fn record(
         "signature": key.map(|key| key.sign(&message)),
     });
     let body = JsonbText(document.to_string());
-    history::append_event(&spi, &caller.user_id, "summarize", None, body)?;
+    let event = Event { id: new_id(), op: "summarize", entry_id: None, reason: None };
+    history::append_event(&spi, &caller.user_id, &event, body)?;
     debug1!(
         "memory_agent: summarize user={} tokens={} signed={}",
         caller.user_id,

@@ -91,6 +91,14 @@ pub fn status() -> Result<ServerStatus, Failure> {
     })
 }
 
+/// Empties the server's caches. A server that does not run has none; it is not waited for.
+pub fn flush_caches() -> Result<(), Failure> {
+    call(&Request::FlushCaches, &Manner::of_status(), |response| match response {
+        Response::Flushed => Ok(()),
+        other => Err(other),
+    })
+}
+
 /// Asks an LLM and waits for what comes of it, however long the settings let that take.
 pub fn chat(request: ChatRequest) -> Result<ChatOutcome, Failure> {
     let manner = Manner::of_chat(&request.endpoint);

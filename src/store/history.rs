@@ -136,31 +136,33 @@ fn append_rows(
     Ok(())
 }
 
-/// Appends an event that is about no entry, with a body of its own, and returns the row's id.
-pub fn append_event(
-    spi: &Spi,
-    user_id: &str,
-    op: &str,
-    reason: Option<&str>,
-    body: JsonbText,
-) -> PgResult<Uuid> {
+/// An event with a body of its own.
+pub struct Event<'a> {
+    pub id: Uuid,
+    pub op: &'a str,
+    pub entry_id: Option<Uuid>,
+    pub reason: Option<&'a str>,
+}
+
+/// Appends an event with a body of its own.
+pub fn append_event(spi: &Spi, user_id: &str, event: &Event<'_>, body: JsonbText) -> PgResult<()> {
     wake::history_written();
-    let id = new_id();
     spi.execute(
         &format!(
-            "INSERT INTO memory_agent.history (id, user_id, op, reason, body, salt, commitment) \
-             VALUES ($1, $2, $3, $4, $5, $6, {})",
-            commitment("$6", "$5", "$4")
+            "INSERT INTO memory_agent.history (id, user_id, op, entry_id, reason, body, salt, commitment) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, {})",
+            commitment("$7", "$6", "$5")
         ),
         &mut Params::new()
-            .with(id)
+            .with(event.id)
             .with(user_id.to_owned())
-            .with(op.to_owned())
-            .with(reason.map(str::to_owned))
+            .with(event.op.to_owned())
+            .with(event.entry_id)
+            .with(event.reason.map(str::to_owned))
             .with(body)
             .with(salt()),
     )?;
-    Ok(id)
+    Ok(())
 }
 
 /// 32 random bytes: two version-4 UUIDs carry 244 bits from the operating system.

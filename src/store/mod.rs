@@ -14,6 +14,7 @@ pub mod details;
 pub mod embeddings;
 pub mod entries;
 pub mod episodes;
+pub mod erase;
 pub mod eviction;
 pub mod exports;
 pub mod extraction;

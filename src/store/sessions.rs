@@ -67,6 +67,22 @@ pub struct Fill {
     pub unsummarized: i64,
 }
 
+/// How full a session is; `None` when there is none.
+pub fn fill(spi: &Spi, key: &SessionKey) -> PgResult<Option<Fill>> {
+    spi.first(
+        "SELECT s.active_entries, s.active_tokens, s.unsummarized_tokens FROM memory_agent.sessions s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+        |row| {
+            Ok(Fill {
+                entries: row.required(1)?,
+                tokens: row.required(2)?,
+                unsummarized: row.required(3)?,
+            })
+        },
+    )
+}
+
 /// Stores what changed and returns how full the session is now. `last_turn_at` is the event time of
 /// the newest turn added, if any.
 pub fn grow(

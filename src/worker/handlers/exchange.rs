@@ -4,12 +4,12 @@
 use crate::guc;
 use crate::sql_types::JsonbText;
 use crate::store::llm_calls::{self, Origin, Purpose};
-use crate::store::queue::Job;
+use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
 use crate::worker::llm::{CallId, LlmCalls, LostCall};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_model_server::protocol::{
-    ChatAnswer, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
+    CallRecord, ChatAnswer, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -130,12 +130,25 @@ impl Exchange {
             .as_ref()
             .ok()
             .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
-        let purpose = Purpose {
+        let mut purpose = Purpose {
             purpose,
             model: outcome.result.as_ref().map_or(&endpoint.model, |answer| &answer.model),
             bodies: self.asked.take().map(|asked| (asked, answer)),
         };
         let origin = Origin { user_id: &job.user_id, job_id: Some(job.id) };
-        transaction(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls))
+        transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, job)? {
+                return llm_calls::record(&spi, &origin, &purpose, &outcome.calls);
+            }
+            // What it was about may have been erased meanwhile: the cost is recorded, no text.
+            purpose.bodies = None;
+            let calls: Vec<CallRecord> = outcome
+                .calls
+                .iter()
+                .map(|call| CallRecord { error: None, ..call.clone() })
+                .collect();
+            llm_calls::record(&spi, &origin, &purpose, &calls)
+        })
     }
 }

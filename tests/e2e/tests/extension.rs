@@ -176,6 +176,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_create_vector_index", "volatile unsafe"),
     ("memory_detach", "volatile unsafe"),
     ("memory_embed", "stable unsafe strict"),
+    ("memory_erase", "volatile unsafe"),
     ("memory_explain", "stable unsafe"),
     ("memory_export_markdown", "stable unsafe"),
     ("memory_grant", "volatile unsafe"),

@@ -137,6 +137,10 @@ pub const CALLS: &[Call] = &[
         let path = d.one_of(&["'one/2026-01-31T10-00-00_user.md'", "'../../etc/passwd'", "'a.md'"]);
         format!("{path}, {}", d.file())
     }),
+    call("memory_erase", User, Argument, 1, |d| match d.chance(2) {
+        true => format!("session_id => {}", d.name()),
+        false => format!("id => {}", d.id()),
+    }),
     call("memory_close_episode", User, Argument, 1, |d| format!("{}, {}", d.name(), d.text())),
     call("memory_clear", User, Argument, 1, |d| d.name()),
     call("memory_compress", User, Argument, 1, |d| d.name()),

@@ -1,0 +1,85 @@
+//! `memory_erase()`: takes memory away for good. What is erased is decided here; how, in
+//! `store/erase.rs`.
+
+use crate::api::summaries;
+use crate::configured;
+use crate::error::{Error, PgResult};
+use crate::identity::{self, Caller};
+use crate::models::client;
+use crate::sql_types::JsonbText;
+use crate::store::erase::{self, Target};
+use crate::store::grants::Level;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::spi::Session as Spi;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// Longest reason, in bytes: it stays for ever.
+const MAX_REASON_BYTES: usize = 1000;
+
+#[pg_extern(sql = false)]
+fn memory_erase(
+    user_id: Option<String>,
+    session_id: Option<String>,
+    id: Option<Uuid>,
+    reason: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<JsonbText> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let target = target(&caller, user_id.is_some(), session_id, id)?;
+    if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON_BYTES) {
+        let problem = format!("reason must have at most {MAX_REASON_BYTES} bytes");
+        let hint = "It stays in history: name a ticket, not what was erased.";
+        return Err(Error::invalid(problem, hint).into());
+    }
+    let counts = identity::as_owner(|| {
+        let spi = Spi::read_write()?;
+        let (counts, sessions) = erase::erase(&spi, &caller.user_id, &target, reason.as_deref())?;
+        for key in &sessions {
+            queue_summary(&spi, key)?;
+        }
+        Ok(counts)
+    })?;
+    // The caches hold numbers under hashes of texts; a server that does not answer has none.
+    if let Err(failure) = client::flush_caches() {
+        debug1!("memory_agent: caches were not flushed: {}", failure.message);
+    }
+    debug1!("memory_agent: erase user={} {}", caller.user_id, counts.document().0);
+    Ok(counts.document())
+}
+
+fn target(
+    caller: &Caller,
+    names_user: bool,
+    session_id: Option<String>,
+    id: Option<Uuid>,
+) -> PgResult<Target> {
+    let hint = "Name one of id and session_id, or the user alone for everything of that user.";
+    match (session_id, id) {
+        (Some(_), Some(_)) => Err(Error::invalid("both session_id and id are given", hint).into()),
+        (None, Some(id)) => Ok(Target::One(id)),
+        (Some(session_id), None) => {
+            text::validate_session_id(&session_id).map_err(Error::from)?;
+            Ok(Target::Session(SessionKey {
+                user_id: caller.user_id.clone(),
+                agent_id: caller.agent().to_owned(),
+                session_id,
+            }))
+        }
+        (None, None) if names_user && !caller.agent_is_explicit => Ok(Target::User),
+        (None, None) if names_user => {
+            let hint = "An agent's memory is erased session by session.";
+            Err(Error::invalid("agent_id needs a session_id", hint).into())
+        }
+        (None, None) => Err(Error::invalid("nothing to erase is named", hint).into()),
+    }
+}
+
+/// Queues a new summary of what is left of a session, as if its turns had just come.
+fn queue_summary(spi: &Spi, key: &SessionKey) -> PgResult<()> {
+    let Some(fill) = sessions::fill(spi, key)? else { return Ok(()) };
+    configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+        summaries::queue(spi, key, &fill)
+    })
+}
