@@ -14,6 +14,36 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 
 -- === Lifecycle ===
 
+CREATE INDEX entries_replaced_by_idx ON memory_agent.entries (user_id, replaced_by)
+    WHERE replaced_by IS NOT NULL;
+
+CREATE FUNCTION memory_update(id uuid, content text, user_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000
+    AS 'MODULE_PATHNAME', 'memory_update_wrapper';
+
+CREATE FUNCTION memory_forget(id uuid, reason text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_forget_wrapper';
+
+CREATE FUNCTION memory_restore(id uuid, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_restore_wrapper';
+
+CREATE FUNCTION memory_history(id uuid, user_id text DEFAULT NULL)
+    RETURNS TABLE (at timestamptz, op text, actor text, reason text, content text, entry jsonb,
+                   job_id uuid, seq bigint)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'memory_history_wrapper';
+
+COMMENT ON FUNCTION memory_update(uuid,text,text) IS
+    'Gives a turn or fact another text and returns the id of the new version, or id when it has the text already. The old row becomes inactive (superseded) at now(); recall with as_of before that still finds it. The new one keeps session, role, metadata, key, expiry, sources and, if it is a turn, its place in the conversation; it is embedded as by memory_ingest, and markers that the old text showed are looked for in the new one. A fact of the scope that says so already takes the place, and its id is returned. content: 1 byte to memory_agent.max_content_bytes. Errors: 42704 when the user has no such entry, 22023 for one that is inactive, a chunk of a document, a row of an attached table or only the source of facts, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_forget(uuid,text,text) IS
+    'Forgets a turn, a fact, a document (by the id of memory_add_document) or a chunk of one: it becomes inactive, and recall no longer returns it. False when there is nothing to forget. It stays for history, for as_of before now, and for memory_restore. Facts and summaries that were made of a turn stay; from now on none are made of it. reason: kept in history, at most 1000 bytes. Errors: 22023, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_restore(uuid,text) IS
+    'Brings back what is not in the window any more: what was forgotten, cleared, replaced or expired, and what left the window. False when there is nothing to bring back. valid_to becomes NULL, as if it had held all the time; what had expired has no expiry any more. Errors: 22023 when its content was purged, or something else holds its place (a later version of it, a fact of its key or with its text, an entry of its table row), which the hint names; 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_history(uuid,text) IS
+    'What happened to a memory, oldest first: to the entry, the versions before it and those that took its place; also to a document or a summary. at: when. op: ingest, add (a fact, or the next version), import, update (the next version took its place), supersede (something newer did), delete, expire, restore, erase. actor: the SQL role; NULL for ingest, which is read from the row itself. content, entry: the text and the row after the event, NULL once erased. job_id: the job that did it. seq: the number in the user''s chain, NULL until it is sealed. No rows for an unknown id. Errors: 22023 for NULL, 42501.';
+
 -- === History and erasure ===
 
 ALTER TABLE memory_agent.history ADD COLUMN key_id text, ADD COLUMN erased_by uuid;
@@ -166,6 +196,8 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_export_markdown', 'reader'), ('memory_import_markdown', 'user'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
            -- Lifecycle
+           , ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
+           ('memory_history', 'reader')
 
            -- History and erasure
            , ('memory_verify_history', 'reader'), ('memory_erase', 'user')

@@ -39,6 +39,11 @@ pgrx::extension_sql_file!(
     requires = ["views"]
 );
 pgrx::extension_sql_file!(
+    "../sql/schema/41_lifecycle.sql",
+    name = "lifecycle",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
     "../sql/schema/42_history.sql",
     name = "history",
     requires = ["functions"]
@@ -56,7 +61,7 @@ pgrx::extension_sql_file!(
 pgrx::extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = ["functions", "history", "attach_functions", "model_functions"]
+    requires = ["lifecycle", "history", "attach_functions", "model_functions"]
 );
 pgrx::extension_sql_file!(
     "../sql/schema/80_comments.sql",

@@ -74,6 +74,10 @@ CREATE INDEX entries_unextracted_idx
 CREATE INDEX entries_skipped_idx ON memory_agent.entries (user_id)
     WHERE kind = 'turn' AND role = 'user' AND extracted_at = '-infinity';
 
+-- What took the place of an entry: versions of one memory, and turns that had another text once.
+CREATE INDEX entries_replaced_by_idx ON memory_agent.entries (user_id, replaced_by)
+    WHERE replaced_by IS NOT NULL;
+
 -- What is deleted or emptied for good after memory_agent.purge_after.
 CREATE INDEX entries_inactive_idx ON memory_agent.entries (state_at)
     WHERE state = 'inactive' AND content <> '';

@@ -47,6 +47,8 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_export_markdown', 'reader'), ('memory_import_markdown', 'user'),
            ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
            -- Lifecycle
+           , ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
+           ('memory_history', 'reader')
 
            -- History and erasure
            , ('memory_verify_history', 'reader'), ('memory_erase', 'user')

@@ -4,6 +4,7 @@
 use crate::api::archive::{check_limit, singular};
 use crate::api::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::api::ingest::check_metadata;
+use crate::api::lifecycle::restore_document;
 use crate::api::prepare::embedder;
 use crate::configured;
 use crate::error::{Error, PgResult};
@@ -98,15 +99,24 @@ impl Document {
         }
     }
 
-    /// Stores the document, unless its scope has it already.
+    /// Stores the document, unless its scope has it already. One that was forgotten comes back.
     fn add(&self, caller: &Caller) -> PgResult<Uuid> {
+        let (model, embed_now) = embedder()?;
         let known = identity::as_owner(|| {
-            archives::with_content(&Spi::read_only()?, &self.scope(caller), &self.content)
+            let Some((id, is_forgotten)) =
+                archives::with_content(&Spi::read_only()?, &self.scope(caller), &self.content)?
+            else {
+                return Ok(None);
+            };
+            if is_forgotten {
+                let model = model.as_ref().map(|model| model.name.as_str());
+                restore_document(&Spi::read_write()?, &caller.user_id, id, model)?;
+            }
+            Ok(Some(id))
         })?;
         if let Some(id) = known {
             return Ok(id);
         }
-        let (model, embed_now) = embedder()?;
         let text = Uncut {
             content: &self.content,
             title: self.title.as_deref(),
@@ -135,6 +145,7 @@ impl Document {
             let Some(id) = archives::insert_document(&spi, &document)? else {
                 // Somebody stored the same text since we looked.
                 return archives::with_content(&spi, &document.scope, &self.content)?
+                    .map(|(id, _)| id)
                     .ok_or_else(|| Error::internal("a document vanished").into());
             };
             let mut keys = Map::new();

@@ -15,6 +15,13 @@ pub const ARCHIVE_RELATION: &str = "memory_agent.archives";
 /// The type of archived conversations; documents may have any other.
 pub const CONVERSATION: &str = "conversation";
 
+/// `c`: how many chunks the archive `a` has, and how many of them recall may return.
+const CHUNKS: &str = "LATERAL (SELECT count(*) AS stored, count(*) FILTER (WHERE e.state <> 'inactive') AS held \
+      FROM memory_agent.entries e \
+     WHERE e.user_id = a.user_id AND e.kind = 'document' AND e.metadata ->> 'parent_id' = a.id::text) c";
+/// The archive whose [`CHUNKS`] `c` are was forgotten as a whole.
+const FORGOTTEN: &str = "(c.stored > 0 AND c.held = 0)";
+
 /// Archives a session's conversation with its active L3, and returns the id of the archive. What was
 /// archived before with an L3 that went into this one is replaced, and keeps its id; what the session
 /// was before memory_clear stays beside it. The caller holds the session's lock.
@@ -67,14 +74,20 @@ pub struct NewDocument<'a> {
     pub metadata: &'a JsonbText,
 }
 
-/// The document of a scope that has this text.
-pub fn with_content(spi: &Spi, scope: &FactScope<'_>, content: &str) -> PgResult<Option<Uuid>> {
+/// The document of a scope that has this text, and whether it was forgotten.
+pub fn with_content(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    content: &str,
+) -> PgResult<Option<(Uuid, bool)>> {
     spi.first(
-        "SELECT a.id FROM memory_agent.archives a \
-          WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = coalesce($3, '') \
-            AND a.content_hash = $4 AND a.doc_type <> 'conversation'",
+        &format!(
+            "SELECT a.id, {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} \
+              WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = coalesce($3, '') \
+                AND a.content_hash = $4 AND a.doc_type <> 'conversation'"
+        ),
         &mut scope.params().with(content_hash(content)),
-        |row| row.required(1),
+        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -114,6 +127,69 @@ pub fn delete_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<()> {
     Ok(())
 }
 
+/// The agent and the session that an archive belongs to; `None` when there is no such archive.
+pub fn home(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Option<String>)>> {
+    spi.first(
+        "SELECT a.agent_id, a.session_id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| Ok((row.required(1)?, row.optional(2))),
+    )
+}
+
+/// Locks an archive until the end of the transaction; false when it is not there.
+pub fn lock(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2 FOR UPDATE",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Makes the chunks of an archive inactive and returns how many were not yet; its whole stays.
+pub fn forget_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<u64> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
+                updated_at = now() \
+          WHERE e.user_id = $1 AND e.id IN ( \
+                SELECT o.id FROM memory_agent.entries o \
+                 WHERE o.user_id = $1 AND o.kind = 'document' AND o.metadata ->> 'parent_id' = $2 \
+                   AND o.state <> 'inactive' ORDER BY o.id FOR UPDATE)",
+        &mut Params::new().with(user_id.to_owned()).with(parent.to_string()),
+    )
+}
+
+/// Brings back the inactive chunks of an archive, and returns whether each lacks an embedding now: one by
+/// another model than `model`, if there is one, is dropped.
+pub fn restore_chunks(
+    spi: &Spi,
+    user_id: &str,
+    parent: Uuid,
+    model: Option<&str>,
+) -> PgResult<Vec<bool>> {
+    spi.all(
+        "WITH chunks AS ( \
+            SELECT o.id FROM memory_agent.entries o \
+             WHERE o.user_id = $1 AND o.kind = 'document' AND o.metadata ->> 'parent_id' = $2 \
+               AND o.state = 'inactive' ORDER BY o.id FOR UPDATE), \
+         dropped AS ( \
+            DELETE FROM memory_agent.entry_windows w USING chunks \
+             WHERE w.user_id = $1 AND w.entry_id = chunks.id AND w.embedding_model <> $3) \
+         UPDATE memory_agent.entries e \
+            SET state = 'active', state_reason = NULL, state_at = NULL, valid_to = NULL, updated_at = now(), \
+                embedding = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding END, \
+                embedding_model = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding_model END \
+           FROM chunks WHERE e.user_id = $1 AND e.id = chunks.id \
+         RETURNING e.embedding IS NULL",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(parent.to_string())
+            .with(model.map(str::to_owned)),
+        |row| row.required(1),
+    )
+}
+
 /// A document or archived conversation in a list.
 pub struct Listed {
     pub id: Uuid,
@@ -127,7 +203,8 @@ pub struct Listed {
     pub updated_at: TimestampWithTimeZone,
 }
 
-/// The newest archives of these users, newest first; of one type, if one is given.
+/// The newest archives of these users that were not forgotten, newest first; of one type, if one is
+/// given.
 pub fn list(
     spi: &Spi,
     users: &[String],
@@ -135,14 +212,13 @@ pub fn list(
     most: i64,
 ) -> PgResult<Vec<Listed>> {
     spi.all(
-        "SELECT a.id, a.doc_type, a.title, a.session_id, a.agent_id, \
-                (SELECT count(*) FROM memory_agent.entries e \
-                  WHERE e.user_id = a.user_id AND e.kind = 'document' AND e.state <> 'inactive' \
-                    AND e.metadata ->> 'parent_id' = a.id::text), \
-                a.metadata, a.created_at, a.updated_at \
-           FROM memory_agent.archives a \
-          WHERE a.user_id = ANY ($1) AND ($2 IS NULL OR a.doc_type = $2) \
-          ORDER BY a.updated_at DESC, a.id DESC LIMIT $3",
+        &format!(
+            "SELECT a.id, a.doc_type, a.title, a.session_id, a.agent_id, c.held, a.metadata, a.created_at, \
+                    a.updated_at \
+               FROM memory_agent.archives a, {CHUNKS} \
+              WHERE a.user_id = ANY ($1) AND ($2 IS NULL OR a.doc_type = $2) AND NOT {FORGOTTEN} \
+              ORDER BY a.updated_at DESC, a.id DESC LIMIT $3"
+        ),
         &mut Params::new().with(users.to_vec()).with(doc_type.map(str::to_owned)).with(most),
         |row| {
             Ok(Listed {

@@ -117,11 +117,13 @@ pub fn any_waiting(spi: &Spi, scope: &FactScope<'_>, job: Uuid) -> PgResult<bool
     Ok(!waiting(spi, scope, job, 1, 0)?.is_empty())
 }
 
-/// Notes that facts were extracted from these turns.
+/// Notes that facts were extracted from these turns. One that was forgotten meanwhile waits again when it
+/// comes back.
 pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e SET extracted_at = now() \
-          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at IS NULL",
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at IS NULL \
+            AND (e.state <> 'inactive' OR e.state_reason IS NULL)",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
     )?;
     Ok(())

@@ -90,7 +90,7 @@ pub fn append_all(
     reason: &str,
 ) -> PgResult<()> {
     let body = "to_jsonb(e) - '{embedding,lexemes,content_hash}'::text[]";
-    append_rows(spi, user_id, entry_ids, op, reason, ("entries", body))
+    append_rows(spi, user_id, entry_ids, op, Some(reason), ("entries", body))
 }
 
 /// Appends the same event about many summaries, by their ids.
@@ -101,7 +101,19 @@ pub fn append_summaries(
     op: &str,
     reason: &str,
 ) -> PgResult<()> {
-    append_rows(spi, user_id, summary_ids, op, reason, ("session_summaries", "to_jsonb(e)"))
+    append_rows(spi, user_id, summary_ids, op, Some(reason), ("session_summaries", "to_jsonb(e)"))
+}
+
+/// Appends an event about a document or an archived conversation as a whole.
+pub fn append_archive(
+    spi: &Spi,
+    user_id: &str,
+    archive_id: Uuid,
+    op: &str,
+    reason: Option<&str>,
+) -> PgResult<()> {
+    let body = "to_jsonb(e) - 'content_hash'";
+    append_rows(spi, user_id, &[archive_id], op, reason, ("archives", body))
 }
 
 /// One row for each id of a table, whose rows `e` have the body that is given.
@@ -110,7 +122,7 @@ fn append_rows(
     user_id: &str,
     ids: &[Uuid],
     op: &str,
-    reason: &str,
+    reason: Option<&str>,
     (table, body): (&str, &str),
 ) -> PgResult<()> {
     wake::history_written();
@@ -128,7 +140,7 @@ fn append_rows(
         &mut Params::new()
             .with(user_id.to_owned())
             .with(op.to_owned())
-            .with(reason.to_owned())
+            .with(reason.map(str::to_owned))
             .with(ids.to_vec())
             .with(new_ids)
             .with(salts),

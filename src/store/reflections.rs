@@ -262,11 +262,13 @@ pub fn known(spi: &Spi, scope: &FactScope<'_>, most: i32) -> PgResult<(i64, Valu
     Ok((count, Value::from(newest)))
 }
 
-/// Notes that facts were made of these turns.
+/// Notes that facts were made of these turns. One that was forgotten meanwhile waits again when it comes
+/// back.
 pub fn mark_turns(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e SET extracted_at = now() \
-          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at = 'infinity'",
+          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at = 'infinity' \
+            AND e.state <> 'inactive'",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
     )?;
     Ok(())
@@ -281,10 +283,10 @@ pub fn mark_reflected(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
           WHERE p.user_id = $1 AND p.id = ANY ($2) AND p.status = 'closed'",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()).with(*last),
     )?;
-    // Also of turns that were deleted meanwhile: nobody will make facts of them.
     spi.execute(
         "UPDATE memory_agent.entries e SET extracted_at = now() \
-          WHERE e.user_id = $1 AND e.episode_id = ANY ($2) AND e.extracted_at = 'infinity'",
+          WHERE e.user_id = $1 AND e.episode_id = ANY ($2) AND e.extracted_at = 'infinity' \
+            AND e.state <> 'inactive'",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
     )?;
     Ok(())

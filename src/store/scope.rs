@@ -111,6 +111,13 @@ impl Scope {
                      AND (@.expires_at IS NULL OR @.expires_at > {at}) \
                      AND (@.state <> 'inactive' OR @.content <> '')"
                 ));
+                // The new version of a turn has its event time: it held from the end of the old one on.
+                let users = bind(params, self.caller.visible());
+                sql.push_str(&format!(
+                    " AND @.id NOT IN (SELECT o.replaced_by FROM memory_agent.entries o \
+                                        WHERE o.user_id = ANY ({users}) AND o.replaced_by IS NOT NULL \
+                                          AND o.kind = 'turn' AND o.valid_to > {at})"
+                ));
             }
         }
         sql.push_str(&match self.archives {

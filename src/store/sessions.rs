@@ -118,6 +118,38 @@ pub fn grow(
     .ok_or_else(|| Error::internal("the session row vanished").into())
 }
 
+/// What one entry that was there before changes about its session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change {
+    /// Turns and facts in the window.
+    pub entries: i64,
+    /// Tokens of the turns in the window.
+    pub tokens: i64,
+    /// Tokens of turns that no summary covers.
+    pub unsummarized: i64,
+}
+
+/// Adds to a session's counters and returns how full it is now; `None` when there is no such session.
+/// The caller holds its lock.
+pub fn adjust(spi: &Spi, key: &SessionKey, change: Change) -> PgResult<Option<Fill>> {
+    spi.first(
+        "UPDATE memory_agent.sessions s \
+            SET active_entries = greatest(0, s.active_entries + $4), \
+                active_tokens = greatest(0, s.active_tokens + $5), \
+                unsummarized_tokens = greatest(0, s.unsummarized_tokens + $6) \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
+         RETURNING s.active_entries, s.active_tokens, s.unsummarized_tokens",
+        &mut key.params().with(change.entries).with(change.tokens).with(change.unsummarized),
+        |row| {
+            Ok(Fill {
+                entries: row.required(1)?,
+                tokens: row.required(2)?,
+                unsummarized: row.required(3)?,
+            })
+        },
+    )
+}
+
 /// Counts anew what is in a session's window. The caller holds the session's lock.
 pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     spi.execute(

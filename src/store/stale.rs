@@ -33,7 +33,9 @@ fn replacements(
     if turns.is_empty() {
         return Ok(Vec::new());
     }
-    // A fact was replaced at the moment that is asked about when its validity had ended by then.
+    // A fact was replaced at the moment that is asked about when its validity had ended by then. A turn
+    // that says the new fact as well is not stale; whether it does is known only of facts that a job made
+    // of it, not of a text that somebody put in the place of one.
     let statement = format!(
         "WITH RECURSIVE chain AS ( \
             SELECT turn.id AS turn, f.replaced_by AS fact, 1 AS step \
@@ -48,7 +50,8 @@ fn replacements(
                AND ($3::timestamptz IS NULL OR f.valid_to <= $3) AND c.step < {MAX_STEPS}) \
          SELECT c.turn, f.id \
            FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
-          WHERE c.turn <> f.id AND NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] \
+          WHERE c.turn <> f.id \
+            AND (NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] OR NOT f.metadata ? 'job_id') \
             AND f.content <> '' \
             AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive' \
                      ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END \

@@ -387,6 +387,16 @@ pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<i64> {
     Ok(counted.unwrap_or(0))
 }
 
+/// Whether a session's active L3 covers a turn.
+pub fn covers(spi: &Spi, key: &SessionKey, turn: Uuid) -> PgResult<bool> {
+    let covered = spi.first(
+        &format!("{COVERED} SELECT true FROM covered c WHERE c.id = $4 LIMIT 1"),
+        &mut key.params().with(turn),
+        |_| Ok(()),
+    )?;
+    Ok(covered.is_some())
+}
+
 /// An original behind a summary.
 pub struct Original {
     pub id: Uuid,

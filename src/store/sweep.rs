@@ -49,13 +49,14 @@ pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
     Ok(expired.len() as u64)
 }
 
-/// Deletes entries that have been inactive for `age`, at most `most`, and returns how many. Of a fact
-/// that was replaced the row stays, without anything of its content: it is what tells that the turns
-/// it came from are stale.
+/// Deletes entries that have been inactive for `age`, at most `most`, and returns how many; documents of
+/// which no chunk is left go with them. Of a fact that was replaced the row stays, without anything of its
+/// content: it is what tells that the turns it came from are stale.
 pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
-    spi.execute(
+    let purged: Vec<(String, Option<String>)> = spi.all(
         "WITH due AS ( \
-            SELECT x.user_id, x.id, x.kind = 'fact' AND x.replaced_by IS NOT NULL AS is_link \
+            SELECT x.user_id, x.id, x.kind = 'fact' AND x.replaced_by IS NOT NULL AS is_link, \
+                   CASE WHEN x.kind = 'document' THEN x.metadata ->> 'parent_id' END AS parent \
               FROM memory_agent.entries x \
              WHERE x.state = 'inactive' AND x.content <> '' \
                AND x.state_at < now() - make_interval(secs => $1) \
@@ -73,7 +74,21 @@ pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
          deleted AS ( \
             DELETE FROM memory_agent.entries e USING due \
              WHERE NOT due.is_link AND e.user_id = due.user_id AND e.id = due.id) \
-         SELECT FROM due",
+         SELECT d.user_id, d.parent FROM due d",
         &mut Params::new().with(age.as_secs_f64()).with(most),
-    )
+        |row| Ok((row.required(1)?, row.optional(2))),
+    )?;
+    let (users, parents): (Vec<String>, Vec<String>) =
+        purged.iter().filter_map(|(user, parent)| Some((user.clone(), parent.clone()?))).unzip();
+    if !parents.is_empty() {
+        spi.execute(
+            "DELETE FROM memory_agent.archives a USING unnest($1, $2) gone(user_id, parent) \
+              WHERE a.user_id = gone.user_id AND a.id::text = gone.parent \
+                AND NOT EXISTS (SELECT FROM memory_agent.entries e \
+                                 WHERE e.user_id = a.user_id AND e.kind = 'document' \
+                                   AND e.metadata ->> 'parent_id' = gone.parent)",
+            &mut Params::new().with(users).with(parents),
+        )?;
+    }
+    Ok(purged.len() as u64)
 }

@@ -1,0 +1,260 @@
+//! `memory_update`: a turn or fact gets another text. The old row stays as the version before, for
+//! history and for questions about the past; a new one takes its place, embedded as ingest does.
+
+use crate::api::ingest;
+use crate::api::lifecycle::{Locked, UPDATE, given_id};
+use crate::api::prepare::{Prepare, prepare};
+use crate::api::session_writer::facts_from;
+use crate::api::summaries as summary_jobs;
+use crate::configured::Settings;
+use crate::error::{Error, PgResult};
+use crate::guc;
+use crate::identity;
+use crate::sql_types::JsonbText;
+use crate::store::catalog;
+use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::store::facts::{self, Ending};
+use crate::store::grants::Level;
+use crate::store::history;
+use crate::store::lexemes::Lexemes;
+use crate::store::lifecycle::{self, Extraction, Stored};
+use crate::store::sessions::{self, Change};
+use crate::store::spi::Session as Spi;
+use crate::store::summaries;
+use memory_agent_core::{markers, text};
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+#[pg_extern(sql = false)]
+fn memory_update(
+    id: Option<Uuid>,
+    content: Option<String>,
+    user_id: Option<String>,
+) -> PgResult<Uuid> {
+    let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
+    let id = given_id(id)?;
+    let content = content.unwrap_or_default();
+    text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
+        .map_err(Error::from)?;
+    let user = caller.user_id.as_str();
+    let old = identity::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
+        .ok_or_else(|| unknown(id))?;
+    check(&old)?;
+    if old.content == content {
+        return Ok(id);
+    }
+    Settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
+        let revision = Revision::prepare(&old, content)?;
+        identity::as_owner(|| revision.store(user, id))
+    })
+}
+
+fn unknown(id: Uuid) -> ErrorReport {
+    Error::undefined(
+        format!("there is no entry {id} of this user"),
+        "Take the id from memory_recall, memory_load or the view memory_entries.",
+    )
+    .into()
+}
+
+/// Refuses what has no text of its own to be changed, and what does not hold any more.
+fn check(old: &Stored) -> PgResult<()> {
+    let id = old.id;
+    let (message, hint) = if old.kind == "document" {
+        (
+            format!("{id} is a chunk of a document"),
+            "Forget the document (memory_forget) and add its new text (memory_add_document)."
+                .into(),
+        )
+    } else if let Some(table) = &old.source_relation {
+        (format!("{id} is a row of the table {table}"), "Update that row.".to_owned())
+    } else if old.is_source {
+        (
+            format!("{id} is only the source of facts"),
+            "Update those facts, or forget it and add the new text with memory_add.".into(),
+        )
+    } else if old.holds() {
+        return Ok(());
+    } else {
+        let hint = match (old.state_reason.as_deref(), old.replaced_by) {
+            (Some("superseded"), Some(by)) => format!("Update {by}, which took its place."),
+            _ => "Bring it back with memory_restore first.".to_owned(),
+        };
+        (format!("{id} is not memory any more"), hint)
+    };
+    Err(Error::invalid(message, hint).into())
+}
+
+/// A new text for an entry, with everything about it that is known before the database is touched.
+struct Revision {
+    content: String,
+    markers: Vec<String>,
+    metadata: JsonbText,
+    indexed_text: String,
+    prepared: Prepare,
+}
+
+impl Revision {
+    fn prepare(old: &Stored, content: String) -> PgResult<Self> {
+        let metadata = old.metadata.clone();
+        let indexed_text = ingest::indexed_text(&content, &metadata);
+        let prepared = prepare(vec![indexed_text.clone()], vec![content.clone()])?;
+        let markers = markers_of(old, &content);
+        Ok(Self { content, markers, metadata, indexed_text, prepared })
+    }
+
+    /// Puts the new version in the place of the old one, and returns its id.
+    fn store(&self, user: &str, id: Uuid) -> PgResult<Uuid> {
+        let spi = Spi::read_write()?;
+        // Somebody may have changed it since it was looked at.
+        let locked = Locked::entry(&spi, user, id)?.ok_or_else(|| unknown(id))?;
+        let old = &locked.entry;
+        check(old)?;
+        if old.content == self.content {
+            return Ok(id);
+        }
+        if let Some(same) = self.fact_that_says_so(&spi, &locked)? {
+            return self.join(&spi, &locked, same);
+        }
+        let new =
+            if old.is_turn() { lifecycle::id_behind(&spi, user, id)? } else { entries::new_id() };
+        lifecycle::supersede(&spi, user, id, new)?;
+        self.insert(&spi, &locked, new)?;
+        if old.state == "archived" {
+            lifecycle::archive_like(&spi, user, new, old.state_reason.as_deref())?;
+        }
+        self.count(&spi, &locked)?;
+        self.queue_jobs(&spi, &locked)?;
+        history::append(&spi, user, id, UPDATE, None, None)?;
+        history::append(&spi, user, new, "add", None, None)?;
+        debug1!("memory_agent: update user={user} id={id} by={new}");
+        Ok(new)
+    }
+
+    /// Another fact of the scope with this text. Two facts with keys of their own stay two.
+    fn fact_that_says_so(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<Option<Uuid>> {
+        let old = &locked.entry;
+        if !old.is_fact() {
+            return Ok(None);
+        }
+        let hash = entries::content_hash(&self.content);
+        let Some(same) = facts::with_hash(spi, &locked.scope(), &hash)? else { return Ok(None) };
+        if same == old.id {
+            return Ok(None);
+        }
+        let other = lifecycle::find(spi, locked.user_id, same, true)?;
+        let has_key = other.is_some_and(|other| other.fact_key.is_some());
+        Ok((!has_key || old.fact_key.is_none()).then_some(same))
+    }
+
+    /// Lets a fact that says so already take the old one's place.
+    fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
+        let (user, old) = (locked.user_id, &locked.entry);
+        let now = pgrx::datum::datetime_support::now();
+        facts::supersede(spi, user, old.id, same, now, Ending::Superseded)?;
+        if let Some(key) = &old.fact_key {
+            facts::inherit_key(spi, user, same, key)?;
+        }
+        facts::said_again(spi, user, same, &[], old.expires_at)?;
+        history::append(spi, user, old.id, "supersede", Some("updated"), None)?;
+        debug1!("memory_agent: update user={user} id={} by={same}", old.id);
+        Ok(same)
+    }
+
+    fn insert(&self, spi: &Spi, locked: &Locked<'_>, new: Uuid) -> PgResult<()> {
+        let old = &locked.entry;
+        let configuration = guc::text_search_config();
+        entries::insert(
+            spi,
+            &catalog::vector_type()?,
+            NewEntry {
+                id: new,
+                user_id: locked.user_id,
+                agent_id: &old.agent_id,
+                session_id: old.session_id.as_deref(),
+                kind: if old.is_fact() { "fact" } else { "turn" },
+                role: &old.role,
+                content: &self.content,
+                token_count: self.prepared.token_count(0),
+                token_count_exact: self.prepared.token_counts_exact,
+                markers: self.markers.clone(),
+                metadata: self.metadata.clone(),
+                embedding: self.prepared.embedding(0),
+                embedding_model: self.prepared.model.as_ref().map(|model| model.name.as_str()),
+                lexemes: Lexemes::index(spi, &configuration, &self.indexed_text)?,
+                lexeme_config: &configuration,
+                episode_id: old.episode_id,
+                fact_key: old.fact_key.as_deref(),
+                // What was said keeps the time at which it was said; a fact holds from now on.
+                created_at: if old.is_turn() {
+                    old.created_at
+                } else {
+                    pgrx::datum::datetime_support::now()
+                },
+                expires_at: old.expires_at,
+                source_ids: old.source_ids.clone(),
+                // The text is somebody's own, not what an LLM is sure of.
+                confidence: None,
+                standing: Standing::Active,
+                facts_from: facts_of(old),
+                source_relation: None,
+            },
+        )
+    }
+
+    /// The window and what waits for a summary have other sizes now. A turn that the summary covers is
+    /// to be summarised again: the summary knows the old text.
+    fn count(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
+        let (old, new_tokens) = (&locked.entry, i64::from(self.prepared.token_count(0)));
+        let (true, Some(key)) = (old.is_turn(), &locked.session) else { return Ok(()) };
+        let growth = new_tokens - i64::from(old.token_count);
+        let change = Change {
+            entries: 0,
+            tokens: if old.is_counted() { growth } else { 0 },
+            unsummarized: if summaries::covers(spi, key, old.id)? { new_tokens } else { growth },
+        };
+        match sessions::adjust(spi, key, change)? {
+            Some(fill) => summary_jobs::queue(spi, key, &fill),
+            None => Ok(()),
+        }
+    }
+
+    fn queue_jobs(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
+        let old = &locked.entry;
+        if self.prepared.needs_job() {
+            ingest::queue_embedding(spi, &locked.scope())?;
+        }
+        if old.role == "user" && old.is_turn() && facts_of(old) == FactsFrom::Turn {
+            locked.queue_extraction(spi)?;
+        }
+        Ok(())
+    }
+}
+
+/// What facts are made from when a turn got another text: what they were to be made from before, or the
+/// turn by itself when its facts are there already or its episode is over.
+fn facts_of(old: &Stored) -> FactsFrom {
+    match old.extraction {
+        _ if old.role != "user" || !old.is_turn() => FactsFrom::Turn,
+        Extraction::Waits => FactsFrom::Turn,
+        Extraction::InEpisode => FactsFrom::Episode,
+        Extraction::Skipped => FactsFrom::Nothing,
+        Extraction::AfterEpisode | Extraction::Done => match facts_from() {
+            FactsFrom::Nothing => FactsFrom::Nothing,
+            _ => FactsFrom::Turn,
+        },
+    }
+}
+
+/// The markers of the new text: those that it shows, instead of those that the old one showed. Others
+/// were given, and stay.
+fn markers_of(old: &Stored, content: &str) -> Vec<String> {
+    if !guc::auto_detect_markers() {
+        return old.markers.clone();
+    }
+    let shown = markers::detect(&old.content);
+    let given = old.markers.iter().map(String::as_str).filter(|marker| !shown.contains(marker));
+    let all: Vec<&str> = given.chain(markers::detect(content)).collect();
+    markers::merge(None, &all)
+}

@@ -1,0 +1,311 @@
+//! What becomes of one entry by hand: it is replaced, forgotten, or brought back. Callers hold the lock
+//! of its session, or of the user's global facts, and keep the session's counters.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::sessions::SessionKey;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// Versions of one memory that are followed.
+const MAX_VERSIONS: i32 = 10_000;
+
+/// An entry as it is stored.
+pub struct Stored {
+    pub id: Uuid,
+    pub agent_id: String,
+    pub session_id: Option<String>,
+    pub kind: String,
+    pub role: String,
+    pub content: String,
+    pub token_count: i32,
+    pub markers: Vec<String>,
+    /// Without the job that made a fact: a new version is made by nobody's job.
+    pub metadata: JsonbText,
+    pub state: String,
+    pub state_reason: Option<String>,
+    /// Its time is over, whether the sweep has been there or not.
+    pub is_expired: bool,
+    /// A text of memory_add that was never a memory of its own: facts are made of it.
+    pub is_source: bool,
+    pub created_at: TimestampWithTimeZone,
+    pub expires_at: Option<TimestampWithTimeZone>,
+    pub episode_id: Option<Uuid>,
+    pub source_ids: Vec<Uuid>,
+    pub fact_key: Option<String>,
+    pub replaced_by: Option<Uuid>,
+    /// The table whose row it is.
+    pub source_relation: Option<String>,
+    pub extraction: Extraction,
+    pub lacks_embedding: bool,
+}
+
+/// How far a turn is on its way to becoming facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extraction {
+    /// It waits for an extract job.
+    Waits,
+    /// It waits for the reflection on its episode, which still goes on.
+    InEpisode,
+    /// Its episode is over, reflected on or not.
+    AfterEpisode,
+    /// Nobody was asked to.
+    Skipped,
+    Done,
+}
+
+impl Stored {
+    /// Whether recall may return it.
+    pub fn holds(&self) -> bool {
+        self.state != "inactive" && !self.is_expired
+    }
+
+    pub fn is_turn(&self) -> bool {
+        self.kind == "turn"
+    }
+
+    pub fn is_fact(&self) -> bool {
+        self.kind == "fact"
+    }
+
+    /// Whether it counts among the entries of its session's window.
+    pub fn is_counted(&self) -> bool {
+        self.state == "active" && self.can_be_counted()
+    }
+
+    /// Whether it would, if it were active.
+    pub fn can_be_counted(&self) -> bool {
+        self.session_id.is_some() && self.kind != "document" && self.source_relation.is_none()
+    }
+
+    /// The conversation that it belongs to; global memory belongs to none.
+    pub fn session(&self, user_id: &str) -> Option<SessionKey> {
+        self.session_id.as_ref().map(|session_id| SessionKey {
+            user_id: user_id.to_owned(),
+            agent_id: self.agent_id.clone(),
+            session_id: session_id.clone(),
+        })
+    }
+}
+
+/// An entry of a user in whatever state; `None` when there is none. With `lock`, it stays as it is until
+/// the end of the transaction.
+pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<Stored>> {
+    let lock = if lock { "FOR UPDATE" } else { "" };
+    spi.first(
+        &format!(
+            "SELECT e.id, e.agent_id, e.session_id, e.kind, e.role, e.content, e.token_count, e.markers, \
+                    CASE WHEN e.kind = 'fact' AND e.source_ids IS NOT NULL THEN e.metadata - 'job_id' \
+                         ELSE e.metadata END, e.state, e.state_reason, coalesce(e.expires_at <= now(), false), \
+                    e.kind = 'turn' AND e.state = 'inactive' AND e.episode_id IS NULL \
+                        AND e.valid_to = e.created_at AND e.replaced_by IS NULL, \
+                    e.created_at, e.expires_at, e.episode_id, e.source_ids, e.fact_key, e.replaced_by, \
+                    e.source_relation, \
+                    CASE WHEN e.extracted_at IS NULL THEN 'waits' \
+                         WHEN e.extracted_at = '-infinity' THEN 'skipped' \
+                         WHEN e.extracted_at <> 'infinity' THEN 'done' \
+                         WHEN EXISTS (SELECT FROM memory_agent.episodes p \
+                                       WHERE p.user_id = $1 AND p.id = e.episode_id AND p.status = 'open') \
+                         THEN 'in episode' ELSE 'after episode' END, \
+                    e.embedding IS NULL \
+               FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 {lock}"
+        ),
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| {
+            Ok(Stored {
+                id: row.required(1)?,
+                agent_id: row.required(2)?,
+                session_id: row.optional(3),
+                kind: row.required(4)?,
+                role: row.required(5)?,
+                content: row.required(6)?,
+                token_count: row.required(7)?,
+                markers: row.required(8)?,
+                metadata: row.required(9)?,
+                state: row.required(10)?,
+                state_reason: row.optional(11),
+                is_expired: row.required(12)?,
+                is_source: row.required(13)?,
+                created_at: row.required(14)?,
+                expires_at: row.optional(15),
+                episode_id: row.optional(16),
+                source_ids: row.optional(17).unwrap_or_default(),
+                fact_key: row.optional(18),
+                replaced_by: row.optional(19),
+                source_relation: row.optional(20),
+                extraction: match row.required::<String>(21)?.as_str() {
+                    "waits" => Extraction::Waits,
+                    "skipped" => Extraction::Skipped,
+                    "done" => Extraction::Done,
+                    "in episode" => Extraction::InEpisode,
+                    _ => Extraction::AfterEpisode,
+                },
+                lacks_embedding: row.required(22)?,
+            })
+        },
+    )
+}
+
+/// An id that sorts right behind another one and was never given to an entry of this user. Turns of one
+/// moment are in the order of their ids: a new version of one takes its place.
+pub fn id_behind(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Uuid> {
+    let mut number = u128::from_be_bytes(*id.as_bytes());
+    loop {
+        number = number.wrapping_add(1);
+        let next = Uuid::from_bytes(number.to_be_bytes());
+        let is_taken = spi.first(
+            "SELECT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2) \
+                 OR EXISTS (SELECT FROM memory_agent.history h WHERE h.user_id = $1 AND h.entry_id = $2)",
+            &mut Params::new().with(user_id.to_owned()).with(next),
+            |row| row.required::<bool>(1),
+        )?;
+        if is_taken == Some(false) {
+            return Ok(next);
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
+
+/// Ends an entry that a new version takes the place of.
+pub fn supersede(spi: &Spi, user_id: &str, old: Uuid, new: Uuid) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state = 'inactive', state_reason = 'superseded', state_at = now(), valid_to = now(), \
+                replaced_by = $3, updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(old).with(new),
+    )?;
+    Ok(())
+}
+
+/// Puts a new version where the old one was: out of the window, for the same reason.
+pub fn archive_like(spi: &Spi, user_id: &str, new: Uuid, reason: Option<&str>) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state = 'archived', state_reason = $3, state_at = now(), updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(new).with(reason.map(str::to_owned)),
+    )?;
+    Ok(())
+}
+
+/// Forgets an entry. What is only a source never held; it is not extracted from any more.
+pub fn forget(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state = 'inactive', state_reason = 'deleted', updated_at = now(), \
+                valid_to = CASE WHEN e.state = 'inactive' THEN e.valid_to ELSE now() END, \
+                state_at = CASE WHEN e.state = 'inactive' THEN e.state_at ELSE now() END \
+          WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+    )?;
+    Ok(())
+}
+
+/// Lets a source that was forgotten wait for extraction again, unless facts were made of it before.
+pub fn restore_source(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET state_reason = NULL, updated_at = now(), \
+                expires_at = CASE WHEN e.expires_at > now() THEN e.expires_at END \
+          WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+    )?;
+    Ok(())
+}
+
+/// Brings an entry back into the window: it holds as if nothing had happened, and for good if its time
+/// was over. An embedding by another model than `model`, if there is one, is dropped. `may_wait` says
+/// whether a turn whose episode is over may wait for an extraction of its own.
+pub fn restore(
+    spi: &Spi,
+    user_id: &str,
+    id: Uuid,
+    model: Option<&str>,
+    may_wait: bool,
+) -> PgResult<()> {
+    spi.execute(
+        "WITH dropped AS ( \
+            DELETE FROM memory_agent.entry_windows w \
+             WHERE w.user_id = $1 AND w.entry_id = $2 AND w.embedding_model <> $3) \
+         UPDATE memory_agent.entries e \
+            SET state = 'active', state_reason = NULL, state_at = NULL, valid_to = NULL, \
+                replaced_by = NULL, updated_at = now(), \
+                expires_at = CASE WHEN e.expires_at > now() THEN e.expires_at END, \
+                embedding = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding END, \
+                embedding_model = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding_model END, \
+                extracted_at = CASE WHEN e.kind <> 'turn' OR e.extracted_at IS DISTINCT FROM 'infinity' \
+                                      OR EXISTS (SELECT FROM memory_agent.episodes p \
+                                                  WHERE p.user_id = $1 AND p.id = e.episode_id \
+                                                    AND p.status = 'open') THEN e.extracted_at \
+                                    WHEN $4 THEN NULL ELSE '-infinity' END \
+          WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(id)
+            .with(model.map(str::to_owned))
+            .with(may_wait),
+    )?;
+    Ok(())
+}
+
+/// What replaced `e` is a version of the same memory, not another one that says otherwise: turns are
+/// replaced by versions only, facts also by what was learned later.
+const HAS_VERSION: &str = "(e.kind = 'turn' \
+     OR (SELECT h.op FROM memory_agent.history h WHERE h.user_id = $1 AND h.entry_id = e.id \
+          ORDER BY h.at DESC, h.id DESC LIMIT 1) = 'update')";
+
+/// The versions that took the place of an entry one after the other, each with whether it is still there.
+pub fn later_versions(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<(Uuid, bool)>> {
+    spi.all(
+        &format!(
+            "WITH RECURSIVE chain AS ( \
+                SELECT e.kind, e.replaced_by AS id, 1 AS step FROM memory_agent.entries e \
+                 WHERE e.user_id = $1 AND e.id = $2 AND {HAS_VERSION} \
+                UNION ALL \
+                SELECT e.kind, e.replaced_by, c.step + 1 FROM chain c \
+                  JOIN memory_agent.entries e ON e.user_id = $1 AND e.id = c.id AND e.kind = c.kind \
+                 WHERE e.state = 'inactive' AND {HAS_VERSION} AND c.step < {MAX_VERSIONS}) \
+             SELECT n.id, n.state <> 'inactive' FROM chain c \
+               JOIN memory_agent.entries n ON n.user_id = $1 AND n.id = c.id AND n.kind = c.kind \
+              ORDER BY c.step"
+        ),
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )
+}
+
+/// Undoes later versions of an entry that comes back: it held all the time, so they never did. It takes the
+/// place of the last of them, and of all of them for what they had replaced.
+pub fn undo(spi: &Spi, user_id: &str, later: &[Uuid], restored: Uuid) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.entries e \
+            SET valid_to = e.created_at, updated_at = now(), \
+                replaced_by = CASE WHEN e.id = $3 THEN $4 ELSE e.replaced_by END \
+          WHERE e.user_id = $1 AND e.id = ANY ($2)",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(later.to_vec())
+            .with(later.last().copied())
+            .with(restored),
+    )?;
+    spi.execute(
+        "UPDATE memory_agent.entries e SET replaced_by = $3, updated_at = now() \
+          WHERE e.user_id = $1 AND e.replaced_by = ANY ($2) AND e.id <> ALL ($2) AND e.id <> $3",
+        &mut Params::new().with(user_id.to_owned()).with(later.to_vec()).with(restored),
+    )?;
+    Ok(())
+}
+
+/// The entry that stands for the same row of an attached table.
+pub fn holder_of_row(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Uuid>> {
+    spi.first(
+        "SELECT o.id FROM memory_agent.entries e \
+           JOIN memory_agent.entries o ON o.user_id = $1 AND o.source_relation = e.source_relation \
+                AND o.source_key = e.source_key AND o.state <> 'inactive' AND o.id <> e.id \
+          WHERE e.user_id = $1 AND e.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| row.required(1),
+    )
+}
