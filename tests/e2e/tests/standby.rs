@@ -54,6 +54,7 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_augment('[{\"role\": \"user\", \"content\": \"food?\"}]', 's')",
         "SELECT memory_load('s'), memory_configure(session_id => 's')",
         "SELECT memory_stats()",
+        "SELECT memory_history(min(id::text)::uuid) FROM memory_agent.entries",
         "SELECT memory_status()",
         "SELECT memory_embed('food'), memory_rerank('food', '{a,b}'), memory_count_tokens('food')",
     ] {
@@ -72,6 +73,8 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_add_document('no')",
         "SELECT memory_close_episode('s')",
         "SELECT memory_clear('s')",
+        "SELECT memory_update(min(id::text)::uuid, 'no') FROM memory_agent.entries WHERE kind = 'turn'",
+        "SELECT memory_forget(min(id::text)::uuid) FROM memory_agent.entries",
         "SELECT memory_reserve_tokens('s', 0)",
         "SELECT memory_configure(settings => '{}')",
         "SELECT memory_summarize('no')",

@@ -15,6 +15,11 @@ impl Random {
             }
         };
         println!("{purpose}: MEMORY_AGENT_TEST_SEED={seed}");
+        Self::of(seed)
+    }
+
+    /// With a seed of its own, taken from another generator.
+    pub fn of(seed: u64) -> Self {
         Self(seed.max(1))
     }
 
