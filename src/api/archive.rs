@@ -68,7 +68,7 @@ fn utc(at: TimestampWithTimeZone) -> String {
 }
 
 /// Archives a conversation in the place of what was archived of it before its active L3, and returns
-/// the id of the archive, which stays the same. The caller holds the session's lock. `chunks` are made from
+/// the id of the archive, which stays the same; one that was forgotten stays so. The caller holds the session's lock. `chunks` are made from
 /// [`Archived::prepare`].
 pub fn archive_conversation(
     spi: &Spi,
@@ -85,6 +85,7 @@ pub fn archive_conversation(
         &conversation.document(),
         JsonbText(metadata.to_string()),
     )?;
+    let was_forgotten = archives::is_forgotten(spi, &key.user_id, id)?;
     archives::delete_chunks(spi, &key.user_id, id)?;
     let mut keys = Map::new();
     keys.insert("parent_id".into(), json!(id.to_string()));
@@ -101,6 +102,9 @@ pub fn archive_conversation(
         source_relation: Some(ARCHIVE_RELATION),
     };
     chunks::insert_chunks(spi, &parent, chunks)?;
+    if was_forgotten {
+        archives::forget_chunks(spi, &key.user_id, id)?;
+    }
     debug1!("memory_agent: archive user={} id={id} chunks={}", key.user_id, chunks.chunks.len());
     Ok(id)
 }

@@ -146,6 +146,18 @@ pub fn lock(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
     Ok(found.is_some())
 }
 
+/// Whether an archive was forgotten as a whole.
+pub fn is_forgotten(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
+    let forgotten = spi.first(
+        &format!(
+            "SELECT {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} WHERE a.user_id = $1 AND a.id = $2"
+        ),
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| row.required(1),
+    )?;
+    Ok(forgotten.unwrap_or(false))
+}
+
 /// Makes the chunks of an archive inactive and returns how many were not yet; its whole stays.
 pub fn forget_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<u64> {
     spi.execute(

@@ -99,7 +99,7 @@ pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<S
                     CASE WHEN e.kind = 'fact' AND e.source_ids IS NOT NULL THEN e.metadata - 'job_id' \
                          ELSE e.metadata END, e.state, e.state_reason, coalesce(e.expires_at <= now(), false), \
                     e.kind = 'turn' AND e.state = 'inactive' AND e.episode_id IS NULL \
-                        AND e.valid_to = e.created_at AND e.replaced_by IS NULL, \
+                        AND e.valid_to = e.created_at AND e.replaced_by IS NULL AND e.source_relation IS NULL, \
                     e.created_at, e.expires_at, e.episode_id, e.source_ids, e.fact_key, e.replaced_by, \
                     e.source_relation, \
                     CASE WHEN e.extracted_at IS NULL THEN 'waits' \

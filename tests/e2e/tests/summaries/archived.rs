@@ -61,6 +61,16 @@ fn a_compressed_conversation_is_archived_in_the_same_transaction() {
     let found = archived(&mut scene.client, "s");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].1["message_count"], 24);
+    // One that was forgotten is archived on, but stays forgotten until it is brought back.
+    let found_again = "SELECT count(*) > 0 FROM memory_search_archive('bikes and trains')";
+    assert!(value::<bool>(&mut scene.client, found_again, &[]));
+    run(&mut scene.client, "SELECT memory_forget(id) FROM memory_agent.archives");
+    talk_from(&mut scene.client, "s", 24, 12, 100);
+    scene.drain();
+    assert_eq!(archived(&mut scene.client, "s")[0].1["message_count"], 36);
+    assert!(!value::<bool>(&mut scene.client, found_again, &[]));
+    run(&mut scene.client, "SELECT memory_restore(id) FROM memory_agent.archives");
+    assert!(value::<bool>(&mut scene.client, found_again, &[]));
     // It is a setting of the session that stores.
     run(&mut scene.client, "SET memory_agent.archive_conversations = off");
     talk(&mut scene.client, "t", 12, 100);
