@@ -5,7 +5,8 @@ use crate::api::llm::{self, Llm, Question};
 use crate::error::{Error, PgResult};
 use crate::models::counting::{count, count_one};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::{cut, levels, summarize};
+use memory_agent_core::shorten::{Counted, Shortening, Step};
+use memory_agent_core::{cut, summarize};
 
 /// Beside twice the tokens that are wanted: a model that is cut off cannot be asked to shorten.
 const SPARE_ANSWER_TOKENS: u32 = 200;
@@ -27,6 +28,12 @@ pub struct Condensed {
     pub model: String,
 }
 
+impl Counted for Condensed {
+    fn tokens(&self) -> u32 {
+        self.tokens
+    }
+}
+
 impl Condenser<'_> {
     /// The answer to a question for a summary of `target` tokens, never longer than `most` tokens.
     ///
@@ -38,41 +45,34 @@ impl Condenser<'_> {
         target: u32,
         most: u32,
     ) -> PgResult<Result<Condensed, Error>> {
-        let mut messages = messages;
-        let mut shortest: Option<Condensed> = None;
-        for _ in 0..=levels::MAX_RETRIES {
+        let mut shortening = Shortening::new(messages, target, most);
+        let mut condensed = loop {
             let question = Question {
-                messages: messages.clone(),
+                messages: shortening.messages().to_vec(),
                 answer: AnswerFormat::Text,
                 max_answer_tokens: target.saturating_mul(2).saturating_add(SPARE_ANSWER_TOKENS),
             };
-            let answer = match self.llm.ask(self.user_id, self.purpose, question)?.result {
-                Ok(answer) => answer,
+            let answer = self.llm.ask(self.user_id, self.purpose, question)?.result;
+            let text =
+                answer.as_ref().map_or_else(|_| String::new(), |a| summarize::clean(&a.text));
+            let answer = match (answer, text.is_empty()) {
+                (Ok(answer), false) => answer,
                 // A summary that is too long is better than none.
-                Err(failure) if shortest.is_none() => return Ok(Err(llm::error(&failure))),
-                Err(_) => break,
+                (answer, _) => match (shortening.into_kept(), answer) {
+                    (Some(kept), _) => break kept,
+                    (None, Err(failure)) => return Ok(Err(llm::error(&failure))),
+                    (None, Ok(_)) => return Ok(Err(empty())),
+                },
             };
-            let text = summarize::clean(&answer.text);
-            if text.is_empty() {
-                break;
-            }
             let tokens = match count_one(&text) {
                 Ok(tokens) => tokens,
                 Err(failure) => return Ok(Err(failure.into_error())),
             };
-            messages = summarize::shorter(messages, &answer.text, tokens, target);
-            if shortest.as_ref().is_none_or(|found| tokens < found.tokens) {
-                shortest = Some(Condensed { text, tokens, model: answer.model });
+            let found = Condensed { text, tokens, model: answer.model };
+            match shortening.take(&answer.text, found) {
+                Step::Done(condensed) | Step::Cut(condensed) => break condensed,
+                Step::Ask(next) => shortening = next,
             }
-            if tokens <= most {
-                break;
-            }
-        }
-        let Some(mut condensed) = shortest else {
-            return Ok(Err(Error::inference(
-                "the LLM's summary is empty",
-                "Try again, or use another model.",
-            )));
         };
         if condensed.tokens > most {
             let cut = cut::cut_to(&condensed.text, most, &mut count)
@@ -84,4 +84,8 @@ impl Condenser<'_> {
         }
         Ok(Ok(condensed))
     }
+}
+
+fn empty() -> Error {
+    Error::inference("the LLM's summary is empty", "Try again, or use another model.")
 }

@@ -60,6 +60,7 @@ pub mod score;
 mod sections;
 mod sentences;
 pub mod setting;
+pub mod shorten;
 pub mod signature;
 pub mod summarize;
 mod summary_prompts;

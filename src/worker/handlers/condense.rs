@@ -11,6 +11,7 @@ use memory_agent_core::cut;
 use memory_agent_core::extract::original_message;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::material::{self, Piece};
+use memory_agent_core::shorten::Counted;
 use memory_agent_core::summarize::{self, Ask, ContentType, Known, Said, Sections, SummaryPrompt};
 use memory_agent_model_server::protocol::ChatAnswer;
 use serde::{Deserialize, Serialize};
@@ -67,26 +68,31 @@ impl Condensed {
         Ok(Self { tokens: count_one(&text)?, text, model: answer.model.clone(), sections })
     }
 
-    /// The shorter of two answers to a question. One that left the sections out has those of the other.
-    pub fn or_shorter(self, other: Option<Self>) -> Self {
-        let Some(other) = other else { return self };
-        let (mut shorter, longer) =
-            if self.tokens < other.tokens { (self, other) } else { (other, self) };
-        if !shorter.sections.as_ref().is_some_and(has_lists) {
-            shorter.sections = longer.sections;
-        }
-        shorter
-    }
-
     /// Cuts what no retry made short enough, at the end of a sentence.
     ///
     /// # Errors
     /// The model server's, when it cannot count.
     pub fn cut(&mut self, target_tokens: u32) -> Result<(), Failure> {
-        let most = target_tokens + target_tokens / 5;
-        self.text = cut::cut_to(&self.text, most, &mut count)?;
+        self.text = cut::cut_to(&self.text, levels::most_tokens(target_tokens), &mut count)?;
         self.tokens = count_one(&self.text)?;
         Ok(())
+    }
+}
+
+impl Counted for Condensed {
+    fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    /// One that left the sections out has those of the other.
+    fn or_shorter(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        let (mut shorter, longer) =
+            if self.tokens < earlier.tokens { (self, earlier) } else { (earlier, self) };
+        if !shorter.sections.as_ref().is_some_and(has_lists) {
+            shorter.sections = longer.sections;
+        }
+        shorter
     }
 }
 

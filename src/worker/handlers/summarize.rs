@@ -20,9 +20,10 @@ use crate::store::summaries::{self, Coverage, Current};
 use crate::worker::llm::{LlmCalls, LostCall};
 use crate::worker::settings::SummarySettings;
 use crate::worker::transaction::{Aborted, transaction};
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::levels;
-use memory_agent_core::summarize::{self, Sections};
+use memory_agent_core::shorten::{Shortening, Step as Shortened};
+use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
 use pgrx::prelude::*;
 use serde_json::json;
@@ -76,11 +77,8 @@ struct Condensing {
 struct Asking {
     condensing: Box<Condensing>,
     question: Box<Question>,
-    /// What was asked last, the question or to shorten its answer.
-    messages: Vec<ChatMessage>,
-    /// The shortest answer so far, while a shorter one is asked for.
-    longer: Option<Condensed>,
-    retries: u32,
+    /// What is asked: the question, or to shorten its answer.
+    shortening: Shortening<Condensed>,
 }
 
 impl SummaryTask {
@@ -176,9 +174,9 @@ impl SummaryTask {
                 self.decide(Some((condensing, *tree)), covered, endpoint, llm)
             }
             Next::Ask(question) => {
-                let messages = question.messages.clone();
-                let asking = Asking { condensing, question, messages, longer: None, retries: 0 };
-                self.send(asking, endpoint, llm)
+                let (messages, target) = (question.messages.clone(), question.target_tokens);
+                let shortening = Shortening::new(messages, target, levels::most_tokens(target));
+                self.send(Asking { condensing, question, shortening }, endpoint, llm)
             }
         }
     }
@@ -186,7 +184,7 @@ impl SummaryTask {
     fn send(&mut self, asking: Asking, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
         let request = ChatRequest {
             endpoint: of_summaries(endpoint),
-            messages: asking.messages.clone(),
+            messages: asking.shortening.messages().to_vec(),
             answer: AnswerFormat::Text,
             // One that is longer is asked for again, shorter: better than to be cut in the middle.
             max_answer_tokens: asking.question.target_tokens.saturating_mul(3) + ANSWER_TOKENS,
@@ -201,7 +199,7 @@ impl SummaryTask {
         let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
             return Progress::Failed("an answer to no question".to_owned());
         };
-        let Asking { condensing, question, messages, longer, retries } = *asking;
+        let Asking { condensing, question, shortening } = *asking;
         let condensed = match Condensed::read(&question, answer) {
             Ok(condensed) if !condensed.text.contains(char::is_alphanumeric) => {
                 return Progress::Failed("the summary is empty".to_owned());
@@ -209,21 +207,18 @@ impl SummaryTask {
             Ok(condensed) => condensed,
             Err(failure) => return uncounted(failure),
         };
-        let tokens = condensed.tokens;
-        let mut condensed = condensed.or_shorter(longer);
-        let target = question.target_tokens;
-        if !levels::is_within(condensed.tokens, target) {
-            if retries < levels::MAX_RETRIES {
-                let messages = summarize::shorter(messages, &answer.text, tokens, target);
-                let longer = Some(condensed);
-                let retries = retries + 1;
-                let asking = Asking { condensing, question, messages, longer, retries };
-                return self.send(asking, endpoint, llm);
+        let condensed = match shortening.take(&answer.text, condensed) {
+            Shortened::Done(condensed) => condensed,
+            Shortened::Ask(shortening) => {
+                return self.send(Asking { condensing, question, shortening }, endpoint, llm);
             }
-            if let Err(failure) = condensed.cut(target) {
-                return uncounted(failure);
+            Shortened::Cut(mut condensed) => {
+                if let Err(failure) = condensed.cut(question.target_tokens) {
+                    return uncounted(failure);
+                }
+                condensed
             }
-        }
+        };
         self.answers.insert(question.digest, condensed);
         if question.is_part
             && let Err(aborted) = self.save(&condensing.material)
