@@ -2,13 +2,16 @@
 //! budget. SQL is in `store::search`, arithmetic in the ranking crate; here they are put together.
 //! Nothing is written: it works in a read-only transaction and on a standby.
 
+mod inference;
+mod shown;
+
 use crate::api::pool::{Pool, fuse_pool};
 use crate::api::request::{Arguments, Request};
 use crate::api::stale;
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
-use crate::models::{self, Failure};
+use crate::models::Failure;
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::details::{self, Detail};
 use crate::store::entries;
@@ -16,10 +19,8 @@ use crate::store::models::{self as model_store, Kind};
 use crate::store::search::{self, Found, Query};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
-use memory_agent_core::budget::{self, BudgetRow};
 use memory_agent_core::fuse::ArmScores;
-use memory_agent_core::rank::{self, Candidate, DroppedAt, Ranking};
-use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use memory_agent_core::rank::{self, Candidate, Ranking};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -165,7 +166,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     })?;
 
     let started = Instant::now();
-    let embeddings = query_embeddings(request, embedder.as_ref(), &mut trace);
+    let embeddings = inference::query_embeddings(request, embedder.as_ref(), &mut trace);
     trace.embed_ms = milliseconds(started);
 
     let started = Instant::now();
@@ -197,7 +198,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     trace.search_ms = milliseconds(started);
 
     let started = Instant::now();
-    let logits = rerank(request, reranker.as_ref(), &details, &mut trace)?;
+    let logits = inference::rerank(request, reranker.as_ref(), &details, &mut trace)?;
     trace.rerank_ms = milliseconds(started);
     if let Some(first) = trace.failures.first() {
         let without =
@@ -216,7 +217,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         candidates[stale].demoted_below.push(replacement);
     }
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &request.settings);
-    let shown = within_budget(request, &details, &episode, &mut ranking);
+    let shown = shown::within_budget(request, &details, &episode, &mut ranking);
     trace.rank_ms = milliseconds(started);
     debug1!(
         "memory_agent: recall user={} rows={} pool={} embed={:.1}ms search={:.1}ms rerank={:.1}ms rank={:.1}ms",
@@ -237,39 +238,6 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
 
 fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1000.0
-}
-
-/// The query's embeddings: the given one, or computed; empty when that fails.
-fn query_embeddings(request: &Request, model: Option<&ModelRef>, trace: &mut Trace) -> Vec<Vector> {
-    let Some(model) = model else {
-        trace.embedding = "no embedding model".into();
-        return Vec::new();
-    };
-    let mut embeddings: Vec<Vector> = request.query_embedding.iter().cloned().collect();
-    let mut texts: Vec<String> = request.rewrites.clone();
-    if embeddings.is_empty() {
-        texts.insert(0, request.query.clone());
-    }
-    if texts.is_empty() {
-        trace.embedding = "given".into();
-        return embeddings;
-    }
-    match models::current().prepare(Some(model), Purpose::Query, texts, Vec::new()) {
-        Ok(prepared) => {
-            embeddings.extend(
-                prepared
-                    .embeddings
-                    .into_iter()
-                    .filter_map(|windows| windows.into_iter().next().map(Vector)),
-            );
-            trace.embedding = model.name.clone();
-        }
-        Err(failure) => {
-            trace.embedding = format!("failed: {}", failure.message);
-            trace.failures.push(failure);
-        }
-    }
-    embeddings
 }
 
 fn note_search(trace: &mut Trace, found: &Found) {
@@ -307,48 +275,6 @@ fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
     Ok(turns.into_iter().map(|(id, _)| id).collect())
 }
 
-/// Step 2: the logits of the pool, or `None` with the reason in the trace.
-fn rerank(
-    request: &Request,
-    model: Option<&ModelRef>,
-    details: &[Detail],
-    trace: &mut Trace,
-) -> PgResult<Option<Vec<f32>>> {
-    let Some(model) = model else {
-        trace.reranking = if request.rerank { "no rerank model" } else { "off" }.into();
-        return Ok(None);
-    };
-    let longest = guc::rerank_max_query_chars();
-    if request.query.trim().is_empty() {
-        trace.reranking = "skipped: no query text".into();
-        return Ok(None);
-    }
-    if longest > 0 && request.query.chars().count() > longest as usize {
-        trace.reranking = "skipped: query longer than rerank_max_query_chars".into();
-        return Ok(None);
-    }
-    if details.is_empty() {
-        trace.reranking = "skipped: no candidates".into();
-        return Ok(None);
-    }
-    if let Some(outage) = trace.failures.iter().find(|failure| failure.is_outage) {
-        trace.reranking = format!("failed: {}", outage.message);
-        return Ok(None);
-    }
-    let documents = details.iter().map(|detail| detail.text.clone()).collect();
-    match models::current().rerank(model, &request.query, documents) {
-        Ok(logits) => {
-            trace.reranking = model.name.clone();
-            Ok(Some(logits))
-        }
-        Err(failure) => {
-            trace.reranking = format!("failed: {}", failure.message);
-            trace.failures.push(failure);
-            Ok(None)
-        }
-    }
-}
-
 fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
     Candidate {
         similarity: arms.similarity,
@@ -360,75 +286,6 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
         token_count: detail.token_count.max(0) as u32,
         demoted_below: Vec::new(),
     }
-}
-
-/// Step 5: the positions that fit the budget. The newest turns of the open episode enter first, up
-/// to their share; then the ranked rows, best first. Shown in MMR order; turns that MMR did not
-/// choose follow by score.
-fn within_budget(
-    request: &Request,
-    details: &[Detail],
-    episode: &[Uuid],
-    ranking: &mut Ranking,
-) -> Vec<usize> {
-    let Some(token_budget) = request.token_budget else { return ranking.selected.clone() };
-    let row = |position: &usize| BudgetRow {
-        token_count: details[ranking.scored[*position].index].token_count.max(0) as u32,
-        score: ranking.scored[*position].score,
-    };
-    // Newest first, as they were read.
-    let turns: Vec<usize> = episode
-        .iter()
-        .filter_map(|turn| {
-            (0..ranking.scored.len()).find(|&at| details[ranking.scored[at].index].id == *turn)
-        })
-        .collect();
-    let ranked: Vec<BudgetRow> = ranking.selected.iter().map(row).collect();
-    let turn_tokens: Vec<u32> = turns.iter().map(|position| row(position).token_count).collect();
-    let overlap: Vec<Option<usize>> = turns
-        .iter()
-        .map(|turn| ranking.selected.iter().position(|selected| selected == turn))
-        .collect();
-    let fit = budget::fit_with_episode(
-        &turn_tokens,
-        &ranked,
-        &overlap,
-        token_budget,
-        guc::current_episode_share(),
-    );
-    let entered: Vec<usize> = fit.episode.iter().map(|&turn| turns[turn]).collect();
-    let ranked: Vec<usize> = fit.ranked.iter().map(|&at| ranking.selected[at]).collect();
-    let mut shown: Vec<usize> = ranking
-        .selected
-        .iter()
-        .copied()
-        .filter(|position| ranked.contains(position) || entered.contains(position))
-        .collect();
-    let mut further: Vec<usize> =
-        entered.into_iter().filter(|position| !shown.contains(position)).collect();
-    further.sort_by(|&a, &b| ranking.scored[b].score.total_cmp(&ranking.scored[a].score));
-    for &position in &further {
-        ranking.scored[position].dropped = None;
-    }
-    shown.extend(further);
-    // An explicit top_k bounds the turns of the episode too; they enter first.
-    while request.settings.top_k.is_some_and(|top_k| shown.len() > top_k) {
-        let is_turn = |position: &usize| turns.contains(position);
-        let worst = (0..shown.len())
-            .min_by(|&a, &b| {
-                is_turn(&shown[a])
-                    .cmp(&is_turn(&shown[b]))
-                    .then(ranking.scored[shown[a]].score.total_cmp(&ranking.scored[shown[b]].score))
-            })
-            .unwrap_or(0);
-        ranking.scored[shown.remove(worst)].dropped = Some(DroppedAt::Mmr);
-    }
-    for &position in &ranking.selected {
-        if !shown.contains(&position) {
-            ranking.scored[position].dropped = Some(DroppedAt::Budget);
-        }
-    }
-    shown
 }
 
 /// The rows of the answer, with their full texts.

@@ -5,6 +5,7 @@ pub mod attach;
 pub mod condense;
 mod consolidate;
 pub mod embed;
+mod episode;
 pub mod evict;
 pub mod exchange;
 pub mod extract;

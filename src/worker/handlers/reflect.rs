@@ -4,6 +4,7 @@
 //! next. An episode too long for one prompt is reflected on in parts.
 
 use super::consolidate::{self, Applied, Reflection};
+use super::episode::{TURNS, fitting, question, said};
 use super::exchange::{Exchange, LlmTask, Progress, Received};
 use super::facts;
 use super::neighborhood;
@@ -21,7 +22,6 @@ use crate::worker::settings::{self, ReflectionSettings};
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
-use memory_agent_core::extract::original_message;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
 use pgrx::datum::Uuid;
@@ -29,9 +29,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// Turns in one reflection, and characters of them.
-const TURNS: usize = 100;
-const CHARS: usize = 30_000;
 /// Closed episodes that are looked at together.
 const EPISODES: i64 = 100;
 /// Most known facts in one reflection.
@@ -419,54 +416,6 @@ pub fn due(
     let due = if let episodes::Reflection::Due(episodes) = next { episodes } else { 0 };
     waiting.truncate(due);
     Ok(waiting)
-}
-
-/// How many of the turns fit into one prompt, at least one.
-fn fitting(turns: &[EpisodeTurn]) -> usize {
-    let mut chars = 0;
-    let too_many = |turn: &EpisodeTurn| {
-        chars += turn.content.chars().count();
-        chars > CHARS
-    };
-    let fitting = turns.iter().position(too_many).unwrap_or(turns.len());
-    fitting.clamp(1, TURNS).min(turns.len())
-}
-
-/// The turns' own words, without memories that were put into them.
-fn said(turns: &[EpisodeTurn]) -> Vec<String> {
-    let text = |turn: &EpisodeTurn| -> String {
-        let text = match turn.role.as_str() {
-            "user" => original_message(&turn.content),
-            _ => &turn.content,
-        };
-        text.chars().take(CHARS).collect()
-    };
-    turns.iter().map(text).collect()
-}
-
-/// Facts and turns as they were or are to be sent.
-fn question<'a>(
-    shown: &'a [NearFact],
-    turns: &'a [EpisodeTurn],
-    said: &'a [String],
-) -> (Vec<reflect::PriorFact<'a>>, Vec<reflect::EpisodeTurn<'a>>) {
-    let prior = (shown.iter())
-        .map(|near| reflect::PriorFact {
-            content: &near.content,
-            since: &near.said_at,
-            markers: &near.markers,
-        })
-        .collect();
-    let turns = (turns.iter().zip(said))
-        .map(|(turn, content)| reflect::EpisodeTurn {
-            role: &turn.role,
-            content,
-            speaker: turn.speaker.as_deref(),
-            said_at: &turn.said_at,
-            markers: &turn.markers,
-        })
-        .collect();
-    (prior, turns)
 }
 
 /// Ids as JSON holds them.

@@ -1,0 +1,89 @@
+//! What a recall asks the models. Without an answer it goes on with less, and its trace says why.
+
+use super::Trace;
+use crate::api::request::Request;
+use crate::error::PgResult;
+use crate::guc;
+use crate::models;
+use crate::sql_types::Vector;
+use crate::store::details::Detail;
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+
+/// The query's embeddings: the given one, or computed; empty when that fails.
+pub fn query_embeddings(
+    request: &Request,
+    model: Option<&ModelRef>,
+    trace: &mut Trace,
+) -> Vec<Vector> {
+    let Some(model) = model else {
+        trace.embedding = "no embedding model".into();
+        return Vec::new();
+    };
+    let mut embeddings: Vec<Vector> = request.query_embedding.iter().cloned().collect();
+    let mut texts: Vec<String> = request.rewrites.clone();
+    if embeddings.is_empty() {
+        texts.insert(0, request.query.clone());
+    }
+    if texts.is_empty() {
+        trace.embedding = "given".into();
+        return embeddings;
+    }
+    match models::current().prepare(Some(model), Purpose::Query, texts, Vec::new()) {
+        Ok(prepared) => {
+            embeddings.extend(
+                prepared
+                    .embeddings
+                    .into_iter()
+                    .filter_map(|windows| windows.into_iter().next().map(Vector)),
+            );
+            trace.embedding = model.name.clone();
+        }
+        Err(failure) => {
+            trace.embedding = format!("failed: {}", failure.message);
+            trace.failures.push(failure);
+        }
+    }
+    embeddings
+}
+
+/// Step 2: the logits of the pool, or `None` with the reason in the trace.
+pub fn rerank(
+    request: &Request,
+    model: Option<&ModelRef>,
+    details: &[Detail],
+    trace: &mut Trace,
+) -> PgResult<Option<Vec<f32>>> {
+    let Some(model) = model else {
+        trace.reranking = if request.rerank { "no rerank model" } else { "off" }.into();
+        return Ok(None);
+    };
+    let longest = guc::rerank_max_query_chars();
+    if request.query.trim().is_empty() {
+        trace.reranking = "skipped: no query text".into();
+        return Ok(None);
+    }
+    if longest > 0 && request.query.chars().count() > longest as usize {
+        trace.reranking = "skipped: query longer than rerank_max_query_chars".into();
+        return Ok(None);
+    }
+    if details.is_empty() {
+        trace.reranking = "skipped: no candidates".into();
+        return Ok(None);
+    }
+    if let Some(outage) = trace.failures.iter().find(|failure| failure.is_outage) {
+        trace.reranking = format!("failed: {}", outage.message);
+        return Ok(None);
+    }
+    let documents = details.iter().map(|detail| detail.text.clone()).collect();
+    match models::current().rerank(model, &request.query, documents) {
+        Ok(logits) => {
+            trace.reranking = model.name.clone();
+            Ok(Some(logits))
+        }
+        Err(failure) => {
+            trace.reranking = format!("failed: {}", failure.message);
+            trace.failures.push(failure);
+            Ok(None)
+        }
+    }
+}

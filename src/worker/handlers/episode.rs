@@ -1,0 +1,58 @@
+//! What a reflection is about: how much of an episode fits into one prompt, and how it is put there.
+
+use crate::store::facts::NearFact;
+use crate::store::reflections::EpisodeTurn;
+use memory_agent_core::extract::original_message;
+use memory_agent_core::reflect;
+
+/// Turns in one reflection, and characters of them.
+pub const TURNS: usize = 100;
+const CHARS: usize = 30_000;
+
+/// How many of the turns fit into one prompt, at least one.
+pub fn fitting(turns: &[EpisodeTurn]) -> usize {
+    let mut chars = 0;
+    let too_many = |turn: &EpisodeTurn| {
+        chars += turn.content.chars().count();
+        chars > CHARS
+    };
+    let fitting = turns.iter().position(too_many).unwrap_or(turns.len());
+    fitting.clamp(1, TURNS).min(turns.len())
+}
+
+/// The turns' own words, without memories that were put into them.
+pub fn said(turns: &[EpisodeTurn]) -> Vec<String> {
+    let text = |turn: &EpisodeTurn| -> String {
+        let text = match turn.role.as_str() {
+            "user" => original_message(&turn.content),
+            _ => &turn.content,
+        };
+        text.chars().take(CHARS).collect()
+    };
+    turns.iter().map(text).collect()
+}
+
+/// Facts and turns as they were or are to be sent.
+pub fn question<'a>(
+    shown: &'a [NearFact],
+    turns: &'a [EpisodeTurn],
+    said: &'a [String],
+) -> (Vec<reflect::PriorFact<'a>>, Vec<reflect::EpisodeTurn<'a>>) {
+    let prior = (shown.iter())
+        .map(|near| reflect::PriorFact {
+            content: &near.content,
+            since: &near.said_at,
+            markers: &near.markers,
+        })
+        .collect();
+    let turns = (turns.iter().zip(said))
+        .map(|(turn, content)| reflect::EpisodeTurn {
+            role: &turn.role,
+            content,
+            speaker: turn.speaker.as_deref(),
+            said_at: &turn.said_at,
+            markers: &turn.markers,
+        })
+        .collect();
+    (prior, turns)
+}
