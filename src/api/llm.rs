@@ -11,6 +11,7 @@ use crate::sql_types::JsonbText;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::spi::Session as Spi;
 use crate::worker::endpoint;
+use crate::worker::spent::{self, Spent};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
@@ -198,7 +199,8 @@ fn refused_by_daily_limit() -> PgResult<Option<&'static str>> {
         ));
     }
     let used = identity::as_owner(|| llm_calls::tokens_today(&Spi::read_only()?))?;
-    Ok((used >= limit).then_some("memory_agent.llm_daily_tokens is used up for today"))
+    Ok((used + spent::waiting_tokens() >= limit)
+        .then_some("memory_agent.llm_daily_tokens is used up for today"))
 }
 
 /// What is asked, while calls are traced.
@@ -228,7 +230,16 @@ fn record(
         bodies: asked.map(|asked| (asked, answer)),
     };
     let origin = Origin { user_id, job_id: None };
-    identity::as_owner(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls))
+    identity::as_owner(|| {
+        llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls)
+    })?;
+    spent::recorded(Spent {
+        user_id: user_id.to_owned(),
+        purpose: purpose.purpose.to_owned(),
+        model: purpose.model.to_owned(),
+        calls: outcome.calls.clone(),
+    });
+    Ok(())
 }
 
 fn total(calls: &[CallRecord], count: impl Fn(&CallRecord) -> Option<u32>) -> Option<u32> {

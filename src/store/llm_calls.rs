@@ -19,7 +19,7 @@ pub struct Origin<'a> {
 
 /// What calls were for.
 pub struct Purpose<'a> {
-    pub purpose: &'static str,
+    pub purpose: &'a str,
     pub model: &'a str,
     /// The texts of the request and the answer, while traced.
     pub bodies: Option<(JsonbText, Option<JsonbText>)>,

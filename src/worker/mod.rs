@@ -12,6 +12,7 @@ pub mod launcher;
 pub mod run;
 pub mod settings;
 pub mod slots;
+pub mod spent;
 mod vacated;
 pub mod wake;
 

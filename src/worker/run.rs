@@ -5,7 +5,7 @@
 use super::jobs_loop::JobsLoop;
 use super::slots::{self, Outcome, SlotLock, WorkerState};
 use super::start::{self, Assignment, ON_DEMAND_LINGER};
-use super::{launcher, notes, signals, tx};
+use super::{launcher, notes, signals, spent, tx};
 use crate::guc;
 use crate::store::catalog;
 use pgrx::bgworkers::BackgroundWorker;
@@ -158,6 +158,9 @@ impl Worker {
                 return Outcome::Absent;
             }
             self.look_for_reasons_to_end(body);
+            if self.assignment.slot == 0 {
+                spent::settle(self.assignment.database);
+            }
             let next = body.turn();
             self.publish(body);
             if let Some(outcome) = self.is_over(body) {
