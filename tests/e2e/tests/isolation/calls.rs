@@ -122,6 +122,15 @@ pub const CALLS: &[Call] = &[
         let of = d.one_of(&["'conversation'", "'document'", "NULL", "'*'"]);
         format!("{}, {}, doc_type => {of}", d.query(), d.number())
     }),
+    call("memory_erase", User, Argument, 1, |d| {
+        // Without either it is everything of the user that is named.
+        let what = match d.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 2]) {
+            0 => format!("id => {}", d.id()),
+            1 => format!("session_id => {}", d.name()),
+            _ => "id => NULL".to_owned(),
+        };
+        format!("{what}, reason => {}", d.one_of(&["NULL", "'ticket 7'"]))
+    }),
     call("memory_verify_history", Reader, Argument, 1, |d| {
         let hash = d.one_of(&["NULL", r"'\x00'", r"'\x'"]);
         format!("seq => {}, hash => {hash}", d.number())
@@ -129,17 +138,10 @@ pub const CALLS: &[Call] = &[
     call("memory_load", Reader, Argument, 2, |d| d.name()),
     call("memory_stats", Reader, Argument, 1, |d| d.name()),
     call("memory_originals", Reader, Argument, 3, |d| d.id()),
-    call("memory_verify_history", Reader, Argument, 1, |d| {
-        format!("seq => {}, hash => {}", d.number(), d.one_of(&["NULL", r"'\x00'"]))
-    }),
     call("memory_export_markdown", Reader, Argument, 1, |d| d.name()),
     call("memory_import_markdown", User, Argument, 2, |d| {
         let path = d.one_of(&["'one/2026-01-31T10-00-00_user.md'", "'../../etc/passwd'", "'a.md'"]);
         format!("{path}, {}", d.file())
-    }),
-    call("memory_erase", User, Argument, 1, |d| match d.chance(2) {
-        true => format!("session_id => {}", d.name()),
-        false => format!("id => {}", d.id()),
     }),
     call("memory_close_episode", User, Argument, 1, |d| format!("{}, {}", d.name(), d.text())),
     call("memory_clear", User, Argument, 1, |d| d.name()),
@@ -177,8 +179,8 @@ pub const CALLS: &[Call] = &[
     call("memory_register_model", Higher, Nobody, 1, |_| {
         "'bge-small-en-v1.5', 'embedder', activate => true".to_owned()
     }),
-    call("memory_attach", Higher, Nobody, 1, |_| "'memory_agent.entries', 'content'".to_owned()),
-    call("memory_detach", Higher, Nobody, 1, |_| "'memory_agent.entries'".to_owned()),
+    call("memory_attach", Higher, Nobody, 1, |_| "'diary', 'body'".to_owned()),
+    call("memory_detach", Higher, Nobody, 1, |d| format!("'diary', {}", d.flag())),
     call("memory_use_embedding_model", Higher, Nobody, 1, |_| "'bge-small-en-v1.5'".to_owned()),
     call("memory_create_vector_index", Higher, Nobody, 1, |_| String::new()),
     call("memory_grant", Higher, Nobody, 1, |d| {

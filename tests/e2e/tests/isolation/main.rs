@@ -11,6 +11,7 @@
 
 mod answer;
 mod calls;
+mod diary;
 mod draw;
 mod llm;
 mod people;

@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, Session};
 use crate::calls::{About, CALLS, Call, Level, READS};
+use crate::diary;
 use crate::draw::{Draw, Ids, quote};
 use crate::llm::Gossip;
 use crate::people::{self, APPLICATION, Actor, CALLERS, Mode, Person, SHARED};
@@ -69,6 +70,7 @@ impl World {
             );
         }
         let witness = Witness::plant(&cluster, DATABASE, &people);
+        diary::attach(&mut superuser);
         let sessions = people[..CALLERS]
             .iter()
             .map(|person| Session::open(&cluster, DATABASE, &person.name))
@@ -105,10 +107,10 @@ impl World {
         }
         self.steps += 1;
         let actor = Actor::random(&mut self.random);
-        if self.random.below(6) == 0 {
-            self.read(actor);
-        } else {
-            self.call(actor);
+        match self.random.below(24) {
+            0..=3 => self.read(actor),
+            4 => self.write(actor),
+            _ => self.call(actor),
         }
     }
 
@@ -127,6 +129,16 @@ impl World {
             own.is_some() || tells_nothing || !is_guarded(&relation),
             "{statement}: {answer:?}"
         );
+    }
+
+    /// Rows of an attached table: what a role below the level `user` writes is the role's own.
+    fn write(&mut self, actor: Actor) {
+        let identity = actor.identity(self.mode).filter(|_| !self.people[actor.role].is_reader);
+        let own = identity.unwrap_or(actor.role);
+        let statement = diary::statement(&mut self.draw(own));
+        let answer = self.run(actor, &statement);
+        self.check(own, &statement, &answer);
+        assert!(answer.error.is_none(), "{statement}: {answer:?}");
     }
 
     fn call(&mut self, actor: Actor) {
@@ -228,8 +240,10 @@ impl World {
             let query = format!("SELECT t.id, t.user_id FROM memory_agent.{table} t");
             for row in self.superuser.query(&query, &[]).expect("the ids") {
                 let (id, user): (Uuid, Option<String>) = (row.get(0), row.get(1));
-                // Jobs of a whole table are nobody's.
-                self.ids.entry(id.to_string()).or_default().insert(user.unwrap_or_default());
+                // What is nobody's, the definition of an attachment say, is no secret.
+                if let Some(user) = user {
+                    self.ids.entry(id.to_string()).or_default().insert(user);
+                }
             }
         }
         for (id, shown_to, statement) in self.shown.drain(..) {
