@@ -122,6 +122,10 @@ pub const CALLS: &[Call] = &[
         let of = d.one_of(&["'conversation'", "'document'", "NULL", "'*'"]);
         format!("{}, {}, doc_type => {of}", d.query(), d.number())
     }),
+    call("memory_update", User, Argument, 3, |d| format!("{}, {}", d.id(), d.text())),
+    call("memory_forget", User, Argument, 2, |d| format!("{}, {}", d.id(), d.text())),
+    call("memory_restore", User, Argument, 2, |d| d.id()),
+    call("memory_history", Reader, Argument, 3, |d| d.id()),
     call("memory_erase", User, Argument, 1, |d| {
         // Without either it is everything of the user that is named.
         let what = match d.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 2]) {
