@@ -1,14 +1,17 @@
 //! `memory_agent.session_summaries`: what was said in a session, condensed. The active L3 covers the
 //! turns in its own `source_ids` and those of the L3s before it, which `previous_id` leads to.
 
+mod sources;
+
+pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
+
 use crate::error::{Error, PgResult};
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, SessionKey};
-use crate::store::spi::{Params, Row, Session as Spi};
+use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::summarize::Sections;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-use std::ops::ControlFlow;
 
 /// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the
 /// parameters of the session's key. Used as `IN (SELECT c.id FROM covered c)` where that is no join
@@ -29,43 +32,6 @@ pub const COVERED: &str = "WITH RECURSIVE chain AS ( \
 const SUMMARIZED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
      AND e.state <> 'inactive' AND e.source_relation IS NULL \
      AND (e.expires_at IS NULL OR e.expires_at > now())";
-
-/// `e` is a fact of the session that is all that is left of what was said: its turns are gone.
-const ORPHANED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'fact' \
-     AND e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now()) \
-     AND e.source_ids IS NOT NULL \
-     AND NOT EXISTS (SELECT FROM memory_agent.entries o \
-                      WHERE o.user_id = $1 AND o.id = ANY (e.source_ids) AND o.state <> 'inactive') \
-     AND NOT EXISTS (SELECT FROM unnest(e.source_ids) o(id) WHERE o.id IN (SELECT c.id FROM covered c))";
-
-const SOURCE: &str = "e.id, e.role, \
-     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
-     e.content, e.token_count, e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')";
-
-/// A turn, or a fact, that a summary is made of.
-pub struct Source {
-    pub id: Uuid,
-    pub role: String,
-    /// The speaker's name, if the turn has one.
-    pub speaker: Option<String>,
-    pub content: String,
-    pub tokens: u32,
-    pub created_at: TimestampWithTimeZone,
-    /// The day it was said, as ISO 8601 date in UTC.
-    pub said_at: String,
-}
-
-fn source(row: &Row<'_>) -> PgResult<Source> {
-    Ok(Source {
-        id: row.required(1)?,
-        role: row.required(2)?,
-        speaker: row.optional(3),
-        content: row.required(4)?,
-        tokens: row.required::<i32>(5)?.max(0).unsigned_abs(),
-        created_at: row.required(6)?,
-        said_at: row.required(7)?,
-    })
-}
 
 /// What a session is summarised as, and how much is in its window.
 pub struct Subject {
@@ -225,62 +191,6 @@ pub fn current_id(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
           WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
         &mut key.params(),
         |row| row.required(1),
-    )
-}
-
-/// Turns that no summary covers, oldest first.
-pub struct Uncovered {
-    pub turns: Vec<Source>,
-    /// Whether there are more than were asked for.
-    pub has_more: bool,
-}
-
-/// The oldest turns of a session that no summary covers, up to `tokens` (at least one).
-pub fn uncovered(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Uncovered> {
-    let mut found = Uncovered { turns: Vec::new(), has_more: false };
-    let mut sum = 0;
-    spi.scan(
-        &format!(
-            "{COVERED} SELECT {SOURCE} FROM memory_agent.entries e \
-              WHERE {SUMMARIZED} AND e.id NOT IN (SELECT c.id FROM covered c) \
-              ORDER BY e.created_at, e.id"
-        ),
-        &mut key.params(),
-        200,
-        |row| {
-            let turn = source(row)?;
-            sum += u64::from(turn.tokens);
-            if sum > tokens && !found.turns.is_empty() {
-                found.has_more = true;
-                return Ok(ControlFlow::Break(()));
-            }
-            found.turns.push(turn);
-            Ok(ControlFlow::Continue(()))
-        },
-    )?;
-    Ok(found)
-}
-
-/// The facts of a session, oldest first, whose turns are gone before a summary covered them.
-pub fn orphaned_facts(spi: &Spi, key: &SessionKey, most: i64) -> PgResult<Vec<Source>> {
-    spi.all(
-        &format!(
-            "{COVERED} SELECT {SOURCE} FROM memory_agent.entries e \
-              WHERE {ORPHANED} AND e.id NOT IN (SELECT c.id FROM covered c) \
-              ORDER BY e.created_at, e.id LIMIT $4"
-        ),
-        &mut key.params().with(most),
-        source,
-    )
-}
-
-/// How many of these entries are still there, and locks them until the end of the transaction.
-pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
-    spi.execute(
-        "SELECT FROM memory_agent.entries e \
-          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
-          ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
     )
 }
 
