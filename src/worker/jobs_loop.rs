@@ -1,62 +1,38 @@
 //! What a job worker does between two waits: takes answers, claims jobs, embeds a batch, sweeps. It
 //! never waits itself; `run` does.
 
+mod outcomes;
+mod starting;
+
+use self::starting::CLAIMED;
 use super::endpoint;
 use super::handlers::attach::{self, AttachTask};
 use super::handlers::embed::{self, EmbedTask};
-use super::handlers::evict;
 use super::handlers::exchange::{LlmTask, Progress};
-use super::handlers::extract::ExtractTask;
 use super::handlers::reembed::{self, ReembedTask};
-use super::handlers::reflect::ReflectTask;
 use super::handlers::seal::Sealer;
-use super::handlers::summarize::SummaryTask;
 use super::handlers::sweep::Sweeper;
 use super::llm::{CallId, LlmCalls};
-use super::llm_pauses::{LlmPauses, Permission};
-use super::pause::{LONGEST_PAUSE, Pause};
+use super::llm_pauses::LlmPauses;
+use super::pause::Pause;
 use super::run::{Body, Next};
 use super::slots;
 use super::transaction::{Aborted, transaction};
 use super::wake;
 use crate::guc;
-use crate::store::jobs::JobKind;
-use crate::store::llm_calls;
 use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
-use memory_agent_core::retry;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
 
 /// Leases are renewed this often.
 const RENEW_EVERY: Duration = Duration::from_secs(60);
-/// When a job is tried again whose rows somebody else has locked: first, and at last.
-const BUSY_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
-/// When a job is tried again whose session is not there: a dump that psql loads may bring it later.
-const MISSING_DELAY: Duration = Duration::from_secs(120);
 /// When a change of the embedding model goes on that could not, because of somebody else.
 const REEMBED_DELAY: Duration = Duration::from_secs(5);
 /// How often the worker looks for history that is not sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(5);
-/// Tasks that are kept while they are blocked; more go back to the queue.
-const MAX_BLOCKED: usize = 64;
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
-/// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
-/// what tidies up.
-const CLAIMED: [JobKind; 8] = [
-    JobKind::Embed,
-    JobKind::Extract,
-    JobKind::Reflect,
-    JobKind::Compress,
-    JobKind::Summarize,
-    JobKind::Evict,
-    JobKind::Reembed,
-    JobKind::Attach,
-];
-/// How often the tokens of the day are counted.
-const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
 /// A task that waits for somebody else's transaction to end.
 struct Blocked {
@@ -157,101 +133,6 @@ impl JobsLoop {
         }
     }
 
-    fn settle(&mut self, task: Box<dyn LlmTask>, progress: Progress) {
-        match progress {
-            Progress::Waiting(call) => self.asking.push((call, task)),
-            Progress::Finished => {}
-            Progress::Unavailable { retry_in, reason, endpoint } => {
-                let delay = if endpoint {
-                    self.pause_llm(task.job().kind, retry_in)
-                } else {
-                    self.models_pause.begin(retry_in)
-                };
-                self.postpone(task.job(), delay, &reason);
-            }
-            Progress::Failed(reason) => self.fail(task.job(), &reason),
-            Progress::Aborted(aborted) => self.aborted(task.job(), &aborted),
-            Progress::Blocked(reason) => {
-                self.note_error(&reason);
-                self.block(task, BUSY_DELAY, &reason);
-            }
-            Progress::NoSession => self.miss_session(task.job()),
-        }
-    }
-
-    /// A job has no session: a restore brings it in a moment, or somebody deleted its row.
-    fn miss_session(&mut self, job: &Job) {
-        let reason = "its session is not there";
-        self.restore_looked_at = None;
-        if self.is_being_restored() {
-            self.postpone(job, LONGEST_BUSY_DELAY, reason);
-        } else {
-            self.fail_for(job, MISSING_DELAY, reason);
-        }
-    }
-
-    fn block(&mut self, task: Box<dyn LlmTask>, delay: Duration, reason: &str) {
-        if self.blocked.len() < MAX_BLOCKED && !self.is_closing {
-            self.blocked.push(Blocked { try_at: Instant::now() + delay, delay, task });
-        } else {
-            self.postpone(task.job(), delay, reason);
-        }
-    }
-
-    fn try_blocked(&mut self) {
-        let now = Instant::now();
-        let is_due = |blocked: &mut Blocked| blocked.try_at <= now;
-        let due: Vec<Blocked> = self.blocked.extract_if(.., is_due).collect();
-        for Blocked { mut task, delay, .. } in due {
-            let progress = match llm_endpoint() {
-                Ok(endpoint) => task.apply_again(&endpoint, &mut self.llm),
-                Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
-            };
-            match progress {
-                Progress::Blocked(reason) => {
-                    self.block(task, (delay * 2).min(LONGEST_BUSY_DELAY), &reason);
-                }
-                progress => self.settle(task, progress),
-            }
-        }
-    }
-
-    /// A transaction of a job did not commit.
-    fn aborted(&mut self, job: &Job, aborted: &Aborted) {
-        if aborted.may_pass {
-            self.postpone(job, BUSY_DELAY, &aborted.message);
-        } else {
-            self.fail(job, &aborted.message);
-        }
-    }
-
-    /// Lets jobs of a kind ask nobody for a while, unless the settings change. Returns when a job is
-    /// looked at again: it is the pause that holds jobs back, not their own times.
-    fn pause_llm(&mut self, kind: JobKind, retry_in: Option<Duration>) -> Duration {
-        self.llm_pauses.begin(kind, retry_in).min(LONGEST_PAUSE)
-    }
-
-    fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {
-        self.note_error(reason);
-        self.try_or_note(|_| {
-            transaction(|| queue::postpone(&Spi::read_write()?, job, delay, reason))
-        });
-    }
-
-    fn fail(&mut self, job: &Job, reason: &str) {
-        let failures = u32::try_from(job.attempts).unwrap_or(0) + 1;
-        let jitter = f64::from(u16::from_le_bytes([
-            uuid::Uuid::new_v4().as_bytes()[0],
-            uuid::Uuid::new_v4().as_bytes()[0],
-        ])) / f64::from(u16::MAX);
-        self.fail_for(job, retry::back_off(failures, jitter), reason);
-    }
-
-    fn fail_for(&mut self, job: &Job, delay: Duration, reason: &str) {
-        self.note_error(reason);
-        self.try_or_note(|_| transaction(|| queue::fail(&Spi::read_write()?, job, delay, reason)));
-    }
-
     fn embed_batch(&mut self) {
         let Some(mut task) = self.embedding.take() else { return };
         match task.step() {
@@ -317,92 +198,6 @@ impl JobsLoop {
                 .unwrap_or(false);
         }
         self.restoring
-    }
-
-    fn claim_jobs(&mut self) {
-        for kind in CLAIMED {
-            while self.can_start(kind) {
-                let slot = self.slot;
-                let claimed = self
-                    .try_or_note(|_| transaction(|| queue::claim(&Spi::read_write()?, slot, kind)));
-                let Some(Some(job)) = claimed else { break };
-                self.start(job);
-            }
-        }
-    }
-
-    /// Whether a job of this kind can be started now.
-    fn can_start(&mut self, kind: JobKind) -> bool {
-        if self.is_closing {
-            return false;
-        }
-        match kind {
-            JobKind::Evict => true,
-            JobKind::Attach => self.attaching.is_none(),
-            JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
-            JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
-            _ => {
-                endpoint::missing_llm().is_none()
-                    && self.models_pause.is_over()
-                    && self.may_ask(kind)
-                    && self.has_tokens_left()
-            }
-        }
-    }
-
-    /// Whether the LLM of such jobs may be asked one question more: one at a time, while it is not
-    /// known whether it works again.
-    fn may_ask(&mut self, kind: JobKind) -> bool {
-        let most = usize::try_from(guc::llm_concurrency()).unwrap_or(1);
-        self.asking.len() < most
-            && match self.llm_pauses.permission(kind) {
-                Permission::Ask => true,
-                Permission::Probe => {
-                    !self.asking.iter().any(|(_, task)| LlmPauses::is_shared(task.job().kind, kind))
-                }
-                Permission::Wait => false,
-            }
-    }
-
-    /// Whether the tokens of the day are not used up.
-    fn has_tokens_left(&mut self) -> bool {
-        let limit = i64::from(guc::llm_daily_tokens());
-        if limit == 0 {
-            return true;
-        }
-        if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY) {
-            let used =
-                self.try_or_note(|_| transaction(|| llm_calls::tokens_today(&Spi::read_write()?)));
-            self.tokens_counted_at = Some(Instant::now());
-            self.over_daily_limit = used.is_none_or(|used| used >= limit);
-        }
-        !self.over_daily_limit
-    }
-
-    fn start(&mut self, job: Job) {
-        match job.kind {
-            JobKind::Evict => {
-                if let Err(aborted) = evict::run(&job) {
-                    self.aborted(&job, &aborted);
-                }
-            }
-            JobKind::Reembed => self.reembedding = Some(ReembedTask::new(job)),
-            JobKind::Embed => {
-                self.try_or_note(|_| transaction(|| queue::fold(&Spi::read_write()?, &job)));
-                self.embedding = Some(EmbedTask::new(job));
-            }
-            JobKind::Attach => self.attaching = Some(AttachTask::new(job)),
-            _ => match llm_endpoint() {
-                Ok(endpoint) => {
-                    let (task, progress) = start_asking(job, &endpoint, &mut self.llm);
-                    self.settle(task, progress);
-                }
-                Err(reason) => {
-                    let delay = self.pause_llm(job.kind, None);
-                    self.postpone(&job, delay, &reason);
-                }
-            },
-        }
     }
 
     fn sweep(&mut self) {
@@ -553,24 +348,6 @@ impl Body for JobsLoop {
         // Nobody may come after it for long, where databases share few places.
         if self.slot == 0 && !self.restoring {
             self.seal();
-        }
-    }
-}
-
-/// Begins a job that asks an LLM.
-fn start_asking(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Box<dyn LlmTask>, Progress) {
-    match job.kind {
-        JobKind::Reflect => {
-            let (task, progress) = ReflectTask::start(job, endpoint, llm);
-            (Box::new(task), progress)
-        }
-        JobKind::Compress | JobKind::Summarize => {
-            let (task, progress) = SummaryTask::start(job, endpoint, llm);
-            (Box::new(task), progress)
-        }
-        _ => {
-            let (task, progress) = ExtractTask::start(job, endpoint, llm);
-            (Box::new(task), progress)
         }
     }
 }

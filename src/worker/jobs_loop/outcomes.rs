@@ -1,0 +1,116 @@
+//! What becomes of a job after a step of it: it goes on, waits, fails, or is given back to the queue.
+
+use super::{Blocked, JobsLoop, llm_endpoint};
+use crate::store::jobs::JobKind;
+use crate::store::queue::{self, Job};
+use crate::store::spi::Session as Spi;
+use crate::worker::handlers::exchange::{LlmTask, Progress};
+use crate::worker::pause::LONGEST_PAUSE;
+use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_core::retry;
+use std::time::{Duration, Instant};
+
+/// When a job is tried again whose rows somebody else has locked: first, and at last.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
+/// When a job is tried again whose session is not there: a dump that psql loads may bring it later.
+const MISSING_DELAY: Duration = Duration::from_secs(120);
+/// Tasks that are kept while they are blocked; more go back to the queue.
+const MAX_BLOCKED: usize = 64;
+
+impl JobsLoop {
+    pub(super) fn settle(&mut self, task: Box<dyn LlmTask>, progress: Progress) {
+        match progress {
+            Progress::Waiting(call) => self.asking.push((call, task)),
+            Progress::Finished => {}
+            Progress::Unavailable { retry_in, reason, endpoint } => {
+                let delay = if endpoint {
+                    self.pause_llm(task.job().kind, retry_in)
+                } else {
+                    self.models_pause.begin(retry_in)
+                };
+                self.postpone(task.job(), delay, &reason);
+            }
+            Progress::Failed(reason) => self.fail(task.job(), &reason),
+            Progress::Aborted(aborted) => self.aborted(task.job(), &aborted),
+            Progress::Blocked(reason) => {
+                self.note_error(&reason);
+                self.block(task, BUSY_DELAY, &reason);
+            }
+            Progress::NoSession => self.miss_session(task.job()),
+        }
+    }
+
+    /// A job has no session: a restore brings it in a moment, or somebody deleted its row.
+    pub(super) fn miss_session(&mut self, job: &Job) {
+        let reason = "its session is not there";
+        self.restore_looked_at = None;
+        if self.is_being_restored() {
+            self.postpone(job, LONGEST_BUSY_DELAY, reason);
+        } else {
+            self.fail_for(job, MISSING_DELAY, reason);
+        }
+    }
+
+    pub(super) fn block(&mut self, task: Box<dyn LlmTask>, delay: Duration, reason: &str) {
+        if self.blocked.len() < MAX_BLOCKED && !self.is_closing {
+            self.blocked.push(Blocked { try_at: Instant::now() + delay, delay, task });
+        } else {
+            self.postpone(task.job(), delay, reason);
+        }
+    }
+
+    pub(super) fn try_blocked(&mut self) {
+        let now = Instant::now();
+        let is_due = |blocked: &mut Blocked| blocked.try_at <= now;
+        let due: Vec<Blocked> = self.blocked.extract_if(.., is_due).collect();
+        for Blocked { mut task, delay, .. } in due {
+            let progress = match llm_endpoint() {
+                Ok(endpoint) => task.apply_again(&endpoint, &mut self.llm),
+                Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+            };
+            match progress {
+                Progress::Blocked(reason) => {
+                    self.block(task, (delay * 2).min(LONGEST_BUSY_DELAY), &reason);
+                }
+                progress => self.settle(task, progress),
+            }
+        }
+    }
+
+    /// A transaction of a job did not commit.
+    pub(super) fn aborted(&mut self, job: &Job, aborted: &Aborted) {
+        if aborted.may_pass {
+            self.postpone(job, BUSY_DELAY, &aborted.message);
+        } else {
+            self.fail(job, &aborted.message);
+        }
+    }
+
+    /// Lets jobs of a kind ask nobody for a while, unless the settings change. Returns when a job is
+    /// looked at again: it is the pause that holds jobs back, not their own times.
+    pub(super) fn pause_llm(&mut self, kind: JobKind, retry_in: Option<Duration>) -> Duration {
+        self.llm_pauses.begin(kind, retry_in).min(LONGEST_PAUSE)
+    }
+
+    pub(super) fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {
+        self.note_error(reason);
+        self.try_or_note(|_| {
+            transaction(|| queue::postpone(&Spi::read_write()?, job, delay, reason))
+        });
+    }
+
+    pub(super) fn fail(&mut self, job: &Job, reason: &str) {
+        let failures = u32::try_from(job.attempts).unwrap_or(0) + 1;
+        let jitter = f64::from(u16::from_le_bytes([
+            uuid::Uuid::new_v4().as_bytes()[0],
+            uuid::Uuid::new_v4().as_bytes()[0],
+        ])) / f64::from(u16::MAX);
+        self.fail_for(job, retry::back_off(failures, jitter), reason);
+    }
+
+    pub(super) fn fail_for(&mut self, job: &Job, delay: Duration, reason: &str) {
+        self.note_error(reason);
+        self.try_or_note(|_| transaction(|| queue::fail(&Spi::read_write()?, job, delay, reason)));
+    }
+}
