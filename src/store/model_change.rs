@@ -8,7 +8,7 @@
 //! vector are left to `embed` jobs.
 
 use crate::error::PgResult;
-use crate::identity::{DEFAULT_AGENT, SHARED_USER};
+use crate::identity::SHARED_USER;
 use crate::sql_types::JsonbText;
 use crate::store::catalog::VectorType;
 use crate::store::jobs::{self, JobKind};
@@ -25,6 +25,9 @@ pub fn start() -> Place {
     (String::new(), Uuid::from_bytes([0; 16]))
 }
 
+/// The agent of the job: none, so that it is in no scope whose jobs are cancelled or erased.
+const NO_AGENT: &str = "*";
+
 /// Queues the change to a model and cancels every other one. Returns the job.
 pub fn queue(spi: &Spi, model: &str) -> PgResult<Uuid> {
     spi.execute(
@@ -35,7 +38,7 @@ pub fn queue(spi: &Spi, model: &str) -> PgResult<Uuid> {
         &mut Params::new(),
     )?;
     let payload = serde_json::json!({ "model": model }).to_string();
-    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, DEFAULT_AGENT, None, payload)
+    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, payload)
 }
 
 /// The change that is not done.
