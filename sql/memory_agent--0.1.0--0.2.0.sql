@@ -166,6 +166,7 @@ CREATE FUNCTION memory_use_embedding_model(name text)
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_use_embedding_model_wrapper';
 
+COMMENT ON TABLE memory_agent.entry_windows IS 'The further windows of entries that are longer than their embedding model reads at once; while the model is changed also what the next one makes of all entries.';
 COMMENT ON FUNCTION memory_use_embedding_model(text) IS
     'Changes the embedding model of this database while it is in use, and returns the job that does it. name: a registered embedder, or a folder in memory_agent.model_dir. Recall goes on with the old model until every entry has a vector of the new one, then changes to it at once; memory_jobs shows the progress. Naming the model in use gives the change up. Errors: 22023 for a model that is no embedder, 58000 for one that cannot be loaded, 42501.';
 

@@ -3,7 +3,7 @@
 COMMENT ON TABLE memory_agent.sessions IS 'One row per conversation of one user with one agent.';
 COMMENT ON TABLE memory_agent.agents IS 'What memory_configure said for all sessions of an agent; user * stands for all users.';
 COMMENT ON TABLE memory_agent.entries IS 'Turns, facts and document chunks: everything that recall can return.';
-COMMENT ON TABLE memory_agent.entry_windows IS 'The further windows of entries that are longer than their embedding model reads at once.';
+COMMENT ON TABLE memory_agent.entry_windows IS 'The further windows of entries that are longer than their embedding model reads at once; while the model is changed also what the next one makes of all entries.';
 COMMENT ON TABLE memory_agent.session_summaries IS 'Summaries of sessions, levels L1 (chunks), L2 (groups) and L3 (whole).';
 COMMENT ON TABLE memory_agent.episodes IS 'Runs of related turns in a session.';
 COMMENT ON TABLE memory_agent.jobs IS 'Work for the background worker; at most one pending job of a kind and scope.';
