@@ -259,8 +259,9 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// Deletes the jobs of a scope, and those that are running on facts of all sessions: their answers
-    /// may be made of what is erased. Turns that wait are found again by the next sweep.
+    /// Deletes the jobs of a scope. Where the user has facts that belong to no session, those that run in
+    /// other sessions go too: they may have been shown some of what is erased. Turns that wait are found
+    /// again by the next sweep.
     fn delete_jobs(&mut self, scope: &str, params: impl Fn() -> Params) -> PgResult<()> {
         let delete = format!(
             "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
@@ -272,6 +273,8 @@ impl Erasure<'_> {
         let running = "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
                 SELECT t.id FROM memory_agent.jobs t \
                  WHERE t.user_id = $1 AND t.status = 'running' AND t.kind IN ('extract', 'reflect') \
+                   AND EXISTS (SELECT FROM memory_agent.entries e \
+                                WHERE e.user_id = $1 AND e.session_id IS NULL AND e.kind = 'fact') \
                  ORDER BY t.id FOR UPDATE)";
         self.run("jobs", running, self.params())?;
         Ok(())

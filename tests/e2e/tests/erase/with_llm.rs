@@ -3,7 +3,7 @@
 use crate::scene::Scene;
 use crate::{SECRET, erase, tables_with, talkative};
 use memory_agent_e2e::Uuid;
-use memory_agent_e2e::memory::{value, values};
+use memory_agent_e2e::memory::{run, value, values};
 
 const SETTINGS: [(&str, &str); 2] =
     [("memory_agent.trace", "calls"), ("memory_agent.summarization", "on")];
@@ -55,6 +55,26 @@ fn one_turn_is_erased_while_others_of_its_request_are_waited_for() {
         scene.facts() == ["Noted: I like cake."]
     });
     scene.drain();
+    assert_eq!(tables_with(&mut scene.client, SECRET), Vec::<String>::new());
+}
+
+#[test]
+fn the_work_of_other_sessions_goes_on() {
+    let mut scene = Scene::with_settings(talkative, &[("memory_agent.trace", "calls")]);
+    scene.stub.hold(true);
+    scene.say(&long(SECRET));
+    run(&mut scene.client, "SELECT memory_ingest('other', 'user', 'I like cake.')");
+    scene.wait_for_calls(2);
+    let running =
+        "SELECT id FROM memory_agent.jobs WHERE session_id = 'other' AND status = 'running'";
+    let job: Uuid = value(&mut scene.client, running, &[]);
+    erase(&mut scene.client, "session_id => 's'");
+    scene.stub.hold(false);
+    scene.drain();
+    let status: String =
+        value(&mut scene.client, "SELECT status FROM memory_agent.jobs WHERE id = $1", &[&job]);
+    assert_eq!((status.as_str(), scene.stub.call_count()), ("done", 2), "it was not asked again");
+    assert_eq!(scene.facts(), ["Noted: I like cake."]);
     assert_eq!(tables_with(&mut scene.client, SECRET), Vec::<String>::new());
 }
 
