@@ -162,7 +162,7 @@ COMMENT ON FUNCTION memory_agent.history_is_open() IS
     'Whether a statement of the extension that may change history runs in this session now: it seals rows, or erases bodies.';
 COMMENT ON FUNCTION memory_agent.refuse_history_change() IS
     'Trigger function: raises 42501.';
-COMMENT ON COLUMN memory_agent.history.op IS 'What happened: add, import, supersede, delete, expire, erase, summarize, ...';
+COMMENT ON COLUMN memory_agent.history.op IS 'What happened: add, import, update, supersede, delete, restore, expire, erase, summarize, ...';
 COMMENT ON COLUMN memory_agent.history.actor IS 'The role that was logged in (session_user); the worker is a superuser.';
 COMMENT ON COLUMN memory_agent.history.body IS 'The entry or summary as it was after the event; NULL when it was erased.';
 COMMENT ON COLUMN memory_agent.history.commitment IS 'SHA-256 of salt, body and, if there is one, a zero byte and the reason.';

@@ -223,13 +223,17 @@ pub fn list(
     doc_type: Option<&str>,
     most: i64,
 ) -> PgResult<Vec<Listed>> {
+    // Sorted first: the chunks of as many are counted as are returned.
     spi.all(
         &format!(
             "SELECT a.id, a.doc_type, a.title, a.session_id, a.agent_id, c.held, a.metadata, a.created_at, \
                     a.updated_at \
-               FROM memory_agent.archives a, {CHUNKS} \
-              WHERE a.user_id = ANY ($1) AND ($2 IS NULL OR a.doc_type = $2) AND NOT {FORGOTTEN} \
-              ORDER BY a.updated_at DESC, a.id DESC LIMIT $3"
+               FROM (SELECT n.id, n.user_id, n.doc_type, n.title, n.session_id, n.agent_id, n.metadata, \
+                            n.created_at, n.updated_at \
+                       FROM memory_agent.archives n \
+                      WHERE n.user_id = ANY ($1) AND ($2 IS NULL OR n.doc_type = $2) \
+                      ORDER BY n.updated_at DESC, n.id DESC OFFSET 0) a, {CHUNKS} \
+              WHERE NOT {FORGOTTEN} ORDER BY a.updated_at DESC, a.id DESC LIMIT $3"
         ),
         &mut Params::new().with(users.to_vec()).with(doc_type.map(str::to_owned)).with(most),
         |row| {
