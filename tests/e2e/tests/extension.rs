@@ -295,12 +295,13 @@ fn tables_keep_their_shape() {
                                'time with time zone')";
     assert_eq!(found(&mut client, local_times), [""; 0], "all times are timestamptz");
 
-    // pg_upgrade refuses columns that hold OIDs of things it numbers anew.
+    // pg_upgrade refuses columns that hold OIDs of things it numbers anew. The one of attached tables is
+    // a plain number that is compared with the names before it is believed.
     let oids = "SELECT c.relname || '.' || a.attname FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid \
                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 \
                  WHERE d.classid = 'pg_class'::regclass AND c.relkind = 'r' \
                    AND format_type(a.atttypid, NULL) ~ '^(oid|reg.*)(\\[\\])?$'";
-    assert_eq!(found(&mut client, oids), [""; 0]);
+    assert_eq!(found(&mut client, oids), ["attachments.relation_oid"]);
 
     // Constraints between tables that a dump carries are checked before the rows are complete, and
     // triggers on INSERT would run once more on restore. Guards against UPDATE and DELETE may be.
