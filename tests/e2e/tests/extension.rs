@@ -295,8 +295,8 @@ fn tables_keep_their_shape() {
                                'time with time zone')";
     assert_eq!(found(&mut client, local_times), [""; 0], "all times are timestamptz");
 
-    // pg_upgrade refuses columns that hold OIDs of things it numbers anew. The one of attached tables is
-    // a plain number that is compared with the names before it is believed.
+    // pg_upgrade refuses columns of the reg types, and a dump carries OIDs to where they mean nothing.
+    // That of an attached table is a help to see that it was renamed; its names count without it.
     let oids = "SELECT c.relname || '.' || a.attname FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid \
                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 \
                  WHERE d.classid = 'pg_class'::regclass AND c.relkind = 'r' \
