@@ -20,8 +20,9 @@ const STEPS_BETWEEN_LOOKS: u32 = 100;
 
 /// Classes of errors that wrong arguments may cause; others would be ours.
 const EXPECTED_CLASSES: [&str; 5] = ["22", "02", "0A", "54", "55"];
-/// Further errors: of permission, of writing in the wrong transaction, of an LLM that gave no answer.
-const EXPECTED_STATES: [&str; 5] = ["42501", "25001", "25006", "58000", "P0002"];
+/// Further errors: of permission, of an id that the user does not have, of writing in the wrong
+/// transaction, of an LLM that gave no answer.
+const EXPECTED_STATES: [&str; 5] = ["42501", "42704", "25001", "25006", "58000"];
 
 pub struct World {
     mode: Mode,
