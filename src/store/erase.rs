@@ -125,9 +125,11 @@ impl Erasure<'_> {
 
     fn user(&mut self) -> PgResult<()> {
         self.lock(AGENTS, None)?;
-        // Jobs first: who runs one of them waits for this transaction, and finds it gone.
+        // Jobs first: who runs one of them waits for this transaction, and finds it gone. The job about
+        // all users' vectors holds nothing of anybody's.
+        let jobs = "DELETE FROM memory_agent.jobs t WHERE t.user_id = $1 AND t.kind <> 'reembed'";
+        self.run("jobs", jobs, self.params())?;
         for table in [
-            "jobs",
             "entries",
             "entry_windows",
             "session_summaries",

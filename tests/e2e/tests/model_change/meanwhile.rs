@@ -162,3 +162,24 @@ fn rows_of_a_transaction_that_took_longer_follow() {
     assert_eq!(windows(&mut client), [""; 0]);
     assert_eq!(jobs(&mut client), [""; 0]);
 }
+
+/// Shared memory is erased: the change, which is everybody's, goes on without it.
+#[test]
+fn shared_memory_can_be_erased_meanwhile() {
+    let stub = endpoint();
+    let (_cluster, mut client) = with_endpoint(&stub, &[]);
+    ingest(&mut client, "s", "My cat sleeps on the sofa.");
+    let shared = "SELECT memory_add('The office is closed.', infer => false, user_id => '*')";
+    let one: Uuid = value(&mut client, shared, &[]);
+    run(&mut client, &shared.replace("office", "shop"));
+    let job = use_held_model(&mut client, &stub);
+    wait_until(PATIENCE, "the worker to embed", || stub.in_flight() > 0);
+    client.execute("SELECT memory_erase(id => $1, user_id => '*')", &[&one]).unwrap();
+    run(&mut client, "SELECT memory_erase(user_id => '*')");
+    stub.hold(false);
+    drain(&mut client);
+    let state = "SELECT concat_ws(' ', status, last_error) FROM memory_jobs WHERE id = $1";
+    assert_eq!(value::<String>(&mut client, state, &[&job]), "done");
+    assert_eq!(vectors(&mut client), [format!("{STUB} 64 1")]);
+    assert_eq!(windows(&mut client), [""; 0], "nothing is left of what was erased");
+}
