@@ -7,12 +7,13 @@ use crate::canonical::canonical;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
-use crate::store::attached_entries as entries;
+use crate::sql_types::JsonbText;
+use crate::store::attached_entries::{self as entries, Extent};
 use crate::store::attached_tables::Place;
 use crate::store::attachments::{self, Source};
 use crate::store::queue;
 use crate::store::source_rows::{self, Gone};
-use crate::store::spi::Session as Spi;
+use crate::store::spi::{Session as Spi, sees_one_snapshot};
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::pgbox::AllocatedByPostgres;
@@ -58,11 +59,23 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
         return Ok(());
     }
     match trigger.op().map_err(misused)? {
-        PgTriggerOperation::Truncate if is_whole => identity::as_owner(|| {
-            entries::end_all(&Spi::read_write()?, &source.label, "its table was truncated")?;
+        PgTriggerOperation::Truncate => {
+            let writer = identity::current_role_name();
+            if is_whole {
+                forget_table(&source)?;
+            } else {
+                forget_partition(&source)?;
+            }
+            if sees_one_snapshot() {
+                // Rows that came since the snapshot go too, and are not seen here.
+                let agent = &source.definition.agent_id;
+                identity::as_owner(|| {
+                    let spi = Spi::read_write()?;
+                    entries::queue_intake(&spi, source.id, &writer, agent, Extent::Entries)
+                })?;
+            }
             Ok(())
-        }),
-        PgTriggerOperation::Truncate => forget_partition(&source),
+        }
         operation => canonical(|| follow_rows(trigger, &source, operation)),
     }
 }
@@ -96,6 +109,14 @@ fn follow_rows(
     }
 }
 
+/// A table that is emptied with all its partitions.
+fn forget_table(source: &Source) -> PgResult<()> {
+    identity::as_owner(|| {
+        entries::end_all(&Spi::read_write()?, &source.label, "its table was truncated")?;
+        Ok(())
+    })
+}
+
 /// A partition that is emptied by itself: its rows are still there, and say which entries end.
 fn forget_partition(source: &Source) -> PgResult<()> {
     identity::as_table_owner(source.table_owner, || {
@@ -105,9 +126,15 @@ fn forget_partition(source: &Source) -> PgResult<()> {
     })
 }
 
-fn end(source: &Source, keys: &[crate::sql_types::JsonbText], reason: &str) -> PgResult<()> {
+fn end(source: &Source, keys: &[JsonbText], reason: &str) -> PgResult<()> {
+    let writer = identity::current_role_name();
     identity::as_owner(|| {
-        entries::end_keys(&Spi::read_write()?, &source.label, keys, reason)?;
+        let spi = Spi::read_write()?;
+        let ended = entries::end_keys(&spi, &source.label, keys, reason)?;
+        if sees_one_snapshot() && ended < keys.len() as u64 {
+            // The worker may have stored an entry since the snapshot.
+            entries::queue_keys(&spi, source, &writer, &keys.iter().collect::<Vec<_>>())?;
+        }
         Ok(())
     })
 }

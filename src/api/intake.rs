@@ -93,11 +93,16 @@ impl<'a> Intake<'a> {
         identity::as_owner(|| {
             scratch(|| {
                 let spi = Spi::read_write()?;
-                let plans = self.admit(&spi, rows)?;
-                for _ in 0..ROUNDS {
-                    if self.bring_in_line(&spi, rows, &plans)? {
+                let label = &self.source.label;
+                let known = store::known(&spi, label, rows)?;
+                let plans = self.admit(&spi, rows, &known)?;
+                let mut is_done = self.bring_in_line(&spi, &plans, &known)?;
+                for _ in 1..ROUNDS {
+                    if is_done {
                         break;
                     }
+                    let known = store::known(&spi, label, rows)?;
+                    is_done = self.bring_in_line(&spi, &plans, &known)?;
                 }
                 Ok(())
             })
@@ -116,20 +121,27 @@ impl<'a> Intake<'a> {
     }
 
     /// Which rows are to be remembered; those that a policy is against are noted.
-    fn admit<'r>(&'r self, spi: &Spi, rows: &'r [SourceRow]) -> PgResult<Vec<Plan<'r>>> {
+    fn admit<'r>(
+        &'r self,
+        spi: &Spi,
+        rows: &'r [SourceRow],
+        known: &'r [Vec<Known>],
+    ) -> PgResult<Vec<Plan<'r>>> {
         let definition = &self.source.definition;
         let max_bytes = guc::max_content_bytes().max(0) as usize;
         let mut refused: BTreeMap<(String, String), Vec<&JsonbText>> = BTreeMap::new();
         let mut plans = Vec::with_capacity(rows.len());
-        for row in rows {
+        for (row, known) in rows.iter().zip(known) {
             let role = row.role.as_deref().unwrap_or(&definition.role);
             let user_id = match (&definition.user_id, &definition.user_id_column) {
                 (Some(fixed), _) => Ok(Some(fixed.as_str())),
                 (None, Some(_)) => Ok(row.user_id.as_deref()),
-                (None, None) => match &self.default_user {
-                    Ok(user_id) => Ok(Some(user_id.as_str())),
-                    Err(reason) if row.content.is_some() => Err(reason.clone()),
-                    Err(_) => Ok(None),
+                // Whoever changes a row of somebody else's leaves it to them.
+                (None, None) => match (known.first(), &self.default_user) {
+                    (Some(known), _) if self.via != Via::Insert => Ok(Some(known.user_id.as_str())),
+                    (_, Ok(user_id)) => Ok(Some(user_id.as_str())),
+                    (_, Err(reason)) if row.content.is_some() => Err(reason.clone()),
+                    (_, Err(_)) => Ok(None),
                 },
             };
             let is_fixed = definition.user_id.is_some();
@@ -184,11 +196,10 @@ impl<'a> Intake<'a> {
 
     /// Compares the rows with their entries and does what is needed. False when somebody stored the same
     /// rows meanwhile, so that they have to be compared again.
-    fn bring_in_line(&self, spi: &Spi, rows: &[SourceRow], plans: &[Plan<'_>]) -> PgResult<bool> {
-        let known = store::known(spi, &self.source.label, rows)?;
+    fn bring_in_line(&self, spi: &Spi, plans: &[Plan<'_>], known: &[Vec<Known>]) -> PgResult<bool> {
         let now = pgrx::datum::datetime_support::now();
         let (mut added, mut ended, mut relabelled) = (Vec::new(), Vec::new(), Vec::new());
-        for (plan, known) in plans.iter().zip(&known) {
+        for (plan, known) in plans.iter().zip(known) {
             // There is one, unless rows were written while the triggers were off.
             let (before, others) = match known.split_first() {
                 Some((first, others)) => (Some(first), others),

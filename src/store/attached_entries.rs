@@ -184,6 +184,17 @@ pub fn end_keys(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgR
     Ok(count)
 }
 
+/// Locks the entries with these keys until the end of the transaction.
+pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<()> {
+    spi.execute(
+        "SELECT FROM memory_agent.entries e \
+          WHERE e.source_relation = $1 AND e.source_key = ANY ($2) AND e.source_key IS NOT NULL \
+            AND e.state <> 'inactive' ORDER BY e.id FOR UPDATE",
+        &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
+    )?;
+    Ok(())
+}
+
 /// History of entries of several users.
 fn append(
     spi: &Spi,
@@ -286,17 +297,37 @@ pub fn queue_embedding(
     Ok(())
 }
 
-/// Queues a job that takes in rows of a table: all of them, or those of these keys. The job of all rows
-/// that waits already is let wait. Returns its id.
-pub fn queue_intake(spi: &Spi, source_id: Uuid, user_id: &str, agent_id: &str) -> PgResult<Uuid> {
-    let payload = serde_json::json!({ "attachment": source_id.to_string() });
+/// What an intake job is to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All rows, and then all entries.
+    All,
+    /// The entries: those of rows that are gone end.
+    Entries,
+}
+
+/// Queues a job that brings the entries of a table in line with its rows. One that waits already is let
+/// wait. Returns its id.
+pub fn queue_intake(
+    spi: &Spi,
+    source_id: Uuid,
+    user_id: &str,
+    agent_id: &str,
+    extent: Extent,
+) -> PgResult<Uuid> {
+    let mut payload = serde_json::json!({ "attachment": source_id.to_string() });
+    if extent == Extent::Entries {
+        payload["phase"] = "gone".into();
+    }
     let id = spi.first(
         "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
          ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
                       coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
             WHERE status = 'pending' AND leased_by IS NULL \
-         DO UPDATE SET run_after = least(j.run_after, excluded.run_after) RETURNING j.id",
+         DO UPDATE SET run_after = least(j.run_after, excluded.run_after), \
+                       payload = CASE WHEN excluded.payload ? 'phase' THEN j.payload ELSE excluded.payload END \
+         RETURNING j.id",
         &mut Params::new()
             .with(new_id())
             .with(user_id.to_owned())
@@ -310,6 +341,27 @@ pub fn queue_intake(spi: &Spi, source_id: Uuid, user_id: &str, agent_id: &str) -
     id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
 }
 
+fn payload_of_keys(source: &Source, keys: &[&JsonbText]) -> JsonbText {
+    let keys = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join(", ");
+    JsonbText(format!("{{\"attachment\": \"{}\", \"keys\": [{keys}]}}", source.id))
+}
+
+/// Queues a job that looks at the rows with these keys again, once this transaction has committed.
+pub fn queue_keys(spi: &Spi, source: &Source, user_id: &str, keys: &[&JsonbText]) -> PgResult<()> {
+    spi.execute(
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
+         VALUES ($1, 'attach', $2, $3, $1, $4, $5)",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(source.definition.agent_id.clone())
+            .with(payload_of_keys(source, keys))
+            .with(crate::guc::llm_max_attempts()),
+    )?;
+    wake::job_queued();
+    Ok(())
+}
+
 /// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again.
 pub fn note_refused(
     spi: &Spi,
@@ -318,11 +370,6 @@ pub fn note_refused(
     keys: &[&JsonbText],
     reason: &str,
 ) -> PgResult<()> {
-    let payload = format!(
-        "{{\"attachment\": \"{}\", \"keys\": [{}]}}",
-        source.id,
-        keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join(", ")
-    );
     spi.execute(
         "INSERT INTO memory_agent.jobs \
             (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
@@ -331,7 +378,7 @@ pub fn note_refused(
             .with(new_id())
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload))
+            .with(payload_of_keys(source, keys))
             .with(reason.to_owned()),
     )?;
     Ok(())

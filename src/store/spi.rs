@@ -94,6 +94,13 @@ impl Row<'_> {
     }
 }
 
+/// Whether every statement of this transaction sees what its first one saw (REPEATABLE READ and
+/// SERIALIZABLE): what others committed since then is hidden from our statements too.
+pub fn sees_one_snapshot() -> bool {
+    // SAFETY: reads backend state.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
 /// An SPI connection. With `read_only`, every statement sees the snapshot of the calling query and
 /// a statement that writes is an ERROR.
 pub struct Session {

@@ -1,7 +1,8 @@
 //! `attach` jobs: the rows that an attached table has are taken into memory, a stretch of its primary key
 //! a turn of the loop, and entries of rows that it does not have any more end. What triggers did meanwhile
 //! is found and left as it is, so the job can be run at any time, also for rows that were written while
-//! the triggers were off. A job with `keys` reads these rows only: they were refused before.
+//! the triggers were off. A job with `keys` looks at these rows only: they were refused before, or a
+//! transaction with an old snapshot took them away.
 
 use crate::api::intake::{Intake, Via};
 use crate::error::PgResult;
@@ -85,7 +86,7 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
     let key = tables::key(spi, source.table)?;
     if let Some(keys) = job.payload.get("keys").and_then(Value::as_array) {
         let keys: Vec<JsonbText> = keys.iter().map(|key| JsonbText(key.to_string())).collect();
-        return refused_before(spi, job, &source, &key, &keys);
+        return look_again(spi, job, &source, &key, &keys);
     }
     let is_over = if job.payload.get("phase").and_then(Value::as_str) == Some("gone") {
         end_vanished(spi, job, &source, &key)?
@@ -162,8 +163,10 @@ fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) ->
     Ok(keys.len() < BATCH)
 }
 
-/// Reads rows once more that were refused; those that are refused again get a new dead job.
-fn refused_before(
+/// Reads rows once more that were refused, or that a transaction took away which could not see their
+/// entries. Those that are refused again get a new dead job. The entries are locked before the table is
+/// looked at, as above.
+fn look_again(
     spi: &Spi,
     job: &Job,
     source: &Source,
@@ -171,12 +174,16 @@ fn refused_before(
     keys: &[JsonbText],
 ) -> PgResult<Step> {
     let max_bytes = guc::max_content_bytes();
-    let rows = identity::as_table_owner(source.table_owner, || {
-        source_rows::with_keys(&Spi::read_write()?, source, key, keys, max_bytes)
+    entries::lock_keys(spi, &source.label, keys)?;
+    let (rows, vanished) = identity::as_table_owner(source.table_owner, || {
+        let spi = Spi::read_write()?;
+        let rows = source_rows::with_keys(&spi, source, key, keys, max_bytes)?;
+        Ok((rows, source_rows::vanished(&spi, source, key, keys)?))
     })?;
     let intake = intake(source, job);
     intake.take(&rows)?;
     intake.finish()?;
+    entries::end_keys(spi, &source.label, &vanished, "its row was found deleted")?;
     queue::finish(spi, job)?;
     Ok(Step::Finished)
 }

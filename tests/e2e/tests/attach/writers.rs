@@ -57,16 +57,37 @@ fn rows_of_their_writers() {
         &mut stranger,
         "SET memory_agent.user_id = 'ann'; INSERT INTO jottings VALUES (3, 'as ann?')",
     );
-    // Whoever changes a row makes it theirs.
-    run(&mut stranger, "UPDATE jottings SET body = 'mine' WHERE id = 1");
+    // Whoever changes a row leaves it whose it was.
+    run(&mut stranger, "UPDATE jottings SET body = 'changed' WHERE id = 1");
     assert_eq!(
         remembered(&mut superuser),
         [
-            ("[1]".into(), "attach_stranger".into(), "mine".into()),
+            ("[1]".into(), "attach_trusted".into(), "changed".into()),
             ("[2]".into(), "ann".into(), "as ann".into()),
             ("[3]".into(), "attach_stranger".into(), "as ann?".into())
         ]
     );
+}
+
+/// Attaching again looks at all rows and moves none; only rows that memory has not are the attacher's.
+#[test]
+fn attaching_again_leaves_rows_whose_they_are() {
+    let mut client = cluster_with_worker().database("attach_owners").connect();
+    run(
+        &mut client,
+        "CREATE TABLE jottings (id int PRIMARY KEY, body text); \
+         SELECT memory_attach('jottings', 'body', backfill => false); \
+         SET memory_agent.user_id = 'ann'; INSERT INTO jottings VALUES (1, 'hers'), (2, 'hers too'); \
+         SET memory_agent.user_id = 'bob'; INSERT INTO jottings VALUES (3, 'his'); \
+         SET session_replication_role = replica; UPDATE jottings SET body = 'still hers' WHERE id = 2; \
+         INSERT INTO jottings VALUES (4, 'unseen'); RESET session_replication_role; \
+         SET memory_agent.user_id = 'alice'; SELECT memory_attach('jottings', 'body')",
+    );
+    run(&mut client, "SELECT memory_wait('60 s')");
+    let rows = remembered(&mut client).into_iter().map(|(_, user, text)| (user, text));
+    let expected = [("ann", "hers"), ("ann", "still hers"), ("bob", "his"), ("alice", "unseen")];
+    let expected = expected.map(|(user, text)| (user.to_owned(), text.to_owned()));
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
 }
 
 #[test]
