@@ -341,9 +341,11 @@ pub fn queue_intake(
     id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
 }
 
+/// Keys are kept as texts: a number of theirs may have more digits than a JSON parser keeps.
 fn payload_of_keys(source: &Source, keys: &[&JsonbText]) -> JsonbText {
-    let keys = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join(", ");
-    JsonbText(format!("{{\"attachment\": \"{}\", \"keys\": [{keys}]}}", source.id))
+    let keys: Vec<&str> = keys.iter().map(|key| key.0.as_str()).collect();
+    let id = source.id.to_string();
+    JsonbText(serde_json::json!({ "attachment": id, "keys": keys }).to_string())
 }
 
 /// Queues a job that looks at the rows with these keys again, once this transaction has committed.

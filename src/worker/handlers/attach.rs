@@ -85,7 +85,8 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
     }
     let key = tables::key(spi, source.table)?;
     if let Some(keys) = job.payload.get("keys").and_then(Value::as_array) {
-        let keys: Vec<JsonbText> = keys.iter().map(|key| JsonbText(key.to_string())).collect();
+        let texts = keys.iter().filter_map(Value::as_str);
+        let keys: Vec<JsonbText> = texts.map(|key| JsonbText(key.to_owned())).collect();
         return look_again(spi, job, &source, &key, &keys);
     }
     let is_over = if job.payload.get("phase").and_then(Value::as_str) == Some("gone") {
@@ -146,7 +147,8 @@ fn take_in(
 /// Ends the next entries whose rows are gone; true when there are no more entries. The entries are
 /// locked before the table is looked at: a row that is written meanwhile waits for them.
 fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) -> PgResult<bool> {
-    let after = job.payload.get("behind").map(|key| JsonbText(key.to_string()));
+    let behind = job.payload.get("behind").and_then(Value::as_str);
+    let after = behind.map(|key| JsonbText(key.to_owned()));
     let keys = entries::keys_after(spi, &source.label, after.as_ref(), true)?;
     if keys.is_empty() {
         return Ok(true);
@@ -158,7 +160,7 @@ fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) ->
         entries::end_keys(spi, &source.label, &vanished, "its row was found deleted")?;
     }
     if let Some(last) = keys.last() {
-        job.payload["behind"] = serde_json::from_str(&last.0).unwrap_or_default();
+        job.payload["behind"] = json!(last.0);
     }
     Ok(keys.len() < BATCH)
 }
