@@ -1,13 +1,14 @@
-//! Settings under which values are printed the same for everybody: the keys of rows are compared as
-//! text between sessions, which may differ in how they print times, bytes and numbers.
+//! Settings that hold while a piece of our work runs, whatever the session says: values are printed the
+//! same for everybody, and rows of a few keys are found by an index.
 #![allow(unsafe_code)]
 
 use crate::error::PgResult;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
-/// Times without a zone are read as UTC.
-const SETTINGS: [(&CStr, &CStr); 5] = [
+/// The keys of rows are compared as text between sessions, which may differ in how they print times,
+/// bytes and numbers. Times without a zone are read as UTC.
+const CANONICAL: [(&CStr, &CStr); 5] = [
     (c"TimeZone", c"UTC"),
     (c"DateStyle", c"ISO, YMD"),
     (c"IntervalStyle", c"postgres"),
@@ -15,11 +16,32 @@ const SETTINGS: [(&CStr, &CStr); 5] = [
     (c"extra_float_digits", c"1"),
 ];
 
-/// Runs `body` under these settings. They are put back on every way out.
+/// Plans are kept. One that was made while a table was nearly empty reads all of it, and would go on
+/// doing so while a session fills it: a load would cost its square.
+const BY_INDEX: [(&CStr, &CStr); 6] = [
+    (c"enable_seqscan", c"off"),
+    (c"enable_bitmapscan", c"off"),
+    (c"enable_hashjoin", c"off"),
+    (c"enable_mergejoin", c"off"),
+    (c"enable_material", c"off"),
+    (c"jit", c"off"),
+];
+
+/// Runs `body` so that values are printed the same for everybody.
 pub fn canonical<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    under(&CANONICAL, body)
+}
+
+/// Runs `body`, whose statements are about rows of given keys, so that an index finds them.
+pub fn by_index<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    under(&BY_INDEX, body)
+}
+
+/// Runs `body` under settings. They are put back on every way out.
+fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     // SAFETY: opens a level that Drop, or transaction abort, closes.
     let _section = Section { guc_level: unsafe { pg_sys::NewGUCNestLevel() } };
-    for (name, value) in SETTINGS {
+    for (name, value) in settings {
         set_locally(name, value);
     }
     body()
@@ -50,7 +72,7 @@ impl Drop for Section {
     fn drop(&mut self) {
         // While an ERROR unwinds, transaction abort puts the settings back itself.
         if !std::thread::panicking() {
-            // SAFETY: closes the level opened in `canonical`.
+            // SAFETY: closes the level opened in `under`.
             unsafe { pg_sys::AtEOXact_GUC(false, self.guc_level) };
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::api::ingest;
 use crate::api::prepare;
+use crate::canonical::by_index;
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
@@ -90,7 +91,7 @@ impl<'a> Intake<'a> {
 
     /// Takes in a batch of rows. Runs as the extension's owner, in the transaction of whoever wrote them.
     pub fn take(&self, rows: &[SourceRow]) -> PgResult<()> {
-        identity::as_owner(|| {
+        let compare = || {
             scratch(|| {
                 let spi = Spi::read_write()?;
                 let label = &self.source.label;
@@ -106,7 +107,8 @@ impl<'a> Intake<'a> {
                 }
                 Ok(())
             })
-        })
+        };
+        identity::as_owner(|| by_index(compare))
     }
 
     /// Queues what the rows taken in so far still need: once a statement, not once a batch.

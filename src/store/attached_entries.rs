@@ -2,6 +2,7 @@
 //! table, `source_key` the row's primary key as a JSON array. They are turns that nobody extracts from
 //! and that no limit of a window counts.
 
+use crate::canonical::by_index;
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
 use crate::store::attachments::Source;
@@ -168,6 +169,10 @@ pub fn end(spi: &Spi, ended: &[Ended<'_>], reason: &str) -> PgResult<()> {
 
 /// Ends the entries of rows that are gone, and returns how many there were.
 pub fn end_keys(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgResult<u64> {
+    by_index(|| end_keys_by_index(spi, label, keys, reason))
+}
+
+fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgResult<u64> {
     let ended: Vec<(String, Uuid)> = spi.all(
         "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'deleted', state_at = now(), updated_at = now(), \
@@ -229,15 +234,12 @@ pub fn keys_after(
         None => "",
     };
     let lock = if lock { "FOR UPDATE" } else { "" };
-    spi.all(
-        &format!(
-            "SELECT e.source_key FROM memory_agent.entries e \
-              WHERE e.source_relation = $1 AND e.source_key IS NOT NULL AND e.state <> 'inactive' {behind} \
-              ORDER BY e.source_key LIMIT {BATCH} {lock}"
-        ),
-        &mut params,
-        |row| row.required(1),
-    )
+    let sql = format!(
+        "SELECT e.source_key FROM memory_agent.entries e \
+          WHERE e.source_relation = $1 AND e.source_key IS NOT NULL AND e.state <> 'inactive' {behind} \
+          ORDER BY e.source_key LIMIT {BATCH} {lock}"
+    );
+    by_index(|| spi.all(&sql, &mut params, |row| row.required(1)))
 }
 
 /// Ends all entries of a table, and returns how many there were.
