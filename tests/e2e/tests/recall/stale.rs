@@ -16,7 +16,8 @@ fn moved_house(client: &mut Client) -> Uuid {
          SELECT memory_ingest('s', 'user', 'The boxes are unpacked at last.', created_at => '2024-06-01');
          SELECT memory_add('The user lives in Hamburg.', 's', infer => false, fact_key => 'home', created_at => '2024-01-01');
          SELECT memory_add('The user lives in Lisbon.', 's', infer => false, fact_key => 'home', created_at => '2024-06-01');
-         UPDATE memory_agent.entries f SET source_ids = ARRAY[t.id], fact_key = NULL FROM memory_agent.entries t
+         UPDATE memory_agent.entries f SET source_ids = ARRAY[t.id], fact_key = NULL,
+                metadata = '{\"job_id\": \"its job\"}' FROM memory_agent.entries t
           WHERE t.kind = 'turn' AND f.kind = 'fact' AND t.created_at = f.created_at",
     );
     value(
