@@ -121,7 +121,7 @@ impl Scene {
     pub fn waiting_turns(&mut self) -> i64 {
         value(
             &mut self.client,
-            "SELECT count(*) FROM memory_agent.entries WHERE extracted_at = 'infinity' AND state <> 'inactive'",
+            "SELECT count(*) FROM memory_agent.entries WHERE extracted_at = 'infinity'",
             &[],
         )
     }
