@@ -392,7 +392,7 @@ impl Life {
             .map(|id| &self.model.versions[self.model.position(*id)])
             .collect();
         assert!(wrong.is_empty(), "at {at} from {session:?}, step {step}: {wrong:#?}");
-        if step % 3 != 0 {
+        if !step.is_multiple_of(3) {
             return;
         }
         let holding: BTreeSet<Uuid> = (self.model.versions.iter())
