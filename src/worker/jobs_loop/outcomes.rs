@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
-/// When a job is tried again whose session is not there: a dump that psql loads may bring it later.
-const MISSING_DELAY: Duration = Duration::from_secs(120);
+/// When a job is tried again whose session is not there: a dump that psql loads may bring it in a
+/// moment, or in minutes. Each time it waits four times as long as before.
+const MISSING_DELAY: Duration = Duration::from_secs(5);
+const LONGEST_MISSING_DELAY: Duration = Duration::from_mins(10);
 /// Tasks that are kept while they are blocked; more go back to the queue.
 const MAX_BLOCKED: usize = 64;
 
@@ -48,7 +50,9 @@ impl JobsLoop {
         if self.is_being_restored() {
             self.postpone(job, LONGEST_BUSY_DELAY, reason);
         } else {
-            self.fail_for(job, MISSING_DELAY, reason);
+            let misses = u32::try_from(job.attempts).unwrap_or(0);
+            let delay = MISSING_DELAY.saturating_mul(4_u32.saturating_pow(misses));
+            self.fail_for(job, delay.min(LONGEST_MISSING_DELAY), reason);
         }
     }
 

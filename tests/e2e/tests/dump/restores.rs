@@ -51,7 +51,8 @@ fn a_restore_in_two_steps_is_not_disturbed() {
     wait_until(PATIENCE, "a sweep", || value(&mut client, swept, &[]));
     programs.restore("db", &["-L", &file("last", last)], &archive);
 
-    assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+    // A job that was tried between the two steps waits a while.
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('150 s')", &[]));
     let facts: Vec<String> = values(
         &mut client,
         "SELECT content FROM memory_agent.entries WHERE kind = 'fact' AND state = 'active'",
