@@ -10,7 +10,7 @@ use crate::sql_types::JsonbText;
 use crate::store::erase::{self, Target};
 use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
+use crate::store::spi::{self, Session as Spi};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -32,6 +32,13 @@ fn memory_erase(
         let problem = format!("reason must have at most {MAX_REASON_BYTES} bytes");
         let hint = "It stays in history: name a ticket, not what was erased.";
         return Err(Error::invalid(problem, hint).into());
+    }
+    if spi::sees_one_snapshot() {
+        let problem = "memory_erase needs isolation level READ COMMITTED: \
+                       this transaction does not see what was stored since it began";
+        return Err(
+            Error::active_transaction(problem, "Call it outside of the transaction.").into()
+        );
     }
     let counts = identity::as_owner(|| {
         let spi = Spi::read_write()?;

@@ -4,7 +4,7 @@ use crate::error::{Error, PgResult};
 use crate::identity::{self, Caller};
 use crate::store::grants::Level;
 use crate::store::queue;
-use crate::store::spi::Session as Spi;
+use crate::store::spi::{self, Session as Spi};
 use crate::worker::wake;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -61,8 +61,8 @@ fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> 
 /// Refuses to wait for jobs that cannot be done or seen before this transaction ends.
 #[allow(unsafe_code)]
 fn refuse_waiting_in_vain() -> PgResult<()> {
-    // SAFETY: both read the state of the backend.
-    let (in_recovery, isolation) = unsafe { (pg_sys::RecoveryInProgress(), pg_sys::XactIsoLevel) };
+    // SAFETY: reads the state of the backend.
+    let in_recovery = unsafe { pg_sys::RecoveryInProgress() };
     if in_recovery {
         return Err(Error::active_transaction(
             "memory_wait cannot be used on a standby: no worker runs here",
@@ -70,7 +70,7 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
         )
         .into());
     }
-    if isolation as u32 > pg_sys::XACT_READ_COMMITTED {
+    if spi::sees_one_snapshot() {
         return Err(Error::active_transaction(
             "memory_wait needs isolation level READ COMMITTED: this transaction never sees the work done",
             "Call it outside of the transaction.",

@@ -6,6 +6,7 @@
 //! its job gone and drops the result.
 
 mod doomed;
+mod jobs;
 
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
@@ -15,10 +16,11 @@ use crate::store::history;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::{Params, Session as Spi};
 use crate::store::summaries;
-use doomed::Doomed;
+use doomed::{Doomed, Hold};
 use pgrx::datum::Uuid;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 
 /// The event in history.
 pub const OP: &str = "erase";
@@ -29,8 +31,8 @@ pub enum Target {
     User,
     /// One session of the user.
     Session(SessionKey),
-    /// One entry with the versions it replaced and that replaced it, one document, or the summaries of
-    /// the session that one of them belongs to.
+    /// One entry with its versions, one document, or the summaries of the session that one of them
+    /// belongs to.
     One(Uuid),
 }
 
@@ -100,22 +102,22 @@ impl Erasure<'_> {
         Ok(rows)
     }
 
-    /// Locks the sessions of the user, and the facts that belong to none.
-    fn lock(&self, agents_of: &str, session: Option<&SessionKey>) -> PgResult<()> {
-        match session {
-            Some(key) => {
-                sessions::lock_existing(self.spi, key)?;
-            }
-            None => {
-                self.spi.execute(
-                    "SELECT FROM memory_agent.sessions s WHERE s.user_id = $1 \
-                      ORDER BY s.agent_id, s.session_id FOR UPDATE",
-                    &mut self.params(),
-                )?;
-            }
+    /// Locks sessions, in the order of their keys like everybody who locks several.
+    fn lock_sessions(&self, keys: &BTreeSet<SessionKey>) -> PgResult<()> {
+        for key in keys {
+            sessions::lock_existing(self.spi, key)?;
         }
-        let agents: Vec<String> =
-            self.spi.all(agents_of, &mut self.params(), |row| row.required(1))?;
+        Ok(())
+    }
+
+    /// Locks the facts of the user that belong to no session.
+    fn lock_facts(&self) -> PgResult<()> {
+        let agents: Vec<String> = self.spi.all(
+            "SELECT DISTINCT e.agent_id FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.session_id IS NULL ORDER BY 1",
+            &mut self.params(),
+            |row| row.required(1),
+        )?;
         for agent_id in &agents {
             let scope = FactScope { user_id: self.user_id, agent_id, session_id: None };
             facts::lock_global(self.spi, &scope)?;
@@ -124,11 +126,14 @@ impl Erasure<'_> {
     }
 
     fn user(&mut self) -> PgResult<()> {
-        self.lock(AGENTS, None)?;
-        // Jobs first: who runs one of them waits for this transaction, and finds it gone. The job about
-        // all users' vectors holds nothing of anybody's.
-        let jobs = "DELETE FROM memory_agent.jobs t WHERE t.user_id = $1 AND t.kind <> 'reembed'";
-        self.run("jobs", jobs, self.params())?;
+        self.spi.execute(
+            "SELECT FROM memory_agent.sessions s WHERE s.user_id = $1 \
+              ORDER BY s.agent_id COLLATE \"C\", s.session_id COLLATE \"C\" FOR UPDATE",
+            &mut self.params(),
+        )?;
+        self.lock_facts()?;
+        // Jobs first: who runs one of them waits for this transaction, and finds it gone.
+        self.delete_all_jobs()?;
         for table in [
             "entries",
             "entry_windows",
@@ -144,14 +149,20 @@ impl Erasure<'_> {
         // Settings of agents for all users are an administrator's, not a user's.
         let agents = "DELETE FROM memory_agent.agents t WHERE t.user_id = $1 AND t.user_id <> '*'";
         self.run("agents", agents, self.params())?;
-        self.blank("true", self.params())
+        self.blank("SELECT x.id FROM memory_agent.history x WHERE x.user_id = $1", self.params())
     }
 
     fn session(&mut self, key: &SessionKey) -> PgResult<Vec<SessionKey>> {
-        self.lock(AGENTS, Some(key))?;
-        self.delete_jobs("t.agent_id = $2 AND t.session_id = $3", || key.params())?;
-        let mut doomed = Doomed::of_session(self.spi, key)?;
-        let elsewhere = doomed.derive(self.spi, self.user_id)?;
+        let concerned = Doomed::of_session(self.spi, key, Hold::Nothing)?.sessions;
+        let mut locked: BTreeSet<SessionKey> = concerned.into_iter().collect();
+        locked.insert(key.clone());
+        self.lock_sessions(&locked)?;
+        self.lock_facts()?;
+        for other in &locked {
+            self.delete_jobs(&other.agent_id, Some(&other.session_id), other == key)?;
+        }
+        self.delete_answers()?;
+        let doomed = Doomed::of_session(self.spi, key, Hold::Rows)?;
         self.delete(&doomed)?;
         let traces = "DELETE FROM memory_agent.traces t \
                        WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3";
@@ -162,7 +173,8 @@ impl Erasure<'_> {
         // Also of rows that were purged before.
         self.blank(
             &format!(
-                "({OF_DOOMED} OR h.body ->> 'session_id' = $5 AND h.body ->> 'agent_id' = $4)"
+                "{OF_DOOMED} UNION SELECT x.id FROM memory_agent.history x \
+                  WHERE x.user_id = $1 AND x.body ->> 'session_id' = $5 AND x.body ->> 'agent_id' = $4"
             ),
             self.params()
                 .with(self.event)
@@ -170,53 +182,59 @@ impl Erasure<'_> {
                 .with(key.agent_id.clone())
                 .with(key.session_id.clone()),
         )?;
-        self.recount(elsewhere.into_iter().filter(|other| other != key).collect())
+        let others = doomed.sessions.into_iter().filter(|other| other != key).collect();
+        self.recount(others, &locked)
     }
 
     fn one(&mut self, id: Uuid) -> PgResult<Vec<SessionKey>> {
         doomed::refuse_part(self.spi, self.user_id, id)?;
-        let session = doomed::place(self.spi, self.user_id, id)?;
-        if let Some((agent_id, session_id)) = &session {
-            let key = session_id.as_ref().map(|session_id| SessionKey {
-                user_id: self.user_id.to_owned(),
-                agent_id: agent_id.clone(),
-                session_id: session_id.clone(),
-            });
-            if let Some(key) = &key {
-                self.lock(AGENTS, Some(key))?;
-            } else {
-                let scope = FactScope { user_id: self.user_id, agent_id, session_id: None };
-                facts::lock_global(self.spi, &scope)?;
+        let concerned = Doomed::of_id(self.spi, self.user_id, id, Hold::Nothing)?.sessions;
+        let mut locked: BTreeSet<SessionKey> = concerned.into_iter().collect();
+        let mut agent = None;
+        match doomed::place(self.spi, self.user_id, id)? {
+            None => {}
+            Some((agent_id, None)) => agent = Some(agent_id),
+            Some((agent_id, Some(session_id))) => {
+                let user_id = self.user_id.to_owned();
+                locked.insert(SessionKey { user_id, agent_id, session_id });
             }
-            // What is left without an embedding still wants one.
-            let scope =
-                "t.agent_id = $2 AND t.session_id IS NOT DISTINCT FROM $3 AND t.kind <> 'embed'";
-            self.delete_jobs(scope, || {
-                Params::new()
-                    .with(self.user_id.to_owned())
-                    .with(agent_id.clone())
-                    .with(session_id.clone())
-            })?;
         }
-        let mut doomed = Doomed::of_id(self.spi, self.user_id, id)?;
-        let elsewhere = doomed.derive(self.spi, self.user_id)?;
+        self.lock_sessions(&locked)?;
+        self.lock_facts()?;
+        // What is left without an embedding still wants one.
+        for key in &locked {
+            self.delete_jobs(&key.agent_id, Some(&key.session_id), false)?;
+        }
+        if let Some(agent_id) = &agent {
+            self.delete_jobs(agent_id, None, false)?;
+        }
+        if agent.is_some() || !locked.is_empty() {
+            self.delete_answers()?;
+        }
+        let doomed = Doomed::of_id(self.spi, self.user_id, id, Hold::Rows)?;
         self.delete(&doomed)?;
         self.blank(OF_DOOMED, self.params().with(self.event).with(doomed.known_as()))?;
-        self.recount(elsewhere)
+        self.recount(doomed.sessions, &locked)
     }
 
     /// Deletes the rows. Entries come before their windows: whoever embeds one holds its lock while
     /// windows are added.
     fn delete(&mut self, doomed: &Doomed) -> PgResult<()> {
         let by_id = |erasure: &Self, ids: &[Uuid]| erasure.params().with(ids.to_vec());
+        // Joined, not asked for each row: neither list may be gone through for each of the other.
         let traces = "DELETE FROM memory_agent.traces t \
-             WHERE t.user_id = $1 \
-               AND (t.episode_id = ANY ($3) \
-                    OR t.episode_id IN (SELECT e.episode_id FROM memory_agent.entries e \
-                                         WHERE e.user_id = $1 AND e.id = ANY ($2)) \
-                    OR EXISTS (SELECT FROM regexp_matches(t.body::text, \
-                                    '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') m(id) \
-                                WHERE m.id[1]::uuid = ANY ($2)))";
+             WHERE t.user_id = $1 AND t.id IN ( \
+                SELECT x.id FROM memory_agent.traces x WHERE x.user_id = $1 AND x.episode_id = ANY ($3) \
+                UNION \
+                SELECT x.id FROM memory_agent.entries e \
+                  JOIN memory_agent.traces x ON x.user_id = $1 AND x.episode_id = e.episode_id \
+                 WHERE e.user_id = $1 AND e.id = ANY ($2) \
+                UNION \
+                SELECT x.id FROM memory_agent.traces x \
+                 CROSS JOIN LATERAL regexp_matches(x.body::text, \
+                        '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') m(id) \
+                  JOIN unnest($2) d(id) ON d.id = m.id[1]::uuid \
+                 WHERE x.user_id = $1)";
         let params = by_id(self, &doomed.entries).with(doomed.episodes.clone());
         self.run("traces", traces, params)?;
         // An episode of which nothing is left goes; of another one the turns are counted.
@@ -227,24 +245,32 @@ impl Erasure<'_> {
                      OR t.id IN (SELECT e.episode_id FROM memory_agent.entries e \
                                   WHERE e.user_id = $1 AND e.id = ANY ($2)) \
                         AND NOT EXISTS (SELECT FROM memory_agent.entries o \
-                                         WHERE o.user_id = $1 AND o.episode_id = t.id AND o.id <> ALL ($2)))",
+                                         WHERE o.user_id = $1 AND o.episode_id = t.id \
+                                           AND o.id NOT IN (SELECT d.id FROM unnest($2) d(id))))",
             by_id(self, &doomed.entries).with(doomed.episodes.clone()),
         )?;
+        // What was counted: one turn for all its versions; no rows of attached tables; and in episodes, to
+        // which they do not belong, no sources of memory_add.
         self.spi.execute(
-            "UPDATE memory_agent.episodes p SET turn_count = p.turn_count - gone.turns \
-               FROM (SELECT e.episode_id, count(*)::int AS turns FROM memory_agent.entries e \
-                      WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.kind = 'turn' GROUP BY 1) gone \
-              WHERE p.user_id = $1 AND p.id = gone.episode_id",
+            &format!(
+                "UPDATE memory_agent.episodes p SET turn_count = greatest(0, p.turn_count - gone.turns) \
+                   FROM (SELECT e.episode_id, count(*)::int AS turns FROM memory_agent.entries e \
+                          WHERE e.user_id = $1 AND e.id = ANY ($2) AND {COUNTED} GROUP BY 1) gone \
+                  WHERE p.user_id = $1 AND p.id = gone.episode_id"
+            ),
             &mut by_id(self, &doomed.entries),
         )?;
         self.spi.execute(
-            "UPDATE memory_agent.sessions s SET turn_count = s.turn_count - gone.turns, \
-                    open_episode_id = (SELECT p.id FROM memory_agent.episodes p \
-                                        WHERE p.user_id = $1 AND p.id = s.open_episode_id) \
-               FROM (SELECT e.agent_id, e.session_id, count(*) AS turns FROM memory_agent.entries e \
-                      WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.kind = 'turn' AND e.session_id IS NOT NULL \
-                      GROUP BY 1, 2) gone \
-              WHERE s.user_id = $1 AND s.agent_id = gone.agent_id AND s.session_id = gone.session_id",
+            &format!(
+                "UPDATE memory_agent.sessions s SET turn_count = greatest(0, s.turn_count - gone.turns), \
+                        open_episode_id = (SELECT p.id FROM memory_agent.episodes p \
+                                            WHERE p.user_id = $1 AND p.id = s.open_episode_id) \
+                   FROM (SELECT e.agent_id, e.session_id, count(*) FILTER (WHERE {COUNTED}) AS turns \
+                           FROM memory_agent.entries e \
+                          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.kind = 'turn' AND e.session_id IS NOT NULL \
+                          GROUP BY 1, 2) gone \
+                  WHERE s.user_id = $1 AND s.agent_id = gone.agent_id AND s.session_id = gone.session_id"
+            ),
             &mut by_id(self, &doomed.entries),
         )?;
         for (table, column, ids) in [
@@ -261,27 +287,6 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// Deletes the jobs of a scope. Where the user has facts that belong to no session, those that run in
-    /// other sessions go too: they may have been shown some of what is erased. Turns that wait are found
-    /// again by the next sweep.
-    fn delete_jobs(&mut self, scope: &str, params: impl Fn() -> Params) -> PgResult<()> {
-        let delete = format!(
-            "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
-                SELECT t.id FROM memory_agent.jobs t WHERE t.user_id = $1 AND ({scope}) \
-                 ORDER BY t.id FOR UPDATE)"
-        );
-        let jobs = params();
-        self.run("jobs", &delete, jobs)?;
-        let running = "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
-                SELECT t.id FROM memory_agent.jobs t \
-                 WHERE t.user_id = $1 AND t.status = 'running' AND t.kind IN ('extract', 'reflect') \
-                   AND EXISTS (SELECT FROM memory_agent.entries e \
-                                WHERE e.user_id = $1 AND e.session_id IS NULL AND e.kind = 'fact') \
-                 ORDER BY t.id FOR UPDATE)";
-        self.run("jobs", running, self.params())?;
-        Ok(())
-    }
-
     /// Takes the texts out of the calls of models that are on record: which call was about what cannot
     /// be told, so all of the user's. What they cost stays.
     fn blank_calls(&mut self) -> PgResult<()> {
@@ -292,15 +297,16 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// Takes body, salt and reason out of rows of history; earlier erasures stay as they are.
-    fn blank(&mut self, rows: &str, params: Params) -> PgResult<()> {
+    /// Takes body, salt and reason out of the rows of history that a query names; earlier erasures stay as
+    /// they are.
+    fn blank(&mut self, ids: &str, params: Params) -> PgResult<()> {
         let mut params = if params.len() == 1 { params.with(self.event) } else { params };
         let blanked = history::opened(|| {
             self.spi.execute(
                 &format!(
                     "UPDATE memory_agent.history h \
                         SET body = NULL, salt = NULL, reason = NULL, erased_by = $2 \
-                      WHERE h.user_id = $1 AND h.op <> '{OP}' AND h.erased_by IS NULL AND {rows}"
+                      WHERE h.user_id = $1 AND h.op <> '{OP}' AND h.erased_by IS NULL AND h.id IN ({ids})"
                 ),
                 &mut params,
             )
@@ -309,9 +315,17 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// Counts anew what is left in sessions, and returns those that lost their summary.
-    fn recount(&self, sessions: Vec<SessionKey>) -> PgResult<Vec<SessionKey>> {
+    /// Counts anew what is left in sessions, and returns those that lost their summary. One that was not
+    /// concerned when the sessions were locked is locked now: each count needs a snapshot taken after that.
+    fn recount(
+        &self,
+        sessions: Vec<SessionKey>,
+        locked: &BTreeSet<SessionKey>,
+    ) -> PgResult<Vec<SessionKey>> {
         for key in &sessions {
+            if !locked.contains(key) {
+                sessions::lock_existing(self.spi, key)?;
+            }
             sessions::recount(self.spi, key)?;
             summaries::recount(self.spi, key)?;
         }
@@ -346,14 +360,25 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Agents of a user who may have facts that belong to no session.
-const AGENTS: &str = "SELECT DISTINCT e.agent_id FROM memory_agent.entries e \
-     WHERE e.user_id = $1 AND e.session_id IS NULL ORDER BY 1";
+/// An entry counts as a turn of its session, and of its episode if it has one: it is the last version, no
+/// row of an attached table, and no text of memory_add that was never anything but a source.
+const COUNTED: &str = "e.kind = 'turn' AND e.source_relation IS NULL AND e.replaced_by IS NULL \
+     AND (e.episode_id IS NOT NULL OR e.state <> 'inactive' OR e.valid_to IS DISTINCT FROM e.created_at)";
 
-/// Rows of history about what is erased ($3); about memories that are no longer there and were made of
-/// it; and those that the same jobs wrote, whose reasons may quote it.
-const OF_DOOMED: &str = "(h.entry_id = ANY ($3) \
-     OR h.job_id IN (SELECT x.job_id FROM memory_agent.history x \
-                      WHERE x.user_id = $1 AND x.entry_id = ANY ($3) AND x.job_id IS NOT NULL) \
-     OR h.body -> 'source_ids' ?| $3::uuid[]::text[] \
-        AND NOT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = h.entry_id))";
+/// Ids of rows of history about what is erased ($3); about memories that are no longer there and were made
+/// of it; and those that the same jobs wrote, whose reasons may quote it.
+const OF_DOOMED: &str = "SELECT x.id FROM memory_agent.history x \
+      WHERE x.user_id = $1 AND x.entry_id IN (SELECT d.id FROM unnest($3) d(id)) \
+     UNION \
+     SELECT x.id FROM memory_agent.history x \
+      WHERE x.user_id = $1 AND x.job_id IN ( \
+            SELECT o.job_id FROM memory_agent.history o \
+             WHERE o.user_id = $1 AND o.entry_id IN (SELECT d.id FROM unnest($3) d(id))) \
+     UNION \
+     SELECT x.id FROM memory_agent.history x \
+      CROSS JOIN LATERAL jsonb_array_elements_text( \
+            CASE jsonb_typeof(x.body -> 'source_ids') WHEN 'array' THEN x.body -> 'source_ids' \
+                 ELSE '[]' END) s(id) \
+       JOIN unnest($3) d(id) ON d.id::text = s.id \
+      WHERE x.user_id = $1 \
+        AND NOT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = x.entry_id)";

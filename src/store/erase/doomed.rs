@@ -5,15 +5,60 @@ use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 
+/// What took the place of `e` has its key.
+const HAS_SAME_KEY: &str = "EXISTS (SELECT FROM memory_agent.entries n \
+     WHERE n.user_id = $1 AND n.id = e.replaced_by AND n.fact_key = e.fact_key)";
+
+/// `true` when what took the place of `e` is a version of the same memory. Turns are replaced by versions
+/// only. A fact may also have been ended by a turn that says that it no longer holds, or by another fact
+/// that was learned of later: those are memories of their own. Its version is what somebody changed it
+/// to, or what holds its key since. What happened before a fact was restored does not count.
+fn is_version() -> String {
+    format!(
+        "(e.kind = 'turn' OR e.state_reason = 'superseded' AND {HAS_SAME_KEY} \
+          OR EXISTS (SELECT FROM memory_agent.history h \
+                      WHERE h.user_id = $1 AND h.entry_id = e.id \
+                        AND (h.op = 'update' OR h.op = 'supersede' AND {HAS_SAME_KEY}) \
+                        AND NOT EXISTS (SELECT FROM memory_agent.history r \
+                                         WHERE r.user_id = $1 AND r.entry_id = e.id AND r.op = 'restore' \
+                                           AND (r.at, r.id) > (h.at, h.id))))"
+    )
+}
+
 /// The versions of an entry: what it replaced and what replaced it, without itself.
-const VERSIONS: &str = "WITH RECURSIVE version AS ( \
-        SELECT e.id, e.replaced_by FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 \
-        UNION \
-        SELECT e.id, e.replaced_by FROM version v \
-          JOIN memory_agent.entries e ON e.user_id = $1 AND (e.id = v.replaced_by OR e.replaced_by = v.id)) \
-     SELECT e.id FROM memory_agent.entries e \
-      WHERE e.user_id = $1 AND e.id IN (SELECT v.id FROM version v) AND e.id <> $2 \
-      ORDER BY e.created_at, e.id FOR UPDATE";
+fn versions() -> String {
+    let next = format!("CASE WHEN {} THEN e.replaced_by END", is_version());
+    format!(
+        "WITH RECURSIVE version AS ( \
+            SELECT e.id, e.kind, {next} AS next FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 \
+            UNION \
+            SELECT e.id, e.kind, {next} FROM version v \
+              JOIN memory_agent.entries e ON e.user_id = $1 AND (e.id = v.next OR e.replaced_by = v.id) \
+             WHERE e.kind = v.kind AND (e.id = v.next OR {is_version})) \
+         SELECT e.id FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.id IN (SELECT v.id FROM version v) AND e.id <> $2 \
+          ORDER BY e.created_at, e.id",
+        is_version = is_version()
+    )
+}
+
+/// Whether what is found is locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// It is only looked at: the sessions that it belongs to are to be locked first.
+    Nothing,
+    Rows,
+}
+
+impl Hold {
+    /// Ends a statement.
+    fn clause(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Rows => " FOR UPDATE",
+        }
+    }
+}
 
 /// Rows that are to be erased, by their ids.
 #[derive(Default)]
@@ -22,93 +67,108 @@ pub struct Doomed {
     pub archives: Vec<Uuid>,
     pub summaries: Vec<Uuid>,
     pub episodes: Vec<Uuid>,
+    /// The sessions that something is taken from.
+    pub sessions: Vec<SessionKey>,
 }
 
 impl Doomed {
-    /// Everything of a session.
-    pub fn of_session(spi: &Spi, key: &SessionKey) -> PgResult<Self> {
+    /// Everything of a session, and what was made of it.
+    pub fn of_session(spi: &Spi, key: &SessionKey, hold: Hold) -> PgResult<Self> {
         let of = |table: &str, order: &str| {
             ids(
                 spi,
                 &format!(
                     "SELECT t.id FROM memory_agent.{table} t \
                       WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3 \
-                      ORDER BY {order} FOR UPDATE"
+                      ORDER BY {order}{}",
+                    hold.clause()
                 ),
                 key.params(),
             )
         };
-        Ok(Self {
+        let mut doomed = Self {
             entries: of("entries", "t.created_at, t.id")?,
             archives: of("archives", "t.id")?,
             summaries: of("session_summaries", "t.id")?,
             episodes: of("episodes", "t.id")?,
-        })
+            sessions: Vec::new(),
+        };
+        doomed.derive(spi, &key.user_id, hold)?;
+        Ok(doomed)
     }
 
-    /// A document, or an entry with its versions. An id that nobody has is that of an entry which is
-    /// gone: history may still know it.
-    pub fn of_id(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Self> {
+    /// A document, or an entry with its versions, and what was made of it. An id that nobody has is that
+    /// of an entry which is gone: history may still know it.
+    pub fn of_id(spi: &Spi, user_id: &str, id: Uuid, hold: Hold) -> PgResult<Self> {
         let one = || Params::new().with(user_id.to_owned()).with(id);
         let archives = ids(
             spi,
-            "SELECT a.id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2 FOR UPDATE",
+            &format!(
+                "SELECT a.id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2{}",
+                hold.clause()
+            ),
             one(),
         )?;
         let mut doomed = Self { archives, ..Self::default() };
         if doomed.archives.is_empty() {
-            doomed.entries = ids(spi, VERSIONS, one())?;
+            doomed.entries = ids(spi, &format!("{}{}", versions(), hold.clause()), one())?;
             doomed.entries.push(id);
         }
+        doomed.derive(spi, user_id, hold)?;
         Ok(doomed)
     }
 
     /// Adds what was made of it and of nothing else: facts; summaries of a session, all of them when one
     /// condenses something erased, for each contains the one before; archives made of those; chunks of
-    /// archives. Returns the sessions that something is taken from.
-    pub fn derive(&mut self, spi: &Spi, user_id: &str) -> PgResult<Vec<SessionKey>> {
+    /// archives. Then notes the sessions.
+    ///
+    /// Lists of ids are negated as `NOT IN (SELECT .. unnest ..)`, which PostgreSQL hashes; `<> ALL` of a
+    /// parameter would compare them one by one.
+    fn derive(&mut self, spi: &Spi, user_id: &str, hold: Hold) -> PgResult<()> {
         let user = || Params::new().with(user_id.to_owned());
-        self.entries.extend(ids(
-            spi,
+        let find = |sql: &str, params: Params| ids(spi, &format!("{sql}{}", hold.clause()), params);
+        self.entries.extend(find(
             "SELECT e.id FROM memory_agent.entries e \
-              WHERE e.user_id = $1 AND e.source_ids && $2 AND e.id <> ALL ($2) \
+              WHERE e.user_id = $1 AND e.source_ids && $2 \
+                AND e.id NOT IN (SELECT d.id FROM unnest($2) d(id)) \
                 AND NOT EXISTS (SELECT FROM memory_agent.entries s \
-                                 WHERE s.user_id = $1 AND s.id = ANY (e.source_ids) AND s.id <> ALL ($2)) \
-              ORDER BY e.created_at, e.id FOR UPDATE",
+                                 WHERE s.user_id = $1 AND s.id = ANY (e.source_ids) \
+                                   AND s.id NOT IN (SELECT d.id FROM unnest($2) d(id))) \
+              ORDER BY e.created_at, e.id",
             user().with(self.entries.clone()),
         )?);
-        self.summaries.extend(ids(
-            spi,
+        self.summaries.extend(find(
             "SELECT u.id FROM memory_agent.session_summaries u \
-              WHERE u.user_id = $1 AND u.id <> ALL ($3) \
+              WHERE u.user_id = $1 AND u.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
                 AND (u.agent_id, u.session_id) IN ( \
                         SELECT x.agent_id, x.session_id FROM memory_agent.session_summaries x \
                          WHERE x.user_id = $1 \
-                           AND (x.id = ANY ($2) OR x.source_ids && $2 \
-                                OR x.first_entry_id = ANY ($2) OR x.last_entry_id = ANY ($2))) \
-              ORDER BY u.id FOR UPDATE",
+                           AND (x.id IN (SELECT d.id FROM unnest($2) d(id)) OR x.source_ids && $2 \
+                                OR x.first_entry_id IN (SELECT d.id FROM unnest($2) d(id)) \
+                                OR x.last_entry_id IN (SELECT d.id FROM unnest($2) d(id)))) \
+              ORDER BY u.id",
             user().with(self.entries.clone()).with(self.summaries.clone()),
         )?);
-        self.archives.extend(ids(
-            spi,
+        self.archives.extend(find(
             "SELECT a.id FROM memory_agent.archives a \
-              WHERE a.user_id = $1 AND a.summary_id = ANY ($2) AND a.id <> ALL ($3) \
-              ORDER BY a.id FOR UPDATE",
+              WHERE a.user_id = $1 AND a.summary_id = ANY ($2) \
+                AND a.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
+              ORDER BY a.id",
             user().with(self.summaries.clone()).with(self.archives.clone()),
         )?);
-        self.entries.extend(ids(
-            spi,
+        self.entries.extend(find(
             "SELECT e.id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.kind = 'document' \
-                AND e.metadata ->> 'parent_id' = ANY ($2::uuid[]::text[]) AND e.id <> ALL ($3) \
-              ORDER BY e.created_at, e.id FOR UPDATE",
+                AND e.metadata ->> 'parent_id' = ANY ($2::uuid[]::text[]) \
+                AND e.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
+              ORDER BY e.created_at, e.id",
             user().with(self.archives.clone()).with(self.entries.clone()),
         )?);
-        spi.all(
+        self.sessions = spi.all(
             "SELECT DISTINCT e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.session_id IS NOT NULL \
              UNION SELECT u.agent_id, u.session_id FROM memory_agent.session_summaries u \
-              WHERE u.user_id = $1 AND u.id = ANY ($3) ORDER BY 1, 2",
+              WHERE u.user_id = $1 AND u.id = ANY ($3)",
             &mut user().with(self.entries.clone()).with(self.summaries.clone()),
             |row| {
                 Ok(SessionKey {
@@ -117,7 +177,8 @@ impl Doomed {
                     session_id: row.required(2)?,
                 })
             },
-        )
+        )?;
+        Ok(())
     }
 
     /// The ids under which history knows them.

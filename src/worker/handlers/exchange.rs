@@ -63,6 +63,15 @@ pub enum Received {
     Ended(Progress),
 }
 
+/// Keeps what the payload of a job holds, so that a later attempt does not cost the same calls again. While
+/// somebody has its row locked, this attempt goes on without.
+pub fn keep(job: &Job) -> Result<(), Aborted> {
+    match transaction(|| queue::save(&Spi::read_write()?, job)) {
+        Err(aborted) if aborted.may_pass => Ok(()),
+        kept => kept,
+    }
+}
+
 /// The requests of one job.
 #[derive(Default)]
 pub struct Exchange {
@@ -136,19 +145,23 @@ impl Exchange {
             bodies: self.asked.take().map(|asked| (asked, answer)),
         };
         let origin = Origin { user_id: &job.user_id, job_id: Some(job.id) };
-        transaction(|| {
+        let recorded = transaction(|| {
             let spi = Spi::read_write()?;
             if queue::lock(&spi, job)? {
-                return llm_calls::record(&spi, &origin, &purpose, &outcome.calls);
+                llm_calls::record(&spi, &origin, &purpose, &outcome.calls)?;
+                return Ok(true);
             }
-            // What it was about may have been erased meanwhile: the cost is recorded, no text.
-            purpose.bodies = None;
-            let calls: Vec<CallRecord> = outcome
-                .calls
-                .iter()
-                .map(|call| CallRecord { error: None, ..call.clone() })
-                .collect();
-            llm_calls::record(&spi, &origin, &purpose, &calls)
-        })
+            Ok(false)
+        });
+        match recorded {
+            Ok(true) => return Ok(()),
+            Err(aborted) if !aborted.may_pass => return Err(aborted),
+            // What it was about was erased meanwhile, or may be by who has the job locked: the cost is
+            // recorded, no text.
+            Ok(false) | Err(_) => purpose.bodies = None,
+        }
+        let calls: Vec<CallRecord> =
+            outcome.calls.iter().map(|call| CallRecord { error: None, ..call.clone() }).collect();
+        transaction(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &calls))
     }
 }

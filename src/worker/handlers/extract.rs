@@ -4,7 +4,7 @@
 //! lease.
 
 use super::apply;
-use super::exchange::{Exchange, LlmTask, Progress, Received};
+use super::exchange::{self, Exchange, LlmTask, Progress, Received};
 use super::facts::{self, Fact, SavedFact};
 use super::neighborhood::Decision;
 use crate::error::PgResult;
@@ -276,8 +276,7 @@ impl ExtractTask {
         };
         let saved = facts::save(facts, &self.turns);
         self.job.payload["facts"] = json!(saved);
-        // Kept, so that a failure from here on does not cost another extraction.
-        if let Err(aborted) = transaction(|| queue::save(&Spi::read_write()?, &self.job)) {
+        if let Err(aborted) = exchange::keep(&self.job) {
             return Progress::Aborted(aborted);
         }
         self.reconcile(&saved, endpoint, llm)

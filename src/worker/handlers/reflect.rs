@@ -5,7 +5,7 @@
 
 use super::consolidate::{self, Applied, Reflection};
 use super::episode::{TURNS, fitting, question, said};
-use super::exchange::{Exchange, LlmTask, Progress, Received};
+use super::exchange::{self, Exchange, LlmTask, Progress, Received};
 use super::facts;
 use super::neighborhood;
 use super::writer::Target;
@@ -290,8 +290,7 @@ impl ReflectTask {
             text,
         };
         self.job.payload["answer"] = json!(saved);
-        // Kept, so that a failure from here on does not cost another call.
-        if let Err(aborted) = transaction(|| queue::save(&Spi::read_write()?, &self.job)) {
+        if let Err(aborted) = exchange::keep(&self.job) {
             return Progress::Aborted(aborted);
         }
         self.decide(saved.text, endpoint, llm)

@@ -4,7 +4,7 @@
 //! asked, `renew` stores what came of it; nothing of the session is changed before that.
 
 use super::condense::{Answers, Condensed, Division, Material, Next, Question, Tree};
-use super::exchange::{Exchange, LlmTask, Progress, Received};
+use super::exchange::{self, Exchange, LlmTask, Progress, Received};
 use super::need::Need;
 use super::renew::{self, Renewal, Renewed};
 use crate::api::archive::Archived;
@@ -132,7 +132,7 @@ impl SummaryTask {
             material.sources.iter().map(|source| source.id.to_string()).collect();
         self.job.payload["sources"] = json!(ids);
         self.job.payload["answers"] = json!(self.answers);
-        transaction(|| queue::save(&Spi::read_write()?, &self.job))
+        exchange::keep(&self.job)
     }
 
     /// Ends a job that has nothing to do. The count that it was queued for may have been wrong, for

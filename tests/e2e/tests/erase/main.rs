@@ -1,7 +1,9 @@
 //! Erasing memory: nothing of it is left, in any table, while an LLM is asked, or in the files once they
 //! were vacuumed; what was not meant stays; and history says that it happened.
 
+mod beside;
 mod complete;
+mod kept;
 mod parts;
 mod rights;
 #[path = "../worker/scene.rs"]

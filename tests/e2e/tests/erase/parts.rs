@@ -5,7 +5,7 @@ use memory_agent_e2e::memory::{ingest, run, value, values};
 use memory_agent_e2e::{Client, Uuid, expect_error, shared, shared_without_worker};
 
 /// A fact made of these turns.
-fn fact_of(client: &mut Client, content: &str, session: Option<&str>, turns: &[Uuid]) -> Uuid {
+pub fn fact_of(client: &mut Client, content: &str, session: Option<&str>, turns: &[Uuid]) -> Uuid {
     let id: Uuid = value(
         client,
         "SELECT memory_add($1, session_id => $2, infer => false, metadata => '{}')",
@@ -17,7 +17,7 @@ fn fact_of(client: &mut Client, content: &str, session: Option<&str>, turns: &[U
     id
 }
 
-fn contents(client: &mut Client) -> Vec<String> {
+pub fn contents(client: &mut Client) -> Vec<String> {
     values(
         client,
         "SELECT content FROM memory_agent.entries WHERE user_id = 'alice' ORDER BY content",
