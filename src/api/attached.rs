@@ -120,7 +120,8 @@ fn forget_table(source: &Source) -> PgResult<()> {
 /// A partition that is emptied by itself: its rows are still there, and say which entries end.
 fn forget_partition(source: &Source) -> PgResult<()> {
     identity::as_table_owner(source.table_owner, || {
-        source_rows::all_keys(&Spi::read_only()?, source, |keys| {
+        // A snapshot of after the wait for the lock: it sees rows that came meanwhile.
+        source_rows::all_keys(&Spi::read_write()?, source, |keys| {
             end(source, &keys, "its partition was truncated")
         })
     })

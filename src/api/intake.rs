@@ -131,7 +131,8 @@ impl<'a> Intake<'a> {
     ) -> PgResult<Vec<Plan<'r>>> {
         let definition = &self.source.definition;
         let max_bytes = guc::max_content_bytes().max(0) as usize;
-        let mut refused: BTreeMap<(String, String), Vec<&JsonbText>> = BTreeMap::new();
+        // By who is told, whether it is known whose memory they are, and the reason.
+        let mut refused: BTreeMap<(String, bool, String), Vec<&JsonbText>> = BTreeMap::new();
         let mut plans = Vec::with_capacity(rows.len());
         for (row, known) in rows.iter().zip(known) {
             let role = row.role.as_deref().unwrap_or(&definition.role);
@@ -156,16 +157,17 @@ impl<'a> Intake<'a> {
             let user_id = match admitted {
                 Ok(user_id) => user_id,
                 Err(reason) => {
+                    let of_nobody = user_id.is_err();
                     let told = user_id.ok().flatten().filter(|id| is_user(id));
                     let told = told.unwrap_or(&self.writer).to_owned();
-                    refused.entry((told, reason)).or_default().push(&row.key);
+                    refused.entry((told, of_nobody, reason)).or_default().push(&row.key);
                     None
                 }
             };
             plans.push(Plan { row, user_id, role });
         }
-        for ((user_id, reason), keys) in refused {
-            self.note_refused(spi, &user_id, &reason, &keys)?;
+        for ((user_id, of_nobody, reason), keys) in refused {
+            self.note_refused(spi, &user_id, of_nobody, &reason, &keys)?;
         }
         Ok(plans)
     }
@@ -174,6 +176,7 @@ impl<'a> Intake<'a> {
         &self,
         spi: &Spi,
         user_id: &str,
+        of_nobody: bool,
         reason: &str,
         keys: &[&JsonbText],
     ) -> PgResult<()> {
@@ -185,7 +188,7 @@ impl<'a> Intake<'a> {
                 more => format!("the row {} of {label} and {more} more were", shortened(&first.0)),
             };
             let problem = format!("{which} not taken into memory: {reason}");
-            store::note_refused(spi, self.source, user_id, keys, &problem)?;
+            store::note_refused(spi, self.source, user_id, of_nobody, keys, &problem)?;
             if self.via != Via::Worker {
                 warn(
                     problem,

@@ -42,7 +42,7 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
            JOIN memory_agent.entries e \
              ON e.source_relation = $1 AND e.source_key = k.key AND e.source_key IS NOT NULL \
             AND e.state <> 'inactive' \
-          ORDER BY e.id FOR UPDATE OF e",
+          ORDER BY e.created_at, e.id FOR UPDATE OF e",
         &mut Params::new().with(label.to_owned()).with(keys).with(metadata),
         |row| {
             let position = row.required::<i64>(1)?;
@@ -173,6 +173,7 @@ pub fn end_keys(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgR
 }
 
 fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgResult<u64> {
+    lock_keys(spi, label, keys)?;
     let ended: Vec<(String, Uuid)> = spi.all(
         "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'deleted', state_at = now(), updated_at = now(), \
@@ -189,12 +190,13 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
     Ok(count)
 }
 
-/// Locks the entries with these keys until the end of the transaction.
+/// Locks the entries with these keys until the end of the transaction, in the order in which whoever
+/// forgets or erases a session does.
 pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<()> {
     spi.execute(
         "SELECT FROM memory_agent.entries e \
           WHERE e.source_relation = $1 AND e.source_key = ANY ($2) AND e.source_key IS NOT NULL \
-            AND e.state <> 'inactive' ORDER BY e.id FOR UPDATE",
+            AND e.state <> 'inactive' ORDER BY e.created_at, e.id FOR UPDATE",
         &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
     )?;
     Ok(())
@@ -217,14 +219,8 @@ fn append(
     Ok(())
 }
 
-/// The keys of a table's entries after a key, in their order, at most one batch. With `lock`, nobody
-/// changes the entries before the end of the transaction.
-pub fn keys_after(
-    spi: &Spi,
-    label: &str,
-    after: Option<&JsonbText>,
-    lock: bool,
-) -> PgResult<Vec<JsonbText>> {
+/// The keys of a table's entries after a key, in their order, at most one batch.
+pub fn keys_after(spi: &Spi, label: &str, after: Option<&JsonbText>) -> PgResult<Vec<JsonbText>> {
     let mut params = Params::new().with(label.to_owned());
     let behind = match after {
         Some(after) => {
@@ -233,11 +229,10 @@ pub fn keys_after(
         }
         None => "",
     };
-    let lock = if lock { "FOR UPDATE" } else { "" };
     let sql = format!(
         "SELECT e.source_key FROM memory_agent.entries e \
           WHERE e.source_relation = $1 AND e.source_key IS NOT NULL AND e.state <> 'inactive' {behind} \
-          ORDER BY e.source_key LIMIT {BATCH} {lock}"
+          ORDER BY e.source_key LIMIT {BATCH}"
     );
     by_index(|| spi.all(&sql, &mut params, |row| row.required(1)))
 }
@@ -246,7 +241,7 @@ pub fn keys_after(
 pub fn end_all(spi: &Spi, label: &str, reason: &str) -> PgResult<u64> {
     let (mut ended, mut after) = (0, None);
     loop {
-        let keys = keys_after(spi, label, after.as_ref(), false)?;
+        let keys = keys_after(spi, label, after.as_ref())?;
         ended += if keys.is_empty() { 0 } else { end_keys(spi, label, &keys, reason)? };
         if keys.len() < BATCH {
             return Ok(ended);
@@ -344,10 +339,9 @@ pub fn queue_intake(
 }
 
 /// Keys are kept as texts: a number of theirs may have more digits than a JSON parser keeps.
-fn payload_of_keys(source: &Source, keys: &[&JsonbText]) -> JsonbText {
+fn payload_of_keys(source: &Source, keys: &[&JsonbText]) -> serde_json::Value {
     let keys: Vec<&str> = keys.iter().map(|key| key.0.as_str()).collect();
-    let id = source.id.to_string();
-    JsonbText(serde_json::json!({ "attachment": id, "keys": keys }).to_string())
+    serde_json::json!({ "attachment": source.id.to_string(), "keys": keys })
 }
 
 /// Queues a job that looks at the rows with these keys again, once this transaction has committed.
@@ -359,21 +353,27 @@ pub fn queue_keys(spi: &Spi, source: &Source, user_id: &str, keys: &[&JsonbText]
             .with(new_id())
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(payload_of_keys(source, keys))
+            .with(JsonbText(payload_of_keys(source, keys).to_string()))
             .with(crate::guc::llm_max_attempts()),
     )?;
     wake::job_queued();
     Ok(())
 }
 
-/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again.
+/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again. With
+/// `of_nobody` it was not known whose memory they are: the job's user is only who is told.
 pub fn note_refused(
     spi: &Spi,
     source: &Source,
     user_id: &str,
+    of_nobody: bool,
     keys: &[&JsonbText],
     reason: &str,
 ) -> PgResult<()> {
+    let mut payload = payload_of_keys(source, keys);
+    if of_nobody {
+        payload["of_nobody"] = true.into();
+    }
     spi.execute(
         "INSERT INTO memory_agent.jobs \
             (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
@@ -382,7 +382,7 @@ pub fn note_refused(
             .with(new_id())
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(payload_of_keys(source, keys))
+            .with(JsonbText(payload.to_string()))
             .with(reason.to_owned()),
     )?;
     Ok(())

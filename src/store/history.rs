@@ -131,10 +131,10 @@ fn append_rows(
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \
-             SELECT n.id, $1, b.id, $2, $3, b.body, n.salt, {} \
+             SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {} \
                FROM unnest($4, $5, $6) n(about, id, salt) \
-               JOIN (SELECT e.id, {body} AS body FROM memory_agent.{table} e \
-                      WHERE e.user_id = $1 AND e.id = ANY ($4) OFFSET 0) b ON b.id = n.about",
+               JOIN memory_agent.{table} e ON e.user_id = $1 AND e.id = n.about, \
+                    LATERAL (SELECT {body} AS body OFFSET 0) b",
             commitment("n.salt", "b.body", "$3")
         ),
         &mut Params::new()

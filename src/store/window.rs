@@ -16,7 +16,8 @@ pub struct WindowTurn {
     pub covered: bool,
 }
 
-/// The turns of a window, oldest first.
+/// The turns of a window, oldest first, without rows of attached tables: their table says how long they
+/// stay.
 pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
     spi.all(
         &format!(
@@ -24,6 +25,7 @@ pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
                FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
                 AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now()) \
+                AND e.source_relation IS NULL \
               ORDER BY e.created_at, e.id"
         ),
         &mut key.params(),

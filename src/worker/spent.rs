@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-/// What the files begin with; database, process and number follow.
+/// What the files begin with; the database and a UUID follow.
 const PREFIX: &str = "memory_agent.spent.";
 /// The same while a file is written.
 const UNFINISHED: &str = "memory_agent.spending.";
@@ -43,12 +43,14 @@ thread_local! {
     static HOOKED: Cell<bool> = const { Cell::new(false) };
     /// The calls of this transaction, each with the subtransaction that recorded it.
     static CALLS: RefCell<Vec<(pg_sys::SubTransactionId, Spent)>> = const { RefCell::new(Vec::new()) };
-    /// Numbers the files of this process.
-    static WRITTEN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// To be called when calls were recorded in the transaction that runs now.
-pub fn recorded(spent: Spent) {
+pub fn recorded(mut spent: Spent) {
+    // An endpoint's error may quote what it was sent, and nobody could erase that from a file.
+    for call in &mut spent.calls {
+        call.error = None;
+    }
     // SAFETY: the callbacks are functions of this library, which is never unloaded; the last call reads
     // the state of the transaction.
     let subtransaction = unsafe {
@@ -106,9 +108,7 @@ fn leave(spent: Vec<Spent>) {
     let Ok(text) = serde_json::to_string(&spent) else { return };
     // SAFETY: set for the life of the session; calls are only recorded in a database.
     let database = unsafe { pg_sys::MyDatabaseId };
-    let number = WRITTEN.get();
-    WRITTEN.set(number.wrapping_add(1));
-    let name = format!("{}.{}.{number}", database.to_u32(), std::process::id());
+    let name = format!("{}.{}", database.to_u32(), uuid::Uuid::now_v7());
     let directory = Path::new(DIRECTORY);
     let unfinished = directory.join(format!("{UNFINISHED}{name}"));
     let left = std::fs::write(&unfinished, text)

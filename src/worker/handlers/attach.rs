@@ -106,9 +106,15 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
 }
 
 fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
+    let of_nobody = job.payload.get("of_nobody").and_then(Value::as_bool).unwrap_or(false);
     Intake {
         source,
-        default_user: Ok(job.user_id.clone()),
+        default_user: if of_nobody {
+            Err("it is not known whose memory it is: set memory_agent.user_id and update the row"
+                .into())
+        } else {
+            Ok(job.user_id.clone())
+        },
         writer: job.user_id.clone(),
         via: Via::Worker,
         to_embed: RefCell::default(),
@@ -149,10 +155,11 @@ fn take_in(
 fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) -> PgResult<bool> {
     let behind = job.payload.get("behind").and_then(Value::as_str);
     let after = behind.map(|key| JsonbText(key.to_owned()));
-    let keys = entries::keys_after(spi, &source.label, after.as_ref(), true)?;
+    let keys = entries::keys_after(spi, &source.label, after.as_ref())?;
     if keys.is_empty() {
         return Ok(true);
     }
+    entries::lock_keys(spi, &source.label, &keys)?;
     let vanished = identity::as_table_owner(source.table_owner, || {
         source_rows::vanished(&Spi::read_write()?, source, key, &keys)
     })?;

@@ -14,6 +14,10 @@ mod writers;
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Cluster, Json, shared_without_worker};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a test waits for what has to come.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Where nobody but the test changes a row, and jobs stay queued.
 fn cluster() -> &'static Cluster {

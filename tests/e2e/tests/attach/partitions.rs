@@ -1,9 +1,9 @@
 //! Partitioned tables: a statement on a partition does not fire the triggers of the whole, so each has
 //! its own.
 
-use crate::{cluster, contents, count, remembered, status, with_warnings};
-use memory_agent_e2e::Client;
-use memory_agent_e2e::memory::run;
+use crate::{PATIENCE, cluster, contents, count, remembered, status, with_warnings};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, wait_until};
 
 const LOG: &str = "
     CREATE TABLE log (year int, id int, body text, PRIMARY KEY (year, id)) PARTITION BY RANGE (year);
@@ -103,5 +103,24 @@ fn one_table_one_attachment() {
     let message = memory_agent_e2e::expect_error(refused, "22023");
     assert!(message.contains("attached by itself"), "{message}");
     run(&mut client, "INSERT INTO log_2024 VALUES (2024, 1, 'a'); TRUNCATE log_2024");
+    assert_eq!(contents(&mut client), [""; 0]);
+}
+
+/// A row that is committed while TRUNCATE waits for its lock goes with the others.
+#[test]
+fn a_row_that_comes_while_truncate_waits() {
+    let mut client = log("attach_truncate_waits");
+    let mut writer = cluster().connect("attach_truncate_waits");
+    run(&mut writer, "BEGIN; INSERT INTO log VALUES (2025, 7, 'late')");
+    let truncate = std::thread::spawn(|| {
+        run(&mut cluster().connect("attach_truncate_waits"), "TRUNCATE log_2025");
+    });
+    wait_until(PATIENCE, "TRUNCATE to wait", || {
+        let waits = "SELECT count(*) > 0 FROM pg_stat_activity \
+                      WHERE query = 'TRUNCATE log_2025' AND wait_event_type = 'Lock'";
+        value(&mut client, waits, &[])
+    });
+    run(&mut writer, "COMMIT");
+    truncate.join().unwrap();
     assert_eq!(contents(&mut client), [""; 0]);
 }

@@ -1,7 +1,7 @@
 //! What happens to an attached table itself: it is renamed, loses a column, is dropped, detached.
 
 use crate::{cluster, contents, count, metadata, notes, status, with_warnings};
-use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::memory::{run, value, values};
 
 #[test]
 fn renamed_columns_are_followed() {
@@ -139,6 +139,9 @@ fn clearing_a_session_leaves_rows() {
         (row.get(0), row.get(1))
     };
     assert_eq!(counted, (1, 1), "limits do not count them");
+    run(&mut client, "SELECT memory_reserve_tokens('c1', 1, summarize => false)");
+    let loaded: Vec<String> = values(&mut client, "SELECT content FROM memory_load('c1')", &[]);
+    assert_eq!(loaded, ["one"], "the turn gave up its place, the row did not");
     assert_eq!(value::<i32>(&mut client, "SELECT memory_clear('c1')", &[]), 1);
     assert_eq!(contents(&mut client), ["one"]);
 }

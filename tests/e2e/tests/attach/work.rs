@@ -1,11 +1,8 @@
 //! What the worker does: rows that are there already, embeddings, what was missed.
 
-use crate::{NOTES, contents, count, remembered};
+use crate::{NOTES, PATIENCE, contents, count, remembered};
 use memory_agent_e2e::memory::{recalled_texts, run, value};
 use memory_agent_e2e::{Client, Cluster, Uuid, processes, retry_until, shared, wait_until};
-use std::time::Duration;
-
-const PATIENCE: Duration = Duration::from_secs(90);
 
 #[track_caller]
 fn drain(client: &mut Client) {

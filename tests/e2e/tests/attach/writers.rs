@@ -1,9 +1,9 @@
 //! Who writes an attached table, and whose memory the rows get into. Roles belong to the cluster, so
 //! each test names its own.
 
-use crate::{cluster, contents, notes, remembered};
+use crate::{PATIENCE, cluster, contents, notes, remembered};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, Cluster, expect_error};
+use memory_agent_e2e::{Client, Cluster, expect_error, wait_until};
 
 fn role(superuser: &mut Client, name: &str, level: Option<&str>) {
     run(superuser, &format!("CREATE ROLE {name} LOGIN"));
@@ -113,6 +113,18 @@ fn an_identity_that_is_required() {
         reasons[0].contains("[1]") && reasons[0].contains("memory_agent.user_id is not set"),
         "{reasons:?}"
     );
+    // Whose it is, is still not known when the worker reads it again: no role is anybody's name.
+    run(
+        &mut client,
+        "SELECT memory_retry(id, user_id) FROM memory_agent.jobs WHERE kind = 'attach'",
+    );
+    cluster.alter_system("memory_agent.worker", Some("on"));
+    wait_until(PATIENCE, "the row to be refused again", || {
+        let refused = "SELECT count(*) FILTER (WHERE status = 'dead') = 1 AND count(*) = 2 \
+                         FROM memory_agent.jobs WHERE kind = 'attach'";
+        value(&mut client, refused, &[])
+    });
+    assert_eq!(remembered(&mut client).len(), 1);
 }
 
 /// Rows for everybody are named so with the attachment, never by a row.
