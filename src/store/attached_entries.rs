@@ -14,7 +14,7 @@ use crate::store::spi::{Params, Session as Spi};
 use crate::worker::wake;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The entry that a row has.
 pub struct Known {
@@ -31,35 +31,53 @@ pub struct Known {
 
 /// The entries that rows have, per row, oldest first; normally one. They stay as they are until the end
 /// of the transaction.
+///
+/// Each key is looked up by itself, and each entry by its id: a join would be planned by what statistics
+/// say of a table that is just being filled, and read all of it for each row.
 pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Known>>> {
     let mut found: Vec<Vec<Known>> = rows.iter().map(|_| Vec::new()).collect();
+    let mut positions: HashMap<[u8; 16], usize> = HashMap::new();
     let keys: Vec<JsonbText> = rows.iter().map(|row| row.key.clone()).collect();
-    let metadata: Vec<JsonbText> = rows.iter().map(|row| row.metadata.clone()).collect();
     spi.for_each(
-        "SELECT k.position, e.user_id, e.agent_id, e.id, e.session_id, e.role, e.content_hash, e.metadata, \
-                e.metadata = k.metadata, e.created_at \
-           FROM unnest($2::jsonb[], $3::jsonb[]) WITH ORDINALITY k(key, metadata, position) \
-           JOIN memory_agent.entries e \
-             ON e.source_relation = $1 AND e.source_key = k.key AND e.source_key IS NOT NULL \
-            AND e.state <> 'inactive' \
-          ORDER BY e.created_at, e.id FOR UPDATE OF e",
-        &mut Params::new().with(label.to_owned()).with(keys).with(metadata),
+        "SELECT k.position, f.id \
+           FROM unnest($2::jsonb[]) WITH ORDINALITY k(key, position), \
+                LATERAL (SELECT e.id FROM memory_agent.entries e \
+                          WHERE e.source_relation = $1 AND e.source_key = k.key \
+                            AND e.source_key IS NOT NULL AND e.state <> 'inactive' OFFSET 0) f",
+        &mut Params::new().with(label.to_owned()).with(keys),
         |row| {
-            let position = row.required::<i64>(1)?;
-            let of_row = usize::try_from(position - 1).ok().and_then(|index| found.get_mut(index));
-            if let Some(of_row) = of_row {
-                of_row.push(Known {
-                    user_id: row.required(2)?,
-                    agent_id: row.required(3)?,
-                    id: row.required(4)?,
-                    session_id: row.optional(5),
-                    role: row.required(6)?,
-                    content_hash: row.optional(7),
-                    metadata: row.required(8)?,
-                    same_metadata: row.required(9)?,
-                    created_at: row.required(10)?,
-                });
-            }
+            let position = usize::try_from(row.required::<i64>(1)? - 1).unwrap_or(usize::MAX);
+            positions.insert(*row.required::<Uuid>(2)?.as_bytes(), position);
+            Ok(())
+        },
+    )?;
+    if positions.is_empty() {
+        return Ok(found);
+    }
+    let ids: Vec<Uuid> = positions.keys().map(|id| Uuid::from_bytes(*id)).collect();
+    spi.for_each(
+        "SELECT e.id, e.user_id, e.agent_id, e.session_id, e.role, e.content_hash, e.metadata, e.created_at \
+           FROM memory_agent.entries e WHERE e.id = ANY ($1) AND e.state <> 'inactive' \
+          ORDER BY e.created_at, e.id FOR UPDATE",
+        &mut Params::new().with(ids),
+        |row| {
+            let id: Uuid = row.required(1)?;
+            let metadata: JsonbText = row.required(7)?;
+            let Some(&position) = positions.get(id.as_bytes()) else { return Ok(()) };
+            let (Some(of_row), Some(row_now)) = (found.get_mut(position), rows.get(position)) else {
+                return Ok(());
+            };
+            of_row.push(Known {
+                user_id: row.required(2)?,
+                agent_id: row.required(3)?,
+                id,
+                session_id: row.optional(4),
+                role: row.required(5)?,
+                content_hash: row.optional(6),
+                same_metadata: metadata == row_now.metadata,
+                metadata,
+                created_at: row.required(8)?,
+            });
             Ok(())
         },
     )?;
@@ -151,7 +169,7 @@ pub fn end(spi: &Spi, ended: &[Ended<'_>], reason: &str) -> PgResult<()> {
                 state_reason = CASE WHEN n.replaced_by IS NULL THEN 'deleted' ELSE 'superseded' END, \
                 replaced_by = n.replaced_by, valid_to = coalesce(n.since, now()) \
            FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[]) n(user_id, id, replaced_by, since) \
-          WHERE e.user_id = n.user_id AND e.id = n.id AND e.state <> 'inactive'",
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2) AND e.state <> 'inactive'",
         &mut Params::new()
             .with(ended.iter().map(|ended| ended.known.user_id.clone()).collect::<Vec<_>>())
             .with(ended.iter().map(|ended| ended.known.id).collect::<Vec<_>>())
@@ -173,33 +191,31 @@ pub fn end_keys(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgR
 }
 
 fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgResult<u64> {
-    lock_keys(spi, label, keys)?;
-    let ended: Vec<(String, Uuid)> = spi.all(
+    let ended = lock_keys(spi, label, keys)?;
+    if ended.is_empty() {
+        return Ok(0);
+    }
+    let count = spi.execute(
         "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'deleted', state_at = now(), updated_at = now(), \
                 valid_to = now() \
-           FROM unnest($2::jsonb[]) k(key) \
-          WHERE e.source_relation = $1 AND e.source_key = k.key AND e.source_key IS NOT NULL \
-            AND e.state <> 'inactive' \
-         RETURNING e.user_id, e.id",
-        &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
-        |row| Ok((row.required(1)?, row.required(2)?)),
+          WHERE e.id = ANY ($1)",
+        &mut Params::new().with(ended.iter().map(|(_, id)| *id).collect::<Vec<_>>()),
     )?;
-    let count = ended.len() as u64;
     append(spi, ended, "delete", reason)?;
     Ok(count)
 }
 
 /// Locks the entries with these keys until the end of the transaction, in the order in which whoever
-/// forgets or erases a session does.
-pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<()> {
-    spi.execute(
-        "SELECT FROM memory_agent.entries e \
+/// forgets or erases a session does. Returns their users and ids.
+pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<(String, Uuid)>> {
+    spi.all(
+        "SELECT e.user_id, e.id FROM memory_agent.entries e \
           WHERE e.source_relation = $1 AND e.source_key = ANY ($2) AND e.source_key IS NOT NULL \
             AND e.state <> 'inactive' ORDER BY e.created_at, e.id FOR UPDATE",
         &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
-    )?;
-    Ok(())
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )
 }
 
 /// History of entries of several users.
@@ -259,7 +275,7 @@ pub fn relabel(spi: &Spi, entries: &[(&Known, &SourceRow)]) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e SET metadata = n.metadata, updated_at = now() \
            FROM unnest($1::text[], $2::uuid[], $3::jsonb[]) n(user_id, id, metadata) \
-          WHERE e.user_id = n.user_id AND e.id = n.id",
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)",
         &mut Params::new()
             .with(entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>())
             .with(entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>())

@@ -133,7 +133,8 @@ fn append_rows(
             "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \
              SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {} \
                FROM unnest($4, $5, $6) n(about, id, salt) \
-               JOIN memory_agent.{table} e ON e.user_id = $1 AND e.id = n.about, \
+               JOIN memory_agent.{table} e \
+                 ON e.user_id = $1 AND e.id = n.about AND e.id = ANY ($4), \
                     LATERAL (SELECT {body} AS body OFFSET 0) b",
             commitment("n.salt", "b.body", "$3")
         ),
