@@ -39,7 +39,7 @@ pub fn opened<T>(statement: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
 pub fn commitment(salt: &str, body: &str, reason: &str) -> String {
     format!(
         "sha256({salt} || convert_to(coalesce({body}::text, ''), 'UTF8') \
-                || coalesce('\\x00'::bytea || convert_to({reason}, 'UTF8'), ''::bytea))"
+                || coalesce(decode('00', 'hex') || convert_to({reason}, 'UTF8'), ''::bytea))"
     )
 }
 

@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 const RENEW_EVERY: Duration = Duration::from_secs(60);
 /// When a change of the embedding model goes on that could not, because of somebody else.
 const REEMBED_DELAY: Duration = Duration::from_secs(5);
-/// How often the worker looks for history that is not sealed.
-const SEAL_EVERY: Duration = Duration::from_secs(5);
+/// How often the worker looks for history that is not sealed: as often as it looks for jobs.
+const SEAL_EVERY: Duration = Duration::from_secs(10);
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 

@@ -1,5 +1,5 @@
 //! A table of the application whose rows are memory, which every role may write. Nothing in it says whose
-//! a row is: it belongs to whoever wrote it.
+//! a row is: it belongs to whoever wrote it first.
 
 use crate::draw::{Draw, quote};
 use memory_agent_e2e::Client;
@@ -15,7 +15,8 @@ pub fn attach(superuser: &mut Client) {
     );
 }
 
-/// A statement that writes rows, with texts of whom they will belong to.
+/// A statement that writes rows, with texts of whom they will belong to. A row stays the memory of who
+/// wrote it first, so what others make of it says nothing of theirs.
 pub fn statement(draw: &mut Draw<'_>) -> String {
     let (body, note) = (quote(&draw.said()), quote(&draw.said()));
     let row = draw.random.below(40);
@@ -26,9 +27,9 @@ pub fn statement(draw: &mut Draw<'_>) -> String {
         ),
         // Too long for memory: the row is stored all the same.
         4 => format!("INSERT INTO diary (body) VALUES (repeat({body} || ' ', 100000))"),
-        // Rows of others too, which are the writer's from then on.
-        5 => format!("UPDATE diary SET body = {body}, note = {note} WHERE id % 40 = {row}"),
-        6 => format!("UPDATE diary SET body = NULL, note = {note} WHERE id % 40 = {row}"),
+        // Rows of others too.
+        5 => format!("UPDATE diary SET body = 'Seen by all.', note = 'seen' WHERE id % 40 = {row}"),
+        6 => format!("UPDATE diary SET body = NULL, note = 'void' WHERE id % 40 = {row}"),
         _ => format!("DELETE FROM diary WHERE id % 40 = {row}"),
     }
 }
