@@ -22,14 +22,14 @@ pub struct Sealer {
 impl Sealer {
     /// Seals some rows; true when there may be more. While the key cannot be read nothing is sealed.
     pub fn run(&mut self) -> Result<bool, Aborted> {
-        if !transaction(|| Ok(schema::has_0_2()))? {
-            return Ok(false);
-        }
         let is_whole_round = self.after.is_empty();
         let mut total = 0;
         for _ in 0..BATCHES {
             let after = self.after.clone();
             let done = transaction(|| {
+                if !schema::has_0_2() {
+                    return Ok(None);
+                }
                 let spi = Spi::read_write()?;
                 let Some(user) = seal::next_user(&spi, &after)? else { return Ok(None) };
                 let sealed = seal::seal(&spi, &user, audit::key()?.as_ref(), BATCH)?;

@@ -11,7 +11,7 @@ use crate::witness::{Witness, tables_with_users};
 use memory_agent_e2e::llm::LlmStub;
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Cluster, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const DATABASE: &str = "db";
 
@@ -31,6 +31,8 @@ pub struct World {
     ids: Ids,
     /// Ids that were shown, with the user they were shown to and the statement.
     shown: Vec<(String, usize, String)>,
+    /// Ids that users named in statements of theirs.
+    named: HashSet<(usize, String)>,
     relations: Vec<String>,
     /// By function: how often it did what it was asked.
     successes: BTreeMap<&'static str, u32>,
@@ -90,6 +92,7 @@ impl World {
             people,
             ids: Ids::new(),
             shown: Vec::new(),
+            named: HashSet::new(),
             relations,
             successes: BTreeMap::new(),
             sessions,
@@ -201,6 +204,8 @@ impl World {
 
     /// Everything told is searched for what is others'.
     fn check(&mut self, own: usize, statement: &str, answer: &Answer) {
+        // Somebody's import may give an entry of theirs the id of another's row, and erase it later.
+        self.named.extend(ids_in(statement).map(|id| (own, id)));
         for text in answer.texts() {
             for (number, person) in self.people.iter().enumerate() {
                 if number == own || number == SHARED {
@@ -214,7 +219,7 @@ impl World {
                 );
             }
             for id in ids_in(text) {
-                if !statement.contains(&id) {
+                if !self.named.contains(&(own, id.clone())) {
                     self.shown.push((id, own, statement.to_owned()));
                 }
             }
