@@ -451,5 +451,6 @@ fn the_past_is_what_it_was() {
             *sum += count;
         }
     }
-    assert!(variety.iter().all(|&count| count >= 8), "changed, undone, restored: {variety:?}");
+    // A life without any of these would say nothing about them.
+    assert!(variety.iter().all(|&count| count >= 2), "changed, undone, restored: {variety:?}");
 }
