@@ -33,32 +33,25 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
     AS $$
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
            ('memory_context', 'reader'), ('memory_augment', 'reader'),
-           ('memory_embed', 'reader'), ('memory_rerank', 'reader'),
+           ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
            ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
-           ('memory_count_tokens', 'reader'), ('memory_status', 'reader'), ('memory_stats', 'reader'),
-           ('memory_load', 'reader'), ('visible_users', 'reader'),
+           ('memory_load', 'reader'), ('memory_originals', 'reader'),
+           ('memory_export_markdown', 'reader'),
+           ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
+           ('memory_status', 'reader'), ('memory_stats', 'reader'), ('visible_users', 'reader'),
+
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
-           ('memory_add_document', 'user'),
-           ('memory_close_episode', 'user'), ('memory_wait', 'user'), ('memory_retry', 'user'),
-           ('memory_chat', 'user'), ('memory_clear', 'user'), ('memory_configure', 'user'),
-           ('memory_backfill', 'user'), ('memory_summarize', 'user'),
-           ('memory_reserve_tokens', 'user'),
-           ('memory_compress', 'user'), ('memory_originals', 'reader'),
-           ('memory_export_markdown', 'reader'), ('memory_import_markdown', 'user'),
-           ('memory_register_model', 'admin'), ('memory_create_vector_index', 'admin')
-           -- Lifecycle
-           , ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
-           ('memory_history', 'reader')
+           ('memory_add_document', 'user'), ('memory_import_markdown', 'user'),
+           ('memory_chat', 'user'), ('memory_summarize', 'user'),
+           ('memory_close_episode', 'user'), ('memory_compress', 'user'),
+           ('memory_reserve_tokens', 'user'), ('memory_configure', 'user'),
+           ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
+           ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
+           ('memory_clear', 'user'), ('memory_erase', 'user'),
 
-           -- History and erasure
-           , ('memory_verify_history', 'reader'), ('memory_erase', 'user')
-
-           -- Attached tables
-           , ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')
-
-           -- Change of the model
-           , ('memory_use_embedding_model', 'admin')
-
+           ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
+           ('memory_create_vector_index', 'admin'),
+           ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')
 $$;
 
 CREATE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
