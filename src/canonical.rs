@@ -1,9 +1,8 @@
 //! Settings that hold while a piece of our work runs, whatever the session says: values are printed the
 //! same for everybody, and rows of a few keys are found by an index.
-#![allow(unsafe_code)]
 
 use crate::error::PgResult;
-use pgrx::pg_sys;
+use crate::settings_level::{Refused, SettingsLevel};
 use std::ffi::CStr;
 
 /// The keys of rows are compared as text between sessions, which may differ in how they print times,
@@ -39,41 +38,9 @@ pub fn by_index<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
 
 /// Runs `body` under settings. They are put back on every way out.
 fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
-    // SAFETY: opens a level that Drop, or transaction abort, closes.
-    let _section = Section { guc_level: unsafe { pg_sys::NewGUCNestLevel() } };
+    let level = SettingsLevel::enter();
     for (name, value) in settings {
-        set_locally(name, value);
+        level.set(name, value, Refused::Error);
     }
     body()
-}
-
-/// Sets a setting until the current level of settings is left.
-pub fn set_locally(name: &CStr, value: &CStr) {
-    // SAFETY: C strings that live forever; anybody may set what is set here.
-    unsafe {
-        pg_sys::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
-    }
-}
-
-struct Section {
-    guc_level: i32,
-}
-
-impl Drop for Section {
-    fn drop(&mut self) {
-        // While an ERROR unwinds, transaction abort puts the settings back itself.
-        if !std::thread::panicking() {
-            // SAFETY: closes the level opened in `under`.
-            unsafe { pg_sys::AtEOXact_GUC(false, self.guc_level) };
-        }
-    }
 }

@@ -1,14 +1,13 @@
 //! Settings of agents and sessions, as `memory_configure` stored them, in effect while a call for
 //! them runs: the session's win over its agent's, these over those of the agent for all users, these
 //! over what the SQL session and postgresql.conf say. Nothing is written, so it works on standbys.
-#![allow(unsafe_code)]
 
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity::{self, Caller};
+use crate::settings_level::{self, Refused, SettingsLevel};
 use crate::store::agents;
 use crate::store::spi::Session as Spi;
-use pgrx::pg_sys;
 use serde_json::{Map, Value};
 use std::ffi::CString;
 
@@ -57,7 +56,7 @@ impl Settings {
 
     /// Runs `body` with these settings. They are put back on every way out.
     pub fn during<T>(&self, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
-        let _section = (!self.0.is_empty()).then(|| Section::enter(self));
+        let _level = (!self.0.is_empty()).then(|| level_with(self));
         body()
     }
 }
@@ -94,54 +93,24 @@ pub fn text(value: &Value) -> Option<String> {
 /// Checks a value of a setting, named without the prefix, as SET would: a wrong one is PostgreSQL's
 /// ERROR (22023).
 pub fn check(name: &str, value: &str) {
-    // Only looked at: nothing is changed.
-    set(name, value, false, pg_sys::elog::PgLogLevel::ERROR as i32);
+    if let Some((name, value)) = c_strings(name, value) {
+        settings_level::check(&name, &value);
+    }
 }
 
-/// A level of settings over the session's own.
-struct Section {
-    guc_level: i32,
-}
-
-impl Section {
-    fn enter(settings: &Settings) -> Self {
-        // SAFETY: opens a level that Drop, or transaction abort, closes.
-        let section = Self { guc_level: unsafe { pg_sys::NewGUCNestLevel() } };
-        for (name, value) in &settings.0 {
+/// A level with stored settings over the session's own.
+fn level_with(settings: &Settings) -> SettingsLevel {
+    let level = SettingsLevel::enter();
+    for (name, value) in &settings.0 {
+        if let Some((name, value)) = c_strings(name, value) {
             // A value that was allowed when it was stored and no longer is does not end the call.
-            set(name, value, true, pg_sys::elog::PgLogLevel::WARNING as i32);
-        }
-        section
-    }
-}
-
-impl Drop for Section {
-    fn drop(&mut self) {
-        // While an ERROR unwinds, transaction abort puts the settings back itself.
-        if !std::thread::panicking() {
-            // SAFETY: closes the level opened in `enter`.
-            unsafe { pg_sys::AtEOXact_GUC(false, self.guc_level) };
+            level.set(&name, &value, Refused::Warning);
         }
     }
+    level
 }
 
-fn set(name: &str, value: &str, change: bool, level: i32) {
-    // A stored value has no NUL: jsonb refuses it.
-    let (Ok(name), Ok(value)) = (CString::new(format!("{PREFIX}{name}")), CString::new(value))
-    else {
-        return;
-    };
-    // SAFETY: C strings that live through the call; user-settable names need no privilege.
-    unsafe {
-        pg_sys::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            change,
-            level,
-            false,
-        );
-    }
+/// A stored name and value as PostgreSQL's settings take them. A NUL is in none: jsonb refuses it.
+fn c_strings(name: &str, value: &str) -> Option<(CString, CString)> {
+    Some((CString::new(format!("{PREFIX}{name}")).ok()?, CString::new(value).ok()?))
 }

@@ -9,6 +9,7 @@ use crate::canonical;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
 use crate::is_preloaded;
+use crate::settings_level::{Refused, SettingsLevel};
 use crate::store::catalog;
 use crate::store::grants::{self, Level};
 use crate::store::spi::{Params, Session};
@@ -36,19 +37,34 @@ pub fn as_owner<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
 /// cast, a view's function) is code that they answer for, and gets nobody else's rights. As in a VACUUM of
 /// the table, it cannot leave anything behind. Rows that a policy would hide are an ERROR, not missing.
 pub fn as_table_owner<T>(owner: pg_sys::Oid, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
-    let _section = OwnerSection::enter(owner, pg_sys::SECURITY_RESTRICTED_OPERATION);
-    canonical::set_locally(c"row_security", c"off");
+    let section = OwnerSection::enter(owner, pg_sys::SECURITY_RESTRICTED_OPERATION);
+    section.settings.set(c"row_security", c"off", Refused::Error);
     canonical::canonical(body)
 }
 
+/// Fields are dropped in this order: settings are put back before the identity.
 struct OwnerSection {
-    user: pg_sys::Oid,
-    security_context: i32,
-    guc_level: i32,
+    settings: SettingsLevel,
+    _identity: AssumedIdentity,
 }
 
 impl OwnerSection {
     fn enter(owner: pg_sys::Oid, further_restrictions: u32) -> Self {
+        let identity = AssumedIdentity::assume(owner, further_restrictions);
+        let settings = SettingsLevel::enter();
+        settings.set(c"search_path", c"pg_catalog, pg_temp", Refused::Error);
+        Self { settings, _identity: identity }
+    }
+}
+
+/// The identity that was left for the owner's, taken up again when dropped, while an ERROR unwinds too.
+struct AssumedIdentity {
+    user: pg_sys::Oid,
+    security_context: i32,
+}
+
+impl AssumedIdentity {
+    fn assume(owner: pg_sys::Oid, further_restrictions: u32) -> Self {
         let mut user = pg_sys::InvalidOid;
         let mut security_context = 0;
         // SAFETY: plain getters and setters of backend state; what they change is put back in
@@ -60,23 +76,15 @@ impl OwnerSection {
                 security_context
                     | (pg_sys::SECURITY_LOCAL_USERID_CHANGE | further_restrictions) as i32,
             );
-            let guc_level = pg_sys::NewGUCNestLevel();
-            canonical::set_locally(c"search_path", c"pg_catalog, pg_temp");
-            Self { user, security_context, guc_level }
         }
+        Self { user, security_context }
     }
 }
 
-impl Drop for OwnerSection {
+impl Drop for AssumedIdentity {
     fn drop(&mut self) {
-        // SAFETY: puts back what `enter` saved. While an ERROR unwinds, transaction abort rolls the
-        // GUC level back itself, so only the identity is restored here.
-        unsafe {
-            if !std::thread::panicking() {
-                pg_sys::AtEOXact_GUC(false, self.guc_level);
-            }
-            pg_sys::SetUserIdAndSecContext(self.user, self.security_context);
-        }
+        // SAFETY: puts back what `assume` saved.
+        unsafe { pg_sys::SetUserIdAndSecContext(self.user, self.security_context) };
     }
 }
 

@@ -16,6 +16,7 @@ mod identity;
 mod locked_file;
 mod models;
 mod process;
+mod settings_level;
 mod sql_types;
 mod store;
 mod worker;

@@ -3,7 +3,7 @@
 
 use crate::error::PgResult;
 use crate::store::facts::FactScope;
-use crate::store::sessions::{Fill, SessionKey};
+use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::prelude::*;
 
@@ -84,25 +84,12 @@ pub fn unsummarized(
     let of_user = if user_id.is_some() { "s.user_id = $1" } else { "$1::text IS NULL" };
     let mut sessions = spi.all(
         &format!(
-            "SELECT s.user_id, s.agent_id, s.session_id, s.active_entries, s.active_tokens, \
-                    s.unsummarized_tokens FROM memory_agent.sessions s \
+            "SELECT {KEY_AND_FILL} FROM memory_agent.sessions s \
               WHERE {of_user} AND s.unsummarized_tokens > 0 \
                 AND ($2::timestamptz IS NULL OR s.last_turn_at >= $2)"
         ),
         &mut Params::new().with(user_id.map(str::to_owned)).with(since),
-        |row| {
-            let key = SessionKey {
-                user_id: row.required(1)?,
-                agent_id: row.required(2)?,
-                session_id: row.required(3)?,
-            };
-            let fill = Fill {
-                entries: row.required(4)?,
-                tokens: row.required(5)?,
-                unsummarized: row.required(6)?,
-            };
-            Ok((key, fill))
-        },
+        sessions::key_and_fill,
     )?;
     sessions.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(sessions)

@@ -60,7 +60,7 @@ pub fn nearest(
         for (part, size) in totals.iter().enumerate() {
             let mut found = match &index {
                 Some(index) => {
-                    let _settings = vector_index::ScanSettings::set(query.limit);
+                    let _settings = vector_index::scan_settings(query.limit);
                     search.run(part, &index.expression(vector), false)?
                 }
                 None => Vec::new(),

@@ -190,29 +190,31 @@ pub fn progress(spi: &Spi, job: &Job, done: i64, of: Option<i64>) -> PgResult<()
 
 /// Gives a job back for reasons that are not its own (an outage); it does not count as an attempt.
 pub fn postpone(spi: &Spi, job: &Job, delay: Duration, reason: &str) -> PgResult<()> {
-    spi.execute(
-        "UPDATE memory_agent.jobs j \
-            SET status = 'pending', leased_until = NULL, last_error = $4, \
-                run_after = now() + make_interval(secs => $3) \
-          WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'",
-        &mut Params::new()
-            .with(job.id)
-            .with(job.lease.clone())
-            .with(delay.as_secs_f64())
-            .with(shortened(reason)),
-    )?;
-    Ok(())
+    give_back(spi, job, "status = 'pending'", delay, reason)
 }
 
 /// Counts a failure: the job is run again after `delay`, or is dead after its last attempt.
 pub fn fail(spi: &Spi, job: &Job, delay: Duration, reason: &str) -> PgResult<()> {
+    let counted = "attempts = j.attempts + 1, \
+        status = CASE WHEN j.attempts + 1 >= j.max_attempts THEN 'dead' ELSE 'pending' END, \
+        finished_at = CASE WHEN j.attempts + 1 >= j.max_attempts THEN now() END";
+    give_back(spi, job, counted, delay, reason)
+}
+
+fn give_back(
+    spi: &Spi,
+    job: &Job,
+    change: &'static str,
+    delay: Duration,
+    reason: &str,
+) -> PgResult<()> {
     spi.execute(
-        "UPDATE memory_agent.jobs j \
-            SET attempts = j.attempts + 1, leased_until = NULL, last_error = $4, \
-                status = CASE WHEN j.attempts + 1 >= j.max_attempts THEN 'dead' ELSE 'pending' END, \
-                finished_at = CASE WHEN j.attempts + 1 >= j.max_attempts THEN now() END, \
-                run_after = now() + make_interval(secs => $3) \
-          WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'",
+        &format!(
+            "UPDATE memory_agent.jobs j \
+                SET {change}, leased_until = NULL, last_error = $4, \
+                    run_after = now() + make_interval(secs => $3) \
+              WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'"
+        ),
         &mut Params::new()
             .with(job.id)
             .with(job.lease.clone())

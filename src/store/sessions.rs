@@ -1,7 +1,7 @@
 //! `memory_agent.sessions`: one row per conversation, locked by whoever adds turns to it.
 
 use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Session as Spi};
+use crate::store::spi::{Params, Row, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -65,6 +65,25 @@ pub struct Fill {
     pub tokens: i64,
     /// Tokens of turns that no summary covers.
     pub unsummarized: i64,
+}
+
+/// Which session `s` is and how full, as [`key_and_fill`] reads it.
+pub const KEY_AND_FILL: &str = "s.user_id, s.agent_id, s.session_id, \
+    s.active_entries, s.active_tokens, s.unsummarized_tokens";
+
+/// Reads [`KEY_AND_FILL`].
+pub fn key_and_fill(row: &Row<'_>) -> PgResult<(SessionKey, Fill)> {
+    let key = SessionKey {
+        user_id: row.required(1)?,
+        agent_id: row.required(2)?,
+        session_id: row.required(3)?,
+    };
+    let fill = Fill {
+        entries: row.required(4)?,
+        tokens: row.required(5)?,
+        unsummarized: row.required(6)?,
+    };
+    Ok((key, fill))
 }
 
 /// How full a session is; `None` when there is none.

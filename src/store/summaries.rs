@@ -7,7 +7,7 @@ pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
 use crate::error::{Error, PgResult};
 use crate::store::entries::new_id;
-use crate::store::sessions::{Fill, SessionKey};
+use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
 use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::summarize::Sections;
 use pgrx::datum::Uuid;
@@ -375,8 +375,7 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
     };
     spi.all(
         &format!(
-            "SELECT s.user_id, s.agent_id, s.session_id, s.active_entries, s.active_tokens, \
-                    s.unsummarized_tokens \
+            "SELECT {KEY_AND_FILL} \
                FROM memory_agent.sessions s \
               WHERE s.unsummarized_tokens >= $1 \
                 AND EXISTS (SELECT FROM memory_agent.session_summaries u \
@@ -388,18 +387,6 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
             no_job("= 'dead'")
         ),
         &mut Params::new().with(min_tokens).with(most),
-        |row| {
-            let key = SessionKey {
-                user_id: row.required(1)?,
-                agent_id: row.required(2)?,
-                session_id: row.required(3)?,
-            };
-            let fill = Fill {
-                entries: row.required(4)?,
-                tokens: row.required(5)?,
-                unsummarized: row.required(6)?,
-            };
-            Ok((key, fill))
-        },
+        sessions::key_and_fill,
     )
 }

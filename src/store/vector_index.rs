@@ -1,11 +1,10 @@
 //! The approximate index over one model's embeddings: created by `memory_create_vector_index`, found
 //! and used by recall when a scope is too large to be read.
-#![allow(unsafe_code)]
 
 use crate::error::PgResult;
+use crate::settings_level::{Refused, SettingsLevel};
 use crate::store::catalog::VectorType;
 use crate::store::spi::{Params, Session as Spi};
-use pgrx::pg_sys;
 use std::ffi::CString;
 
 /// Most dimensions of an indexed vector (pgvector's limit).
@@ -84,46 +83,14 @@ pub fn create(
     Ok(name)
 }
 
-/// pgvector's settings for one index scan, put back when dropped: iterate until enough rows pass
-/// the filters, and look at least as far as the rows that are wanted.
-pub struct ScanSettings {
-    guc_level: i32,
-}
-
-impl ScanSettings {
-    pub fn set(limit: usize) -> Self {
-        // SAFETY: opens a GUC level that Drop, or transaction abort, closes.
-        let guc_level = unsafe { pg_sys::NewGUCNestLevel() };
-        for (name, value) in [
-            (c"hnsw.iterative_scan", "strict_order".to_owned()),
-            (c"hnsw.ef_search", limit.clamp(40, 1000).to_string()),
-            (c"ivfflat.iterative_scan", "relaxed_order".to_owned()),
-        ] {
-            if let Ok(value) = CString::new(value) {
-                // SAFETY: C strings; pgvector's library is loaded, or the names are placeholders.
-                unsafe {
-                    pg_sys::set_config_option(
-                        name.as_ptr(),
-                        value.as_ptr(),
-                        pg_sys::GucContext::PGC_USERSET,
-                        pg_sys::GucSource::PGC_S_SESSION,
-                        pg_sys::GucAction::GUC_ACTION_SAVE,
-                        true,
-                        0,
-                        false,
-                    );
-                }
-            }
-        }
-        Self { guc_level }
+/// pgvector's settings for one index scan, put back when the level is dropped: iterate until enough rows
+/// pass the filters, and look at least as far as the rows that are wanted.
+pub fn scan_settings(limit: usize) -> SettingsLevel {
+    let level = SettingsLevel::enter();
+    level.set(c"hnsw.iterative_scan", c"strict_order", Refused::Error);
+    level.set(c"ivfflat.iterative_scan", c"relaxed_order", Refused::Error);
+    if let Ok(limit) = CString::new(limit.clamp(40, 1000).to_string()) {
+        level.set(c"hnsw.ef_search", &limit, Refused::Error);
     }
-}
-
-impl Drop for ScanSettings {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            // SAFETY: closes the level opened in `set`.
-            unsafe { pg_sys::AtEOXact_GUC(false, self.guc_level) };
-        }
-    }
+    level
 }

@@ -1,0 +1,71 @@
+//! A level of settings: what is set on it holds until it is left, on every way out.
+#![allow(unsafe_code)]
+
+use pgrx::pg_sys;
+use std::ffi::CStr;
+
+/// What PostgreSQL does with a value that a setting does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Raises PostgreSQL's ERROR (22023).
+    Error,
+    /// Warns, and leaves the setting as it is.
+    Warning,
+}
+
+impl Refused {
+    fn level(self) -> i32 {
+        match self {
+            Self::Error => pg_sys::elog::PgLogLevel::ERROR as i32,
+            Self::Warning => pg_sys::elog::PgLogLevel::WARNING as i32,
+        }
+    }
+}
+
+/// A level over the session's settings, as a function with SET clauses has one. It is left when dropped.
+pub struct SettingsLevel {
+    number: i32,
+}
+
+impl SettingsLevel {
+    pub fn enter() -> Self {
+        // SAFETY: opens a level that Drop, or transaction abort, closes.
+        Self { number: unsafe { pg_sys::NewGUCNestLevel() } }
+    }
+
+    /// Sets what every user may set.
+    pub fn set(&self, name: &CStr, value: &CStr, refused: Refused) {
+        set(name, value, true, refused);
+    }
+}
+
+impl Drop for SettingsLevel {
+    fn drop(&mut self) {
+        // While an ERROR unwinds, transaction abort puts the settings back itself.
+        if !std::thread::panicking() {
+            // SAFETY: closes the level opened in `enter`.
+            unsafe { pg_sys::AtEOXact_GUC(false, self.number) };
+        }
+    }
+}
+
+/// Whether a setting that every user may set takes a value: raises what SET would raise if not (22023).
+pub fn check(name: &CStr, value: &CStr) {
+    set(name, value, false, Refused::Error);
+}
+
+fn set(name: &CStr, value: &CStr, change: bool, refused: Refused) {
+    // SAFETY: C strings that live through the call, which copies them; no privilege is needed.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            change,
+            refused.level(),
+            false,
+        );
+    }
+}
