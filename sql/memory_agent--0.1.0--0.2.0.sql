@@ -216,6 +216,10 @@ COMMENT ON FUNCTION memory_agent.renew_levels() IS
 COMMENT ON FUNCTION memory_import_markdown(text,text,text) IS
     'Stores the memory in a Markdown file and returns its id. content: a front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: tells what the front matter leaves out (session, role, whether it was deleted); NULL when it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are made anew, as by memory_ingest. An id that is stored with the same content is left as it is, so files can be imported again. Errors: 22023 for a file that cannot be read or stored, for an id that is stored with another content, and for a fact_key that another fact holds; 42501, also for the memory of an attached table''s row, which only administrators import.';
 
+-- === Calls of language models ===
+
+COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http 429, timeout, connection, bad answer, ...; abandoned: nobody read the answer, and prompt_tokens is an estimate.';
+
 -- === Last: owner and privileges of what is new ===
 
 -- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps

@@ -56,7 +56,7 @@ COMMENT ON COLUMN memory_agent.jobs.interrupted IS 'How often its worker died or
 COMMENT ON COLUMN memory_agent.jobs.leased_by IS 'The worker that took it last; NULL for a job that none has seen.';
 COMMENT ON COLUMN memory_agent.jobs.leased_until IS 'Until then the job is its worker''s; after that, anybody''s.';
 COMMENT ON COLUMN memory_agent.jobs.last_error IS 'The last failure, also of one that did not count.';
-COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http 429, timeout, connection, bad answer, ...';
+COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http 429, timeout, connection, bad answer, ...; abandoned: nobody read the answer, and prompt_tokens is an estimate.';
 COMMENT ON COLUMN memory_agent.llm_calls.request IS 'The messages that were sent, only while memory_agent.trace is calls.';
 COMMENT ON COLUMN memory_agent.llm_calls.response IS 'The answer, only while memory_agent.trace is calls.';
 COMMENT ON COLUMN memory_agent.history.salt IS 'Random; makes commitment useless for guessing an erased body.';

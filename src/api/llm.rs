@@ -12,13 +12,14 @@ use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::spi::Session as Spi;
 use crate::worker::endpoint;
 use crate::worker::spent::{self, Spent};
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::answers::{AnswerFormat, ChatMessage, estimated_tokens};
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
     Endpoint,
 };
 use pgrx::pg_sys;
 use serde_json::{Value, json};
+use std::cell::Cell;
 
 /// The LLM that the settings name.
 pub struct Llm {
@@ -90,29 +91,31 @@ impl Llm {
         purpose: &'static str,
         question: Question,
     ) -> PgResult<Answered> {
-        let asked = traced(&question.messages);
-        self.call(user_id, purpose, asked, |endpoint| {
-            client::chat(ChatRequest {
+        let asked = Asked::of(&question.messages, &question.messages);
+        self.call(user_id, purpose, asked, |endpoint, sent| {
+            let request = ChatRequest {
                 endpoint,
                 messages: question.messages,
                 answer: question.answer,
                 max_answer_tokens: question.max_answer_tokens,
                 temperature: 0.0,
-            })
+            };
+            client::chat(request, sent)
         })
     }
 
     /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
     pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
-        let asked = traced(&talk.messages);
-        self.call(user_id, purpose, asked, |endpoint| {
-            client::converse(Conversation {
+        let asked = Asked::of(&talk.messages, &talk.texts);
+        self.call(user_id, purpose, asked, |endpoint, sent| {
+            let conversation = Conversation {
                 endpoint,
                 messages: Value::from(talk.messages).to_string(),
                 texts: talk.texts,
                 max_answer_tokens: talk.max_answer_tokens,
                 temperature: talk.temperature,
-            })
+            };
+            client::converse(conversation, sent)
         })
     }
 
@@ -120,21 +123,32 @@ impl Llm {
         &self,
         user_id: &str,
         purpose: &'static str,
-        asked: Option<JsonbText>,
-        send: impl FnOnce(Endpoint) -> Result<ChatOutcome, Failure>,
+        asked: Asked,
+        send: impl FnOnce(Endpoint, &dyn Fn()) -> Result<ChatOutcome, Failure>,
     ) -> PgResult<Answered> {
-        let mut model = self.model.clone();
-        let outcome = match self.endpoint() {
-            Err(reason) => without_call(ChatFailureKind::Unavailable, &reason),
-            Ok(endpoint) => {
-                model.clone_from(&endpoint.model);
-                match refused_by_daily_limit()? {
-                    None => send(endpoint).unwrap_or_else(lost),
-                    Some(reason) => without_call(ChatFailureKind::Unavailable, reason),
+        let outcome = match (self.endpoint(), refused_by_daily_limit()?) {
+            (Err(reason), _) => without_call(ChatFailureKind::Unavailable, &reason),
+            (Ok(_), Some(reason)) => without_call(ChatFailureKind::Unavailable, reason),
+            (Ok(endpoint), None) => {
+                let model = endpoint.model.clone();
+                let prompt_tokens = asked.estimated_tokens;
+                let entry = Cell::new(None);
+                let sent = || {
+                    let calls = vec![CallRecord::abandoned(prompt_tokens)];
+                    entry.set(
+                        may_write()
+                            .then(|| spent::begin(Spent::new(user_id, purpose, &model, calls))),
+                    );
+                };
+                let outcome = send(endpoint, &sent)
+                    .unwrap_or_else(|failure| lost(failure, prompt_tokens))
+                    .with_unread_prompts(prompt_tokens);
+                if may_write() {
+                    record(user_id, purpose, &model, asked, &outcome, entry.take())?;
                 }
+                outcome
             }
         };
-        record(user_id, purpose, &model, asked, &outcome)?;
         Ok(Answered {
             prompt_tokens: total(&outcome.calls, |call| call.prompt_tokens),
             completion_tokens: total(&outcome.calls, |call| call.completion_tokens),
@@ -172,11 +186,13 @@ pub fn hint(kind: ChatFailureKind) -> &'static str {
     }
 }
 
-/// The model server failed, not the LLM.
-fn lost(failure: Failure) -> ChatOutcome {
+/// The model server failed, not the LLM. That may have been asked before.
+fn lost(failure: Failure, prompt_tokens: u32) -> ChatOutcome {
     let kind =
         if failure.may_pass { ChatFailureKind::Unavailable } else { ChatFailureKind::Refused };
-    without_call(kind, &failure.message)
+    let calls =
+        if failure.was_sent { vec![CallRecord::abandoned(prompt_tokens)] } else { Vec::new() };
+    ChatOutcome { calls, ..without_call(kind, &failure.message) }
 }
 
 /// An outcome without any call.
@@ -198,25 +214,40 @@ fn refused_by_daily_limit() -> PgResult<Option<&'static str>> {
             "with memory_agent.llm_daily_tokens the LLM is not called in a read-only transaction",
         ));
     }
-    let used = identity::as_owner(|| llm_calls::tokens_today(&Spi::read_only()?))?;
+    // Not read-only: calls that the same statement made before count too.
+    let used = identity::as_owner(|| llm_calls::tokens_today(&Spi::read_write()?))?;
     Ok((used + spent::waiting_tokens() >= limit)
         .then_some("memory_agent.llm_daily_tokens is used up for today"))
 }
 
-/// What is asked, while calls are traced.
-fn traced(messages: &impl serde::Serialize) -> Option<JsonbText> {
-    (guc::trace() == guc::Trace::Calls)
-        .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())))
+/// What has to be known of a question when its answer is there, or is not.
+struct Asked {
+    /// The question itself, while calls are traced.
+    traced: Option<JsonbText>,
+    estimated_tokens: u32,
 }
 
+impl Asked {
+    fn of(messages: &impl serde::Serialize, texts: &[ChatMessage]) -> Self {
+        let traced = (guc::trace() == guc::Trace::Calls)
+            .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())));
+        Self { traced, estimated_tokens: estimated_tokens(texts) }
+    }
+}
+
+/// Records the calls that were made, in place of what the ledger holds since the question was sent.
 fn record(
     user_id: &str,
     purpose: &'static str,
     model: &str,
-    asked: Option<JsonbText>,
+    asked: Asked,
     outcome: &ChatOutcome,
+    entry: Option<spent::Entry>,
 ) -> PgResult<()> {
-    if outcome.calls.is_empty() || !may_write() {
+    if outcome.calls.is_empty() {
+        if let Some(entry) = entry {
+            entry.withdraw();
+        }
         return Ok(());
     }
     let answer = outcome
@@ -227,18 +258,17 @@ fn record(
     let purpose = Purpose {
         purpose,
         model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
-        bodies: asked.map(|asked| (asked, answer)),
+        bodies: asked.traced.map(|asked| (asked, answer)),
     };
     let origin = Origin { user_id, job_id: None };
     identity::as_owner(|| {
         llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls)
     })?;
-    spent::recorded(Spent {
-        user_id: user_id.to_owned(),
-        purpose: purpose.purpose.to_owned(),
-        model: purpose.model.to_owned(),
-        calls: outcome.calls.clone(),
-    });
+    let spent = Spent::new(user_id, purpose.purpose, purpose.model, outcome.calls.clone());
+    match entry {
+        Some(entry) => entry.replace(spent),
+        None => drop(spent::begin(spent)),
+    }
     Ok(())
 }
 

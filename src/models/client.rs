@@ -100,15 +100,17 @@ pub fn flush_caches() -> Result<(), Failure> {
 }
 
 /// Asks an LLM and waits for what comes of it, however long the settings let that take.
-pub fn chat(request: ChatRequest) -> Result<ChatOutcome, Failure> {
-    let manner = Manner::of_chat(&request.endpoint);
-    call(&Request::Chat(Box::new(request)), &manner, outcome)
+///
+/// * `sent`: called once the question is with the model server; from then on it may cost something.
+pub fn chat(request: ChatRequest, sent: &dyn Fn()) -> Result<ChatOutcome, Failure> {
+    let endpoint = request.endpoint.clone();
+    call(&Request::Chat(Box::new(request)), &Manner::of_chat(&endpoint, sent), outcome)
 }
 
-/// Passes a conversation on and waits for its next answer.
-pub fn converse(conversation: Conversation) -> Result<ChatOutcome, Failure> {
-    let manner = Manner::of_chat(&conversation.endpoint);
-    call(&Request::Converse(Box::new(conversation)), &manner, outcome)
+/// Passes a conversation on and waits for its next answer, as [`chat`] does.
+pub fn converse(conversation: Conversation, sent: &dyn Fn()) -> Result<ChatOutcome, Failure> {
+    let endpoint = conversation.endpoint.clone();
+    call(&Request::Converse(Box::new(conversation)), &Manner::of_chat(&endpoint, sent), outcome)
 }
 
 fn outcome(response: Response) -> Result<ChatOutcome, Response> {
@@ -124,7 +126,7 @@ fn outcome(response: Response) -> Result<ChatOutcome, Response> {
 /// either.
 fn call<T>(
     request: &Request,
-    manner: &Manner,
+    manner: &Manner<'_>,
     accept: impl Fn(Response) -> Result<T, Response>,
 ) -> Result<T, Failure> {
     let kept = CONNECTION.take();

@@ -27,22 +27,25 @@ const PROBE_AFTER: Duration = Duration::from_millis(500);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1000);
 
 /// How a request is carried out.
-pub struct Manner {
+pub struct Manner<'a> {
     pub patience: Patience,
     /// The longest wait for an answer, and what bounds it.
     timeout: Duration,
     timeout_setting: &'static str,
     /// Whether it may be sent again after a connection was lost that had taken it.
     is_repeatable: bool,
+    /// Called when the request is with the server.
+    sent: Option<&'a dyn Fn()>,
 }
 
-impl Manner {
+impl<'a> Manner<'a> {
     pub fn of_inference() -> Self {
         Self {
             patience: Patience::ForStart,
             timeout: Duration::from_millis(guc::inference_timeout().max(0) as u64),
             timeout_setting: "memory_agent.inference_timeout",
             is_repeatable: true,
+            sent: None,
         }
     }
 
@@ -51,13 +54,14 @@ impl Manner {
         Self { patience: Patience::None, ..Self::of_inference() }
     }
 
-    /// An LLM's answer costs money: nobody asks for the same one twice.
-    pub fn of_chat(endpoint: &Endpoint) -> Self {
+    /// An LLM's answer costs money: nobody asks for the same one twice, and `sent` hears that it is asked for.
+    pub fn of_chat(endpoint: &Endpoint, sent: &'a dyn Fn()) -> Self {
         Self {
             patience: Patience::ForStart,
             timeout: endpoint.longest_wait(),
             timeout_setting: "memory_agent.llm_timeout",
             is_repeatable: false,
+            sent: Some(sent),
         }
     }
 }
@@ -143,19 +147,36 @@ impl Connection {
     pub fn call<T>(
         mut self,
         request: &Request,
-        manner: &Manner,
+        manner: &Manner<'_>,
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
         let id = self.next_id;
-        let probe_id = id + 1;
         self.next_id += 2;
         let bytes = protocol::encode(id, request)
             .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
         let started = Instant::now();
+        self.send(&bytes, started + manner.timeout)?;
+        if let Some(sent) = manner.sent {
+            sent();
+        }
+        self.receive_answer(id, started, manner, accept).map_err(|lost| Lost {
+            failure: Failure { was_sent: true, ..lost.failure },
+            may_retry: lost.may_retry && manner.is_repeatable,
+        })
+    }
+
+    /// Waits for the answer to a request that was sent, and sees to it that the server is alive.
+    fn receive_answer<T>(
+        mut self,
+        id: u64,
+        started: Instant,
+        manner: &Manner<'_>,
+        accept: impl Fn(Response) -> Result<T, Response>,
+    ) -> Result<(Self, Result<T, Failure>), Lost> {
+        let probe_id = id + 1;
         let timeout = manner.timeout;
         let mut probed_at: Option<Instant> = None;
-        let mut next_probe = started + PROBE_AFTER;
-        self.send(&bytes, started + timeout)?;
+        let mut next_probe = Instant::now() + PROBE_AFTER;
         loop {
             while let Some(frame) =
                 self.reader.pop().map_err(|error| Lost::dead(error.to_string()))?
@@ -203,10 +224,7 @@ impl Connection {
                 _ => {}
             }
             if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), Duration::from_millis(250)) {
-                self.receive().map_err(|lost| Lost {
-                    may_retry: lost.may_retry && manner.is_repeatable,
-                    ..lost
-                })?;
+                self.receive()?;
             }
         }
     }

@@ -38,6 +38,8 @@ pub struct Failure {
     pub is_outage: bool,
     /// The same request may succeed later.
     pub may_pass: bool,
+    /// The request was sent and its answer is lost: it may have been carried out.
+    pub was_sent: bool,
 }
 
 impl Failure {
@@ -47,6 +49,7 @@ impl Failure {
             hint: "See SELECT * FROM memory_status() for the state of the model server.",
             is_outage: true,
             may_pass: true,
+            was_sent: false,
         }
     }
 
@@ -75,6 +78,7 @@ impl Failure {
             hint,
             is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version),
             may_pass: !matches!(code, ErrorCode::InvalidRequest),
+            was_sent: false,
         }
     }
 

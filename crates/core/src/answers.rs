@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::tokens::estimate_tokens;
 use crate::{contradictions, extract, json_answer, markers, reconcile, reflect, rewrite};
 
 /// Most characters of an answer that an [`AnswerError`] repeats.
@@ -32,6 +33,12 @@ impl ChatMessage {
     pub fn new(role: ChatRole, content: impl Into<String>) -> Self {
         Self { role, content: content.into() }
     }
+}
+
+/// Tokens of messages, as [`estimate_tokens`] counts them.
+#[must_use]
+pub fn estimated_tokens(messages: &[ChatMessage]) -> u32 {
+    messages.iter().fold(0, |sum, message| sum.saturating_add(estimate_tokens(&message.content)))
 }
 
 /// What an answer must look like.

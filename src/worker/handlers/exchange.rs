@@ -8,8 +8,9 @@ use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
 use crate::worker::llm::{CallId, LlmCalls, LostCall};
 use crate::worker::transaction::{Aborted, transaction};
+use memory_agent_core::answers::estimated_tokens;
 use memory_agent_model_server::protocol::{
-    CallRecord, ChatAnswer, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
+    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -72,11 +73,20 @@ pub fn keep(job: &Job) -> Result<(), Aborted> {
     }
 }
 
+/// The model server failed. It may have asked the LLM before.
+fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
+    let kind = ChatFailureKind::Unavailable;
+    let failure = ChatFailure { kind, message: reason, retry_after_ms: None };
+    ChatOutcome { result: Err(failure), calls: vec![CallRecord::abandoned(prompt_tokens)] }
+}
+
 /// The requests of one job.
 #[derive(Default)]
 pub struct Exchange {
     /// What the request in flight asks, kept while calls are traced.
     asked: Option<JsonbText>,
+    /// Its tokens, as far as they can be known without the endpoint.
+    estimated_tokens: u32,
 }
 
 impl Exchange {
@@ -85,6 +95,7 @@ impl Exchange {
         self.asked = (guc::trace() == guc::Trace::Calls).then(|| {
             JsonbText(serde_json::to_string(&request.messages).unwrap_or_else(|_| "null".into()))
         });
+        self.estimated_tokens = estimated_tokens(&request.messages);
         match llm.send(request) {
             Ok(call) => Progress::Waiting(call),
             Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
@@ -99,16 +110,9 @@ impl Exchange {
         purpose: &'static str,
         endpoint: &Endpoint,
     ) -> Received {
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(reason) => {
-                return Received::Ended(Progress::Unavailable {
-                    retry_in: None,
-                    reason,
-                    endpoint: true,
-                });
-            }
-        };
+        let outcome = outcome
+            .map(|outcome| outcome.with_unread_prompts(self.estimated_tokens))
+            .unwrap_or_else(|reason| lost(reason, self.estimated_tokens));
         if let Err(aborted) = self.record(&outcome, job, purpose, endpoint) {
             return Received::Ended(Progress::Aborted(aborted));
         }

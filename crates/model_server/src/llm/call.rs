@@ -108,7 +108,7 @@ impl<'a> EndpointClient<'a> {
                 ("too large".to_owned(), Err(CallFailure::TooLarge { message }))
             }
             Err(error @ HttpError::Timeout(_)) => {
-                self.failed(attempt, "timeout", &error.to_string())
+                self.failed(attempt, CallRecord::TIMEOUT, &error.to_string())
             }
             Err(error @ HttpError::Interrupted(_)) => {
                 self.failed(attempt, "connection", &error.to_string())

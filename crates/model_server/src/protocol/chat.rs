@@ -122,6 +122,20 @@ pub struct ChatOutcome {
     pub calls: Vec<CallRecord>,
 }
 
+impl ChatOutcome {
+    /// Enters an estimate where a call came to no end in time: the endpoint may have answered, and
+    /// charge for it, but did not say how much.
+    #[must_use]
+    pub fn with_unread_prompts(mut self, prompt_tokens: u32) -> Self {
+        for call in &mut self.calls {
+            if call.status == CallRecord::TIMEOUT {
+                call.prompt_tokens.get_or_insert(prompt_tokens);
+            }
+        }
+        self
+    }
+}
+
 /// An acceptable answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatAnswer {
@@ -162,7 +176,7 @@ pub enum ChatFailureKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallRecord {
     /// `ok`, `bad answer`, `refusal`, `http 429` and the like, `timeout`, `connection`,
-    /// `too large` or `malformed`.
+    /// `too large` or `malformed`; [`ABANDONED`](Self::ABANDONED) if nobody knows.
     pub status: String,
     /// Milliseconds until the answer's last byte, or until the failure.
     pub latency_ms: u32,
@@ -171,6 +185,27 @@ pub struct CallRecord {
     pub completion_tokens: Option<u32>,
     /// What went wrong; secrets are masked.
     pub error: Option<String>,
+}
+
+impl CallRecord {
+    /// The status of a call that had no answer in time.
+    pub const TIMEOUT: &str = "timeout";
+    /// The status of a call that was made for somebody who did not wait for its answer.
+    pub const ABANDONED: &str = "abandoned";
+
+    /// A call of which only the request is known. Providers charge for it all the same.
+    ///
+    /// * `prompt_tokens`: an estimate.
+    #[must_use]
+    pub fn abandoned(prompt_tokens: u32) -> Self {
+        Self {
+            status: Self::ABANDONED.to_owned(),
+            latency_ms: 0,
+            prompt_tokens: Some(prompt_tokens),
+            completion_tokens: None,
+            error: None,
+        }
+    }
 }
 
 /// An embedding model behind an HTTP endpoint.

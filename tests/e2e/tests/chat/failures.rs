@@ -29,7 +29,7 @@ fn expected(fault: Fault) -> Expected {
 
 /// The failure in a result, which has nothing but that and the memories.
 #[track_caller]
-fn failure(document: &Json) -> (&str, &str) {
+pub fn failure(document: &Json) -> (&str, &str) {
     let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["error", "memory_hits"], "{document}");
     let error = &document["error"];
@@ -103,7 +103,7 @@ fn answers_that_cannot_be_used_are_failures() {
 }
 
 /// A cluster of its own whose stub can be spoilt.
-fn own_scene(settings: &[(&str, &str)]) -> (LlmStub, Cluster) {
+pub fn own_scene(settings: &[(&str, &str)]) -> (LlmStub, Cluster) {
     let stub = LlmStub::start(|_: &_| ANSWER);
     let mut builder = Cluster::builder()
         .preload(true)
@@ -165,68 +165,4 @@ fn an_outage_loses_nothing() {
     let document = session.chat(&said("Are you slow?"), "'slow'");
     assert_eq!(failure(&document).0, "failed", "{document}");
     assert_eq!(session.turns("slow"), ["user: Are you slow?"]);
-}
-
-#[test]
-fn the_tokens_of_a_day_are_a_limit_for_chats_too() {
-    let (stub, cluster) = own_scene(&[("memory_agent.llm_daily_tokens", "5")]);
-    let mut session = Session::open(&cluster, "agent");
-    let first = session.chat(&said("Hello!"), "'s'");
-    assert!(first.get("error").is_none(), "{first}");
-    let second = session.chat(&said("Hello again!"), "'s', model => 'another'");
-    let (code, message) = failure(&second);
-    assert!(code == "unavailable" && message.contains("llm_daily_tokens"), "{message}");
-    assert_eq!(stub.call_count(), 1);
-    assert_eq!(session.turns("s").len(), 3, "what the user said is stored");
-}
-
-/// The rows of `llm_calls` are rolled back, the tokens are spent.
-#[test]
-fn what_is_rolled_back_counts_among_the_tokens_of_a_day() {
-    let settings = [("memory_agent.llm_daily_tokens", "5"), ("memory_agent.extraction", "off")];
-    let (stub, cluster) = own_scene(&settings);
-    let mut session = Session::open(&cluster, "agent");
-    let chat = format!("SELECT memory_chat('{}', 's')", said("Hello!"));
-    session.client.batch_execute(&format!("BEGIN; {chat}; ROLLBACK")).unwrap();
-    let refused = session.chat(&said("Hello again!"), "'s'");
-    assert!(failure(&refused).1.contains("llm_daily_tokens"), "{refused}");
-    assert_eq!(stub.call_count(), 1);
-
-    // The worker makes rows of them.
-    cluster.alter_system("memory_agent.worker", Some("on"));
-    cluster.alter_system("memory_agent.llm_daily_tokens", Some("0"));
-    let calls = "SELECT count(*) FROM memory_agent.llm_calls WHERE purpose = 'chat'";
-    let mut wait_for = |count: i64| {
-        wait_until(PATIENCE, "the rows of the calls", || {
-            session.client.query_one(calls, &[]).unwrap().get::<_, i64>(0) == count
-        });
-    };
-    wait_for(1);
-    let mut other = cluster.connect("agent");
-    for end in ["ROLLBACK TO a; COMMIT", "RELEASE a; COMMIT", "RELEASE a; ROLLBACK"] {
-        other.batch_execute(&format!("BEGIN; SAVEPOINT a; {chat}; {end}")).unwrap();
-    }
-    wait_for(4);
-    other
-        .batch_execute(&format!(
-            "DO $$ BEGIN PERFORM memory_chat('{}', 's'); \
-                                            PERFORM 1 / 0; \
-                                   EXCEPTION WHEN division_by_zero THEN END $$",
-            said("Hello!")
-        ))
-        .unwrap();
-    wait_for(5);
-    assert_eq!(stub.call_count(), 5);
-}
-
-#[test]
-fn with_a_limit_of_tokens_nothing_is_asked_that_cannot_be_counted() {
-    let (stub, cluster) = own_scene(&[("memory_agent.llm_daily_tokens", "1000000")]);
-    let mut session = Session::open(&cluster, "agent");
-    let ask = format!("SELECT memory_augment('{}', 's')", said("Hello!"));
-    session.client.batch_execute("SET memory_agent.query_rewrite = on").unwrap();
-    session.client.batch_execute(&format!("BEGIN READ ONLY; {ask}; COMMIT")).unwrap();
-    assert_eq!(stub.call_count(), 0);
-    session.client.batch_execute(&ask).unwrap();
-    assert!(stub.call_count() > 0);
 }

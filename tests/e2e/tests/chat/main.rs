@@ -8,4 +8,5 @@ mod endpoint;
 mod failures;
 mod options;
 mod scene;
+mod spent;
 mod stored;
