@@ -50,6 +50,8 @@ ALTER TABLE memory_agent.history ADD COLUMN key_id text, ADD COLUMN erased_by uu
 
 -- What is to be sealed, user by user.
 CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHERE seq IS NULL;
+-- Erasures, for whoever was at work on a user's memory meanwhile.
+CREATE INDEX history_erasures_idx ON memory_agent.history (user_id) WHERE op = 'erase';
 
 CREATE FUNCTION memory_verify_history(
     user_id text DEFAULT NULL, seq bigint DEFAULT NULL, hash bytea DEFAULT NULL)
@@ -217,6 +219,9 @@ COMMENT ON FUNCTION memory_import_markdown(text,text,text) IS
     'Stores the memory in a Markdown file and returns its id. content: a front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: tells what the front matter leaves out (session, role, whether it was deleted); NULL when it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are made anew, as by memory_ingest. An id that is stored with the same content is left as it is, so files can be imported again. Errors: 22023 for a file that cannot be read or stored, for an id that is stored with another content, and for a fact_key that another fact holds; 42501, also for the memory of an attached table''s row, which only administrators import.';
 
 -- === Calls of language models ===
+
+COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,integer,real,real,text,text,real,integer) IS
+    'Asks the LLM with memories put before the user''s last message, stores that message and the answer as turns of the session, and returns an OpenAI chat completion with memory_hits. Waits for the LLM: longest memory_agent.llm_timeout a call; cancel and statement_timeout end it, and nothing is stored then. When the LLM fails, the user''s message is stored and the result is {error: {code, message}, memory_hits}; code is unavailable, failed, refused or bad_answer. messages, session_id, top_k, recency_weight, score_threshold: as in memory_augment. model: instead of memory_agent.llm_model. post_process: background (facts and summaries are made after COMMIT). temperature: 0 to 2. max_tokens: of the answer. Errors: 55000 without an LLM or with memory_agent.inference = backend, 25006 in a read-only transaction, 22023 for messages without a text of the user, 0A000 for post_process => wait (call memory_wait() after COMMIT), 42501; 40001 when memory of the user was erased meanwhile: nothing is stored then, call it again.';
 
 COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http 429, timeout, connection, bad answer, ...; abandoned: nobody read the answer, and prompt_tokens is an estimate.';
 

@@ -38,6 +38,9 @@ pub enum Error {
     /// Something that cannot be done in this transaction (25001).
     #[error("{message}")]
     ActiveTransaction { message: String, hint: String },
+    /// What others did meanwhile stands against it; again, it may go well (40001).
+    #[error("{message}")]
+    Conflict { message: String, hint: String },
     /// A state that cannot be reached unless the tables were edited by hand (XX000).
     #[error("{message}")]
     Internal { message: String, hint: String },
@@ -76,6 +79,10 @@ impl Error {
         Self::ActiveTransaction { message: message.into(), hint: hint.into() }
     }
 
+    pub fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Conflict { message: message.into(), hint: hint.into() }
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::Internal { message: message.into(), hint: String::new() }
     }
@@ -99,6 +106,9 @@ impl Error {
             Self::Unsupported { hint, .. } => (PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, hint),
             Self::ActiveTransaction { hint, .. } => {
                 (PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION, hint)
+            }
+            Self::Conflict { hint, .. } => {
+                (PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, hint)
             }
             Self::Internal { hint, .. } => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, hint),
         }

@@ -111,6 +111,8 @@ CREATE INDEX history_entry_idx ON memory_agent.history (user_id, entry_id, at);
 CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE seq IS NOT NULL;
 -- What is to be sealed, user by user.
 CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHERE seq IS NULL;
+-- Erasures, for whoever was at work on a user's memory meanwhile.
+CREATE INDEX history_erasures_idx ON memory_agent.history (user_id) WHERE op = 'erase';
 
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
 CREATE INDEX traces_at_idx ON memory_agent.traces (at);

@@ -11,6 +11,7 @@ use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
 use crate::sql_types::JsonbText;
+use crate::store::erasures::Erasures;
 use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
@@ -52,6 +53,8 @@ const CHECK: Step =
 /// Whose memories are asked for, and how; what is `None` is as the settings say.
 pub struct Wanted {
     pub caller: Caller,
+    /// Known before anything is read.
+    pub erasures: Erasures,
     pub session_id: String,
     pub user_id: Option<String>,
     pub agent_id: Option<String>,
@@ -81,8 +84,17 @@ fn memory_augment(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let session_id = session_of(session_id)?;
     let mut messages = parse(messages)?;
-    let wanted =
-        Wanted { caller, session_id, user_id, agent_id, top_k, recency_weight, score_threshold };
+    let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+    let wanted = Wanted {
+        caller,
+        erasures,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        recency_weight,
+        score_threshold,
+    };
     let hits = configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
         put_memories(&mut messages, &wanted)
     })?;
@@ -118,14 +130,11 @@ pub fn put_memories(messages: &mut ChatMessages, wanted: &Wanted) -> PgResult<Ve
     if wanted.top_k.unwrap_or_else(guc::default_top_k) <= 0 || message.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let rewrites = if guc::query_rewrite() {
-        rewrites(message, messages, &wanted.caller.user_id)?
-    } else {
-        Vec::new()
-    };
+    let rewrites =
+        if guc::query_rewrite() { rewrites(message, messages, wanted)? } else { Vec::new() };
     let mut hits = recalled(message, rewrites, wanted)?;
     if guc::read_contradiction_check() && hits.len() > 1 {
-        hits = without_contradicted(hits, &wanted.caller.user_id)?;
+        hits = without_contradicted(hits, wanted)?;
     }
     let summary = identity::as_owner(|| sessions::summary(&Spi::read_only()?, &wanted.key()))?;
     let memories: Vec<Memory<'_>> =
@@ -184,7 +193,7 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<V
 }
 
 /// Further wordings of the message, as an LLM words them.
-fn rewrites(message: &str, messages: &ChatMessages, user_id: &str) -> PgResult<Vec<String>> {
+fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted) -> PgResult<Vec<String>> {
     let message = beginning(message, SHOWN_CHARS);
     let said: Vec<(&str, String)> = messages
         .before_latest(EARLIER_MESSAGES)
@@ -199,14 +208,14 @@ fn rewrites(message: &str, messages: &ChatMessages, user_id: &str) -> PgResult<V
     let format = AnswerFormat::Rewrites { max: MAX_REWRITES };
     let question =
         Question { messages: question, answer: format, max_answer_tokens: REWRITE_TOKENS };
-    let answer = ask(&REWRITE, question, user_id)?;
+    let answer = ask(&REWRITE, question, wanted)?;
     Ok(answer
         .and_then(|answer| rewrite::parse(&answer, message, MAX_REWRITES).ok())
         .unwrap_or_default())
 }
 
 /// The hits without those that an LLM says others contradict.
-fn without_contradicted(hits: Vec<Hit>, user_id: &str) -> PgResult<Vec<Hit>> {
+fn without_contradicted(hits: Vec<Hit>, wanted: &Wanted) -> PgResult<Vec<Hit>> {
     let dates: Vec<String> = hits
         .iter()
         .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())
@@ -227,7 +236,7 @@ fn without_contradicted(hits: Vec<Hit>, user_id: &str) -> PgResult<Vec<Hit>> {
         answer: AnswerFormat::Verdicts { rows },
         max_answer_tokens: VERDICT_TOKENS.saturating_mul(rows).saturating_add(100),
     };
-    let answer = ask(&CHECK, question, user_id)?;
+    let answer = ask(&CHECK, question, wanted)?;
     let Some(verdicts) = answer.and_then(|answer| contradictions::parse(&answer, rows).ok()) else {
         return Ok(hits);
     };
@@ -237,15 +246,15 @@ fn without_contradicted(hits: Vec<Hit>, user_id: &str) -> PgResult<Vec<Hit>> {
 }
 
 /// The answer to a question of an option; `None`, with a WARNING, when there is none.
-fn ask(step: &Step, question: Question, user_id: &str) -> PgResult<Option<String>> {
-    let llm = match Llm::configured() {
+fn ask(step: &Step, question: Question, wanted: &Wanted) -> PgResult<Option<String>> {
+    let llm = match Llm::configured(&wanted.erasures) {
         Ok(llm) => llm,
         Err(report) => {
             warn(step, report.message(), "Configure an LLM, or switch the option off.");
             return Ok(None);
         }
     };
-    match llm.ask(user_id, step.purpose, question)?.result {
+    match llm.ask(&wanted.caller.user_id, step.purpose, question)?.result {
         Ok(answer) => Ok(Some(answer.text)),
         Err(failure) => {
             warn(step, &failure.message, llm::hint(failure.kind));

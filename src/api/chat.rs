@@ -10,6 +10,7 @@ use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
 use crate::sql_types::JsonbText;
+use crate::store::erasures::Erasures;
 use crate::store::grants::Level;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_messages::ChatMessages;
@@ -55,9 +56,18 @@ fn memory_chat(
         )
         .into());
     }
-    let llm = Llm::configured()?.with_model(&model);
-    let wanted =
-        Wanted { caller, session_id, user_id, agent_id, top_k, recency_weight, score_threshold };
+    let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+    let llm = Llm::configured(&erasures)?.with_model(&model);
+    let wanted = Wanted {
+        caller,
+        erasures,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        recency_weight,
+        score_threshold,
+    };
     configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
         converse(&llm, messages, said, &wanted, temperature, max_tokens)
     })
@@ -124,7 +134,17 @@ fn converse(
 }
 
 /// Stores the turns of the user and, when there is one, of the assistant; their ids.
+///
+/// # Errors
+/// 40001 when memory of the user was erased since the call began.
 fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Vec<Uuid>> {
+    if !identity::as_owner(|| wanted.erasures.stay_as_known())? {
+        return Err(Error::conflict(
+            "memory was erased while the LLM was asked, and its answer may repeat it",
+            "Nothing is stored. Call it again.",
+        )
+        .into());
+    }
     let turn = |role: &str, content: String, metadata: Value| Turn {
         session_id: wanted.session_id.clone(),
         role: role.to_owned(),

@@ -8,6 +8,7 @@ use crate::guc::{self, Inference};
 use crate::identity;
 use crate::models::{Failure, client, paths};
 use crate::sql_types::JsonbText;
+use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::spi::Session as Spi;
 use crate::worker::endpoint;
@@ -23,6 +24,8 @@ use std::cell::Cell;
 
 /// The LLM that the settings name.
 pub struct Llm {
+    /// Whoever's memory is shown to it: what had been erased before it was read.
+    erasures: Erasures,
     /// Instead of `memory_agent.llm_model`, unless empty.
     model: String,
 }
@@ -55,9 +58,11 @@ pub struct Answered {
 }
 
 impl Llm {
+    /// * `erasures`: [known](Erasures::known) before anything was read that it is asked about.
+    ///
     /// # Errors
     /// 55000 when there is none, or nobody who would call it.
-    pub fn configured() -> PgResult<Self> {
+    pub fn configured(erasures: &Erasures) -> PgResult<Self> {
         if guc::llm_base_url().is_empty() {
             return Err(Error::not_ready(
                 "no LLM is configured",
@@ -72,12 +77,12 @@ impl Llm {
             )
             .into());
         }
-        Ok(Self { model: String::new() })
+        Ok(Self { erasures: erasures.clone(), model: String::new() })
     }
 
     /// Another model at the same endpoint; an empty name stands for the configured one.
     pub fn with_model(self, model: &str) -> Self {
-        Self { model: model.to_owned() }
+        Self { model: model.to_owned(), ..self }
     }
 
     /// Asks and waits. Not to be called while a row is locked or as the extension's owner.
@@ -144,6 +149,7 @@ impl Llm {
                     .unwrap_or_else(|failure| lost(failure, prompt_tokens))
                     .with_unread_prompts(prompt_tokens);
                 if may_write() {
+                    let asked = self.without_erased(asked)?;
                     record(user_id, purpose, &model, asked, &outcome, entry.take())?;
                 }
                 outcome
@@ -154,6 +160,13 @@ impl Llm {
             completion_tokens: total(&outcome.calls, |call| call.completion_tokens),
             result: outcome.result,
         })
+    }
+
+    /// No text of what was erased since is traced.
+    fn without_erased(&self, asked: Asked) -> PgResult<Asked> {
+        let is_erased =
+            asked.traced.is_some() && identity::as_owner(|| self.erasures.have_grown())?;
+        Ok(if is_erased { Asked { traced: None, ..asked } } else { asked })
     }
 
     fn endpoint(&self) -> Result<Endpoint, String> {

@@ -12,6 +12,7 @@ use crate::identity::{self, Caller};
 use crate::models::counting::{count, count_one};
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
+use crate::store::erasures::Erasures;
 use crate::store::grants::Level;
 use crate::store::history::{self, Event};
 use crate::store::spi::{Params, Session as Spi};
@@ -91,7 +92,8 @@ impl From<Condensed> for Summary {
 impl Request<'_> {
     /// A text that is short enough is its own summary. A long one is condensed in chunks first.
     fn condense(&self, caller: &Caller) -> PgResult<Summary> {
-        let llm = Llm::configured()?.with_model(&guc::summary_model());
+        let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+        let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
         let tokens = count_one(self.text).map_err(|failure| failure.into_error())?;
         if tokens <= self.most {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });

@@ -7,6 +7,7 @@ use crate::api::reserve::plan_for;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
+use crate::store::erasures::Erasures;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::store::summaries;
@@ -27,7 +28,8 @@ const METHOD: &str = "window";
 /// Summarises the turns that have to leave the window for the budget and that no summary covers, if
 /// there are any. When the LLM fails, a WARNING says so, and nothing is changed.
 pub fn summarize(caller: &Caller, key: &SessionKey, budget: u32) -> PgResult<()> {
-    let llm = Llm::configured()?.with_model(&guc::summary_model());
+    let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+    let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
     // Before the LLM costs something: afterwards nothing could be changed.
     if !llm::may_write() {
         return Err(Error::read_only(

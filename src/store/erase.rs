@@ -1,7 +1,8 @@
 //! Erasing memory for good: rows, vectors, what was derived from them, and the texts that history,
 //! jobs and recorded calls keep of them. What remains is a row of history that says how much it was.
 //!
-//! Everything happens in the caller's transaction, in the order in which everybody locks: sessions,
+//! Everything happens in the caller's transaction, in the order in which everybody locks: the user's
+//! erasures, sessions,
 //! facts of all sessions, jobs, entries, summaries. A worker that is at work on what is erased finds
 //! its job gone and drops the result.
 
@@ -11,6 +12,7 @@ mod jobs;
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
+use crate::store::erasures;
 use crate::store::facts::{self, FactScope};
 use crate::store::history;
 use crate::store::sessions::{self, SessionKey};
@@ -64,6 +66,7 @@ pub fn erase(
     target: &Target,
     reason: Option<&str>,
 ) -> PgResult<(Counts, Vec<SessionKey>)> {
+    erasures::begin(spi, user_id)?;
     let mut erasure = Erasure { spi, user_id, event: new_id(), counts: Counts::default() };
     let resummarised = match target {
         Target::User => {

@@ -15,6 +15,7 @@ pub mod embeddings;
 pub mod entries;
 pub mod episodes;
 pub mod erase;
+pub mod erasures;
 pub mod eviction;
 pub mod exports;
 pub mod extraction;

@@ -101,28 +101,46 @@ pub fn sees_one_snapshot() -> bool {
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
-/// An SPI connection. With `read_only`, every statement sees the snapshot of the calling query and
-/// a statement that writes is an ERROR.
+/// What the statements of a connection see, and whether they may write; one that may not and does is an
+/// ERROR.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// The snapshot of the calling query.
+    Callers,
+    /// Whatever is committed when the statement begins, at every isolation level.
+    Latest,
+    /// What the isolation level says, and what this transaction wrote.
+    Writing,
+}
+
+/// An SPI connection.
 pub struct Session {
-    read_only: bool,
+    sight: Sight,
 }
 
 impl Session {
+    /// Every statement sees the snapshot of the calling query.
     pub fn read_only() -> PgResult<Self> {
-        Self::connect(true)
+        Self::connect(Sight::Callers)
+    }
+
+    /// Every statement sees what others committed until it begins, also in transactions that otherwise see
+    /// one snapshot: for what must not be missed. For statements that return few rows.
+    pub fn read_latest() -> PgResult<Self> {
+        Self::connect(Sight::Latest)
     }
 
     pub fn read_write() -> PgResult<Self> {
-        Self::connect(false)
+        Self::connect(Sight::Writing)
     }
 
-    fn connect(read_only: bool) -> PgResult<Self> {
+    fn connect(sight: Sight) -> PgResult<Self> {
         // SAFETY: balanced by SPI_finish in Drop, or by transaction abort after an ERROR.
         let code = unsafe { pg_sys::SPI_connect() };
         if code < 0 {
             return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
         }
-        Ok(Self { read_only })
+        Ok(Self { sight })
     }
 
     /// Lets the statements of this connection read the transition tables of the trigger that is fired.
@@ -149,11 +167,20 @@ impl Session {
         // SAFETY: the plan was made for these parameter types and is kept; arrays have its arity.
         unsafe {
             let code = in_callers_context(|| {
-                pg_sys::SPI_execute_plan(
+                let (values, nulls) = (params.values.as_mut_ptr(), params.nulls.as_ptr());
+                let snapshot = match self.sight {
+                    Sight::Latest => pg_sys::GetLatestSnapshot(),
+                    // SPI takes the one that fits.
+                    Sight::Callers | Sight::Writing => std::ptr::null_mut(),
+                };
+                pg_sys::SPI_execute_snapshot(
                     plan,
-                    params.values.as_mut_ptr(),
-                    params.nulls.as_ptr(),
-                    self.read_only,
+                    values,
+                    nulls,
+                    snapshot,
+                    std::ptr::null_mut(),
+                    self.sight != Sight::Writing,
+                    true,
                     0,
                 )
             });
@@ -232,7 +259,7 @@ impl Session {
                     plan,
                     params.values.as_mut_ptr(),
                     params.nulls.as_ptr(),
-                    self.read_only,
+                    self.sight != Sight::Writing,
                 )
             });
             let mut outcome = Ok(ControlFlow::Continue(()));

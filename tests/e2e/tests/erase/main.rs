@@ -2,6 +2,7 @@
 //! were vacuumed; what was not meant stays; and history says that it happened.
 
 mod beside;
+mod chats;
 mod complete;
 mod kept;
 mod parts;

@@ -1,0 +1,67 @@
+//! Whether memory of a user was erased while somebody was at work on what they had read of it before: a
+//! statement that waits for an LLM must not store an answer that is made of what is gone.
+
+use crate::error::PgResult;
+use crate::store::erase::OP;
+use crate::store::schema;
+use crate::store::spi::{Params, Session as Spi};
+
+/// The lock of a user's erasures: they hold it alone, who stores what was read before shares it.
+const LOCK: &str = "hashtextextended('memory_agent.erase:' || $1, 0)";
+
+/// What of a user's memory had been erased at some moment.
+#[derive(Clone, Debug)]
+pub struct Erasures {
+    user_id: String,
+    /// How many there were. Their rows of history stay for ever.
+    count: i64,
+}
+
+impl Erasures {
+    /// As the calling query sees it, and with it everything that reads the user's memory.
+    pub fn known(user_id: &str) -> PgResult<Self> {
+        let mut erasures = Self { user_id: user_id.to_owned(), count: 0 };
+        erasures.count = erasures.counted(&Spi::read_only()?)?;
+        Ok(erasures)
+    }
+
+    /// Whether there was one since, as far as it is committed.
+    pub fn have_grown(&self) -> PgResult<bool> {
+        Ok(self.counted(&Spi::read_latest()?)? != self.count)
+    }
+
+    /// Whether there was none since; then there is none until the end of the transaction either. Never
+    /// waits: one that is under way counts.
+    pub fn stay_as_known(&self) -> PgResult<bool> {
+        let locked = Spi::read_write()?.first(
+            &format!("SELECT pg_try_advisory_xact_lock_shared({LOCK})"),
+            &mut Params::new().with(self.user_id.clone()),
+            |row| row.required(1),
+        )?;
+        Ok(locked.unwrap_or(false) && !self.have_grown()?)
+    }
+
+    fn counted(&self, spi: &Spi) -> PgResult<i64> {
+        if !schema::has_0_2() {
+            return Ok(0);
+        }
+        let count = spi.first(
+            &format!(
+                "SELECT count(*) FROM memory_agent.history h WHERE h.user_id = $1 AND h.op = '{OP}'"
+            ),
+            &mut Params::new().with(self.user_id.clone()),
+            |row| row.required(1),
+        )?;
+        Ok(count.unwrap_or(0))
+    }
+}
+
+/// Begins an erasure: waits for transactions that stored what was read of the user's memory before, and
+/// keeps others from it. To be called before anything else is locked.
+pub fn begin(spi: &Spi, user_id: &str) -> PgResult<()> {
+    spi.execute(
+        &format!("SELECT pg_advisory_xact_lock({LOCK})"),
+        &mut Params::new().with(user_id.to_owned()),
+    )?;
+    Ok(())
+}
