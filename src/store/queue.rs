@@ -14,6 +14,8 @@ pub const LEASE: Duration = Duration::from_secs(300);
 /// Interruptions (a worker that died) after which a job is run less and less often: perhaps it is
 /// what kills the worker.
 const PATIENT_INTERRUPTIONS: i32 = 10;
+/// The error of a job that found no row of its session.
+pub const NO_SESSION: &str = "its session is not there";
 /// Longest error text that is kept.
 const MAX_ERROR_CHARS: usize = 1000;
 
@@ -258,6 +260,24 @@ pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
         &mut Params::new().with(id).with(user_id.map(str::to_owned)),
     )?;
     Ok(retried > 0)
+}
+
+/// Runs jobs at once, from the first attempt, that found no session and whose session is there by now: a
+/// restore that comes in parts brings it later than its jobs, and may take longer than all their attempts.
+/// At most `most`; returns how many.
+pub fn revive_with_session(spi: &Spi, most: i64) -> PgResult<u64> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j \
+            SET status = 'pending', attempts = 0, run_after = now(), finished_at = NULL, last_error = NULL \
+          WHERE j.id IN ( \
+            SELECT o.id FROM memory_agent.jobs o \
+              JOIN memory_agent.sessions s \
+                ON s.user_id = o.user_id AND s.agent_id = o.agent_id AND s.session_id = o.session_id \
+             WHERE o.last_error = $1 \
+               AND (o.status = 'dead' OR o.status = 'pending' AND o.run_after > now()) \
+             ORDER BY o.id LIMIT $2 FOR UPDATE OF o SKIP LOCKED)",
+        &mut Params::new().with(NO_SESSION.to_owned()).with(most),
+    )
 }
 
 /// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.

@@ -38,6 +38,8 @@ impl Sweeper {
     /// Runs all steps; true when a step took a whole batch, so that there may be more.
     pub fn run(&mut self) -> Result<bool, Aborted> {
         let mut more = transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0))?;
+        more |=
+            transaction(|| queue::revive_with_session(&Spi::read_write()?, BATCH))? >= BATCH as u64;
         let expired = transaction(|| sweep::expire(&Spi::read_write()?, BATCH))?;
         if expired > 0 {
             debug1!("memory_agent: expire rows={expired}");

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
 /// When a job is tried again whose session is not there: a dump that psql loads may bring it in a
-/// moment, or in minutes. Each time it waits four times as long as before.
+/// moment, or in minutes. Each time it waits four times as long as before. A sweep runs it when its session
+/// has come.
 const MISSING_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_MISSING_DELAY: Duration = Duration::from_mins(10);
 /// Tasks that are kept while they are blocked; more go back to the queue.
@@ -45,7 +46,7 @@ impl JobsLoop {
 
     /// A job has no session: a restore brings it in a moment, or somebody deleted its row.
     pub(super) fn miss_session(&mut self, job: &Job) {
-        let reason = "its session is not there";
+        let reason = queue::NO_SESSION;
         self.restore_looked_at = None;
         if self.is_being_restored() {
             self.postpone(job, LONGEST_BUSY_DELAY, reason);
