@@ -5,7 +5,7 @@
 
 mod block;
 mod cross_session;
-mod tokens;
+pub mod tokens;
 mod window;
 
 use crate::api::recall;

@@ -4,15 +4,11 @@
 use crate::error::PgResult;
 use crate::guc::{self, EmbedOnIngest};
 use crate::identity;
-use crate::models::{self, Prepared};
+use crate::models::{self, Prepared, counting};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
 use memory_agent_core::tokens;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-
-/// Most texts, and bytes of them, in one request to the model server.
-const TEXTS_PER_REQUEST: usize = 256;
-const BYTES_PER_REQUEST: usize = 8 * 1024 * 1024;
 
 /// Embeddings and token counts of texts, or what stands in for them.
 pub struct Prepare {
@@ -58,7 +54,7 @@ pub fn prepare_by(
     let mut failure = None;
     let mut start = 0;
     while start < contents.len() {
-        let end = end_of_request(&contents, start);
+        let end = start + counting::in_one_request(&contents[start..]);
         let token_texts = contents[start..end].to_vec();
         let texts =
             if embed_now.is_some() { indexed_texts[start..end].to_vec() } else { Vec::new() };
@@ -86,20 +82,6 @@ pub fn prepare_by(
         wants_embedding: model.is_some(),
         model,
     }
-}
-
-/// Where the request that begins at `start` ends: at least one text, within the limits.
-fn end_of_request(contents: &[String], start: usize) -> usize {
-    let mut bytes = 0;
-    let fitting = contents[start..]
-        .iter()
-        .take(TEXTS_PER_REQUEST)
-        .take_while(|content| {
-            bytes += content.len();
-            bytes <= BYTES_PER_REQUEST
-        })
-        .count();
-    start + fitting.max(1)
 }
 
 impl Prepare {

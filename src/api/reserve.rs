@@ -1,6 +1,7 @@
 //! `memory_reserve_tokens`: makes the window of a session fit into a budget. What leaves it stays in
 //! recall.
 
+use crate::api::context::tokens::TokenCounter;
 use crate::api::llm;
 use crate::api::window::session;
 use crate::api::window_summary;
@@ -17,6 +18,7 @@ use memory_agent_core::window::{Plan, Turn, plan};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+use std::collections::HashMap;
 
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
@@ -49,10 +51,11 @@ fn memory_reserve_tokens(
     }
     let plan = configured::scoped(&caller, Some(&key.session_id), || {
         let budget = checked_budget(budget)?;
+        let counts = ExactCounts::of(&key)?;
         if summarize.unwrap_or(false) {
-            window_summary::summarize(&caller, &key, budget)?;
+            window_summary::summarize(&caller, &key, budget, &counts)?;
         }
-        identity::as_owner(|| shrink(&key, budget))
+        identity::as_owner(|| shrink(&key, budget, &counts))
     })?;
     debug1!(
         "memory_agent: reserve user={} tokens={} to {} summarized={} dropped={}",
@@ -89,12 +92,12 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
 }
 
 /// Takes the oldest turns out of the window until it fits: first those that the summary stands for.
-fn shrink(key: &SessionKey, budget: u32) -> PgResult<Plan> {
+fn shrink(key: &SessionKey, budget: u32, counts: &ExactCounts) -> PgResult<Plan> {
     let spi = Spi::read_write()?;
     if sessions::lock_existing(&spi, key)?.is_none() {
         return Ok(Plan::default());
     }
-    let turns = window::turns(&spi, key)?;
+    let turns = counts.turns(&spi, key)?;
     let summary = summaries::current(&spi, key)?;
     let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget);
     if plan.leaving() > 0 {
@@ -107,6 +110,29 @@ fn shrink(key: &SessionKey, budget: u32) -> PgResult<Plan> {
         sessions::recount(&spi, key)?;
     }
     Ok(plan)
+}
+
+/// Tokens of the turns that were stored while nobody could count them: a window may not be over budget by
+/// an estimate. They are counted before anything is locked.
+pub struct ExactCounts(HashMap<Uuid, u32>);
+
+impl ExactCounts {
+    fn of(key: &SessionKey) -> PgResult<Self> {
+        let estimated = identity::as_owner(|| window::estimated(&Spi::read_only()?, key))?;
+        let (ids, texts): (Vec<Uuid>, Vec<String>) = estimated.into_iter().unzip();
+        let counts = TokenCounter::new().count(texts);
+        let natural = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+        Ok(Self(ids.into_iter().zip(counts.into_iter().map(natural)).collect()))
+    }
+
+    /// The turns of the window as they count.
+    pub fn turns(&self, spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
+        let mut turns = window::turns(spi, key)?;
+        for turn in &mut turns {
+            turn.tokens = self.0.get(&turn.id).copied().unwrap_or(turn.tokens);
+        }
+        Ok(turns)
+    }
 }
 
 /// How the window comes to fit.

@@ -3,7 +3,7 @@
 
 use crate::api::condense::{Condensed, Condenser};
 use crate::api::llm::{self, Llm};
-use crate::api::reserve::plan_for;
+use crate::api::reserve::{ExactCounts, plan_for};
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity::{self, Caller};
@@ -11,7 +11,7 @@ use crate::store::erasures::Erasures;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::store::summaries;
-use crate::store::window::{self, WindowTurn};
+use crate::store::window::WindowTurn;
 use crate::worker::handlers::condense::{self, Answers, Division, Material, Next, Question};
 use crate::worker::handlers::renew;
 use crate::worker::settings::SummarySettings;
@@ -27,7 +27,12 @@ const METHOD: &str = "window";
 
 /// Summarises the turns that have to leave the window for the budget and that no summary covers, if
 /// there are any. When the LLM fails, a WARNING says so, and nothing is changed.
-pub fn summarize(caller: &Caller, key: &SessionKey, budget: u32) -> PgResult<()> {
+pub fn summarize(
+    caller: &Caller,
+    key: &SessionKey,
+    budget: u32,
+    counts: &ExactCounts,
+) -> PgResult<()> {
     let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
     // Before the LLM costs something: afterwards nothing could be changed.
@@ -39,7 +44,7 @@ pub fn summarize(caller: &Caller, key: &SessionKey, budget: u32) -> PgResult<()>
         .into());
     }
     let room = budget / SUMMARY_SHARE;
-    let Some(material) = identity::as_owner(|| material(key, budget, room))? else {
+    let Some(material) = identity::as_owner(|| material(key, budget, room, counts))? else {
         return Ok(());
     };
     let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
@@ -64,11 +69,16 @@ pub fn summarize(caller: &Caller, key: &SessionKey, budget: u32) -> PgResult<()>
 
 /// The turns to be summarised with the summary so far; `None` when there are none, or no room for a
 /// summary.
-fn material(key: &SessionKey, budget: u32, room: u32) -> PgResult<Option<Material>> {
+fn material(
+    key: &SessionKey,
+    budget: u32,
+    room: u32,
+    counts: &ExactCounts,
+) -> PgResult<Option<Material>> {
     let spi = Spi::read_write()?;
     let Some(subject) = summaries::subject(&spi, key)? else { return Ok(None) };
     let current = summaries::current(&spi, key)?;
-    let turns = window::turns(&spi, key)?;
+    let turns = counts.turns(&spi, key)?;
     let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget);
     if now.dropped == 0 || room < levels::MIN_TARGET {
         return Ok(None);

@@ -3,14 +3,38 @@
 use super::{Failure, current};
 use memory_agent_model_server::protocol::Purpose;
 
+/// Most texts, and bytes of them, in one request to the model server.
+const TEXTS_PER_REQUEST: usize = 256;
+const BYTES_PER_REQUEST: usize = 8 * 1024 * 1024;
+
+/// How many of these texts, from the first, make one request: at least one.
+pub fn in_one_request(texts: &[String]) -> usize {
+    let mut bytes = 0;
+    let fitting = texts
+        .iter()
+        .take(TEXTS_PER_REQUEST)
+        .take_while(|text| {
+            bytes += text.len();
+            bytes <= BYTES_PER_REQUEST
+        })
+        .count();
+    fitting.max(1).min(texts.len())
+}
+
 /// One count per text.
 ///
 /// # Errors
 /// The model server's.
 pub fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
-    current()
-        .prepare(None, Purpose::Document, Vec::new(), texts.to_vec())
-        .map(|prepared| prepared.token_counts)
+    let mut counts = Vec::with_capacity(texts.len());
+    let mut rest = texts;
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(in_one_request(rest));
+        let prepared = current().prepare(None, Purpose::Document, Vec::new(), some.to_vec())?;
+        counts.extend(prepared.token_counts);
+        rest = others;
+    }
+    Ok(counts)
 }
 
 /// The count of one text.

@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 /// A turn of a window, without its text.
 pub struct WindowTurn {
     pub id: Uuid,
-    /// cl100k_base tokens of its content.
+    /// cl100k_base tokens of its content; an estimate until the embed job has counted it.
     pub tokens: u32,
     /// Whether the active summary covers it, itself or through the summaries before it.
     pub covered: bool,
@@ -36,6 +36,17 @@ pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
                 covered: row.required(3)?,
             })
         },
+    )
+}
+
+/// Id and text of the turns of a window whose tokens are estimates.
+pub fn estimated(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, String)>> {
+    spi.all(
+        "SELECT e.id, e.content FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+            AND e.state = 'active' AND NOT e.token_count_exact AND e.source_relation IS NULL",
+        &mut key.params(),
+        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 

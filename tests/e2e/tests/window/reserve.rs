@@ -202,3 +202,23 @@ fn the_window_fits_any_budget() {
         }
     }
 }
+
+/// Turns that were stored while the model server was away are counted before they are relied on.
+#[test]
+fn an_estimate_that_is_too_low_does_not_break_the_budget() {
+    let mut client = shared_without_worker().database("reserve_estimates").connect();
+    run(&mut client, "SET memory_agent.embed_on_ingest = off");
+    turns(&mut client, "s", 40);
+    run(
+        &mut client,
+        "UPDATE memory_agent.entries SET token_count = 1, token_count_exact = false; \
+         UPDATE memory_agent.sessions SET active_tokens = 40",
+    );
+    let whole = prompt_tokens(&mut client, "s");
+    let budget = whole / 2;
+    let (before, after, _, dropped) = reserve(&mut client, &format!("'s', {budget}"));
+    assert_eq!(before, whole);
+    assert!(dropped > 0);
+    assert!(after <= budget && after > budget - 30, "{after} of {budget}");
+    assert_eq!(after, prompt_tokens(&mut client, "s"));
+}
