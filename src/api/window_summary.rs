@@ -58,10 +58,8 @@ pub fn summarize(
     identity::as_owner(|| {
         let spi = Spi::read_write()?;
         // Whoever changed the session meanwhile may have summarised it too.
-        if sessions::lock_existing(&spi, key)?.is_some()
-            && renew::renew(&spi, key, &material, &tree, METHOD)?
-        {
-            summaries::recount(&spi, key)?;
+        if sessions::lock_existing(&spi, key)?.is_some() {
+            renew::renew(&spi, key, &material, &tree, METHOD)?;
         }
         Ok(())
     })

@@ -2,6 +2,7 @@
 //! turns in its own `source_ids` and those of the L3s before it, which `previous_id` leads to.
 
 mod sources;
+mod tail;
 
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
@@ -295,6 +296,13 @@ pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<i64> {
         |row| row.required(1),
     )?;
     Ok(counted.unwrap_or(0))
+}
+
+/// As [`recount`], after turns of `covered` tokens went into a new active L3. `before` is what the session
+/// lacked until then: unless that was wrong, only what comes after the L3 has to be read.
+pub fn recount_after(spi: &Spi, key: &SessionKey, before: i64, covered: i64) -> PgResult<i64> {
+    let expected = before - covered;
+    if tail::settle(spi, key, expected)? { Ok(expected) } else { recount(spi, key) }
 }
 
 /// Whether a session's active L3 covers a turn.

@@ -1,7 +1,7 @@
 //! What a session's next summary is made of: turns that none covers yet, or the facts that are left of
 //! them.
 
-use super::{COVERED, SUMMARIZED};
+use super::{COVERED, SUMMARIZED, tail};
 use crate::error::PgResult;
 use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Row, Session as Spi};
@@ -57,12 +57,15 @@ pub struct Uncovered {
 pub fn uncovered(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Uncovered> {
     let mut found = Uncovered { turns: Vec::new(), has_more: false };
     let mut sum = 0;
+    let from = if tail::is_all(spi, key)? {
+        tail::turns()
+    } else {
+        format!(
+            "memory_agent.entries e WHERE {SUMMARIZED} AND e.id NOT IN (SELECT c.id FROM covered c)"
+        )
+    };
     spi.scan(
-        &format!(
-            "{COVERED} SELECT {SOURCE} FROM memory_agent.entries e \
-              WHERE {SUMMARIZED} AND e.id NOT IN (SELECT c.id FROM covered c) \
-              ORDER BY e.created_at, e.id"
-        ),
+        &format!("{COVERED} SELECT {SOURCE} FROM {from} ORDER BY e.created_at, e.id"),
         &mut key.params(),
         200,
         |row| {
@@ -92,12 +95,15 @@ pub fn orphaned_facts(spi: &Spi, key: &SessionKey, most: i64) -> PgResult<Vec<So
     )
 }
 
-/// How many of these entries are still there, and locks them until the end of the transaction.
-pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
-    spi.execute(
-        "SELECT FROM memory_agent.entries e \
+/// Locks these entries until the end of the transaction and returns the tokens of the turns among them;
+/// `None` when one is not there any more.
+pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Option<i64>> {
+    let tokens: Vec<i32> = spi.all(
+        "SELECT CASE e.kind WHEN 'turn' THEN e.token_count ELSE 0 END FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
           ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
-    )
+        |row| row.required(1),
+    )?;
+    Ok((tokens.len() == ids.len()).then(|| tokens.into_iter().map(i64::from).sum()))
 }

@@ -53,11 +53,15 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     if !queue::lock(spi, job)? {
         return Ok(Renewed::NotOurs);
     }
-    if let Some((material, tree)) = renewal.condensed
-        && !renew(spi, key, material, tree, material.level().method())?
-    {
-        return Ok(Renewed::Changed);
-    }
+    let unsummarized = match renewal.condensed {
+        None => summaries::recount(spi, key)?,
+        Some((material, tree)) => {
+            match renew(spi, key, material, tree, material.level().method())? {
+                Some(unsummarized) => unsummarized,
+                None => return Ok(Renewed::Changed),
+            }
+        }
+    };
     let archived = if job.kind == JobKind::Compress {
         compression::archive(spi, key, renewal.settings.keep)?
     } else {
@@ -66,7 +70,6 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     if let Some((archived, chunks)) = renewal.archive {
         archive_conversation(spi, key, archived, chunks)?;
     }
-    let unsummarized = summaries::recount(spi, key)?;
     if renewal.has_more {
         queue_rest(spi, renewal, unsummarized)?;
     }
@@ -74,30 +77,29 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     Ok(Renewed::Stored { archived })
 }
 
-/// Stores what condensing came to, made by `method`; false when the session changed since it was looked
-/// at. The caller holds the session's lock and counts its tokens anew.
+/// Stores what condensing came to, made by `method`, and returns the tokens of turns that no summary covers
+/// now; `None` when the session changed since it was looked at. The caller holds the session's lock.
 pub fn renew(
     spi: &Spi,
     key: &SessionKey,
     material: &Material,
     tree: &Tree,
     method: &'static str,
-) -> PgResult<bool> {
+) -> PgResult<Option<i64>> {
     let current = material.current.as_ref().map(|current| current.id);
     if summaries::current_id(spi, key)? != current {
-        return Ok(false);
+        return Ok(None);
     }
+    let before = sessions::fill(spi, key)?.map_or(0, |fill| fill.unsummarized);
     let ids = ids(&material.sources);
-    if summaries::lock_sources(spi, &key.user_id, &ids)? != ids.len() as u64 {
-        return Ok(false);
-    }
+    let Some(covered) = summaries::lock_sources(spi, &key.user_id, &ids)? else { return Ok(None) };
     match (current, &tree.whole.sections) {
         (Some(current), Some(sections)) if ids.is_empty() => {
             summaries::add_sections(spi, &key.user_id, current, sections)?;
         }
         _ => write(spi, key, material, tree, ids, method)?,
     }
-    Ok(true)
+    summaries::recount_after(spi, key, before, covered).map(Some)
 }
 
 fn write(

@@ -145,6 +145,46 @@ fn a_summary_is_brought_up_to_date_with_what_came_after_it() {
     assert_eq!((last.sources, last.first, last.last), (vec![older], Some(older), later.last));
 }
 
+/// A job reads what comes after the summary; what was said before its end, or in the same moment, is not
+/// lost for that, nor when the session's count of it is wrong.
+#[test]
+fn every_turn_is_summarised_once_whenever_it_was_said() {
+    let mut scene = scene(condenser, &[]);
+    talk(&mut scene.client, "s", 4, 120);
+    scene.drain();
+    let mut number = 100;
+    for (times, count) in [
+        (vec!["2025-01-01 00:03+00"], "unsummarized_tokens"),
+        (vec!["2025-01-01 00:01+00"], "unsummarized_tokens"),
+        (vec!["2025-01-01 00:05+00"], "unsummarized_tokens"),
+        (vec!["2025-01-01 00:05+00", "2025-01-01 00:06+00"], "unsummarized_tokens"),
+        (vec!["2025-01-01 00:02+00", "2025-01-01 00:07+00"], "unsummarized_tokens + 70"),
+        (vec!["2025-01-01 00:04+00", "2025-01-01 00:08+00"], "unsummarized_tokens - 1"),
+        (vec!["2025-01-01 00:09+00"], "unsummarized_tokens"),
+    ] {
+        run(
+            &mut scene.client,
+            &format!("UPDATE memory_agent.sessions SET unsummarized_tokens = {count}"),
+        );
+        let turns: Vec<memory_agent_e2e::Json> = times
+            .iter()
+            .map(|at| {
+                number += 1;
+                let content = crate::talk::text(number, 120);
+                memory_agent_e2e::json!({"role": "user", "content": content, "created_at": at})
+            })
+            .collect();
+        let ids: Vec<Uuid> = values(
+            &mut scene.client,
+            "SELECT memory_ingest_batch($1, 's')",
+            &[&memory_agent_e2e::Json::from(turns)],
+        );
+        scene.drain();
+        assert_eq!(whole(&mut scene.client, "s").sources, ids, "{times:?}");
+        assert_eq!(unsummarized(&mut scene.client, "s"), 0, "{times:?}");
+    }
+}
+
 #[test]
 fn a_summary_that_is_too_long_is_asked_for_twice_more_and_then_cut() {
     let mut scene = scene(chatterbox(2), &[]);
