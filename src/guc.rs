@@ -204,7 +204,7 @@ settings! {
     int max_facts_per_episode: i32 = 5, Userset, (1, 100),
         "memory_agent.max_facts_per_episode\0", "Most facts that a reflection adds or changes.\0";
     real consolidation_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.consolidation_similarity\0", "Cosine to an episode from which a fact is reconsidered with it; -1 means the value calibrated for the model.\0";
+        "memory_agent.consolidation_similarity\0", "Cosine to an episode from which a fact is reconsidered with it; -1 means the value calibrated for the model, and any in a scope of at most 50 facts.\0";
 
     // Summaries.
     flag summarization: bool = true, Userset, (),

@@ -31,8 +31,9 @@ use std::time::Instant;
 
 /// Closed episodes that are looked at together.
 const EPISODES: i64 = 100;
-/// Most known facts in one reflection.
-const MAX_EXISTING: i32 = 30;
+/// Most known facts in one reflection. A scope that has no more of them is shown as a whole, unless a
+/// session set a threshold: similarity sometimes hides the fact that has to be updated.
+const MAX_EXISTING: i32 = 50;
 /// Known facts that a trace lists.
 const TRACED_FACTS: i32 = 100;
 /// How often a job asks about the same turns because the answer concerns facts that were not shown,
@@ -69,6 +70,14 @@ struct SavedAnswer {
     /// Ids of the facts and the turns that it is about, in the order of their numbers.
     shown: Vec<String>,
     turns: Vec<String>,
+}
+
+/// Which of the known facts are looked for, beside those that are named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Named,
+    /// Those that the turns may concern.
+    Concerned,
 }
 
 impl LlmTask for ReflectTask {
@@ -232,7 +241,7 @@ impl ReflectTask {
             return Ok(None);
         }
         let ids: Vec<Uuid> = saved.shown.iter().filter_map(|id| queue::uuid(id)).collect();
-        self.look(&ids, f64::INFINITY)?;
+        self.look(&ids, Shown::Named)?;
         let position = |near: &NearFact| ids.iter().position(|id| *id == near.id);
         self.shown.retain(|near| position(near).is_some());
         self.shown.sort_by_key(position);
@@ -245,11 +254,20 @@ impl ReflectTask {
         }
     }
 
-    /// Finds the facts that the turns may concern, those in `also` among them.
-    fn look(&mut self, also: &[Uuid], similarity: f64) -> Result<(), Aborted> {
+    /// Finds facts to be shown, those in `also` among them.
+    fn look(&mut self, also: &[Uuid], wanted: Shown) -> Result<(), Aborted> {
         let turns: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
+        let related = self.target().thresholds.related;
+        let is_threshold_set = self.settings.consolidation_similarity >= 0.0;
         let (known, shown) = transaction(|| {
             let (spi, scope) = (Spi::read_write()?, self.scope());
+            let known = reflections::known(&spi, &scope, TRACED_FACTS)?;
+            let is_small = known.0 <= i64::from(MAX_EXISTING);
+            let similarity = match wanted {
+                Shown::Named => f64::INFINITY,
+                Shown::Concerned if is_small && !is_threshold_set => f64::NEG_INFINITY,
+                Shown::Concerned => related,
+            };
             let asked = Concerned {
                 model: self.model.as_ref().map(|model| model.name.as_str()),
                 turns: &turns,
@@ -257,7 +275,6 @@ impl ReflectTask {
                 also,
                 most: MAX_EXISTING,
             };
-            let known = reflections::known(&spi, &scope, TRACED_FACTS)?;
             Ok((known, reflections::concerned(&spi, &scope, &asked)?))
         })?;
         (self.known, self.shown) = (known, shown);
@@ -265,8 +282,7 @@ impl ReflectTask {
     }
 
     fn ask(&mut self, also: &[Uuid], endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
-        let similarity = self.target().thresholds.related;
-        if let Err(aborted) = self.look(also, similarity) {
+        if let Err(aborted) = self.look(also, Shown::Concerned) {
             return Progress::Aborted(aborted);
         }
         let said = said(&self.turns);

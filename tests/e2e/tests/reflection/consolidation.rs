@@ -69,19 +69,33 @@ fn the_llm_is_shown_what_the_episode_may_concern() {
     let moves = ["I am moving to another city.", "So I will live in Oslo.", "Lisbon was too hot."];
     let shown = |scene: &crate::scene::Scene| facts_of(scene.reflections().last().expect("a call"));
     scene.episode(&moves);
-    assert_eq!(shown(&scene), [LISBON], "nothing was said about the rent or a laptop");
+    assert_eq!(shown(&scene).len(), 3, "a small scope is shown as a whole");
+    assert_eq!(shown(&scene)[0], LISBON, "the nearest first");
     let sent = scene.reflections()[1].data();
     assert_eq!(sent["existing_memories"][0]["markers"], json!(["decision"]));
     let since: String =
         value(&mut scene.client, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')", &[]);
     assert_eq!(sent["existing_memories"][0]["since"], json!(since));
-    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0");
+    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0.62");
     scene.episode(&moves);
-    assert_eq!(shown(&scene).len(), 3);
-    assert_eq!(shown(&scene)[0], LISBON, "the nearest first");
+    assert_eq!(shown(&scene), [LISBON], "nothing was said about the rent or a laptop");
     run(&mut scene.client, "SET memory_agent.consolidation_similarity = 1");
     scene.episode(&moves);
     assert!(shown(&scene).is_empty());
+
+    // Of a large scope the nearest facts are shown, with the threshold of the model unless one is set.
+    run(
+        &mut scene.client,
+        "RESET memory_agent.consolidation_similarity;
+         SELECT memory_add(format('Shelf %s holds %s red folders.', n, n * 7), 's', infer => false)
+           FROM generate_series(1, 48) n",
+    );
+    assert_eq!(scene.facts().len(), 51);
+    scene.episode(&moves);
+    assert_eq!(shown(&scene), [LISBON]);
+    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0");
+    scene.episode(&moves);
+    assert_eq!((shown(&scene).len(), shown(&scene)[0].as_str()), (50, LISBON));
 }
 
 /// Nothing in the turns is near to the fact, but what the LLM makes of them is.
@@ -104,6 +118,7 @@ fn an_answer_that_is_near_to_a_fact_that_was_not_shown_is_asked_again() {
         json!({"actions": [action]})
     };
     let mut scene = start(model);
+    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0.62");
     scene.episode(&[&format!("Note: {LISBON}"), &format!("Note: {LAPTOP}"), "Thanks."]);
     scene.episode(&[SAID, "Really?", "Yes."]);
     let shown: Vec<Vec<String>> = scene.reflections()[1..].iter().map(facts_of).collect();
