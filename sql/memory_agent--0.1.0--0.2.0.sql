@@ -176,6 +176,7 @@ COMMENT ON FUNCTION memory_use_embedding_model(text) IS
 
 -- What is deleted after memory_agent.purge_after.
 CREATE INDEX traces_at_idx ON memory_agent.traces (at);
+COMMENT ON COLUMN memory_agent.entries.source_ids IS 'The turns a fact came from; with an empty content, turns that are out of date with the fact in replaced_by.';
 
 -- === Levels ===
 

@@ -33,7 +33,7 @@ COMMENT ON COLUMN memory_agent.entries.token_count_exact IS 'False while token_c
 COMMENT ON COLUMN memory_agent.entries.embedding IS 'Of the text with its speaker''s name; the first window of a long text.';
 COMMENT ON COLUMN memory_agent.entries.lexemes IS 'Of the text with its speaker''s name.';
 COMMENT ON COLUMN memory_agent.entries.doc_len IS 'Words in lexemes, repetitions included: BM25''s document length.';
-COMMENT ON COLUMN memory_agent.entries.source_ids IS 'The turns a fact came from.';
+COMMENT ON COLUMN memory_agent.entries.source_ids IS 'The turns a fact came from; with an empty content, turns that are out of date with the fact in replaced_by.';
 COMMENT ON COLUMN memory_agent.entries.source_relation IS 'The attached table a row came from.';
 COMMENT ON COLUMN memory_agent.entries.source_key IS 'The primary key of the attached table''s row, a JSON array.';
 COMMENT ON COLUMN memory_agent.entries.fact_key IS 'A fact with the same key in the same scope replaces this one.';

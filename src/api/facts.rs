@@ -4,6 +4,7 @@
 
 use crate::api::ingest;
 use crate::api::prepare::{Prepare, prepare};
+use crate::api::repetitions;
 use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -196,6 +197,9 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
         )?;
     }
     insert(&spi, caller, fact, prepared, id)?;
+    if let Some(holder) = &holder {
+        repetitions::note(&spi, &caller.user_id, holder.id, None, None)?;
+    }
     if let Some(key) = &session {
         let growth = Growth { entries: 1, ..Growth::default() };
         let fill = sessions::grow(&spi, key, &growth, None, open_episode)?;

@@ -31,6 +31,7 @@ pub mod model_change;
 pub mod pool;
 pub mod prepare;
 pub mod recall;
+pub mod repetitions;
 pub mod request;
 pub mod reserve;
 pub mod security;

@@ -4,6 +4,7 @@
 use crate::api::ingest;
 use crate::api::lifecycle::{Locked, UPDATE, given_id};
 use crate::api::prepare::{Prepare, prepare};
+use crate::api::repetitions;
 use crate::api::session_writer::facts_from;
 use crate::api::summaries as summary_jobs;
 use crate::configured::Settings;
@@ -126,6 +127,9 @@ impl Revision {
         }
         self.count(&spi, &locked)?;
         self.queue_jobs(&spi, &locked)?;
+        if old.is_fact() {
+            repetitions::note(&spi, user, id, None, None)?;
+        }
         history::append(&spi, user, id, UPDATE, None, None)?;
         history::append(&spi, user, new, "add", None, None)?;
         debug1!("memory_agent: update user={user} id={id} by={new}");
@@ -157,6 +161,7 @@ impl Revision {
             facts::inherit_key(spi, user, same, key)?;
         }
         facts::said_again(spi, user, same, &[], old.expires_at)?;
+        repetitions::note(spi, user, old.id, None, None)?;
         history::append(spi, user, old.id, "supersede", Some("updated"), None)?;
         debug1!("memory_agent: update user={user} id={} by={same}", old.id);
         Ok(same)

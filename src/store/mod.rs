@@ -33,6 +33,7 @@ pub mod nearest;
 pub mod neighbors;
 pub mod queue;
 pub mod reflections;
+pub mod repetitions;
 pub mod schema;
 pub mod scope;
 pub mod seal;

@@ -1,4 +1,5 @@
-//! Turns that say what no longer holds: a fact that was extracted from them has been replaced since.
+//! Turns that say what no longer holds: a fact that was extracted from them, or that they repeat, has been
+//! replaced since.
 
 use crate::error::PgResult;
 use crate::store::scope::{Scope, bind};
@@ -9,7 +10,7 @@ use pgrx::prelude::*;
 /// Replacements followed from one fact to the next.
 const MAX_STEPS: i32 = 100;
 
-/// Of these turns those whose facts were replaced, each with the facts that hold now (at `as_of`) and
+/// Of these turns those that say facts which were replaced, each with the facts that hold now (at `as_of`) and
 /// are in the scope, the newest first.
 pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Uuid)>> {
     let pairs = replacements(spi, &scope.caller.visible(), turns, scope.as_of)?;
@@ -35,10 +36,12 @@ fn replacements(
     }
     // A fact was replaced at the moment that is asked about when its validity had ended by then. A turn
     // that says the new fact as well is not stale; whether it does is known only of facts that a job made
-    // of it, not of a text that somebody put in the place of one.
+    // of it, not of a text that somebody put in the place of one. The row of a repetition (`repetitions`)
+    // is no replacement: it leads to the fact that is repeated, at step 0.
     let statement = format!(
         "WITH RECURSIVE chain AS ( \
-            SELECT turn.id AS turn, f.replaced_by AS fact, 1 AS step \
+            SELECT turn.id AS turn, f.replaced_by AS fact, \
+                   CASE WHEN f.state_reason IS NULL THEN 0 ELSE 1 END AS step \
               FROM memory_agent.entries f, unnest(f.source_ids) turn(id) \
              WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) \
                AND f.kind = 'fact' AND f.state = 'inactive' AND f.replaced_by IS NOT NULL \
@@ -50,7 +53,7 @@ fn replacements(
                AND ($3::timestamptz IS NULL OR f.valid_to <= $3) AND c.step < {MAX_STEPS}) \
          SELECT c.turn, f.id \
            FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact \
-          WHERE c.turn <> f.id \
+          WHERE c.turn <> f.id AND c.step > 0 \
             AND (NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] OR NOT f.metadata ? 'job_id') \
             AND f.content <> '' \
             AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive' \

@@ -144,6 +144,7 @@ impl AnswerFormat {
                     },
                     "confidence": {"type": ["number", "null"]},
                     "turns": {"type": "array", "maxItems": turns, "items": id_schema(1, turns)},
+                    "replaces": {"type": "array", "maxItems": turns, "items": id_schema(1, turns)},
                 })),
             )),
             Self::Rewrites { max } => {

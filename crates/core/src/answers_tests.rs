@@ -115,6 +115,7 @@ fn the_schemas_bound_the_lists() {
     let schema = REFLECTION.json_schema().unwrap();
     let action = &schema["properties"]["actions"]["items"]["properties"];
     assert_eq!(action["turns"]["maxItems"], 3);
+    assert_eq!(action["replaces"], action["turns"], "of the same turns");
     assert_eq!(action["markers"]["maxItems"], 4);
 }
 

@@ -101,6 +101,21 @@ pub fn repeats(new: &str, known: &str) -> bool {
     says_the_same(new, known) && words(new).is_subset(&words(known))
 }
 
+/// Whether a passage says the same as a statement and leaves nothing of it out.
+pub(crate) fn says_all_of(passage: &str, statement: &str) -> bool {
+    says_the_same(passage, statement) && !Marks::of(statement).has_words_beyond(&Marks::of(passage))
+}
+
+/// How many words of a statement have content.
+pub(crate) fn content_words(statement: &str) -> usize {
+    Marks::of(statement).words.len()
+}
+
+/// How often a text negates.
+pub(crate) fn negations(text: &str) -> usize {
+    Marks::of(text).negations
+}
+
 /// The words of a text, in lower case.
 pub(crate) fn words(text: &str) -> BTreeSet<String> {
     text.split(|c: char| !c.is_alphanumeric())

@@ -53,6 +53,7 @@ pub mod raw_json;
 pub mod reconcile;
 pub mod redact;
 pub mod reflect;
+pub mod repetition;
 mod replacements;
 pub mod retry;
 pub mod rewrite;

@@ -74,6 +74,8 @@ pub struct Statement {
     pub confidence: Option<f32>,
     /// The turns it rests on; empty if the model did not name them.
     pub turns: Vec<u32>,
+    /// Turns that say what it takes the place of; empty if the model did not name any.
+    pub replaces: Vec<u32>,
 }
 
 #[derive(Serialize)]
@@ -136,7 +138,7 @@ pub fn messages(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32) -> V
 /// [`AnswerFormat::check`](crate::answers::AnswerFormat::check).
 ///
 /// The shape is `{"actions": [{"action": "update", "id": 1, "text": "...", "markers": [...],
-/// "confidence": 0.9, "turns": [2]}, ...]}` or the list alone. Prior facts need not be listed;
+/// "confidence": 0.9, "turns": [2], "replaces": [1]}, ...]}` or the list alone. Prior facts need not be listed;
 /// actions that are repeated word for word are returned once. A marker that is none is dropped:
 /// it is not worth another call. A blank `add` is dropped.
 ///
@@ -238,6 +240,7 @@ impl Sent {
             markers: field("markers").map(markers_in),
             confidence: confidence.map(|confidence| confidence.clamp(0.0, 1.0) as f32),
             turns: self.turns(field("turns"))?,
+            replaces: self.turns(field("replaces"))?,
         }))
     }
 

@@ -263,5 +263,8 @@ fn with_fact(mut action: Value, fact: &Fact) -> Value {
     action["markers"] = json!(fact.markers);
     action["confidence"] = json!(fact.confidence);
     action["turns"] = json!(texts(fact.source_ids.iter().copied()));
+    if !fact.replaces.is_empty() {
+        action["replaces"] = json!(texts(fact.replaces.iter().copied()));
+    }
     action
 }

@@ -40,6 +40,8 @@ pub struct Fact {
     pub token_count: i32,
     /// The row that holds it already, added without being compared with the others.
     pub stored_as: Option<Uuid>,
+    /// Turns that say what it takes the place of.
+    pub replaces: Vec<Uuid>,
 }
 
 impl Fact {
@@ -115,9 +117,11 @@ pub fn of_episode(
     let newest = sources.iter().max_by_key(|turn| turn.created_at.into_inner())?;
     let ends: Option<Vec<TimestampWithTimeZone>> =
         sources.iter().map(|turn| turn.expires_at).collect();
+    let replaced = fact.replaces.iter().filter_map(|&turn| turns.get(turn));
     Some(Fact {
         text: fact.text.clone(),
         source_ids: sources.iter().map(|turn| turn.id).collect(),
+        replaces: replaced.map(|turn| turn.id).collect(),
         created_at: newest.created_at,
         said_at: newest.said_at.clone(),
         expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
@@ -153,6 +157,7 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
                 windows: Vec::new(),
                 token_count: 0,
                 stored_as: None,
+                replaces: Vec::new(),
             })
         })
         .collect();
@@ -190,6 +195,7 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
         windows: row.embedding.into_iter().collect(),
         token_count: 0,
         stored_as: Some(row.id),
+        replaces: Vec::new(),
     }
 }
 

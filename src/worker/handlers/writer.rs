@@ -4,6 +4,7 @@ use super::apply::{Judged, Work};
 use super::facts::Fact;
 use super::neighborhood::{Comparison, Decision};
 use crate::api::ingest;
+use crate::api::repetitions;
 use crate::error::PgResult;
 use crate::guc;
 use crate::sql_types::JsonbText;
@@ -13,6 +14,7 @@ use crate::store::facts::{self as store, Ending, FactScope, NearFact};
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
+use crate::store::repetitions::{self as links, Relation};
 use crate::store::sessions::{self, Growth, SessionKey};
 use crate::store::spi::Session as Spi;
 use memory_agent_core::gate::GateThresholds;
@@ -117,19 +119,21 @@ impl<'a> Writer<'a> {
     pub fn add_or_join(&mut self, fact: &Fact, unreconciled: bool) -> PgResult<()> {
         let (decision, _) = self.comparison.look(fact, &self.stored)?;
         match (decision, fact.stored_as) {
-            (Decision::Same(id), None) => {
-                store::said_again(self.spi, self.user(), id, &fact.source_ids, fact.expires_at)
-            }
+            (Decision::Same(id), None) => self.said_again(id, fact),
             (Decision::Same(id), Some(own)) => self.join(fact, own, id),
             (_, Some(own)) => store::mark_reconciled(self.spi, self.user(), own),
-            (_, None) => self.insert(fact, &fact.text, Standing::Active, unreconciled).map(|_| ()),
+            (_, None) => {
+                let id = self.insert(fact, &fact.text, Standing::Active, unreconciled)?;
+                self.outdate(fact, id)
+            }
         }
     }
 
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
         store::said_again(self.spi, self.user(), other, &fact.source_ids, fact.expires_at)?;
-        self.end(own, other, fact.created_at, Ending::Superseded, "duplicate")
+        // Whoever repeats the one says the other as well, so nobody is out of date.
+        self.end_quietly(own, other, fact.created_at, Ending::Superseded, "duplicate").map(|_| ())
     }
 
     /// Does what the LLM decided. A fact that was said before what it would replace does not replace
@@ -146,15 +150,7 @@ impl<'a> Writer<'a> {
             let (new, known) = (fact(index), judged.existing[existing].id);
             match new.stored_as {
                 Some(own) => self.join(new, own, known)?,
-                None => {
-                    store::said_again(
-                        self.spi,
-                        self.user(),
-                        known,
-                        &new.source_ids,
-                        new.expires_at,
-                    )?;
-                }
+                None => self.said_again(known, new)?,
             }
         }
         // Where each new fact has come to, for what it contradicts.
@@ -221,6 +217,7 @@ impl<'a> Writer<'a> {
             for &index in &from {
                 let part = fact(index);
                 landed.push((index, id));
+                self.outdate(part, id)?;
                 match part.stored_as {
                     Some(own) if own == id => {}
                     Some(own) => {
@@ -255,14 +252,29 @@ impl<'a> Writer<'a> {
         match fact.stored_as {
             Some(own) => self.end(own, by, since, Ending::Superseded, "older"),
             None => {
-                self.insert(fact, &fact.text, Standing::Superseded { by, since }, false).map(|_| ())
+                let standing = Standing::Superseded { by, since };
+                let id = self.insert(fact, &fact.text, standing, false)?;
+                self.note_repetitions(id)
             }
         }
     }
 
-    /// Notes that a known fact was said again in these turns.
+    /// Notes that a known fact was said again in a fact's turns.
     pub fn said_again(&self, known: Uuid, fact: &Fact) -> PgResult<()> {
-        store::said_again(self.spi, self.user(), known, &fact.source_ids, fact.expires_at)
+        store::said_again(self.spi, self.user(), known, &fact.source_ids, fact.expires_at)?;
+        self.outdate(fact, known)
+    }
+
+    /// Notes which turns say what a fact took the place of, now that it is stored as `id`.
+    fn outdate(&self, fact: &Fact, id: Uuid) -> PgResult<()> {
+        let job = Some(self.target.job.id);
+        links::keep(self.spi, self.user(), id, &fact.replaces, Relation::Outdated, job)
+    }
+
+    /// Notes which turns of assistants repeat a fact that another one replaced.
+    fn note_repetitions(&self, ended: Uuid) -> PgResult<()> {
+        let duplicate = self.target.thresholds.duplicate;
+        repetitions::note(self.spi, self.user(), ended, duplicate, Some(self.target.job.id))
     }
 
     /// Ends a known fact that no other takes the place of. `turn` is what was said against it, at this
@@ -295,15 +307,31 @@ impl<'a> Writer<'a> {
         ending: Ending,
         reason: &str,
     ) -> PgResult<()> {
+        if self.end_quietly(old, new, at, ending, reason)? {
+            self.note_repetitions(old)?;
+        }
+        Ok(())
+    }
+
+    /// False when the fact had ended before.
+    fn end_quietly(
+        &mut self,
+        old: Uuid,
+        new: Uuid,
+        at: TimestampWithTimeZone,
+        ending: Ending,
+        reason: &str,
+    ) -> PgResult<bool> {
         if !store::supersede(self.spi, self.user(), old, new, at, ending)? {
-            return Ok(());
+            return Ok(false);
         }
         self.ended.push(old);
         let op = match ending {
             Ending::Superseded => "supersede",
             Ending::Contradicted => "delete",
         };
-        history::append(self.spi, self.user(), old, op, Some(reason), Some(self.target.job.id))
+        history::append(self.spi, self.user(), old, op, Some(reason), Some(self.target.job.id))?;
+        Ok(true)
     }
 
     fn insert(

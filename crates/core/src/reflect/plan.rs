@@ -35,6 +35,9 @@ pub struct Fact {
     /// The turns that it rests on, in ascending order: those that the model named, else those that
     /// share most words with it, else all.
     pub turns: Vec<usize>,
+    /// Turns that say what it takes the place of, in ascending order: each is earlier than one of
+    /// `turns` and not among them.
+    pub replaces: Vec<usize>,
 }
 
 /// A prior fact is replaced by `fact`.
@@ -173,7 +176,9 @@ impl<'a> Planner<'a> {
     }
 
     fn fact(&self, statement: &Statement, replaced: Option<&PriorFact>) -> Fact {
-        let turns = self.sources(&statement.turns, &statement.text);
+        let mut turns = self.sources(&statement.turns, &statement.text);
+        let replaces = self.replaced(&statement.replaces, &turns);
+        turns.retain(|turn| !replaces.contains(turn));
         let inherited: Vec<&String> = turns
             .iter()
             .flat_map(|turn| self.turns[*turn].markers)
@@ -192,7 +197,8 @@ impl<'a> Planner<'a> {
                 markers.push(marker.clone());
             }
         }
-        Fact { text: statement.text.clone(), markers, confidence: statement.confidence, turns }
+        let (text, confidence) = (statement.text.clone(), statement.confidence);
+        Fact { text, markers, confidence, turns, replaces }
     }
 
     /// The turns behind a text: the named ones, else those with most of its words, else all.
@@ -206,6 +212,14 @@ impl<'a> Planner<'a> {
         let shared = |turn: &usize| words(self.turns[*turn].content).intersection(&wanted).count();
         let most = (0..self.turns.len()).map(|turn| shared(&turn)).max().unwrap_or(0);
         (0..self.turns.len()).filter(|turn| shared(turn) == most).collect()
+    }
+
+    /// Of the turns that a statement is said to replace, those that came before one that it rests on.
+    fn replaced(&self, named: &[u32], sources: &[usize]) -> Vec<usize> {
+        let named: BTreeSet<usize> =
+            named.iter().filter_map(|turn| index(*turn, self.turns.len())).collect();
+        let newest = sources.iter().copied().filter(|turn| !named.contains(turn)).max();
+        named.into_iter().filter(|turn| Some(*turn) < newest).collect()
     }
 
     /// Small models like to repeat the example of the prompt.

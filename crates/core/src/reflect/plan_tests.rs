@@ -29,7 +29,13 @@ fn plan_of(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32, answer: &
 }
 
 fn fact(text: &str, turns: &[usize]) -> Fact {
-    Fact { text: text.to_owned(), markers: Vec::new(), confidence: None, turns: turns.to_vec() }
+    Fact {
+        text: text.to_owned(),
+        markers: Vec::new(),
+        confidence: None,
+        turns: turns.to_vec(),
+        replaces: Vec::new(),
+    }
 }
 
 #[test]
@@ -132,6 +138,27 @@ fn a_fact_rests_on_the_turns_with_its_words_unless_they_are_named() {
 }
 
 #[test]
+fn an_earlier_turn_is_replaced_and_no_source() {
+    let turns = said(&["We use MySQL", "Ok, MySQL", "No, PostgreSQL", "PostgreSQL has more types"]);
+    let of = |named: &str, replaces: &str| {
+        let action = format!(
+            r#"[{{"action":"add","text":"They use PostgreSQL","turns":{named},"replaces":{replaces}}}]"#
+        );
+        let plan = plan_of(&[], &turns, 5, &action);
+        (plan.add[0].turns.clone(), plan.add[0].replaces.clone())
+    };
+    assert_eq!(of("[3]", "[]"), (vec![2], vec![]));
+    assert_eq!(of("[3]", "[2, 1]"), (vec![2], vec![0, 1]));
+    // A turn says either what holds or what does not.
+    assert_eq!(of("[1, 3]", "[1]"), (vec![2], vec![0]));
+    // What was said last holds; a fact rests on something.
+    assert_eq!(of("[3]", "[1, 4]"), (vec![2], vec![0]));
+    assert_eq!(of("[1]", "[1]"), (vec![0], vec![]));
+    assert_eq!(of("[1, 2]", "[2]"), (vec![0, 1], vec![]));
+    assert_eq!(of("null", "[1]"), (vec![2, 3], vec![0]), "the turns with most of its words");
+}
+
+#[test]
 fn markers_are_the_models_and_custom_ones_are_inherited() {
     let of_turn = ["custom:project".to_owned(), "failure".to_owned()];
     let of_fact = ["goal".to_owned(), "custom:old".to_owned()];
@@ -171,13 +198,15 @@ fn the_example_is_a_fact_only_if_the_input_speaks_of_it() {
 
 fn statement() -> impl Strategy<Value = Statement> {
     let markers = prop::option::of(prop::collection::vec("goal|custom:a", 0..2));
-    ("(Anna|Bob) (likes|has) (tea|a dog)", markers, prop::collection::vec(0..6_u32, 0..3)).prop_map(
-        |(text, markers, turns)| Statement {
+    let numbers = || prop::collection::vec(0..6_u32, 0..3);
+    ("(Anna|Bob) (likes|has) (tea|a dog)", markers, numbers(), numbers()).prop_map(
+        |(text, markers, turns, replaces)| Statement {
             text,
             markers: markers
                 .map(|markers| markers.into_iter().collect::<BTreeSet<_>>().into_iter().collect()),
             confidence: None,
             turns,
+            replaces,
         },
     )
 }
@@ -227,6 +256,9 @@ proptest! {
             prop_assert!(sources.iter().all(|turn| *turn < turns.len()));
         }
         for fact in facts {
+            let newest = fact.turns.last();
+            prop_assert!(fact.replaces.is_sorted());
+            prop_assert!(fact.replaces.iter().all(|turn| Some(turn) < newest && !fact.turns.contains(turn)));
             prop_assert!(fact.markers.iter().all(|marker| marker == "goal"), "no turn has custom ones");
         }
         // Everything that the answer adds is known afterwards, or was dropped.

@@ -14,7 +14,13 @@ fn turn<'a>(role: &'a str, content: &'a str, markers: &'a [String]) -> EpisodeTu
 }
 
 fn statement_of(text: &str) -> Statement {
-    Statement { text: text.to_owned(), markers: None, confidence: None, turns: Vec::new() }
+    Statement {
+        text: text.to_owned(),
+        markers: None,
+        confidence: None,
+        turns: Vec::new(),
+        replaces: Vec::new(),
+    }
 }
 
 fn error(answer: &str, existing: u32, turns: u32) -> String {
@@ -41,6 +47,7 @@ fn the_prompt_has_every_rule() {
         &["What only the assistant proposed is no decision", "until the user agrees"],
         // Contradictions within the episode, and with what is known.
         &["turns disagree", "the latest one counts"],
+        &["\"replaces\" lists", "earlier turns", "no longer holds"],
         &["Both memories stay if both can be true"],
         &["concise, atomic and standalone", "without the conversation"],
         &["Keep names, numbers, dates, units and negations exactly"],
@@ -71,9 +78,10 @@ fn the_example_holds() {
     assert_eq!(actions[2], Action::Remove { id: 3, turns: vec![1] });
     let Action::Update { id: 1, statement } = &actions[0] else { panic!("{actions:?}") };
     assert!(statement.text.contains("MySQL"));
+    assert_eq!((&statement.turns[..], &statement.replaces[..]), (&[3][..], &[1, 2][..]));
     assert_eq!(statement.markers, Some(vec!["decision".to_owned()]));
     let Action::Add { statement } = &actions[3] else { panic!("{actions:?}") };
-    assert_eq!((statement.confidence, &statement.turns[..]), (Some(0.9), &[3][..]));
+    assert_eq!((statement.confidence, &statement.turns[..]), (Some(0.9), &[4][..]));
 }
 
 #[test]
@@ -116,7 +124,7 @@ fn contents_stay_data() {
 fn all_actions_are_read() {
     let answer = r#"{"actions":[
         {"action":"keep","id":1,"text":null,"markers":null,"confidence":null,"turns":[]},
-        {"action":"update","id":2,"text":" b ","markers":["decision"],"confidence":0.5,"turns":[2,1,2]},
+        {"action":"update","id":2,"text":" b ","markers":["decision"],"confidence":0.5,"turns":[2,1,2],"replaces":[1]},
         {"action":"remove","id":3,"turns":[2]},
         {"action":"add","id":null,"text":"c","markers":[],"confidence":2,"turns":null}]}"#;
     let updated = Statement {
@@ -124,6 +132,7 @@ fn all_actions_are_read() {
         markers: Some(vec!["decision".to_owned()]),
         confidence: Some(0.5),
         turns: vec![2, 1],
+        replaces: vec![1],
     };
     let added = Statement { markers: Some(Vec::new()), confidence: Some(1.0), ..statement_of("c") };
     assert_eq!(
@@ -151,6 +160,26 @@ fn a_bare_list_and_sloppy_values_are_accepted() {
             Action::Remove { id: 2, turns: vec![1] },
             Action::Add { statement: added },
         ]
+    );
+}
+
+#[test]
+fn what_is_replaced_are_turns_of_the_input() {
+    let replaced = |replaces: &str| {
+        let answer =
+            format!(r#"[{{"action":"add","text":"a","turns":[2],"replaces":{replaces}}}]"#);
+        parse(&answer, 0, 2)
+    };
+    let read = |replaces: &str| match &replaced(replaces).unwrap()[..] {
+        [Action::Add { statement }] => statement.replaces.clone(),
+        actions => panic!("{actions:?}"),
+    };
+    assert_eq!(read("null"), [0; 0]);
+    assert_eq!(read("1"), [1]);
+    assert_eq!(read("[1, 1]"), [1]);
+    assert_eq!(
+        replaced("[3]").unwrap_err().to_string(),
+        "there is no turn 3: the turns are 1 to 2"
     );
 }
 

@@ -3,7 +3,7 @@
 
 use crate::script::{CONFIDENCE, facts_of, obedient, start};
 use memory_agent_e2e::llm::Call;
-use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::memory::{recall, run, value};
 use memory_agent_e2e::{Json, Uuid, json};
 
 const LISBON: &str = "User lives in the city of Lisbon.";
@@ -96,6 +96,52 @@ fn the_llm_is_shown_what_the_episode_may_concern() {
     run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0");
     scene.episode(&moves);
     assert_eq!((shown(&scene).len(), shown(&scene)[0].as_str()), (50, LISBON));
+}
+
+/// Of a correction no fact is made that holds no more, but the turn that was corrected says it all the
+/// same.
+#[test]
+fn a_turn_that_was_corrected_in_its_own_episode_is_out_of_date() {
+    const FIRST: &str = "The shop stores its data in MySQL.";
+    const THEN: &str = "The shop stores its data in PostgreSQL.";
+    let mut scene = start(obedient);
+    let said = scene.episode(&[FIRST, &format!("Rather: {THEN}"), "Yes."]);
+    assert_eq!(scene.facts(), [THEN]);
+    let fact = scene.fact(THEN);
+    assert_eq!(fact.sources, [said[1]], "a source says what holds");
+    assert_eq!(scene.traces()[0]["actions"][0]["replaces"], json!([said[0].to_string()]));
+    let asked = |scene: &mut crate::scene::Scene| {
+        recall(&mut scene.client, "'Where does the shop store its data?', 's'")
+    };
+    let rows = asked(&mut scene);
+    let place = |id| rows.iter().position(|row| row.id == id);
+    let old = rows.iter().find(|row| row.id == said[0]).expect("demoted, not hidden");
+    assert_eq!(old.metadata["superseded_by"], json!(fact.id.to_string()), "{rows:#?}");
+    assert!(place(fact.id) < place(said[0]), "{rows:#?}");
+    let new = rows.iter().find(|row| row.id == said[1]).expect("the correction");
+    assert!(new.metadata.get("superseded_by").is_none(), "{rows:#?}");
+
+    run(&mut scene.client, "SET memory_agent.stale_sources = hide");
+    let rows = asked(&mut scene);
+    assert!(rows.iter().all(|row| row.id != said[0]), "{rows:#?}");
+    run(&mut scene.client, "RESET memory_agent.stale_sources");
+    // What came after it is out of date as well when that changes.
+    scene.episode(&[
+        &format!("Change: {THEN} => The shop stores its data in Oracle."),
+        "Oh.",
+        "Yes.",
+    ]);
+    let oracle = scene.fact("The shop stores its data in Oracle.");
+    let rows = asked(&mut scene);
+    for turn in &said[..2] {
+        let row = rows.iter().find(|row| row.id == *turn).expect("an old turn");
+        assert_eq!(row.metadata["superseded_by"], json!(oracle.id.to_string()), "{rows:#?}");
+    }
+    // Without the turn nothing is left of what was noted about it.
+    let kept = "SELECT count(*) FROM memory_agent.entries WHERE content = ''";
+    assert_eq!(value::<i64>(&mut scene.client, kept, &[]), 1);
+    run(&mut scene.client, &format!("SELECT memory_erase(id => '{}')", said[0]));
+    assert_eq!(value::<i64>(&mut scene.client, kept, &[]), 0);
 }
 
 /// Nothing in the turns is near to the fact, but what the LLM makes of them is.

@@ -41,7 +41,8 @@ pub fn is_reflection(call: &Call) -> bool {
     call.system().starts_with("You look back on an episode")
 }
 
-/// Knows three phrases: `Note: FACT` adds, `Change: FACT => FACT` updates, `Forget: FACT` removes. A
+/// Knows four phrases: `Note: FACT` adds, `Rather: FACT` adds in place of what the turn before said,
+/// `Change: FACT => FACT` updates, `Forget: FACT` removes. A
 /// marker may stand before the fact, as in `Note: [goal] FACT`. What is to be changed and was not shown
 /// is added. Facts that are not named get no action.
 pub fn obedient(call: &Call) -> Json {
@@ -62,6 +63,11 @@ pub fn obedient(call: &Call) -> Json {
         };
         if let Some(fact) = text.strip_prefix("Note: ") {
             actions.push(statement("add", None, fact));
+        } else if let Some(fact) = text.strip_prefix("Rather: ") {
+            let mut action = statement("add", None, fact);
+            action["turns"] = json!([turn - 1, turn]);
+            action["replaces"] = json!([turn - 1]);
+            actions.push(action);
         } else if let Some((old, new)) =
             text.strip_prefix("Change: ").and_then(|change| change.split_once(" => "))
         {

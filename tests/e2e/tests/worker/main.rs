@@ -9,5 +9,6 @@ mod limits;
 mod models;
 mod reconcile;
 mod regressions;
+mod repetitions;
 mod scene;
 mod stream;

@@ -10,6 +10,8 @@ struct News {
     statement: Statement,
     /// The turns that say so.
     turns: Vec<u64>,
+    /// Earlier turns with other values, each with its value.
+    replaces: Vec<(u64, String)>,
     /// The built-in markers of these turns.
     markers: Vec<String>,
 }
@@ -125,11 +127,22 @@ impl ScriptedModel {
                     continue;
                 }
                 let statement = self.fact(&statement.fact);
-                let fresh = News { statement, turns: vec![id], markers: markers.clone() };
-                match earlier {
-                    Some(at) => all[at] = fresh,
-                    None => all.push(fresh),
-                }
+                let mut fresh = News {
+                    statement,
+                    turns: vec![id],
+                    replaces: Vec::new(),
+                    markers: markers.clone(),
+                };
+                let Some(at) = earlier else {
+                    all.push(fresh);
+                    continue;
+                };
+                let old = &mut all[at];
+                fresh.replaces = std::mem::take(&mut old.replaces);
+                fresh
+                    .replaces
+                    .extend(old.turns.iter().map(|turn| (*turn, old.statement.value.clone())));
+                *old = fresh;
             }
         }
         all
@@ -177,6 +190,10 @@ impl ScriptedModel {
 
 impl News {
     fn action(&self, action: &str, id: Option<u64>) -> Value {
+        let replaces: Vec<u64> = (self.replaces.iter())
+            .filter(|(_, value)| *value != self.statement.value)
+            .map(|(turn, _)| *turn)
+            .collect();
         json!({
             "action": action,
             "id": id,
@@ -184,6 +201,7 @@ impl News {
             "markers": self.markers,
             "confidence": CONFIDENCE,
             "turns": self.turns,
+            "replaces": replaces,
         })
     }
 }

@@ -127,6 +127,7 @@ fn noted(fact: &str, turns: &[u32]) -> reflect::Statement {
         markers: Some(vec!["goal".to_owned()]),
         confidence: Some(CONFIDENCE),
         turns: turns.to_vec(),
+        replaces: Vec::new(),
     }
 }
 
@@ -140,7 +141,7 @@ fn an_episode_updates_keeps_removes_and_adds() {
         ("user", "I live in Oslo."),
         ("user", "I eat no meat."),
     ];
-    let oslo = || noted("User lives in Oslo.", &[3, 4]);
+    let oslo = || reflect::Statement { replaces: vec![1], ..noted("User lives in Oslo.", &[3, 4]) };
     let no_meat = || noted("User eats no meat.", &[5]);
     assert_eq!(
         actions(&["User lives in Rome.", "User has a dog.", "User eats meat."], &said),

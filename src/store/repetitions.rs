@@ -1,0 +1,126 @@
+//! What turns say without being the source of a fact: an assistant's turn repeats one, or a turn says
+//! what another turn of its own episode corrected. It is kept as a row of kind `fact` that never held
+//! and has no text of its own: `source_ids` are the turns, `replaced_by` is the fact. `stale` reads it
+//! when that fact, or the turn, is out of date.
+
+use crate::error::PgResult;
+use crate::store::catalog;
+use crate::store::entries::new_id;
+use crate::store::spi::{Params, Session as Spi};
+use pgrx::datum::Uuid;
+
+/// A fact that ended.
+pub struct Ended {
+    pub content: String,
+    /// What holds in its place, if that is a fact.
+    pub by: Option<String>,
+    /// Where it was said: its session, or those of its sources.
+    pub sessions: Vec<String>,
+}
+
+/// Reads a fact; `None` if it has not ended, or its text is gone.
+pub fn ended(spi: &Spi, user_id: &str, fact: Uuid) -> PgResult<Option<Ended>> {
+    spi.first(
+        "SELECT f.content, by.content, \
+                CASE WHEN f.session_id IS NOT NULL THEN ARRAY[f.session_id] \
+                     ELSE ARRAY(SELECT DISTINCT s.session_id FROM memory_agent.entries s \
+                                 WHERE s.user_id = $1 AND s.id = ANY (f.source_ids) \
+                                   AND s.session_id IS NOT NULL) END \
+           FROM memory_agent.entries f \
+           LEFT JOIN memory_agent.entries by \
+             ON by.user_id = $1 AND by.id = f.replaced_by AND by.kind = 'fact' \
+          WHERE f.user_id = $1 AND f.id = $2 AND f.state = 'inactive' AND f.content <> ''",
+        &mut Params::new().with(user_id.to_owned()).with(fact),
+        |row| {
+            Ok(Ended { content: row.required(1)?, by: row.optional(2), sessions: row.required(3)? })
+        },
+    )
+}
+
+/// A turn of an assistant.
+pub struct Answer {
+    pub id: Uuid,
+    pub content: String,
+    /// Cosine similarity to the fact; `None` when the two cannot be compared.
+    pub similarity: Option<f64>,
+}
+
+/// What assistants said in these sessions before a fact ended: the turns most similar to it, and the
+/// newest of those that cannot be compared with it; of both at most `most`. Turns in every state are among
+/// them, for `as_of` shows them all.
+pub fn answers(
+    spi: &Spi,
+    user_id: &str,
+    fact: Uuid,
+    sessions: &[String],
+    most: i32,
+) -> PgResult<Vec<Answer>> {
+    let distance = catalog::vector_type()?.cosine_distance();
+    spi.all(
+        &format!(
+            "SELECT said.id, said.content, said.similarity \
+               FROM (SELECT a.id, a.content, a.similarity, \
+                            row_number() OVER (PARTITION BY a.similarity IS NULL \
+                                               ORDER BY a.similarity DESC, a.created_at DESC, a.id DESC) AS place \
+                       FROM (SELECT t.id, t.content, t.created_at, \
+                                    CASE WHEN t.embedding_model = f.embedding_model \
+                                         THEN 1 - (t.embedding {distance} f.embedding) END AS similarity \
+                               FROM memory_agent.entries f \
+                               JOIN memory_agent.entries t ON t.user_id = $1 AND t.agent_id = f.agent_id \
+                                    AND t.session_id = ANY ($3) AND t.created_at < f.valid_to \
+                              WHERE f.user_id = $1 AND f.id = $2 AND t.kind = 'turn' \
+                                AND t.role = 'assistant' AND t.content <> '' \
+                                AND NOT coalesce(f.source_ids, '{{}}') @> ARRAY[t.id]) a) said \
+              WHERE said.place <= $4 ORDER BY said.place, said.id"
+        ),
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(fact)
+            .with(sessions.to_vec())
+            .with(most),
+        |row| {
+            Ok(Answer { id: row.required(1)?, content: row.required(2)?, similarity: row.optional(3) })
+        },
+    )
+}
+
+/// How turns that a fact was not made from relate to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// They say the same: they are out of date as soon as the fact is.
+    Repeat,
+    /// They say what it took the place of: they are out of date since it holds.
+    Outdated,
+}
+
+/// Keeps how turns relate to a fact.
+pub fn keep(
+    spi: &Spi,
+    user_id: &str,
+    fact: Uuid,
+    turns: &[Uuid],
+    relation: Relation,
+    job: Option<Uuid>,
+) -> PgResult<()> {
+    if turns.is_empty() {
+        return Ok(());
+    }
+    spi.execute(
+        "INSERT INTO memory_agent.entries \
+            (id, user_id, agent_id, session_id, kind, role, content, token_count, doc_len, lexemes, \
+             lexeme_config, metadata, source_ids, created_at, valid_to, state, state_reason, state_at, \
+             replaced_by) \
+         SELECT $3, f.user_id, f.agent_id, f.session_id, 'fact', f.role, '', 0, 0, '', f.lexeme_config, \
+                jsonb_strip_nulls(jsonb_build_object('job_id', $6::text)), $4, f.created_at, f.created_at, \
+                'inactive', CASE WHEN $5 THEN 'superseded' END, now(), f.id \
+           FROM memory_agent.entries f WHERE f.user_id = $1 AND f.id = $2",
+        &mut Params::new()
+            .with(user_id.to_owned())
+            .with(fact)
+            .with(new_id())
+            .with(turns.to_vec())
+            .with(relation == Relation::Outdated)
+            .with(job.map(|job| job.to_string())),
+    )?;
+    Ok(())
+}
