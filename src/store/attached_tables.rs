@@ -146,21 +146,29 @@ impl Table {
     }
 }
 
-/// Errors (42703-like, as 22023) unless the table has this column; returns the name of its type.
+/// Errors (42703-like, as 22023) unless the table has this column, and (0A000) when it is a virtual
+/// generated one, whose value triggers are not told; returns the name of its type.
 pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> PgResult<String> {
     let found = spi.first(
-        "SELECT t.typname::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
+        "SELECT t.typname::text, a.attgenerated = 'v' \
+           FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
           WHERE a.attrelid = $1 AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
         &mut Params::new().with(table.oid).with(column.to_owned()),
-        |row| row.required::<String>(1),
+        |row| Ok((row.required::<String>(1)?, row.required::<bool>(2)?)),
     )?;
-    found.ok_or_else(|| {
-        Error::invalid(
+    match found {
+        Some((type_name, false)) => Ok(type_name),
+        Some((_, true)) => Err(Error::unsupported(
+            format!("{argument}: \"{column}\" is a virtual generated column, which has no value in a trigger"),
+            "Make it STORED, or name the columns that it is computed from.",
+        )
+        .into()),
+        None => Err(Error::invalid(
             format!("{argument}: {} has no column \"{column}\"", table.name),
             "Name a column of the table, as it is spelled in the catalog.",
         )
-        .into()
-    })
+        .into()),
+    }
 }
 
 /// A table and all its partitions, of every level.

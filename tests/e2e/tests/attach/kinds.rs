@@ -1,7 +1,7 @@
 //! What can be attached, and what cannot.
 
 use crate::{NOTES, cluster, count};
-use memory_agent_e2e::memory::run;
+use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, expect_error};
 
 #[track_caller]
@@ -72,6 +72,56 @@ fn arguments_are_checked() {
     }
     let message = expect_error(client.query("SELECT memory_detach('notes')", &[]), "42704");
     assert!(message.contains("not attached"), "{message}");
+}
+
+/// A stored generated column is a column like any other. A virtual one, which PostgreSQL 18 brought, has
+/// a value when the table is read and none in a trigger: memory would not say what the table says.
+#[test]
+fn generated_columns() {
+    let mut client = cluster().database("attach_generated").connect();
+    run(
+        &mut client,
+        "CREATE TABLE notes (id int PRIMARY KEY, title text, \
+             body text GENERATED ALWAYS AS ('About ' || title) STORED); \
+         INSERT INTO notes VALUES (1, 'skiing'); \
+         SELECT memory_attach('notes', 'body', user_id => 'alice', backfill => false); \
+         INSERT INTO notes VALUES (2, 'boats'); UPDATE notes SET title = 'snow' WHERE id = 1",
+    );
+    assert_eq!(crate::contents(&mut client), ["About snow", "About boats"]);
+    let virtual_table = "CREATE TABLE shown (id int PRIMARY KEY, title text, \
+         body text GENERATED ALWAYS AS ('About ' || title) VIRTUAL)";
+    if server_version(&mut client) < 180_000 {
+        expect_error(client.query(virtual_table, &[]), "42601");
+        return;
+    }
+    run(&mut client, virtual_table);
+    for arguments in ["'body'", "'title', metadata_columns => '{body}'"] {
+        let message = refused(&mut client, &format!("'shown', {arguments}"), "0A000");
+        assert!(message.contains("\"body\" is a virtual generated column"), "{message}");
+    }
+    run(&mut client, "SELECT memory_attach('shown', 'title', user_id => 'alice')");
+}
+
+/// The last column of a key WITHOUT OVERLAPS (PostgreSQL 18) is a range: JSON has no one value for it.
+#[test]
+fn keys_without_overlaps() {
+    let mut client = cluster().database("attach_temporal").connect();
+    let columns = "stays (guest int, during daterange, body text";
+    let table = if server_version(&mut client) < 180_000 {
+        format!("CREATE TABLE {columns}, PRIMARY KEY (guest, during))")
+    } else {
+        format!(
+            "CREATE EXTENSION btree_gist; \
+             CREATE TABLE {columns}, PRIMARY KEY (guest, during WITHOUT OVERLAPS))"
+        )
+    };
+    run(&mut client, &table);
+    let message = refused(&mut client, "'stays', 'body'", "0A000");
+    assert!(message.contains("primary key with the column during"), "{message}");
+}
+
+fn server_version(client: &mut Client) -> i32 {
+    value(client, "SELECT current_setting('server_version_num')::int", &[])
 }
 
 /// Attached again, a table gets what is said now, and still has each trigger once.
