@@ -10,6 +10,9 @@ use std::time::Duration;
 unsafe extern "C-unwind" {
     /// PostgreSQL's own SIGTERM handler. pgrx's binding is wrapped and does not fit `pqsignal`.
     fn die(signal: i32);
+    /// In the binding for PostgreSQL 18 it looks as if it returned. It raises no ERROR: while a process
+    /// exits, every ERROR is FATAL.
+    fn proc_exit(code: i32) -> !;
 }
 
 /// Installs the handlers and unblocks signals: the first thing a background worker does.
@@ -80,5 +83,5 @@ pub fn wake(pid: i32) {
 /// Ends this process: 0 for good, 1 as failed, which has the postmaster start a static worker again.
 pub fn exit(code: i32) -> ! {
     // SAFETY: the regular way out of a background worker.
-    unsafe { pg_sys::proc_exit(code) }
+    unsafe { proc_exit(code) }
 }
