@@ -1,5 +1,5 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install test test-pg17 test-llm bench evaluate lint clean
+.PHONY: help demo demo-stop setup build install test test-pg17 test-pg18 test-llm bench evaluate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -23,7 +23,10 @@ test: ## all tests
 	scripts/test $(ARGS)
 
 test-pg17: ## end-to-end tests with PostgreSQL 17, in a Debian 13 of their own (root; some GB)
-	scripts/test-pg17 $(ARGS)
+	scripts/test-pg 17 $(ARGS)
+
+test-pg18: ## the same with PostgreSQL 18, in a Debian testing (forky)
+	scripts/test-pg 18 $(ARGS)
 
 test-llm: ## what a small local language model makes of a conversation; downloads it
 	scripts/test-llm $(ARGS)
