@@ -42,6 +42,19 @@ fn versions() -> String {
     )
 }
 
+/// From so many ids on, all sources of a user are looked through. Below that the GIN index is asked, which
+/// compares each row that it finds, or has not merged in yet, with every id.
+const MANY_IDS: usize = 1_000;
+
+/// `true` when `row` has one of the ids `$2` among its sources. `IS TRUE` has PostgreSQL hash the ids, once
+/// for all rows, where a join would be made anew for each.
+fn has_source(row: &str) -> String {
+    format!(
+        "EXISTS (SELECT FROM unnest({row}.source_ids) o(id) \
+                  WHERE (o.id IN (SELECT d.id FROM unnest($2) d(id))) IS TRUE)"
+    )
+}
+
 /// Whether what is found is locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
@@ -127,26 +140,35 @@ impl Doomed {
     fn derive(&mut self, spi: &Spi, user_id: &str, hold: Hold) -> PgResult<()> {
         let user = || Params::new().with(user_id.to_owned());
         let find = |sql: &str, params: Params| ids(spi, &format!("{sql}{}", hold.clause()), params);
+        let made_of_them = match self.entries.len() {
+            ..MANY_IDS => "e.source_ids && $2".to_owned(),
+            _ => has_source("e"),
+        };
         self.entries.extend(find(
-            "SELECT e.id FROM memory_agent.entries e \
-              WHERE e.user_id = $1 AND e.source_ids && $2 \
-                AND e.id NOT IN (SELECT d.id FROM unnest($2) d(id)) \
-                AND NOT EXISTS (SELECT FROM memory_agent.entries s \
-                                 WHERE s.user_id = $1 AND s.id = ANY (e.source_ids) \
-                                   AND s.id NOT IN (SELECT d.id FROM unnest($2) d(id))) \
-              ORDER BY e.created_at, e.id",
+            &format!(
+                "SELECT e.id FROM memory_agent.entries e \
+                  WHERE e.user_id = $1 AND {made_of_them} \
+                    AND e.id NOT IN (SELECT d.id FROM unnest($2) d(id)) \
+                    AND NOT EXISTS (SELECT FROM memory_agent.entries s \
+                                     WHERE s.user_id = $1 AND s.id = ANY (e.source_ids) \
+                                       AND s.id NOT IN (SELECT d.id FROM unnest($2) d(id))) \
+                  ORDER BY e.created_at, e.id"
+            ),
             user().with(self.entries.clone()),
         )?);
         self.summaries.extend(find(
-            "SELECT u.id FROM memory_agent.session_summaries u \
-              WHERE u.user_id = $1 AND u.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
-                AND (u.agent_id, u.session_id) IN ( \
-                        SELECT x.agent_id, x.session_id FROM memory_agent.session_summaries x \
-                         WHERE x.user_id = $1 \
-                           AND (x.id IN (SELECT d.id FROM unnest($2) d(id)) OR x.source_ids && $2 \
-                                OR x.first_entry_id IN (SELECT d.id FROM unnest($2) d(id)) \
-                                OR x.last_entry_id IN (SELECT d.id FROM unnest($2) d(id)))) \
-              ORDER BY u.id",
+            &format!(
+                "SELECT u.id FROM memory_agent.session_summaries u \
+                  WHERE u.user_id = $1 AND u.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
+                    AND (u.agent_id, u.session_id) IN ( \
+                            SELECT x.agent_id, x.session_id FROM memory_agent.session_summaries x \
+                             WHERE x.user_id = $1 \
+                               AND (x.id IN (SELECT d.id FROM unnest($2) d(id)) OR {} \
+                                    OR x.first_entry_id IN (SELECT d.id FROM unnest($2) d(id)) \
+                                    OR x.last_entry_id IN (SELECT d.id FROM unnest($2) d(id)))) \
+                  ORDER BY u.id",
+                has_source("x")
+            ),
             user().with(self.entries.clone()).with(self.summaries.clone()),
         )?);
         self.archives.extend(find(
