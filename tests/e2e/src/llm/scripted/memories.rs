@@ -10,7 +10,7 @@ struct News {
     statement: Statement,
     /// The turns that say so.
     turns: Vec<u64>,
-    /// Earlier turns with other values, each with its value.
+    /// Other turns on the topic, each with its value; those with the same one are not replaced.
     replaces: Vec<(u64, String)>,
     /// The built-in markers of these turns.
     markers: Vec<String>,
@@ -109,11 +109,16 @@ impl ScriptedModel {
     fn news(&self, call: &Call) -> Vec<News> {
         let data = call.data();
         let mut all: Vec<News> = Vec::new();
-        let turns = data["turns"].as_array().into_iter().flatten();
-        for turn in turns.filter(|turn| turn["role"] == "user") {
+        for turn in data["turns"].as_array().into_iter().flatten() {
             let (Some(id), Some(text)) = (turn["turn"].as_u64(), turn["text"].as_str()) else {
                 continue;
             };
+            if turn["role"] == "assistant" {
+                self.note_repetitions(&mut all, id, text);
+            }
+            if turn["role"] != "user" {
+                continue;
+            }
             let markers: Vec<String> = (turn["markers"].as_array().into_iter().flatten())
                 .filter_map(Value::as_str)
                 .filter(|marker| markers::BUILT_IN.contains(marker))
@@ -146,6 +151,15 @@ impl ScriptedModel {
             }
         }
         all
+    }
+
+    /// An assistant says nothing new, but may repeat a fact word for word.
+    fn note_repetitions(&self, news: &mut [News], turn: u64, text: &str) {
+        for (_, said) in self.facts.iter().filter(|(fact, _)| text.contains(fact.as_str())) {
+            for news in news.iter_mut().filter(|news| news.statement.topic == said.topic) {
+                news.replaces.push((turn, said.value.clone()));
+            }
+        }
     }
 
     /// Of memories on a topic the newest replaces those with other values.
@@ -190,10 +204,11 @@ impl ScriptedModel {
 
 impl News {
     fn action(&self, action: &str, id: Option<u64>) -> Value {
-        let replaces: Vec<u64> = (self.replaces.iter())
+        let mut replaces: Vec<u64> = (self.replaces.iter())
             .filter(|(_, value)| *value != self.statement.value)
             .map(|(turn, _)| *turn)
             .collect();
+        replaces.sort_unstable();
         json!({
             "action": action,
             "id": id,

@@ -156,6 +156,14 @@ fn an_episode_updates_keeps_removes_and_adds() {
     let new = [Add { statement: oslo() }, Add { statement: no_meat() }];
     assert_eq!(actions(&[], &said), new);
     assert_eq!(actions(&[], &said[1..2]), [], "assistants say nothing about users");
+    let echoed = [
+        ("user", "I live in Rome."),
+        ("assistant", "Noted. User lives in Rome."),
+        ("user", "I live in Oslo."),
+        ("assistant", "Noted. User lives in Oslo."),
+    ];
+    let oslo = reflect::Statement { replaces: vec![1, 2], ..noted("User lives in Oslo.", &[3]) };
+    assert_eq!(actions(&[], &echoed), [Add { statement: oslo }]);
 }
 
 /// Nobody could tell that a text is wrong, so it would be stored.
