@@ -142,7 +142,8 @@ mod tests {
 
         #[test]
         fn sentences_are_whole_and_as_many_as_fit(
-            sentences in prop::collection::vec("[A-Z][a-z]{1,8}( [a-z]{2,8}){0,5}\\.", 1..8),
+            // The last word is too long for an abbreviation, whose period ends no sentence.
+            sentences in prop::collection::vec("[A-Z][a-z]{1,8}( [a-z]{2,8}){0,5} [a-z]{9}\\.", 1..8),
             max_tokens in 1..200_u32,
         ) {
             let text = sentences.join(" ");
