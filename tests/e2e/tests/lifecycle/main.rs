@@ -4,6 +4,7 @@
 mod documents;
 mod forget;
 mod history;
+mod model;
 mod past;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "every suite uses its own part of this module")]

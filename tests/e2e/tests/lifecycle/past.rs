@@ -1,147 +1,17 @@
-//! A random life of memories against a model of it: at every moment recall returns what held then, and
-//! nothing else.
-//!
-//! The rules of the model. A memory holds from its event time until it is forgotten, cleared or replaced.
-//! A new version of a fact holds from the update on; a new version of a turn has the turn's event time and
-//! is told from the end of the version before it on. What is restored held all the time since it began;
-//! versions that had come after it never held.
+//! A random life of memories against a [model](crate::model) of it: at every moment recall returns what
+//! held then, and nothing else.
 
+use crate::model::{Kind, Model, Moment, Version};
 use crate::quiet;
 use crate::random::Random;
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, DateTime, Utc, Uuid, sqlstate};
+use memory_agent_e2e::{Client, DateTime, Uuid, sqlstate};
 use postgres::types::ToSql;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-type Moment = DateTime<Utc>;
-
 const SESSIONS: [&str; 2] = ["s1", "s2"];
 const KEYS: [&str; 3] = ["home", "job", "pet"];
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Turn,
-    Fact,
-    Document,
-}
-
-/// A version of a memory.
-#[derive(Clone, Debug)]
-struct Version {
-    id: Uuid,
-    kind: Kind,
-    session: Option<&'static str>,
-    key: Option<&'static str>,
-    content: String,
-    from: Moment,
-    until: Option<Moment>,
-    expires: Option<Moment>,
-    is_active: bool,
-    /// Where the memory stands in the model's list of memories.
-    memory: usize,
-    /// When its memory came, in operations: of turns of one moment the order.
-    came: usize,
-}
-
-/// Memories as a user of the extension thinks of them.
-#[derive(Default)]
-struct Model {
-    versions: Vec<Version>,
-    /// Per memory its versions, the one that took the place of all others last.
-    memories: Vec<Vec<usize>>,
-}
-
-impl Model {
-    fn add(&mut self, mut version: Version) {
-        version.memory = self.memories.len();
-        version.came = version.memory;
-        self.memories.push(vec![self.versions.len()]);
-        self.versions.push(version);
-    }
-
-    fn position(&self, id: Uuid) -> usize {
-        self.versions.iter().position(|version| version.id == id).expect("a version of the model")
-    }
-
-    /// The active fact of a scope for which `condition` holds.
-    fn fact(&self, session: Option<&str>, condition: impl Fn(&Version) -> bool) -> Option<usize> {
-        self.versions.iter().position(|version| {
-            version.kind == Kind::Fact
-                && version.is_active
-                && version.session == session
-                && condition(version)
-        })
-    }
-
-    fn holds_at(&self, index: usize, at: Moment) -> bool {
-        let version = &self.versions[index];
-        let told = version.kind != Kind::Turn
-            || self.memories[version.memory]
-                .iter()
-                .take_while(|other| **other != index)
-                .all(|other| self.versions[*other].until.is_some_and(|until| until <= at));
-        told && version.from <= at
-            && version.until.is_none_or(|until| at < until)
-            && version.expires.is_none_or(|expires| at < expires)
-    }
-
-    fn end(&mut self, index: usize, at: Moment) {
-        self.versions[index].until = Some(at);
-        self.versions[index].is_active = false;
-    }
-
-    fn update(&mut self, index: usize, id: Uuid, content: String, now: Moment) {
-        let old = self.versions[index].clone();
-        self.end(index, now);
-        if let Some(same) =
-            self.fact(old.session, |fact| old.kind == Kind::Fact && fact.content == content)
-        {
-            // It says so already: a memory of its own, which is kept as long as both ask for.
-            assert_eq!(self.versions[same].id, id);
-            let expires = self.versions[same].expires.zip(old.expires);
-            self.versions[same].expires = expires.map(|(one, other)| one.max(other));
-            return;
-        }
-        self.memories[old.memory].push(self.versions.len());
-        let from = if old.kind == Kind::Turn { old.from } else { now };
-        self.versions.push(Version { id, content, from, until: None, is_active: true, ..old });
-    }
-
-    /// Whether the version can be brought back: `None` when there is nothing to bring back.
-    fn may_return(&self, index: usize) -> Option<bool> {
-        let version = &self.versions[index];
-        if version.is_active {
-            return None;
-        }
-        let is_replaced = self.memories[version.memory]
-            .iter()
-            .skip_while(|other| **other != index)
-            .any(|other| self.versions[*other].is_active);
-        let is_taken = version.kind == Kind::Fact
-            && self
-                .fact(version.session, |fact| {
-                    fact.content == version.content
-                        || (fact.key.is_some() && fact.key == version.key)
-                })
-                .is_some();
-        Some(!is_replaced && !is_taken)
-    }
-
-    fn restore(&mut self, index: usize) {
-        let memory = self.versions[index].memory;
-        let place = self.memories[memory].iter().position(|other| *other == index).unwrap();
-        let later = self.memories[memory].split_off(place + 1);
-        self.memories[memory].pop();
-        for version in &later {
-            self.versions[*version].until = Some(self.versions[*version].from);
-        }
-        self.memories[memory].extend(later);
-        self.memories[memory].push(index);
-        self.versions[index].until = None;
-        self.versions[index].is_active = true;
-    }
-}
 
 /// A database and the model of what is in it.
 struct Life {

@@ -1,6 +1,6 @@
 //! The settings as PostgreSQL knows them, against the table of what is documented.
 
-use super::table::{SETTINGS, Values};
+use super::table::{Values, settings};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Cluster, expect_error, shared};
 use std::path::Path;
@@ -14,7 +14,7 @@ fn connect(name: &'static str) -> memory_agent_e2e::Client {
 fn no_setting_is_undocumented_and_none_is_missing() {
     let mut client = connect("settings_names");
     let mut expected: Vec<String> =
-        SETTINGS.iter().map(|setting| format!("memory_agent.{}", setting.0)).collect();
+        settings().map(|setting| format!("memory_agent.{}", setting.0)).collect();
     expected.sort();
     let found: Vec<String> = values(
         &mut client,
@@ -33,7 +33,7 @@ fn no_setting_is_undocumented_and_none_is_missing() {
 #[test]
 fn defaults_contexts_and_bounds_are_the_documented_ones() {
     let mut client = connect("settings_defaults");
-    for (name, default, context, of, _) in SETTINGS {
+    for (name, default, context, of, _) in settings() {
         let row = client
             .query_one(
                 "SELECT boot_val, context, vartype, min_val, max_val, coalesce(unit, ''), enumvals \
@@ -94,7 +94,7 @@ fn allowed(of: &Values) -> Vec<String> {
 #[test]
 fn user_settings_take_what_is_allowed_and_nothing_else() {
     let mut client = connect("settings_user");
-    for (name, _, _, of, _) in SETTINGS.iter().filter(|setting| setting.2 == "user") {
+    for (name, _, _, of, _) in settings().filter(|setting| setting.2 == "user") {
         for literal in forbidden(of) {
             let result = client.batch_execute(&format!("SET memory_agent.{name} = {literal}"));
             let message = expect_error(result, "22023");
@@ -110,7 +110,7 @@ fn user_settings_take_what_is_allowed_and_nothing_else() {
 fn the_servers_settings_are_for_its_configuration_only() {
     let cluster = Cluster::builder().preload(true).start();
     let mut client = cluster.database("settings_sighup").connect();
-    for (name, _, _, of, _) in SETTINGS.iter().filter(|setting| setting.2 == "sighup") {
+    for (name, _, _, of, _) in settings().filter(|setting| setting.2 == "sighup") {
         for literal in allowed(of).into_iter().take(1) {
             let set = client.batch_execute(&format!("SET memory_agent.{name} = {literal}"));
             expect_error(set, "55P02");
@@ -178,10 +178,12 @@ fn a_mistyped_name_is_an_error() {
 #[test]
 fn every_setting_has_a_test_of_its_effect() {
     let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for (name, _, _, _, test) in SETTINGS {
+    for (name, _, _, _, test) in settings() {
         let (suite, function) = test.split_once("::").unwrap();
         let files = match std::fs::read_dir(suites.join(suite)) {
-            Ok(folder) => folder.map(|entry| entry.unwrap().path()).collect(),
+            Ok(folder) => {
+                folder.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect()
+            }
             Err(_) => vec![suites.join(format!("{suite}.rs"))],
         };
         let sources: Vec<String> =
