@@ -150,6 +150,67 @@ COMMENT ON COLUMN memory_agent.attachments.relation_oid IS 'The table; out of da
 COMMENT ON COLUMN memory_agent.attachments.column_numbers IS 'The numbers of the columns for content, user, session, time, role and metadata, 0 for none: they hold when a column is renamed.';
 COMMENT ON COLUMN memory_agent.entries.source_key IS 'The primary key of the attached table''s row, a JSON array.';
 
+-- The payload of a job is for the worker.
+CREATE OR REPLACE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    allowed text[];
+    member regprocedure;
+BEGIN
+    allowed := CASE memory_grant.level
+        WHEN 'reader' THEN ARRAY['reader']
+        WHEN 'user'   THEN ARRAY['reader', 'user']
+        WHEN 'admin'  THEN ARRAY['reader', 'user', 'admin']
+    END;
+    IF allowed IS NULL THEN
+        RAISE EXCEPTION 'unknown level "%"', coalesce(memory_grant.level, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user and admin.';
+    END IF;
+    PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.require_role(memory_grant.role);
+    PERFORM memory_agent.revoke_all(memory_grant.role);
+    FOR member IN
+        SELECT p.oid::regprocedure
+          FROM pg_proc p
+          JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+          JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent'
+          JOIN memory_agent.function_levels() f ON f.function_name = p.proname
+         WHERE f.level = ANY (allowed)
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', member, memory_grant.role);
+    END LOOP;
+    EXECUTE format('GRANT USAGE ON SCHEMA memory_agent TO %s', memory_grant.role);
+    IF NOT has_schema_privilege(memory_grant.role, memory_agent.public_schema(), 'USAGE') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO %s', memory_agent.public_schema(),
+                       memory_grant.role);
+    END IF;
+    EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.agents, memory_agent.entries, '
+                   'memory_agent.entry_windows, memory_agent.session_summaries, '
+                   'memory_agent.episodes, memory_agent.archives, '
+                   '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',
+                   memory_agent.public_schema(), memory_grant.role);
+    -- The payload of a job is for the worker: it may know keys of rows that are other people's.
+    EXECUTE format('GRANT SELECT (id, kind, user_id, agent_id, session_id, entry_id, status, priority, '
+                   'attempts, max_attempts, interrupted, run_after, leased_until, leased_by, progress, '
+                   'progress_of, last_error, created_at, finished_at) '
+                   'ON memory_agent.jobs TO %s', memory_grant.role);
+    EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
+                   'ON memory_agent.models TO %s', memory_grant.role);
+    IF memory_grant.level = 'admin' THEN
+        EXECUTE format('GRANT SELECT ON memory_agent.history, memory_agent.llm_calls, '
+                       'memory_agent.traces, memory_agent.attachments, '
+                       'memory_agent.grants, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
+                       memory_agent.public_schema(), memory_grant.role);
+    END IF;
+    INSERT INTO memory_agent.grants (role_name, level)
+    SELECT rolname, memory_grant.level FROM pg_roles WHERE oid = memory_grant.role
+        ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
+END
+$$;
+
+
 -- === Change of the embedding model ===
 
 ALTER TABLE memory_agent.jobs

@@ -91,9 +91,14 @@ BEGIN
     END IF;
     EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.agents, memory_agent.entries, '
                    'memory_agent.entry_windows, memory_agent.session_summaries, '
-                   'memory_agent.episodes, memory_agent.jobs, memory_agent.archives, '
+                   'memory_agent.episodes, memory_agent.archives, '
                    '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',
                    memory_agent.public_schema(), memory_grant.role);
+    -- The payload of a job is for the worker: it may know keys of rows that are other people's.
+    EXECUTE format('GRANT SELECT (id, kind, user_id, agent_id, session_id, entry_id, status, priority, '
+                   'attempts, max_attempts, interrupted, run_after, leased_until, leased_by, progress, '
+                   'progress_of, last_error, created_at, finished_at) '
+                   'ON memory_agent.jobs TO %s', memory_grant.role);
     EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
                    'ON memory_agent.models TO %s', memory_grant.role);
     IF memory_grant.level = 'admin' THEN

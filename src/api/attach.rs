@@ -186,16 +186,13 @@ fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
     })
 }
 
-/// Whose memory rows get that are there already and do not say it; also who sees the job.
+/// Whose memory rows get that are there already and do not say it; also who sees the job. It is the
+/// attacher's identity even where rows are everybody's: the job knows keys of rows that are nobody's.
 fn intake_user(definition: &Definition) -> PgResult<String> {
-    if let Some(user_id) = &definition.user_id {
-        return Ok(user_id.clone());
-    }
+    let is_said = definition.user_id.is_some() || definition.user_id_column.is_some();
     match identity::visible_identity() {
         Ok(user_id) => Ok(user_id),
-        Err(_)
-            if definition.user_id_column.is_some() && guc::identity() == IdentityMode::Required =>
-        {
+        Err(_) if is_said && guc::identity() == IdentityMode::Required => {
             Ok(identity::current_role_name())
         }
         Err(error) => Err(error),

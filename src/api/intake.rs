@@ -183,9 +183,14 @@ impl<'a> Intake<'a> {
         let label = &self.source.label;
         for keys in keys.chunks(KEYS_PER_JOB) {
             let [first, rest @ ..] = keys else { continue };
+            let first = match self.via {
+                // Not whoever wrote the row is told, and not whoever it belongs to.
+                Via::Worker if user_id == self.writer => format!("a row of {label}"),
+                _ => format!("the row {} of {label}", shortened(&first.0)),
+            };
             let which = match rest.len() {
-                0 => format!("the row {} of {label} was", shortened(&first.0)),
-                more => format!("the row {} of {label} and {more} more were", shortened(&first.0)),
+                0 => format!("{first} was"),
+                more => format!("{first} and {more} more were"),
             };
             let problem = format!("{which} not taken into memory: {reason}");
             store::note_refused(spi, self.source, user_id, of_nobody, keys, &problem)?;

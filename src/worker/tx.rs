@@ -18,9 +18,25 @@ pub struct Aborted {
     pub message: String,
     /// Somebody else was in the way, or the server was short of something: the same may succeed later.
     pub may_pass: bool,
+    /// Its SQLSTATE.
+    code: PgSqlErrorCode,
 }
 
 impl Aborted {
+    /// The same for everybody's eyes, where rows of others were read: a message of a type, or of somebody's
+    /// function, may quote a value. It goes to the server's log. `what` says what was being done.
+    pub fn without_values(self, what: &str) -> Self {
+        if self.may_pass || self.code == PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE {
+            return self;
+        }
+        log!("memory_agent: {what} failed: {}", self.message);
+        let state = sqlstate(self.code);
+        Self {
+            message: format!("{what} failed with {state}; the server's log has the message"),
+            ..self
+        }
+    }
+
     fn of(error: &ErrorReportWithLevel) -> Self {
         use PgSqlErrorCode::*;
         let may_pass = matches!(
@@ -37,8 +53,13 @@ impl Aborted {
             ERRCODE_LOCK_NOT_AVAILABLE => "its rows are in use by another transaction",
             _ => error.message(),
         };
-        Self { message: message.to_owned(), may_pass }
+        Self { message: message.to_owned(), may_pass, code: error.sql_error_code() }
     }
+}
+
+/// The five characters of an SQLSTATE, which PostgreSQL packs into six bits each.
+fn sqlstate(code: PgSqlErrorCode) -> String {
+    (0..5).map(|place| char::from(b'0' + ((code as i32 >> (6 * place)) & 0x3f) as u8)).collect()
 }
 
 /// Longest wait for a lock that a session holds: a worker that waits does nothing else.

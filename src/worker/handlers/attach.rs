@@ -54,7 +54,8 @@ impl AttachTask {
                 return Ok(Step::Finished);
             }
             stretch(&spi, &mut job, &mut done)
-        })?;
+        })
+        .map_err(|aborted| aborted.without_values("reading an attached table"))?;
         self.job = job;
         self.done = done;
         Ok(step)

@@ -5,6 +5,7 @@ mod kinds;
 mod moves;
 mod partitions;
 mod replicas;
+mod secrets;
 mod statements;
 mod tables;
 mod values;
