@@ -4,7 +4,8 @@
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
 use crate::identity;
-use crate::store::attached_entries::{self as entries, Extent};
+use crate::store::attached_entries as entries;
+use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
 use crate::store::attachments::{self, Definition, Listed};
 use crate::store::entries::new_id;
@@ -75,7 +76,7 @@ fn memory_attach(
     }
     identity::as_owner(|| {
         let spi = Spi::read_write()?;
-        entries::queue_intake(&spi, id, &user_id, &definition.agent_id, Extent::All).map(Some)
+        jobs::queue_intake(&spi, id, &user_id, &definition.agent_id, Extent::All).map(Some)
     })
 }
 

@@ -3,16 +3,18 @@
 //! neither the models (unless the attachment says `embed => 'sync'`) nor the worker have to run.
 
 use crate::api::intake::{Intake, Via, warn};
-use crate::canonical::canonical;
+use crate::api::overtaken;
+use crate::canonical::{by_index, canonical};
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
 use crate::sql_types::JsonbText;
-use crate::store::attached_entries::{self as entries, Extent};
-use crate::store::attached_tables::Place;
+use crate::store::attached_entries as entries;
+use crate::store::attached_jobs::{self as jobs, Extent};
+use crate::store::attached_tables::{self as tables, KeyColumn, Place};
 use crate::store::attachments::{self, Source};
 use crate::store::queue;
-use crate::store::source_rows::{self, Gone};
+use crate::store::source_rows::{self, Gone, SourceRow};
 use crate::store::spi::{Session as Spi, sees_one_snapshot};
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -39,8 +41,9 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     let id = queue::uuid(id).ok_or_else(by_hand)?;
     let is_whole = place == Place::Whole.as_str();
     let relation = trigger.relation().map_err(misused)?;
+    // Who waited for memory_attach to commit, or began before, has an older snapshot.
     let source =
-        identity::as_owner(|| attachments::source(&Spi::read_only()?, id, relation.oid()))?;
+        identity::as_owner(|| attachments::source(&Spi::read_latest()?, id, relation.oid()))?;
     let Some(source) = source else {
         warn(
             format!(
@@ -60,27 +63,19 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     }
     match trigger.op().map_err(misused)? {
         PgTriggerOperation::Truncate => {
-            let writer = identity::current_role_name();
             if is_whole {
                 forget_table(&source)?;
             } else {
                 forget_partition(&source)?;
             }
-            if sees_one_snapshot() {
-                // Rows that came since the snapshot go too, and are not seen here.
-                let agent = &source.definition.agent_id;
-                identity::as_owner(|| {
-                    let spi = Spi::read_write()?;
-                    entries::queue_intake(&spi, source.id, &writer, agent, Extent::Entries)
-                })?;
-            }
-            Ok(())
+            // Rows that came since the snapshot go too, and are not seen here.
+            if sees_one_snapshot() { queue_comparison(&source) } else { Ok(()) }
         }
         operation => canonical(|| follow_rows(trigger, &source, operation)),
     }
 }
 
-/// Reads the transition tables of a statement, as whoever ran it.
+/// Follows what a statement wrote, by its transition tables, which are read as whoever ran it.
 fn follow_rows(
     trigger: &PgTrigger<'_>,
     source: &Source,
@@ -88,55 +83,170 @@ fn follow_rows(
 ) -> PgResult<()> {
     let spi = Spi::read_only()?;
     spi.see_transition_tables(trigger)?;
+    let via = match operation {
+        PgTriggerOperation::Insert => Via::Insert,
+        _ => Via::Update,
+    };
+    let mut rows = Rows {
+        source,
+        intake: Intake::of_writer(source, via),
+        table_key: if may_differ_from_table(&spi, source, &operation)? {
+            key_of_readable(source)?
+        } else {
+            None
+        },
+        is_any: false,
+    };
     let max_bytes = guc::max_content_bytes();
     match operation {
         PgTriggerOperation::Insert => {
-            let intake = Intake::of_writer(source, Via::Insert);
-            source_rows::added(&spi, source, max_bytes, |rows| intake.take(&rows))?;
-            intake.finish()
+            source_rows::added(&spi, source, max_bytes, |batch| rows.written(batch))?;
         }
         PgTriggerOperation::Update => {
-            source_rows::gone(&spi, source, Gone::Rekeyed, |keys| {
-                end(source, &keys, "the key of its row was changed")
-            })?;
-            let intake = Intake::of_writer(source, Via::Update);
-            source_rows::changed(&spi, source, max_bytes, |rows| intake.take(&rows))?;
-            intake.finish()
+            let rekeyed = "the key of its row was changed";
+            source_rows::gone(&spi, source, Gone::Rekeyed, |keys| rows.gone(keys, rekeyed))?;
+            source_rows::changed(&spi, source, max_bytes, |batch| rows.written(batch))?;
         }
-        _ => source_rows::gone(&spi, source, Gone::Deleted, |keys| {
-            end(source, &keys, "its row was deleted")
-        }),
+        _ => source_rows::gone(&spi, source, Gone::Deleted, |keys| rows.gone(keys, DELETED))?,
+    }
+    rows.finish()
+}
+
+/// What history says of an entry whose row was deleted.
+const DELETED: &str = "its row was deleted";
+
+/// Whether the transition tables may tell another end than the table itself.
+fn may_differ_from_table(
+    spi: &Spi,
+    source: &Source,
+    operation: &PgTriggerOperation,
+) -> PgResult<bool> {
+    Ok(source.has_deferrable_key
+        || overtaken::is_overtaken(source.id)
+        || source.is_cascaded
+            && matches!(operation, PgTriggerOperation::Update)
+            && source_rows::has_several_versions(spi, source)?)
+}
+
+/// The key by which rows are looked up; `None` where the table's owner may not read them all.
+fn key_of_readable(source: &Source) -> PgResult<Option<Vec<KeyColumn>>> {
+    let is_readable = identity::as_table_owner(source.table_owner, || {
+        source_rows::can_be_read(&Spi::read_only()?, source)
+    })?;
+    if !is_readable {
+        return Ok(None);
+    }
+    identity::as_owner(|| tables::key(&Spi::read_only()?, source.table)).map(Some)
+}
+
+/// The rows that a statement touched, on their way to memory.
+struct Rows<'a> {
+    source: &'a Source,
+    intake: Intake<'a>,
+    /// The key by which rows are looked up in the table, where its transition tables may be out of date.
+    table_key: Option<Vec<KeyColumn>>,
+    is_any: bool,
+}
+
+impl Rows<'_> {
+    /// Rows that were inserted or changed.
+    fn written(&mut self, rows: Vec<SourceRow>) -> PgResult<()> {
+        self.is_any = true;
+        match &self.table_key {
+            None => self.intake.take(&rows),
+            Some(key) => self.look_up(key, rows.into_iter().map(|row| row.key).collect(), DELETED),
+        }
+    }
+
+    /// Keys that the statement took away; `reason` is told in history.
+    fn gone(&mut self, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
+        self.is_any = true;
+        match &self.table_key {
+            None => end(self.source, keys, reason),
+            Some(key) => self.look_up(key, keys, reason),
+        }
+    }
+
+    /// Brings memory in line with what the table has under these keys by now. The entry of one that is
+    /// double is left as it is: whichever statement makes the key single touches it again.
+    fn look_up(&self, key: &[KeyColumn], mut keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
+        keys.sort_by(|one, other| one.0.cmp(&other.0));
+        keys.dedup();
+        let max_bytes = guc::max_content_bytes();
+        let found = identity::as_table_owner(self.source.table_owner, || {
+            by_index(|| {
+                source_rows::of_each(&Spi::read_write()?, self.source, key, &keys, max_bytes)
+            })
+        })?;
+        let (mut gone, mut rows) = (Vec::new(), Vec::new());
+        for (key, of_key) in keys.into_iter().zip(found) {
+            let mut of_key = of_key.into_iter();
+            match (of_key.next(), of_key.next()) {
+                (None, _) => gone.push(key),
+                (Some(row), None) => rows.push(row),
+                (Some(_), Some(_)) => {}
+            }
+        }
+        end(self.source, gone, reason)?;
+        self.intake.take(&rows)
+    }
+
+    /// Queues what is left to do, once all rows are there.
+    fn finish(self) -> PgResult<()> {
+        if self.is_any {
+            overtaken::note_followed(self.source.id);
+        }
+        self.intake.finish()
     }
 }
 
 /// A table that is emptied with all its partitions.
 fn forget_table(source: &Source) -> PgResult<()> {
     identity::as_owner(|| {
-        entries::end_all(&Spi::read_write()?, &source.label, "its table was truncated")?;
-        Ok(())
+        entries::for_all_keys(&Spi::read_write()?, &source.label, |keys| {
+            end(source, keys, "its table was truncated")
+        })
     })
 }
 
 /// A partition that is emptied by itself: its rows are still there, and say which entries end.
 fn forget_partition(source: &Source) -> PgResult<()> {
-    identity::as_table_owner(source.table_owner, || {
+    let is_read = identity::as_table_owner(source.table_owner, || {
         // A snapshot of after the wait for the lock: it sees rows that came meanwhile.
-        source_rows::all_keys(&Spi::read_write()?, source, |keys| {
-            end(source, &keys, "its partition was truncated")
-        })
+        let spi = Spi::read_write()?;
+        let is_readable = source_rows::can_be_read(&spi, source)?;
+        if is_readable {
+            source_rows::all_keys(&spi, source, |keys| {
+                end(source, keys, "its partition was truncated")
+            })?;
+        }
+        Ok(is_readable)
+    })?;
+    if is_read { Ok(()) } else { queue_comparison(source) }
+}
+
+/// Queues a job that ends the entries of rows that are gone.
+fn queue_comparison(source: &Source) -> PgResult<()> {
+    let writer = identity::current_role_name();
+    let agent = &source.definition.agent_id;
+    identity::as_owner(|| {
+        jobs::queue_intake(&Spi::read_write()?, source.id, &writer, agent, Extent::Entries)
+            .map(drop)
     })
 }
 
-fn end(source: &Source, keys: &[JsonbText], reason: &str) -> PgResult<()> {
+/// Ends the entries with these keys. Those that others touched since the snapshot of the transaction are
+/// left to a job.
+fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
     let writer = identity::current_role_name();
     identity::as_owner(|| {
+        let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
         let spi = Spi::read_write()?;
-        let ended = entries::end_keys(&spi, &source.label, keys, reason)?;
-        if sees_one_snapshot() && ended < keys.len() as u64 {
-            // The worker may have stored an entry since the snapshot.
-            entries::queue_keys(&spi, source, &writer, &keys.iter().collect::<Vec<_>>())?;
-        }
-        Ok(())
+        entries::end_keys(&spi, &source.label, &keys, reason)?;
+        jobs::queue_keys(&spi, source, &writer, &out_of_sight)
     })
 }
 

@@ -10,13 +10,14 @@ use crate::guc;
 use crate::identity;
 use crate::sql_types::JsonbText;
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
+use crate::store::attached_jobs as jobs;
 use crate::store::attachments::{Embed, Source};
 use crate::store::catalog;
 use crate::store::embeddings::{self, Incomplete};
 use crate::store::entries::{content_hash, new_id};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::source_rows::SourceRow;
-use crate::store::spi::{Session as Spi, scratch};
+use crate::store::spi::{Session as Spi, scratch, sees_one_snapshot};
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::tokens;
 use pgrx::datum::Uuid;
@@ -91,7 +92,7 @@ impl<'a> Intake<'a> {
 
     /// Takes in a batch of rows. Runs as the extension's owner, in the transaction of whoever wrote them.
     pub fn take(&self, rows: &[SourceRow]) -> PgResult<()> {
-        let compare = || {
+        let compare = |rows: &[SourceRow]| {
             scratch(|| {
                 let spi = Spi::read_write()?;
                 let label = &self.source.label;
@@ -108,7 +109,15 @@ impl<'a> Intake<'a> {
                 Ok(())
             })
         };
-        identity::as_owner(|| by_index(compare))
+        identity::as_owner(|| {
+            if !sees_one_snapshot() {
+                return by_index(|| compare(rows));
+            }
+            let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
+            let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
+            jobs::queue_keys(&Spi::read_write()?, self.source, &self.writer, &left)?;
+            by_index(|| compare(&rows))
+        })
     }
 
     /// Queues what the rows taken in so far still need: once a statement, not once a batch.
@@ -118,7 +127,7 @@ impl<'a> Intake<'a> {
             return Ok(());
         }
         identity::as_owner(|| {
-            store::queue_embedding(&Spi::read_write()?, &self.source.definition.agent_id, &to_embed)
+            jobs::queue_embedding(&Spi::read_write()?, &self.source.definition.agent_id, &to_embed)
         })
     }
 
@@ -193,7 +202,7 @@ impl<'a> Intake<'a> {
                 more => format!("{first} and {more} more were"),
             };
             let problem = format!("{which} not taken into memory: {reason}");
-            store::note_refused(spi, self.source, user_id, of_nobody, keys, &problem)?;
+            jobs::note_refused(spi, self.source, user_id, of_nobody, keys, &problem)?;
             if self.via != Via::Worker {
                 warn(
                     problem,

@@ -28,6 +28,7 @@ pub mod jobs;
 pub mod lifecycle;
 pub mod llm;
 pub mod model_change;
+pub mod overtaken;
 pub mod pool;
 pub mod prepare;
 pub mod recall;

@@ -6,12 +6,11 @@ use crate::canonical::by_index;
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
 use crate::store::attachments::Source;
-use crate::store::entries::{content_hash, new_id};
+use crate::store::entries::content_hash;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::source_rows::{BATCH, SourceRow};
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
+use crate::store::spi::{Params, Session as Spi, sees_one_snapshot};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -82,6 +81,40 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
         },
     )?;
     Ok(found)
+}
+
+/// Divides rows into those whose entries this transaction sees as they are, and those whose entries others
+/// stored or changed since its snapshot was taken. Where one snapshot holds for a whole transaction, to
+/// touch these would be a serialization failure; elsewhere there are none.
+pub fn in_sight<T>(
+    label: &str,
+    rows: Vec<T>,
+    key: impl Fn(&T) -> &JsonbText,
+) -> PgResult<(Vec<T>, Vec<T>)> {
+    if !sees_one_snapshot() {
+        return Ok((rows, Vec::new()));
+    }
+    let keys: Vec<JsonbText> = rows.iter().map(|row| key(row).clone()).collect();
+    by_index(|| {
+        let seen = versions(&Spi::read_write()?, label, &keys)?;
+        let latest = versions(&Spi::read_latest()?, label, &keys)?;
+        let mut same = seen.iter().zip(&latest).map(|(seen, latest)| seen == latest);
+        Ok(rows.into_iter().partition(|_| same.next() == Some(true)))
+    })
+}
+
+/// Per key the row versions of its entries.
+fn versions(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<Option<String>>> {
+    spi.all(
+        "SELECT v.rows FROM unnest($2::jsonb[]) WITH ORDINALITY k(key, position), \
+                LATERAL (SELECT string_agg(e.ctid || ' ' || e.xmin, ',' ORDER BY e.ctid) AS rows \
+                           FROM memory_agent.entries e \
+                          WHERE e.source_relation = $1 AND e.source_key = k.key \
+                            AND e.source_key IS NOT NULL AND e.state <> 'inactive') v \
+          ORDER BY k.position",
+        &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
+        |row| Ok(row.optional(1)),
+    )
 }
 
 /// An entry to be stored.
@@ -185,7 +218,8 @@ pub fn end(spi: &Spi, ended: &[Ended<'_>], reason: &str) -> PgResult<()> {
     Ok(())
 }
 
-/// Ends the entries of rows that are gone, and returns how many there were.
+/// Ends the entries of rows that are gone, and returns how many there were. In a transaction
+/// with one snapshot they have to be [in sight](in_sight).
 pub fn end_keys(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -> PgResult<u64> {
     by_index(|| end_keys_by_index(spi, label, keys, reason))
 }
@@ -253,18 +287,35 @@ pub fn keys_after(spi: &Spi, label: &str, after: Option<&JsonbText>) -> PgResult
     by_index(|| spi.all(&sql, &mut params, |row| row.required(1)))
 }
 
-/// Ends all entries of a table, and returns how many there were.
-pub fn end_all(spi: &Spi, label: &str, reason: &str) -> PgResult<u64> {
-    let (mut ended, mut after) = (0, None);
+/// Calls `each` with the keys of all entries of a table, batch by batch.
+pub fn for_all_keys(
+    spi: &Spi,
+    label: &str,
+    mut each: impl FnMut(Vec<JsonbText>) -> PgResult<()>,
+) -> PgResult<()> {
+    let mut after = None;
     loop {
         let keys = keys_after(spi, label, after.as_ref())?;
-        ended += if keys.is_empty() { 0 } else { end_keys(spi, label, &keys, reason)? };
-        if keys.len() < BATCH {
-            return Ok(ended);
+        let is_last = keys.len() < BATCH;
+        after = keys.last().cloned();
+        if !keys.is_empty() {
+            each(keys)?;
         }
-        after = keys.into_iter().next_back();
+        if is_last {
+            return Ok(());
+        }
         pgrx::check_for_interrupts!();
     }
+}
+
+/// Ends all entries of a table, and returns how many there were.
+pub fn end_all(spi: &Spi, label: &str, reason: &str) -> PgResult<u64> {
+    let mut ended = 0;
+    for_all_keys(spi, label, |keys| {
+        ended += end_keys(spi, label, &keys, reason)?;
+        Ok(())
+    })?;
+    Ok(ended)
 }
 
 /// Gives entries new metadata; what is searched stays.
@@ -280,126 +331,6 @@ pub fn relabel(spi: &Spi, entries: &[(&Known, &SourceRow)]) -> PgResult<()> {
             .with(entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>())
             .with(entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>())
             .with(entries.iter().map(|(_, row)| row.metadata.clone()).collect::<Vec<_>>()),
-    )?;
-    Ok(())
-}
-
-/// Queues the embedding of new entries: one job for each scope, beside the jobs that wait there. To
-/// touch a job that waits, as others do, would make all who write rows of one user wait for each other
-/// until they commit. The worker [folds](super::queue::fold) such jobs together.
-pub fn queue_embedding(
-    spi: &Spi,
-    agent_id: &str,
-    scopes: &BTreeMap<(String, Option<String>), Uuid>,
-) -> PgResult<()> {
-    spi.execute(
-        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, entry_id, max_attempts) \
-         SELECT n.id, 'embed', n.user_id, $1, n.session_id, n.entry_id, $2 \
-           FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
-        &mut Params::new()
-            .with(agent_id.to_owned())
-            .with(crate::guc::llm_max_attempts())
-            .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
-            .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
-            .with(
-                scopes.keys().map(|(_, session)| session.clone()).collect::<Vec<_>>(),
-            )
-            .with(scopes.values().copied().collect::<Vec<_>>()),
-    )?;
-    wake::job_queued();
-    Ok(())
-}
-
-/// What an intake job is to look at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// All rows, and then all entries.
-    All,
-    /// The entries: those of rows that are gone end.
-    Entries,
-}
-
-/// Queues a job that brings the entries of a table in line with its rows. One that waits already is let
-/// wait. Returns its id.
-pub fn queue_intake(
-    spi: &Spi,
-    source_id: Uuid,
-    user_id: &str,
-    agent_id: &str,
-    extent: Extent,
-) -> PgResult<Uuid> {
-    let mut payload = serde_json::json!({ "attachment": source_id.to_string() });
-    if extent == Extent::Entries {
-        payload["phase"] = "gone".into();
-    }
-    let id = spi.first(
-        "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
-         VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
-         ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
-                      coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
-            WHERE status = 'pending' AND leased_by IS NULL \
-         DO UPDATE SET run_after = least(j.run_after, excluded.run_after), \
-                       payload = CASE WHEN excluded.payload ? 'phase' THEN j.payload ELSE excluded.payload END \
-         RETURNING j.id",
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(agent_id.to_owned())
-            .with(source_id)
-            .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
-        |row| row.required(1),
-    )?;
-    wake::job_queued();
-    id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
-}
-
-/// Keys are kept as texts: a number of theirs may have more digits than a JSON parser keeps.
-fn payload_of_keys(source: &Source, keys: &[&JsonbText]) -> serde_json::Value {
-    let keys: Vec<&str> = keys.iter().map(|key| key.0.as_str()).collect();
-    serde_json::json!({ "attachment": source.id.to_string(), "keys": keys })
-}
-
-/// Queues a job that looks at the rows with these keys again, once this transaction has committed.
-pub fn queue_keys(spi: &Spi, source: &Source, user_id: &str, keys: &[&JsonbText]) -> PgResult<()> {
-    spi.execute(
-        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
-         VALUES ($1, 'attach', $2, $3, $1, $4, $5)",
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload_of_keys(source, keys).to_string()))
-            .with(crate::guc::llm_max_attempts()),
-    )?;
-    wake::job_queued();
-    Ok(())
-}
-
-/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again. With
-/// `of_nobody` it was not known whose memory they are: the job's user is only who is told.
-pub fn note_refused(
-    spi: &Spi,
-    source: &Source,
-    user_id: &str,
-    of_nobody: bool,
-    keys: &[&JsonbText],
-    reason: &str,
-) -> PgResult<()> {
-    let mut payload = payload_of_keys(source, keys);
-    if of_nobody {
-        payload["of_nobody"] = true.into();
-    }
-    spi.execute(
-        "INSERT INTO memory_agent.jobs \
-            (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
-         VALUES ($1, 'attach', $2, $3, $1, $4, 'dead', 1, 1, $5, now())",
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.to_string()))
-            .with(reason.to_owned()),
     )?;
     Ok(())
 }

@@ -91,6 +91,10 @@ pub struct Source {
     pub table_owner: pg_sys::Oid,
     /// The columns of its primary key.
     pub key: Vec<String>,
+    /// Whether two rows may have one key until the end of a statement or transaction.
+    pub has_deferrable_key: bool,
+    /// Whether a foreign key may change its rows, several times in one statement.
+    pub is_cascaded: bool,
     /// Columns that it does not have any more.
     missing: Vec<String>,
     /// Whether it is the table that was attached, or a partition of that.
@@ -135,7 +139,12 @@ pub fn source(spi: &Spi, id: Uuid, table: pg_sys::Oid) -> PgResult<Option<Source
                 a.relation_oid = $2 OR a.relation_oid IN (SELECT t.oid FROM ancestors t) \
                 OR a.relation = format('%I.%I', n.nspname, r.relname) \
                 OR a.relation IN (SELECT t.name FROM ancestors t), \
-                a.relation_oid IS DISTINCT FROM $2 OR c.names IS DISTINCT FROM c.known \
+                a.relation_oid IS DISTINCT FROM $2 OR c.names IS DISTINCT FROM c.known, \
+                EXISTS (SELECT FROM pg_index i \
+                         WHERE i.indrelid = r.oid AND i.indisprimary AND NOT i.indimmediate), \
+                EXISTS (SELECT FROM pg_constraint f \
+                         WHERE f.conrelid = r.oid AND f.contype = 'f' \
+                           AND (f.confupdtype IN ('c', 'n', 'd') OR f.confdeltype IN ('c', 'n', 'd'))) \
            FROM memory_agent.attachments a \
            JOIN pg_class r ON r.oid = $2 \
            JOIN pg_namespace n ON n.oid = r.relnamespace, \
@@ -181,6 +190,8 @@ fn read_source(id: Uuid, table: pg_sys::Oid, row: &Row<'_>) -> PgResult<Source> 
         missing: row.required(8)?,
         is_own: row.optional(12).unwrap_or(false),
         is_outdated: row.required(13)?,
+        has_deferrable_key: row.required(14)?,
+        is_cascaded: row.required(15)?,
     })
 }
 

@@ -4,6 +4,7 @@
 pub mod agents;
 pub mod archives;
 pub mod attached_entries;
+pub mod attached_jobs;
 pub mod attached_tables;
 pub mod attachments;
 pub mod backfill;

@@ -150,6 +150,26 @@ pub fn changed(
     batches(spi, &sql, Params::new().with(max_bytes), batch)
 }
 
+/// Whether the transition tables of an update hold a row twice: a foreign key changed it again, as part
+/// of the same statement.
+pub fn has_several_versions(spi: &Spi, source: &Source) -> PgResult<bool> {
+    let twice = |table: &str| {
+        format!(
+            "EXISTS (SELECT FROM {table} t GROUP BY {} \
+                     HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1)",
+            key(source, "t")
+        )
+    };
+    let sql = format!(
+        "/* {} */ SELECT {} OR {}",
+        source.table.to_u32(),
+        twice("memory_agent_new"),
+        twice("memory_agent_old")
+    );
+    let found = spi.first(&sql, &mut Params::new(), |row| row.required(1))?;
+    Ok(found.unwrap_or(false))
+}
+
 /// Which keys a statement took away: all of the rows it deleted, or those that an update changed.
 #[derive(Clone, Copy)]
 pub enum Gone {
@@ -303,6 +323,45 @@ pub fn with_keys(
         &mut Params::new().with(max_bytes).with(keys.to_vec()),
         source_row,
     )
+}
+
+/// Whether whoever runs this may read all rows of the table.
+pub fn can_be_read(spi: &Spi, source: &Source) -> PgResult<bool> {
+    let readable = spi.first(
+        "SELECT pg_catalog.has_table_privilege($1, 'SELECT') AND NOT pg_catalog.row_security_active($1)",
+        &mut Params::new().with(source.table),
+        |row| row.required(1),
+    )?;
+    Ok(readable.unwrap_or(false))
+}
+
+/// For each of these keys the rows that the table has as this transaction sees it: one or none, and two
+/// while a deferred key is double.
+pub fn of_each(
+    spi: &Spi,
+    source: &Source,
+    key: &[KeyColumn],
+    keys: &[JsonbText],
+    max_bytes: i32,
+) -> PgResult<Vec<Vec<SourceRow>>> {
+    let mut found: Vec<Vec<SourceRow>> = keys.iter().map(|_| Vec::new()).collect();
+    spi.for_each(
+        &format!(
+            "SELECT {}, k.position FROM unnest($2::jsonb[]) WITH ORDINALITY k(key, position) JOIN {} t ON {}",
+            columns(source, "t"),
+            source.table_name,
+            equal(key)
+        ),
+        &mut Params::new().with(max_bytes).with(keys.to_vec()),
+        |row| {
+            let position = usize::try_from(row.required::<i64>(9)? - 1).unwrap_or(usize::MAX);
+            if let Some(of_key) = found.get_mut(position) {
+                of_key.push(source_row(row)?);
+            }
+            Ok(())
+        },
+    )?;
+    Ok(found)
 }
 
 /// Those of these keys that no row of the table has.

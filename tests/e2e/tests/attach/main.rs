@@ -1,11 +1,18 @@
 //! Attached tables: rows of an application's own tables that are memory. Whatever statement changes
 //! them, memory says the same as the table; and no statement fails because of memory.
 
+mod agreement;
 mod kinds;
 mod moves;
+mod nested;
 mod partitions;
+#[path = "../common/random.rs"]
+#[allow(dead_code, reason = "every suite uses its own part of this module")]
+mod random;
+mod random_statements;
 mod replicas;
 mod secrets;
+mod snapshots;
 mod statements;
 mod tables;
 mod values;

@@ -3,7 +3,7 @@
 
 use crate::{PATIENCE, cluster, contents, count, remembered, status, with_warnings};
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Client, wait_until};
+use memory_agent_e2e::{Client, shared, wait_until};
 
 const LOG: &str = "
     CREATE TABLE log (year int, id int, body text, PRIMARY KEY (year, id)) PARTITION BY RANGE (year);
@@ -89,6 +89,28 @@ fn a_partition_that_is_taken_out() {
     assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 0);
 }
 
+/// What comes and goes with partitions, and what is rewritten, fires no trigger: attaching again finds it.
+#[test]
+fn what_no_trigger_tells_is_found_by_attaching_again() {
+    let mut client = shared().database("attach_untold").connect();
+    let attach = ATTACH.replace(", backfill => false", ", embed => 'off'");
+    run(&mut client, &format!("{LOG}; {attach}"));
+    run(
+        &mut client,
+        "INSERT INTO log VALUES (2024, 1, 'a'), (2025, 1, 'b'), (2026, 1, 'c'); \
+         CREATE TABLE log_2023 (year int, id int, body text, PRIMARY KEY (year, id)); \
+         INSERT INTO log_2023 VALUES (2023, 1, 'brought along'); \
+         ALTER TABLE log ATTACH PARTITION log_2023 FOR VALUES FROM (2023) TO (2024)",
+    );
+    run(&mut client, "ALTER TABLE log DETACH PARTITION log_2024 CONCURRENTLY");
+    run(&mut client, "ALTER TABLE log ALTER body TYPE varchar(20) USING upper(body)");
+    assert_eq!(contents(&mut client), ["a", "b", "c"], "nothing is told");
+    run(&mut client, &attach);
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+    assert_eq!(contents(&mut client), ["BROUGHT ALONG", "B", "C"]);
+    assert_eq!(status(&mut client).0, "attached");
+}
+
 #[test]
 fn one_table_one_attachment() {
     let mut client = log("attach_twice");
@@ -104,6 +126,26 @@ fn one_table_one_attachment() {
     assert!(message.contains("attached by itself"), "{message}");
     run(&mut client, "INSERT INTO log_2024 VALUES (2024, 1, 'a'); TRUNCATE log_2024");
     assert_eq!(contents(&mut client), [""; 0]);
+}
+
+/// A partition that its own owner may not read all of: TRUNCATE goes on, and what it could not do is
+/// queued.
+#[test]
+fn a_partition_whose_owner_is_under_its_policies() {
+    let mut client = log("attach_forced");
+    run(
+        &mut client,
+        "CREATE ROLE attach_log_owner; GRANT ALL ON SCHEMA public TO attach_log_owner; \
+         ALTER TABLE log OWNER TO attach_log_owner; ALTER TABLE log_2025 OWNER TO attach_log_owner; \
+         ALTER TABLE log_2025 ENABLE ROW LEVEL SECURITY; ALTER TABLE log_2025 FORCE ROW LEVEL SECURITY; \
+         INSERT INTO log VALUES (2024, 1, 'a'), (2025, 1, 'b')",
+    );
+    assert_eq!(contents(&mut client), ["a", "b"]);
+    run(&mut client, "TRUNCATE log_2025");
+    assert_eq!(
+        count(&mut client, "memory_agent.jobs WHERE kind = 'attach' AND status = 'pending'"),
+        1
+    );
 }
 
 /// A row that is committed while TRUNCATE waits for its lock goes with the others.

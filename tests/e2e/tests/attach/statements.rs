@@ -145,29 +145,6 @@ fn a_changed_key_is_another_row() {
     assert_eq!(count(&mut client, ended), 1);
 }
 
-/// With a deferred key, rows exchange their keys in one statement, and one key is there twice for a
-/// while.
-#[test]
-fn deferred_keys() {
-    let mut client = notes("attach_deferred");
-    run(
-        &mut client,
-        "ALTER TABLE notes DROP CONSTRAINT notes_pkey, \
-            ADD PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED; \
-         INSERT INTO notes (id, body) VALUES (1, 'one'), (2, 'two'); \
-         UPDATE notes SET id = 3 - id",
-    );
-    assert_eq!(contents(&mut client), ["two", "one"]);
-    run(
-        &mut client,
-        "BEGIN; INSERT INTO notes (id, body) VALUES (1, 'eins'); \
-         DELETE FROM notes WHERE body = 'two'; COMMIT",
-    );
-    // Which of two rows with one key a DELETE meant cannot be told from the key; the next
-    // memory_attach finds out.
-    assert!(contents(&mut client).contains(&"one".to_owned()));
-}
-
 #[test]
 fn upserts_and_merges() {
     let mut client = notes("attach_upsert");

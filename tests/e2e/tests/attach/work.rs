@@ -173,33 +173,6 @@ fn a_table_in_use_is_taken_in() {
     assert_eq!(count(&mut client, "memory_agent.jobs WHERE kind = 'embed'"), 0, "embed => 'off'");
 }
 
-/// A transaction with one snapshot for all its statements does not see the entries of rows that others
-/// stored since then, and takes them away with their rows all the same.
-#[test]
-fn transactions_with_an_old_snapshot() {
-    let database = shared().database("attach_snapshot");
-    let (mut client, mut old) = (database.connect(), database.connect());
-    let attach = "SELECT memory_attach('notes', 'body', user_id_column => 'owner')";
-    let rows = "INSERT INTO notes (id, body) VALUES (1, 'one'), (2, 'two'), (3, 'three')";
-    let only_attach = attach.replace("'owner')", "'owner', backfill => false)");
-    run(&mut client, &format!("{NOTES}; {rows}; {only_attach}"));
-    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM notes";
-    run(&mut old, begin);
-    run(&mut client, attach);
-    drain(&mut client);
-    assert_eq!(contents(&mut client).len(), 3);
-    run(&mut old, "DELETE FROM notes WHERE id = 1; UPDATE notes SET id = 22 WHERE id = 2; COMMIT");
-    drain(&mut client);
-    assert_eq!(contents(&mut client), ["three", "two"]);
-
-    run(&mut old, begin);
-    run(&mut client, "INSERT INTO notes (id, body) VALUES (4, 'four')");
-    run(&mut old, "TRUNCATE notes; COMMIT");
-    drain(&mut client);
-    assert_eq!(contents(&mut client), [""; 0]);
-    assert_eq!(count(&mut client, "notes"), 0);
-}
-
 #[test]
 fn rows_are_embedded_when_the_attachment_says() {
     let mut client = shared().database("attach_sync").connect();

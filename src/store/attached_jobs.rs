@@ -1,0 +1,137 @@
+//! Jobs of attached tables: embeddings of their rows, the intake of what a table holds, rows to look at
+//! again, and rows that were refused.
+
+use crate::error::PgResult;
+use crate::sql_types::JsonbText;
+use crate::store::attachments::Source;
+use crate::store::entries::new_id;
+use crate::store::spi::{Params, Session as Spi};
+use crate::worker::wake;
+use pgrx::datum::Uuid;
+use std::collections::BTreeMap;
+
+/// Queues the embedding of new entries: one job for each scope, beside the jobs that wait there. To
+/// touch a job that waits, as others do, would make all who write rows of one user wait for each other
+/// until they commit. The worker [folds](super::queue::fold) such jobs together.
+pub fn queue_embedding(
+    spi: &Spi,
+    agent_id: &str,
+    scopes: &BTreeMap<(String, Option<String>), Uuid>,
+) -> PgResult<()> {
+    spi.execute(
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, entry_id, max_attempts) \
+         SELECT n.id, 'embed', n.user_id, $1, n.session_id, n.entry_id, $2 \
+           FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
+        &mut Params::new()
+            .with(agent_id.to_owned())
+            .with(crate::guc::llm_max_attempts())
+            .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
+            .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
+            .with(
+                scopes.keys().map(|(_, session)| session.clone()).collect::<Vec<_>>(),
+            )
+            .with(scopes.values().copied().collect::<Vec<_>>()),
+    )?;
+    wake::job_queued();
+    Ok(())
+}
+
+/// What an intake job is to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All rows, and then all entries.
+    All,
+    /// The entries: those of rows that are gone end.
+    Entries,
+}
+
+/// Queues a job that brings the entries of a table in line with its rows. One that waits already is let
+/// wait. Returns its id.
+pub fn queue_intake(
+    spi: &Spi,
+    source_id: Uuid,
+    user_id: &str,
+    agent_id: &str,
+    extent: Extent,
+) -> PgResult<Uuid> {
+    let mut payload = serde_json::json!({ "attachment": source_id.to_string() });
+    if extent == Extent::Entries {
+        payload["phase"] = "gone".into();
+    }
+    let id = spi.first(
+        "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
+         VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
+         ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
+                      coalesce(entry_id, '00000000-0000-0000-0000-000000000000')) \
+            WHERE status = 'pending' AND leased_by IS NULL \
+         DO UPDATE SET run_after = least(j.run_after, excluded.run_after), \
+                       payload = CASE WHEN excluded.payload ? 'phase' THEN j.payload ELSE excluded.payload END \
+         RETURNING j.id",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(agent_id.to_owned())
+            .with(source_id)
+            .with(JsonbText(payload.to_string()))
+            .with(crate::guc::llm_max_attempts()),
+        |row| row.required(1),
+    )?;
+    wake::job_queued();
+    id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
+}
+
+/// Keys are kept as texts: a number of theirs may have more digits than a JSON parser keeps.
+fn payload_of_keys<'a>(
+    source: &Source,
+    keys: impl IntoIterator<Item = &'a JsonbText>,
+) -> serde_json::Value {
+    let keys: Vec<&str> = keys.into_iter().map(|key| key.0.as_str()).collect();
+    serde_json::json!({ "attachment": source.id.to_string(), "keys": keys })
+}
+
+/// Queues a job that looks at the rows with these keys again, once this transaction has committed.
+pub fn queue_keys(spi: &Spi, source: &Source, user_id: &str, keys: &[JsonbText]) -> PgResult<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    spi.execute(
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
+         VALUES ($1, 'attach', $2, $3, $1, $4, $5)",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(source.definition.agent_id.clone())
+            .with(JsonbText(payload_of_keys(source, keys).to_string()))
+            .with(crate::guc::llm_max_attempts()),
+    )?;
+    wake::job_queued();
+    Ok(())
+}
+
+/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again. With
+/// `of_nobody` it was not known whose memory they are: the job's user is only who is told.
+pub fn note_refused(
+    spi: &Spi,
+    source: &Source,
+    user_id: &str,
+    of_nobody: bool,
+    keys: &[&JsonbText],
+    reason: &str,
+) -> PgResult<()> {
+    let mut payload = payload_of_keys(source, keys.iter().copied());
+    if of_nobody {
+        payload["of_nobody"] = true.into();
+    }
+    spi.execute(
+        "INSERT INTO memory_agent.jobs \
+            (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
+         VALUES ($1, 'attach', $2, $3, $1, $4, 'dead', 1, 1, $5, now())",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(source.definition.agent_id.clone())
+            .with(JsonbText(payload.to_string()))
+            .with(reason.to_owned()),
+    )?;
+    Ok(())
+}
