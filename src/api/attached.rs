@@ -71,6 +71,17 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             // Rows that came since the snapshot go too, and are not seen here.
             if sees_one_snapshot() { queue_comparison(&source) } else { Ok(()) }
         }
+        PgTriggerOperation::Insert if source.is_restored => {
+            // Entries of these rows may be part of what is restored.
+            let intake = Intake::of_writer(&source, Via::Insert);
+            let (user_id, of_nobody) = match &intake.default_user {
+                Ok(user_id) => (user_id, false),
+                Err(_) => (&intake.writer, true),
+            };
+            identity::as_owner(|| {
+                jobs::queue_restored(&Spi::read_write()?, &source, user_id, of_nobody)
+            })
+        }
         operation => canonical(|| follow_rows(trigger, &source, operation)),
     }
 }

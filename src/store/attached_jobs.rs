@@ -80,6 +80,31 @@ pub fn queue_intake(
     id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
 }
 
+/// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in
+/// another of pg_restore's sessions, and the jobs of the dump too: the new job has a scope of its own. The
+/// worker waits until pg_restore is gone. With `of_nobody` it is not known whose memory new rows are.
+pub fn queue_restored(spi: &Spi, source: &Source, user_id: &str, of_nobody: bool) -> PgResult<()> {
+    let mut payload = serde_json::json!({ "attachment": source.id.to_string() });
+    if of_nobody {
+        payload["of_nobody"] = true.into();
+    }
+    spi.execute(
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
+         SELECT $1, 'attach', $2, $3, $1, $4, $5 \
+          WHERE NOT EXISTS (SELECT FROM memory_agent.jobs j \
+                             WHERE j.kind = 'attach' AND j.status = 'pending' AND j.leased_by IS NULL \
+                               AND j.payload = $4)",
+        &mut Params::new()
+            .with(new_id())
+            .with(user_id.to_owned())
+            .with(source.definition.agent_id.clone())
+            .with(JsonbText(payload.to_string()))
+            .with(crate::guc::llm_max_attempts()),
+    )?;
+    wake::job_queued();
+    Ok(())
+}
+
 /// Keys are kept as texts: a number of theirs may have more digits than a JSON parser keeps.
 fn payload_of_keys<'a>(
     source: &Source,

@@ -2,8 +2,8 @@
 //! both arrive, whatever comes first.
 
 use crate::{cluster, contents, count, status};
-use memory_agent_e2e::memory::run;
-use memory_agent_e2e::{Client, Cluster, Programs, wait_until};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, Cluster, Programs, shared, wait_until};
 use std::time::Duration;
 
 /// Two attached tables, whose schemas sort before and after ours; one lost a column before, so that the
@@ -75,6 +75,59 @@ fn a_data_only_dump_is_idempotent() {
     run(&mut client, "TRUNCATE memory_agent.models");
     programs.restore("attach_data_target", &[], &data);
     assert_restored(&mut client);
+}
+
+/// As above with several sessions, which load tables side by side, the largest first: small ones are there
+/// while their entries are still on their way.
+#[test]
+fn a_data_only_dump_in_parallel() {
+    let mut client = source("attach_jobs_source");
+    run(
+        &mut client,
+        "CREATE TABLE app.long (id int PRIMARY KEY, body text, owner text); \
+         SELECT memory_attach('app.long', 'body', user_id_column => 'owner', embed => 'off', backfill => false); \
+         INSERT INTO app.long SELECT i, 'Number ' || i || repeat(' of many', 100), 'carol' FROM generate_series(1, 3000) i; \
+         /* The entries of the small tables are the last in the dump. */ \
+         UPDATE memory_agent.entries SET updated_at = now() WHERE source_relation <> 'app.long'",
+    );
+    drop(client);
+    let programs = Programs::of(cluster());
+    let (schema, data) = (programs.file("attach_jobs_schema"), programs.file("attach_jobs_data"));
+    programs.dump("attach_jobs_source", &["-Fc", "-s", "-f", &schema]);
+    programs.dump("attach_jobs_source", &["-Fc", "-a", "-f", &data]);
+    for round in 0..3 {
+        let target = format!("attach_jobs_target_{round}");
+        let mut client = cluster().plain_database(&target);
+        programs.restore(&target, &[], &schema);
+        run(&mut client, "TRUNCATE memory_agent.models");
+        programs.restore(&target, &["--jobs=4"], &data);
+        assert_eq!(count(&mut client, "memory_agent.entries"), 3005, "round {round}");
+        run(
+            &mut client,
+            "SELECT memory_detach('app.long', forget => true); \
+             DELETE FROM memory_agent.entries WHERE state = 'inactive' AND content <> 'old wish'",
+        );
+        assert_restored(&mut client);
+    }
+}
+
+/// Rows that are restored without their entries are the worker's, once pg_restore is gone.
+#[test]
+fn the_rows_of_a_table_are_restored() {
+    let mut client = shared().database("attach_table_restored").connect();
+    run(
+        &mut client,
+        "CREATE TABLE notes (id int PRIMARY KEY, body text, owner text); \
+         SELECT memory_attach('notes', 'body', user_id_column => 'owner', embed => 'off', backfill => false); \
+         INSERT INTO notes VALUES (1, 'one', 'alice'), (2, 'two', 'bob'), (3, 'three', 'carol')",
+    );
+    let programs = Programs::of(shared());
+    let file = programs.file("attach_table");
+    programs.dump("attach_table_restored", &["-Fc", "-a", "-t", "notes", "-f", &file]);
+    run(&mut client, "TRUNCATE notes; INSERT INTO notes VALUES (4, 'four', 'alice')");
+    programs.restore("attach_table_restored", &[], &file);
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+    assert_eq!(contents(&mut client), ["one", "two", "three", "four"]);
 }
 
 /// A renamed column is called by its new name after a restore.
