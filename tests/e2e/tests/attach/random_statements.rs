@@ -223,6 +223,12 @@ impl Table {
                 self.set(random),
                 self.which(random)
             ),
+            // Of a superuser only; others are refused.
+            _ if random.below(3) == 0 => format!(
+                "COPY {name} ({}, {text}, owner) FROM PROGRAM 'echo {},copied,alice' (FORMAT csv)",
+                self.key(),
+                self.new_key(random).replace('\'', "")
+            ),
             _ if random.below(4) == 0 => format!("TRUNCATE {} CASCADE", self.part(random)),
             _ => format!("DELETE FROM {} WHERE {}", self.part(random), self.which(random)),
         }

@@ -221,6 +221,19 @@ fn statements_of_one_transaction() {
     assert_eq!(contents(&mut client), ["d!"]);
 }
 
+/// Rows that are frozen, into a table that the same transaction emptied.
+#[test]
+fn a_copy_that_freezes_its_rows() {
+    let mut client = notes("attach_freeze");
+    run(&mut client, "INSERT INTO notes (id, body) VALUES (1, 'one'), (2, 'two')");
+    run(
+        &mut client,
+        "BEGIN; TRUNCATE notes; \
+         COPY notes (id, body) FROM PROGRAM 'echo 1,uno; echo 3,tre' (FORMAT csv, FREEZE); COMMIT",
+    );
+    assert_eq!(contents(&mut client), ["uno", "tre"]);
+}
+
 /// Two sessions that write rows of one user do not wait for each other.
 #[test]
 fn writers_of_one_user_do_not_wait() {
