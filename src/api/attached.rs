@@ -189,17 +189,20 @@ impl Rows<'_> {
                 source_rows::of_each(&Spi::read_write()?, self.source, key, &keys, max_bytes)
             })
         })?;
-        let (mut gone, mut rows) = (Vec::new(), Vec::new());
+        let (mut gone, mut rows, mut double) = (Vec::new(), Vec::new(), Vec::new());
         for (key, of_key) in keys.into_iter().zip(found) {
             let mut of_key = of_key.into_iter();
             match (of_key.next(), of_key.next()) {
                 (None, _) => gone.push(key),
                 (Some(row), None) => rows.push(row),
-                (Some(_), Some(_)) => {}
+                (Some(_), Some(_)) => double.push(key),
             }
         }
         end(self.source, gone, reason)?;
-        self.intake.take(&rows)
+        self.intake.take(&rows)?;
+        // A row of nobody is no memory.
+        let Ok(user_id) = &self.intake.default_user else { return Ok(()) };
+        identity::as_owner(|| jobs::queue_keys(&Spi::read_write()?, self.source, user_id, &double))
     }
 
     /// Queues what is left to do, once all rows are there.

@@ -2,8 +2,8 @@
 //! keys, by another part of the same statement. Memory has what the table has in the end.
 
 use crate::{contents, notes, remembered};
-use memory_agent_e2e::Client;
-use memory_agent_e2e::memory::run;
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, shared};
 
 /// Whether memory says of `notes` what the table says, in contents and metadata.
 #[track_caller]
@@ -12,7 +12,7 @@ fn expect_agreement(client: &mut Client, after: &str) {
            FROM (SELECT jsonb_build_array(id) AS key, * FROM notes) n \
            FULL JOIN (SELECT * FROM memory_agent.entries WHERE state = 'active') e ON e.source_key = n.key \
           WHERE (n.body, n.owner, n.kind) IS DISTINCT FROM (e.content, e.user_id, e.metadata ->> 'kind')";
-    let differing: String = memory_agent_e2e::memory::value(client, differing, &[]);
+    let differing: String = value(client, differing, &[]);
     assert_eq!(differing, "", "after {after}");
 }
 
@@ -158,4 +158,25 @@ fn deferrable_keys() {
         expect_agreement(&mut client, statements);
     }
     assert!(contents(&mut client).contains(&"cinco!".to_owned()));
+}
+
+/// A key is double for one transaction only, because another one is about to take its row away. Neither
+/// sees the row that is there in the end without the other.
+#[test]
+fn a_key_that_is_double_between_transactions() {
+    let database = shared().database("attach_double");
+    let (mut one, mut other) = (database.connect(), database.connect());
+    run(
+        &mut one,
+        "CREATE TABLE notes (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, body text, owner text, kind text); \
+         SELECT memory_attach('notes', 'body', user_id_column => 'owner', metadata_columns => '{kind}', embed => 'off'); \
+         INSERT INTO notes VALUES (1, 'old', 'alice')",
+    );
+    run(&mut one, "BEGIN; DELETE FROM notes");
+    run(&mut other, "BEGIN; INSERT INTO notes VALUES (1, 'new', 'bob')");
+    run(&mut one, "COMMIT");
+    run(&mut other, "COMMIT");
+    assert!(value::<bool>(&mut one, "SELECT memory_wait('60 s')", &[]));
+    expect_agreement(&mut one, "a commit of both");
+    assert_eq!(contents(&mut one), ["new"]);
 }
