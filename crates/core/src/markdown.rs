@@ -146,10 +146,11 @@ impl Entry {
         self.memory_agent > 0
     }
 
-    /// Whether it was once a memory and is none any more. What only was the source of facts never
-    /// was one.
+    /// Whether it, or what it belongs to, was once a memory and is none any more. What only was the
+    /// source of facts never was one.
     fn is_deleted(&self) -> bool {
-        self.state.as_deref() == Some("inactive") && self.state_reason.is_some()
+        self.state.as_deref() == Some("inactive")
+            && (self.state_reason.is_some() || self.replaced_by.is_some())
     }
 
     fn path(&self) -> String {

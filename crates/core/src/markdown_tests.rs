@@ -161,6 +161,15 @@ fn summaries_in_force_have_names_and_others_ids() {
     assert_eq!(third, format!("entries/s/deleted/summaries/L1/2026-01-31T10-00-00Z__{ID}.md"));
 }
 
+/// Turns that repeat a fact are noted as an inactive fact of their own, which never held.
+#[test]
+fn what_never_held_is_no_fact_among_facts() {
+    let note = Entry { state_reason: None, state: Some("inactive".into()), ..full_entry() };
+    let (path, text) = Memory::Entry(note.clone()).write("", never);
+    assert_eq!(path, format!("entries/s%201/deleted/facts/2026-01-31T10-00-00.5Z__{ID}.md"));
+    assert_eq!(entry(&path, &text), (note, String::new()));
+}
+
 #[test]
 fn what_is_no_memory_is_refused() {
     let (path, text) = Memory::Entry(full_entry()).write("x", never);
