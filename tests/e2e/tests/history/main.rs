@@ -10,8 +10,9 @@ use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, wait_until};
 use std::time::Duration;
 
-/// Nobody waits longer than needed, and a busy machine needs a while.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Nobody waits longer than needed. The databases of these tests share few workers: one without a worker
+/// has its turn after a minute, and a busy machine needs a while.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A row of `memory_verify_history`.
 #[derive(Clone, Debug, PartialEq)]
