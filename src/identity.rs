@@ -305,6 +305,12 @@ pub fn current_role() -> pg_sys::Oid {
     unsafe { pg_sys::GetUserId() }
 }
 
+/// Whether the role the calling query runs as has all rights of another.
+pub fn has_rights_of(role: pg_sys::Oid) -> bool {
+    // SAFETY: a membership look-up by OIDs.
+    unsafe { pg_sys::has_privs_of_role(current_role(), role) }
+}
+
 /// The name of the role the calling query runs as.
 pub fn current_role_name() -> String {
     catalog::role_name(current_role())

@@ -71,15 +71,14 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             // Rows that came since the snapshot go too, and are not seen here.
             if sees_one_snapshot() { queue_comparison(&source) } else { Ok(()) }
         }
-        PgTriggerOperation::Insert if source.is_restored => {
+        // Anybody may say that they are pg_restore, and the job reads the whole table.
+        PgTriggerOperation::Insert
+            if source.is_restored && identity::has_rights_of(source.table_owner) =>
+        {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert);
-            let (user_id, of_nobody) = match &intake.default_user {
-                Ok(user_id) => (user_id, false),
-                Err(_) => (&intake.writer, true),
-            };
             identity::as_owner(|| {
-                jobs::queue_restored(&Spi::read_write()?, &source, user_id, of_nobody)
+                jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose())
             })
         }
         operation => canonical(|| follow_rows(trigger, &source, operation)),
@@ -200,9 +199,14 @@ impl Rows<'_> {
         }
         end(self.source, gone, reason)?;
         self.intake.take(&rows)?;
+        let whose = self.intake.whose();
         // A row of nobody is no memory.
-        let Ok(user_id) = &self.intake.default_user else { return Ok(()) };
-        identity::as_owner(|| jobs::queue_keys(&Spi::read_write()?, self.source, user_id, &double))
+        if whose.of_nobody {
+            return Ok(());
+        }
+        identity::as_owner(|| {
+            jobs::queue_written(&Spi::read_write()?, self.source, &whose, false, &double)
+        })
     }
 
     /// Queues what is left to do, once all rows are there.
@@ -260,7 +264,7 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
         let spi = Spi::read_write()?;
         entries::end_keys(&spi, &source.label, &keys, reason)?;
-        jobs::queue_keys(&spi, source, &writer, &out_of_sight)
+        jobs::queue_gone(&spi, source, &writer, &out_of_sight)
     })
 }
 

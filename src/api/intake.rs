@@ -10,7 +10,7 @@ use crate::guc;
 use crate::identity;
 use crate::sql_types::JsonbText;
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
-use crate::store::attached_jobs as jobs;
+use crate::store::attached_jobs::{self as jobs, Whose};
 use crate::store::attachments::{Embed, Source};
 use crate::store::catalog;
 use crate::store::embeddings::{self, Incomplete};
@@ -61,6 +61,9 @@ pub struct Intake<'a> {
     /// Who is told of rows that are refused and have no user.
     pub writer: String,
     pub via: Via,
+    /// Whether the rows were not there before: they are whoever's who wrote them, also where another row
+    /// had their key.
+    pub is_new: bool,
     /// Scopes with entries to embed, and one such entry of each.
     pub to_embed: RefCell<BTreeMap<Scope, Uuid>>,
 }
@@ -87,7 +90,16 @@ impl<'a> Intake<'a> {
         } else {
             identity::writer_identity().map_err(|error| error.message().to_owned())
         };
-        Self { source, default_user, writer, via, to_embed: RefCell::default() }
+        let is_new = via == Via::Insert;
+        Self { source, default_user, writer, via, is_new, to_embed: RefCell::default() }
+    }
+
+    /// Whose memory rows are that say nothing about it, for a job that takes them in later.
+    pub fn whose(&self) -> Whose<'_> {
+        match &self.default_user {
+            Ok(user_id) => Whose { user_id, of_nobody: false },
+            Err(_) => Whose { user_id: &self.writer, of_nobody: true },
+        }
     }
 
     /// Takes in a batch of rows. Runs as the extension's owner, in the transaction of whoever wrote them.
@@ -115,7 +127,8 @@ impl<'a> Intake<'a> {
             }
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
-            jobs::queue_keys(&Spi::read_write()?, self.source, &self.writer, &left)?;
+            let spi = Spi::read_write()?;
+            jobs::queue_written(&spi, self.source, &self.whose(), self.is_new, &left)?;
             by_index(|| compare(&rows))
         })
     }
@@ -150,7 +163,7 @@ impl<'a> Intake<'a> {
                 (None, Some(_)) => Ok(row.user_id.as_deref()),
                 // Whoever changes a row of somebody else's leaves it to them.
                 (None, None) => match (known.first(), &self.default_user) {
-                    (Some(known), _) if self.via != Via::Insert => Ok(Some(known.user_id.as_str())),
+                    (Some(known), _) if !self.is_new => Ok(Some(known.user_id.as_str())),
                     (_, Ok(user_id)) => Ok(Some(user_id.as_str())),
                     (_, Err(reason)) if row.content.is_some() => Err(reason.clone()),
                     (_, Err(_)) => Ok(None),

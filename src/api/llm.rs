@@ -97,7 +97,7 @@ impl Llm {
         question: Question,
     ) -> PgResult<Answered> {
         let asked = Asked::of(&question.messages, &question.messages);
-        self.call(user_id, purpose, asked, |endpoint, sent| {
+        self.call(user_id, purpose, asked, |endpoint, sending| {
             let request = ChatRequest {
                 endpoint,
                 messages: question.messages,
@@ -105,14 +105,14 @@ impl Llm {
                 max_answer_tokens: question.max_answer_tokens,
                 temperature: 0.0,
             };
-            client::chat(request, sent)
+            client::chat(request, sending)
         })
     }
 
     /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
     pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
         let asked = Asked::of(&talk.messages, &talk.texts);
-        self.call(user_id, purpose, asked, |endpoint, sent| {
+        self.call(user_id, purpose, asked, |endpoint, sending| {
             let conversation = Conversation {
                 endpoint,
                 messages: Value::from(talk.messages).to_string(),
@@ -120,7 +120,7 @@ impl Llm {
                 max_answer_tokens: talk.max_answer_tokens,
                 temperature: talk.temperature,
             };
-            client::converse(conversation, sent)
+            client::converse(conversation, sending)
         })
     }
 
@@ -138,14 +138,13 @@ impl Llm {
                 let model = endpoint.model.clone();
                 let prompt_tokens = asked.estimated_tokens;
                 let entry = Cell::new(None);
-                let sent = || {
+                // Before the model server has it: whoever looks when the LLM is asked finds it.
+                let sending = || {
                     let calls = vec![CallRecord::abandoned(prompt_tokens)];
-                    entry.set(
-                        may_write()
-                            .then(|| spent::begin(Spent::new(user_id, purpose, &model, calls))),
-                    );
+                    let begin = || spent::begin(Spent::new(user_id, purpose, &model, calls));
+                    entry.set(entry.take().or_else(|| may_write().then(begin)));
                 };
-                let outcome = send(endpoint, &sent)
+                let outcome = send(endpoint, &sending)
                     .unwrap_or_else(|failure| lost(failure, prompt_tokens))
                     .with_unread_prompts(prompt_tokens);
                 if may_write() {
@@ -227,10 +226,11 @@ fn refused_by_daily_limit() -> PgResult<Option<&'static str>> {
             "with memory_agent.llm_daily_tokens the LLM is not called in a read-only transaction",
         ));
     }
-    // Not read-only: calls that the same statement made before count too.
-    let used = identity::as_owner(|| llm_calls::tokens_today(&Spi::read_write()?))?;
-    Ok((used + spent::waiting_tokens() >= limit)
-        .then_some("memory_agent.llm_daily_tokens is used up for today"))
+    // The ledgers first: what moves from there to the table meanwhile is counted twice rather than not at all.
+    // The latest rows: calls that the same statement or, since this snapshot, others made count too.
+    let waiting = spent::waiting_tokens();
+    let used = identity::as_owner(|| llm_calls::tokens_today(&Spi::read_latest()?))?;
+    Ok((used + waiting >= limit).then_some("memory_agent.llm_daily_tokens is used up for today"))
 }
 
 /// What has to be known of a question when its answer is there, or is not.

@@ -21,7 +21,9 @@ pub fn note(
     job: Option<Uuid>,
 ) -> PgResult<()> {
     let Some(ended) = repetitions::ended(spi, user_id, fact)? else { return Ok(()) };
-    if ended.sessions.is_empty() {
+    // What says all of it and more did not end what the turns say.
+    let still_holds = ended.by.as_deref().is_some_and(|by| is_repeated(&ended.content, by, false));
+    if ended.sessions.is_empty() || still_holds {
         return Ok(());
     }
     let answers = repetitions::answers(spi, user_id, fact, &ended.sessions, MOST)?;

@@ -101,16 +101,17 @@ pub fn flush_caches() -> Result<(), Failure> {
 
 /// Asks an LLM and waits for what comes of it, however long the settings let that take.
 ///
-/// * `sent`: called once the question is with the model server; from then on it may cost something.
-pub fn chat(request: ChatRequest, sent: &dyn Fn()) -> Result<ChatOutcome, Failure> {
+/// * `sending`: called before the question goes to the model server; from then on it may cost something.
+///   It is called again when another connection has to be tried.
+pub fn chat(request: ChatRequest, sending: &dyn Fn()) -> Result<ChatOutcome, Failure> {
     let endpoint = request.endpoint.clone();
-    call(&Request::Chat(Box::new(request)), &Manner::of_chat(&endpoint, sent), outcome)
+    call(&Request::Chat(Box::new(request)), &Manner::of_chat(&endpoint, sending), outcome)
 }
 
 /// Passes a conversation on and waits for its next answer, as [`chat`] does.
-pub fn converse(conversation: Conversation, sent: &dyn Fn()) -> Result<ChatOutcome, Failure> {
+pub fn converse(conversation: Conversation, sending: &dyn Fn()) -> Result<ChatOutcome, Failure> {
     let endpoint = conversation.endpoint.clone();
-    call(&Request::Converse(Box::new(conversation)), &Manner::of_chat(&endpoint, sent), outcome)
+    call(&Request::Converse(Box::new(conversation)), &Manner::of_chat(&endpoint, sending), outcome)
 }
 
 fn outcome(response: Response) -> Result<ChatOutcome, Response> {

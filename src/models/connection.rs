@@ -34,8 +34,8 @@ pub struct Manner<'a> {
     timeout_setting: &'static str,
     /// Whether it may be sent again after a connection was lost that had taken it.
     is_repeatable: bool,
-    /// Called when the request is with the server.
-    sent: Option<&'a dyn Fn()>,
+    /// Called before the request goes to the server.
+    sending: Option<&'a dyn Fn()>,
 }
 
 impl<'a> Manner<'a> {
@@ -45,7 +45,7 @@ impl<'a> Manner<'a> {
             timeout: Duration::from_millis(guc::inference_timeout().max(0) as u64),
             timeout_setting: "memory_agent.inference_timeout",
             is_repeatable: true,
-            sent: None,
+            sending: None,
         }
     }
 
@@ -54,14 +54,14 @@ impl<'a> Manner<'a> {
         Self { patience: Patience::None, ..Self::of_inference() }
     }
 
-    /// An LLM's answer costs money: nobody asks for the same one twice, and `sent` hears that it is asked for.
-    pub fn of_chat(endpoint: &Endpoint, sent: &'a dyn Fn()) -> Self {
+    /// An LLM's answer costs money: nobody asks for the same one twice, and `sending` hears before it is asked for.
+    pub fn of_chat(endpoint: &Endpoint, sending: &'a dyn Fn()) -> Self {
         Self {
             patience: Patience::ForStart,
             timeout: endpoint.longest_wait(),
             timeout_setting: "memory_agent.llm_timeout",
             is_repeatable: false,
-            sent: Some(sent),
+            sending: Some(sending),
         }
     }
 }
@@ -155,10 +155,10 @@ impl Connection {
         let bytes = protocol::encode(id, request)
             .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
         let started = Instant::now();
-        self.send(&bytes, started + manner.timeout)?;
-        if let Some(sent) = manner.sent {
-            sent();
+        if let Some(sending) = manner.sending {
+            sending();
         }
+        self.send(&bytes, started + manner.timeout)?;
         self.receive_answer(id, started, manner, accept).map_err(|lost| Lost {
             failure: Failure { was_sent: true, ..lost.failure },
             may_retry: lost.may_retry && manner.is_repeatable,

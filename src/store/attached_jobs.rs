@@ -36,6 +36,13 @@ pub fn queue_embedding(
     Ok(())
 }
 
+/// Whose memory rows are that say nothing about it. With `of_nobody` that is not known: the user is only
+/// who is told.
+pub struct Whose<'a> {
+    pub user_id: &'a str,
+    pub of_nobody: bool,
+}
+
 /// What an intake job is to look at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -82,10 +89,10 @@ pub fn queue_intake(
 
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in
 /// another of pg_restore's sessions, and the jobs of the dump too: the new job has a scope of its own. The
-/// worker waits until pg_restore is gone. With `of_nobody` it is not known whose memory new rows are.
-pub fn queue_restored(spi: &Spi, source: &Source, user_id: &str, of_nobody: bool) -> PgResult<()> {
+/// worker waits until pg_restore is gone.
+pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult<()> {
     let mut payload = serde_json::json!({ "attachment": source.id.to_string() });
-    if of_nobody {
+    if whose.of_nobody {
         payload["of_nobody"] = true.into();
     }
     spi.execute(
@@ -96,7 +103,7 @@ pub fn queue_restored(spi: &Spi, source: &Source, user_id: &str, of_nobody: bool
                                AND j.payload = $4)",
         &mut Params::new()
             .with(new_id())
-            .with(user_id.to_owned())
+            .with(whose.user_id.to_owned())
             .with(source.definition.agent_id.clone())
             .with(JsonbText(payload.to_string()))
             .with(crate::guc::llm_max_attempts()),
@@ -114,8 +121,40 @@ fn payload_of_keys<'a>(
     serde_json::json!({ "attachment": source.id.to_string(), "keys": keys })
 }
 
-/// Queues a job that looks at the rows with these keys again, once this transaction has committed.
-pub fn queue_keys(spi: &Spi, source: &Source, user_id: &str, keys: &[JsonbText]) -> PgResult<()> {
+/// Queues a job that takes in the rows with these keys, once this transaction has committed. `is_new`: they
+/// were not there before.
+pub fn queue_written(
+    spi: &Spi,
+    source: &Source,
+    whose: &Whose<'_>,
+    is_new: bool,
+    keys: &[JsonbText],
+) -> PgResult<()> {
+    let mut payload = payload_of_keys(source, keys);
+    if whose.of_nobody {
+        payload["of_nobody"] = true.into();
+    }
+    if is_new {
+        payload["is_new"] = true.into();
+    }
+    queue_keys(spi, source, whose.user_id, keys, &payload)
+}
+
+/// Queues a job that ends the entries with these keys, once this transaction has committed: those whose
+/// rows are gone by then.
+pub fn queue_gone(spi: &Spi, source: &Source, writer: &str, keys: &[JsonbText]) -> PgResult<()> {
+    let mut payload = payload_of_keys(source, keys);
+    payload["only_gone"] = true.into();
+    queue_keys(spi, source, writer, keys, &payload)
+}
+
+fn queue_keys(
+    spi: &Spi,
+    source: &Source,
+    user_id: &str,
+    keys: &[JsonbText],
+    payload: &serde_json::Value,
+) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -126,7 +165,7 @@ pub fn queue_keys(spi: &Spi, source: &Source, user_id: &str, keys: &[JsonbText])
             .with(new_id())
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload_of_keys(source, keys).to_string()))
+            .with(JsonbText(payload.to_string()))
             .with(crate::guc::llm_max_attempts()),
     )?;
     wake::job_queued();

@@ -37,6 +37,9 @@ pub fn ended(spi: &Spi, user_id: &str, fact: Uuid) -> PgResult<Option<Ended>> {
     )
 }
 
+/// Turns of assistants that are looked at, the newest first: a session may have any number.
+const NEWEST: i32 = 1000;
+
 /// A turn of an assistant.
 pub struct Answer {
     pub id: Uuid,
@@ -45,7 +48,7 @@ pub struct Answer {
     pub similarity: Option<f64>,
 }
 
-/// What assistants said in these sessions before a fact ended: the turns most similar to it, and the
+/// What assistants said last in these sessions before a fact ended: the turns most similar to it, and the
 /// newest of those that cannot be compared with it; of both at most `most`. Turns in every state are among
 /// them, for `as_of` shows them all.
 pub fn answers(
@@ -58,11 +61,11 @@ pub fn answers(
     let distance = catalog::vector_type()?.cosine_distance();
     spi.all(
         &format!(
-            "SELECT said.id, said.content, said.similarity \
-               FROM (SELECT a.id, a.content, a.similarity, \
+            "SELECT said.id, t.content, said.similarity \
+               FROM (SELECT a.id, a.similarity, \
                             row_number() OVER (PARTITION BY a.similarity IS NULL \
                                                ORDER BY a.similarity DESC, a.created_at DESC, a.id DESC) AS place \
-                       FROM (SELECT t.id, t.content, t.created_at, \
+                       FROM (SELECT t.id, t.created_at, \
                                     CASE WHEN t.embedding_model = f.embedding_model \
                                          THEN 1 - (t.embedding {distance} f.embedding) END AS similarity \
                                FROM memory_agent.entries f \
@@ -70,7 +73,9 @@ pub fn answers(
                                     AND t.session_id = ANY ($3) AND t.created_at < f.valid_to \
                               WHERE f.user_id = $1 AND f.id = $2 AND t.kind = 'turn' \
                                 AND t.role = 'assistant' AND t.content <> '' \
-                                AND NOT coalesce(f.source_ids, '{{}}') @> ARRAY[t.id]) a) said \
+                                AND NOT coalesce(f.source_ids, '{{}}') @> ARRAY[t.id] \
+                              ORDER BY t.created_at DESC, t.id DESC LIMIT {NEWEST}) a) said \
+               JOIN memory_agent.entries t ON t.user_id = $1 AND t.id = said.id \
               WHERE said.place <= $4 ORDER BY said.place, said.id"
         ),
         &mut Params::new()

@@ -41,7 +41,7 @@ fn replacements(
     let statement = format!(
         "WITH RECURSIVE chain AS ( \
             SELECT turn.id AS turn, f.replaced_by AS fact, \
-                   CASE WHEN f.state_reason IS NULL THEN 0 ELSE 1 END AS step \
+                   CASE WHEN f.state_reason IS NULL AND f.content = '' THEN 0 ELSE 1 END AS step \
               FROM memory_agent.entries f, unnest(f.source_ids) turn(id) \
              WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) \
                AND f.kind = 'fact' AND f.state = 'inactive' AND f.replaced_by IS NOT NULL \

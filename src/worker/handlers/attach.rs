@@ -106,11 +106,14 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
     Ok(Step::Continue)
 }
 
+fn is_said(job: &Job, what: &str) -> bool {
+    job.payload.get(what).and_then(Value::as_bool).unwrap_or(false)
+}
+
 fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
-    let of_nobody = job.payload.get("of_nobody").and_then(Value::as_bool).unwrap_or(false);
     Intake {
         source,
-        default_user: if of_nobody {
+        default_user: if is_said(job, "of_nobody") {
             Err("it is not known whose memory it is: set memory_agent.user_id and update the row"
                 .into())
         } else {
@@ -118,6 +121,7 @@ fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
         },
         writer: job.user_id.clone(),
         via: Via::Worker,
+        is_new: is_said(job, "is_new"),
         to_embed: RefCell::default(),
     }
 }
@@ -173,8 +177,8 @@ fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) ->
     Ok(keys.len() < BATCH)
 }
 
-/// Reads rows once more that were refused, or that a transaction took away which could not see their
-/// entries. Those that are refused again get a new dead job. The entries are locked before the table is
+/// Reads rows once more that were refused, or that a transaction wrote or took away which could not see
+/// their entries. Those that are refused again get a new dead job. The entries are locked before the table is
 /// looked at, as above.
 fn look_again(
     spi: &Spi,
@@ -190,9 +194,11 @@ fn look_again(
         let rows = source_rows::with_keys(&spi, source, key, keys, max_bytes)?;
         Ok((rows, source_rows::vanished(&spi, source, key, keys)?))
     })?;
-    let intake = intake(source, job);
-    intake.take(&rows)?;
-    intake.finish()?;
+    if !is_said(job, "only_gone") {
+        let intake = intake(source, job);
+        intake.take(&rows)?;
+        intake.finish()?;
+    }
     entries::end_keys(spi, &source.label, &vanished, "its row was found deleted")?;
     queue::finish(spi, job)?;
     Ok(Step::Finished)

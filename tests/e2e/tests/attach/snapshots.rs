@@ -1,7 +1,7 @@
 //! Transactions that see an older state than the one memory is in: with one snapshot for all their
 //! statements, or because they waited for a lock. Their rows get into memory like all others.
 
-use crate::{NOTES, PATIENCE, cluster, contents, count, with_warnings};
+use crate::{NOTES, PATIENCE, cluster, contents, count, remembered, with_warnings};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, shared, wait_until};
 
@@ -82,6 +82,40 @@ fn entries_that_changed_since_the_snapshot() {
         drain(&mut client);
         assert_eq!(contents(&mut client), ["uno", "four", "two"], "{level}");
     }
+}
+
+/// What is left to a job belongs to whoever wrote it, not to the role that all of them connect as, and not
+/// to whoever's the row was that had the key before.
+#[test]
+fn rows_left_to_a_job_are_their_writers() {
+    let database = shared().database("attach_since_whose");
+    let (mut client, mut old) = (database.connect(), database.connect());
+    run(
+        &mut client,
+        "CREATE TABLE jottings (id int PRIMARY KEY, body text); \
+         SELECT memory_attach('jottings', 'body', backfill => false); SET memory_agent.user_id = 'ann'; \
+         INSERT INTO jottings VALUES (1, 'of ann'), (2, 'of ann, too'), (3, 'still of ann')",
+    );
+    drain(&mut client);
+    run(
+        &mut old,
+        "SET memory_agent.user_id = 'bob'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jottings",
+    );
+    run(&mut client, "UPDATE memory_agent.entries SET updated_at = now()");
+    run(
+        &mut old,
+        "DELETE FROM jottings WHERE id <= 2; INSERT INTO jottings VALUES (1, 'of bob'); \
+         UPDATE jottings SET body = 'changed' WHERE id = 3; COMMIT",
+    );
+    let waited = "SELECT memory_wait('90 s', user_id => $1)";
+    for user in ["ann", "bob", "postgres"] {
+        assert!(value::<bool>(&mut client, waited, &[&user]), "the jobs of {user} do not end");
+    }
+    let expected = [
+        ("[1]".into(), "bob".into(), "of bob".into()),
+        ("[3]".into(), "ann".into(), "changed".into()),
+    ];
+    assert_eq!(remembered(&mut client), expected);
 }
 
 /// A COPY takes its snapshot before it waits for the table.

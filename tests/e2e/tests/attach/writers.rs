@@ -90,6 +90,29 @@ fn attaching_again_leaves_rows_whose_they_are() {
     assert_eq!(rows.collect::<Vec<_>>(), expected);
 }
 
+/// A role that may insert says that it is pg_restore, whose rows are left to a job about the whole table. It
+/// gets no row but its own.
+#[test]
+fn who_calls_itself_pg_restore() {
+    let mut superuser = cluster_with_worker().database("attach_so_called").connect();
+    run(
+        &mut superuser,
+        "CREATE TABLE jottings (id int PRIMARY KEY, body text); INSERT INTO jottings VALUES (1, 'private'); \
+         SELECT memory_attach('jottings', 'body', backfill => false)",
+    );
+    role(&mut superuser, "attach_restorer", Some("reader"));
+    run(&mut superuser, "GRANT INSERT ON jottings TO attach_restorer");
+    let mut restorer = cluster_with_worker().connect_as("attach_so_called", "attach_restorer");
+    run(
+        &mut restorer,
+        "SET application_name = 'pg_restore'; INSERT INTO jottings VALUES (2, 'own'); RESET application_name",
+    );
+    let own = [("[2]".into(), "attach_restorer".into(), "own".into())];
+    assert_eq!(remembered(&mut superuser), own, "followed like any other row");
+    run(&mut superuser, "SELECT memory_wait('60 s')");
+    assert_eq!(remembered(&mut superuser), own);
+}
+
 #[test]
 fn an_identity_that_is_required() {
     let cluster = Cluster::builder()

@@ -119,12 +119,13 @@ fn a_call_whose_answer_nobody_reads_counts_among_the_tokens_of_a_day() {
         token.cancel_query(postgres::NoTls).unwrap();
         let (mut other, ended) = running.join().unwrap();
         ended.unwrap_err();
-        stub.hold(false);
         for session in [&mut session, &mut other] {
             let refused = session.chat(&said("Hello again!"), "'s'");
             assert!(failure(&refused).1.contains("llm_daily_tokens"), "{recorded}: {refused}");
         }
-        assert_eq!(stub.call_count(), 1);
+        // The model server may learn late that nobody waits, and would ask again for an answer it cannot use.
+        assert_eq!(stub.call_count(), 1, "{recorded}");
+        stub.hold(false);
         settle(&cluster);
         wait_until(PATIENCE, recorded, || counted(&mut session) == [recorded]);
     }

@@ -214,3 +214,22 @@ fn erased_with_what_it_is_about(scene: &mut Scene) {
     run(&mut scene.client, "SELECT memory_erase(session_id => 'gone')");
     assert_eq!(kept(scene, "gone"), 0);
 }
+
+/// A fact that says all of the one before it and more ends nothing that was said.
+#[test]
+fn what_is_only_added_to_holds() {
+    let mut scene = Scene::start(model());
+    let add = "SELECT memory_add($1, session_id => 's', fact_key => 'drinks', infer => false)";
+    say(&mut scene, "s", (0, "assistant", "Noted. You like tea."));
+    for (fact, outdated) in [
+        ("The user likes tea.", 0),
+        ("The user likes tea and coffee.", 0),
+        ("The user likes water.", 0),
+    ] {
+        value::<Uuid>(&mut scene.client, add, &[&fact]);
+        assert_eq!(kept(&mut scene, "s"), outdated, "{fact}");
+    }
+    say(&mut scene, "s", (1, "assistant", "Noted. You like water."));
+    value::<Uuid>(&mut scene.client, add, &[&"The user likes milk."]);
+    assert_eq!(kept(&mut scene, "s"), 1);
+}
