@@ -12,7 +12,9 @@ const CALLS: usize = 8;
 /// Stops a server with eight calls in flight several times, and returns the shortest time that it
 /// took. In the end every turn has its one fact.
 fn stop_with_calls_in_flight(mode: StopMode, rounds: usize) -> Duration {
-    let mut scene = start_with(echo, &[("memory_agent.llm_concurrency", "8")]);
+    // Calls are held until there are eight, and a worker that starts before the model server waits a while.
+    let settings = [("memory_agent.llm_concurrency", "8"), ("memory_agent.llm_timeout", "100s")];
+    let mut scene = start_with(echo, &settings);
     scene.stub.hold(true);
     say_in_sessions(&mut scene.client, CALLS);
     let mut fastest = Duration::MAX;
