@@ -15,7 +15,7 @@ use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Cluster};
 
 /// Every version that was released; its script is frozen in sql/install.
-const RELEASED: [&str; 1] = ["0.1.0"];
+const RELEASED: [&str; 2] = ["0.1.0", "0.2.0"];
 
 /// A database with the schema of an older version, and a superuser's session whose identity is `alice`.
 fn older_database(cluster: &Cluster, name: &str, version: &str) -> Client {
