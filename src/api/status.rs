@@ -17,6 +17,7 @@ use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+use std::cmp::Ordering;
 use std::path::Path;
 
 /// component, state, detail, hint.
@@ -99,22 +100,20 @@ fn library() -> StatusRow {
 /// Whether ALTER EXTENSION UPDATE is due. Files that are older than the schema are a step back.
 fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
     let version = schema::version(spi)?.unwrap_or_default();
-    let (state, hint) = if version == schema::LIBRARY_VERSION {
-        ("current", None)
-    } else if schema::has_0_2() {
-        (
-            "unknown",
-            Some(
-                "Restart the server. If that does not help, install the files of this version again.",
-            ),
-        )
-    } else {
-        (
+    let (state, hint) = match schema::compared_with_library(&version) {
+        Some(Ordering::Equal) => ("current", None),
+        Some(Ordering::Less) => (
             "older",
             Some(
                 "Run ALTER EXTENSION memory_agent UPDATE. Until then everything goes on as before.",
             ),
-        )
+        ),
+        Some(Ordering::Greater) | None => (
+            "unknown",
+            Some(
+                "Restart the server. If that does not help, install the files of this version again.",
+            ),
+        ),
     };
     Ok(row("schema", state, format!("version {version}"), hint))
 }

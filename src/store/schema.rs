@@ -12,6 +12,7 @@ use super::catalog;
 use crate::error::PgResult;
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::pg_sys;
+use std::cmp::Ordering;
 use std::ffi::CStr;
 
 /// The version that this library was released with: `default_version` of the control file.
@@ -46,4 +47,13 @@ pub fn version(spi: &Spi) -> PgResult<Option<String>> {
         &mut Params::new(),
         |row| row.required(1),
     )
+}
+
+/// Whether a version of the schema, such as `0.2.0`, came before or after the library's; `None` when it is
+/// not a version.
+pub fn compared_with_library(version: &str) -> Option<Ordering> {
+    let numbers = |version: &str| -> Option<Vec<u32>> {
+        version.split('.').map(|number| number.parse().ok()).collect()
+    };
+    Some(numbers(version)?.cmp(&numbers(LIBRARY_VERSION)?))
 }

@@ -1,6 +1,8 @@
-//! What 0.1.0 wrote. `rows_0.1.0.dump` is a pg_dump of a database that 0.1.0 filled: turns of several
-//! sessions and users, windows of a long text, a fact that was replaced, shared memory, a document, a
-//! cleared session, a summary, settings, a job that waits.
+//! What released versions wrote. `rows_0.1.0.dump` is a pg_dump of a database that 0.1.0 filled: turns of
+//! several sessions and users, windows of a long text, a fact that was replaced, shared memory, a document,
+//! a cleared session, a summary, settings, a job that waits. `rows_0.2.0.dump` is the same database after
+//! 0.2.0 worked in it: history is sealed, and a turn was changed, one forgotten, one brought back, one
+//! erased.
 
 use crate::{older_database, update};
 use memory_agent_e2e::memory::{recalled_texts, run, value, values};
@@ -9,10 +11,12 @@ use memory_agent_e2e::{
 };
 use std::collections::BTreeMap;
 
-const DUMP: &str = include_str!("rows_0.1.0.dump");
+/// Every version that was released, and what it wrote.
+const DUMPS: [(&str, &str); 2] =
+    [("0.1.0", include_str!("rows_0.1.0.dump")), ("0.2.0", include_str!("rows_0.2.0.dump"))];
 
-/// Per table the number of rows, and a digest of the columns that 0.1.0 knew, jobs aside: a worker does
-/// the one that waits.
+/// Per table the number of rows, and a digest of the columns that the version knew, jobs aside: a worker
+/// does the one that waits.
 fn rows(client: &mut Client, columns: &[(String, String)]) -> BTreeMap<String, String> {
     let digest = |(table, columns): &(String, String)| {
         let query = format!(
@@ -35,12 +39,12 @@ fn columns(client: &mut Client) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A database with these rows, not updated yet.
-fn filled(cluster: &Cluster, name: &str) -> Client {
-    let client = older_database(cluster, name, "0.1.0");
+/// A database with the rows of a version, not updated yet.
+fn filled(cluster: &Cluster, name: &str, (version, dump): (&str, &str)) -> Client {
+    let client = older_database(cluster, name, version);
     let programs = Programs::of(cluster);
     let script = programs.file(&format!("{name}.sql"));
-    std::fs::write(&script, DUMP).unwrap();
+    std::fs::write(&script, dump).unwrap();
     programs.execute(name, &script);
     client
 }
@@ -71,9 +75,38 @@ fn answers_as_before(client: &mut Client) {
     assert_eq!(value::<i64>(client, "SELECT count(*) FROM memory_load('gone')", &[]), 0);
 }
 
+/// What was changed, forgotten and brought back with 0.2.0, and the history of it.
+#[track_caller]
+fn lifecycle_is_as_it_was(client: &mut Client) {
+    let session: Vec<String> = values(client, "SELECT content FROM memory_load('s3')", &[]);
+    for (content, is_there) in [
+        ("The bike is green.", true),
+        ("The bike is red.", false),
+        ("The attic door squeaks.", false),
+        ("The cellar is dry.", true),
+        ("A secret that went away.", false),
+    ] {
+        assert_eq!(session.iter().any(|turn| turn == content), is_there, "{content}");
+    }
+    let history = "SELECT string_agg(h.op, ' ' ORDER BY h.at) \
+                     FROM memory_agent.entries e, memory_history(e.id) h WHERE e.content = 'The cellar is dry.'";
+    assert_eq!(value::<String>(client, history, &[]), "ingest delete restore");
+    let states: Vec<String> = values(client, "SELECT state FROM memory_verify_history()", &[]);
+    assert_eq!(states, ["intact"]);
+}
+
 #[test]
 fn rows_of_0_1_0_stay_and_are_found() {
-    let mut client = filled(shared(), "rows_stay");
+    rows_stay_and_are_found(DUMPS[0]);
+}
+
+#[test]
+fn rows_of_0_2_0_stay_and_are_found() {
+    lifecycle_is_as_it_was(&mut rows_stay_and_are_found(DUMPS[1]));
+}
+
+fn rows_stay_and_are_found(dump: (&str, &str)) -> Client {
+    let mut client = filled(shared(), &format!("rows_stay_{}", dump.0), dump);
     let columns = columns(&mut client);
     // The worker goes on meanwhile. What it does is not seen in this snapshot.
     run(&mut client, "BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -88,7 +121,8 @@ fn rows_of_0_1_0_stay_and_are_found() {
     run(&mut client, "COMMIT");
     assert!(
         value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]),
-        "a job of 0.1.0 is done"
+        "a job of {} is done",
+        dump.0
     );
     answers_as_before(&mut client);
 
@@ -106,12 +140,13 @@ fn rows_of_0_1_0_stay_and_are_found() {
     run(&mut client, "SELECT memory_ingest('s1', 'user', 'Rex is asleep.')");
     let turns: i64 = value(&mut client, "SELECT memory_clear('s1')::int8", &[]);
     assert_eq!(turns, 4);
+    client
 }
 
 #[test]
 fn an_updated_database_is_dumped_and_restored() {
     let cluster = shared_without_worker();
-    let mut client = filled(cluster, "rows_dumped");
+    let mut client = filled(cluster, "rows_dumped", DUMPS[0]);
     update(&mut client);
     answers_as_before(&mut client);
     let columns = columns(&mut client);
@@ -126,20 +161,24 @@ fn an_updated_database_is_dumped_and_restored() {
     answers_as_before(&mut restored);
 }
 
-/// A dump of 0.1.0's database creates the version of the server that it is restored into.
+/// A dump of an older database creates the version of the server that it is restored into.
 #[test]
-fn a_dump_of_0_1_0_is_restored_into_the_newest() {
+fn an_older_dump_is_restored_into_the_newest() {
     let cluster = shared_without_worker();
-    filled(cluster, "rows_old_dump");
-    let programs = Programs::of(cluster);
-    let archive = programs.file("rows_old_dump");
-    programs.dump("rows_old_dump", &["-Fc", "-f", &archive]);
-    cluster.plain_database("rows_old_restored");
-    programs.restore("rows_old_restored", &[], &archive);
-    let mut restored = cluster.connect("rows_old_restored");
-    let version = crate::schema_version(&mut restored);
-    assert_eq!(version, crate::newest_version(&mut restored));
-    run(&mut restored, "SET memory_agent.user_id = 'alice'");
-    answers_as_before(&mut restored);
-    expect_error(restored.batch_execute("ALTER EXTENSION memory_agent UPDATE TO '0.1.0'"), "22023");
+    for dump in DUMPS {
+        let (old, new) = (format!("rows_dump_{}", dump.0), format!("rows_restored_{}", dump.0));
+        filled(cluster, &old, dump);
+        let programs = Programs::of(cluster);
+        let archive = programs.file(&old);
+        programs.dump(&old, &["-Fc", "-f", &archive]);
+        cluster.plain_database(&new);
+        programs.restore(&new, &[], &archive);
+        let mut restored = cluster.connect(&new);
+        let version = crate::schema_version(&mut restored);
+        assert_eq!(version, crate::newest_version(&mut restored));
+        run(&mut restored, "SET memory_agent.user_id = 'alice'");
+        answers_as_before(&mut restored);
+        let back = "ALTER EXTENSION memory_agent UPDATE TO '0.1.0'";
+        expect_error(restored.batch_execute(back), "22023");
+    }
 }
