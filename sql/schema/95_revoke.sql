@@ -41,3 +41,5 @@ BEGIN
     END LOOP;
 END
 $revoke$;
+
+SELECT memory_agent.close_row_types();

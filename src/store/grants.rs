@@ -2,6 +2,7 @@
 //! `memory_revoke` (sql/schema/70_security.sql) only.
 
 use crate::error::{Error, PgResult};
+use crate::store::schema;
 use crate::store::spi::{Params, Session};
 
 /// What a role may do, lowest first.
@@ -43,17 +44,21 @@ pub fn require_owner() -> PgResult<()> {
     Ok(())
 }
 
-/// Gives every role the privileges of its level once more, by `memory_grant`.
+/// Gives every role the privileges of its level once more, by `memory_grant`, and takes from everyone what
+/// PostgreSQL gives to everyone with a new table.
 pub fn renew_all() -> PgResult<()> {
     let levels = all()?;
     let session = Session::read_write()?;
-    let schema: Option<String> = session.first(
+    if schema::has_function(c"close_row_types") {
+        session.execute("SELECT memory_agent.close_row_types()", &mut Params::new())?;
+    }
+    let public: Option<String> = session.first(
         "SELECT quote_ident(memory_agent.public_schema())",
         &mut Params::new(),
         |row| row.required(1),
     )?;
-    let schema = schema.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
-    let grant = format!("SELECT {schema}.memory_grant(quote_ident($1)::regrole, $2)");
+    let public = public.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
+    let grant = format!("SELECT {public}.memory_grant(quote_ident($1)::regrole, $2)");
     for (role, level) in levels {
         session.execute(&grant, &mut Params::new().with(role).with(level.as_str()))?;
     }
