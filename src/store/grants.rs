@@ -49,7 +49,7 @@ pub fn require_owner() -> PgResult<()> {
 pub fn renew_all() -> PgResult<()> {
     let levels = all()?;
     let session = Session::read_write()?;
-    if schema::has_function(c"close_row_types") {
+    if schema::has_0_3() {
         session.execute("SELECT memory_agent.close_row_types()", &mut Params::new())?;
     }
     let public: Option<String> = session.first(
