@@ -14,33 +14,8 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 
 -- === Row types ===
 
--- Everyone may use the row type of a new table or view, and a column of it keeps the table from getting one:
--- ALTER EXTENSION UPDATE fails on somebody's table until it is dropped. So only the owner may.
-CREATE FUNCTION memory_agent.close_row_types() RETURNS void
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    granted record;
-BEGIN
-    PERFORM memory_agent.require_owner();
-    FOR granted IN
-        SELECT DISTINCT t.oid::regtype::text AS type,
-               CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-          FROM pg_depend d
-          JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent'
-          JOIN pg_class c ON c.oid = d.objid
-          JOIN pg_type t ON t.oid = c.reltype
-         CROSS JOIN aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a
-         WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'e' AND a.grantee <> t.typowner
-    LOOP
-        EXECUTE format('REVOKE ALL ON TYPE %s FROM %s CASCADE', granted.type, granted.grantee);
-    END LOOP;
-END
-$$;
-
-COMMENT ON FUNCTION memory_agent.close_row_types() IS
-    'Takes the row types of the extension''s tables and views from everyone but the owner. Only for the owner of the extension.';
+COMMENT ON FUNCTION memory_agent.renew_levels() IS
+    'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
 
 -- === Last: owner and privileges of what is new ===
 

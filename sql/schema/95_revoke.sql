@@ -42,4 +42,5 @@ BEGIN
 END
 $revoke$;
 
-SELECT memory_agent.close_row_types();
+-- The same of row types, which pg_dump must not take for part of the extension: it cannot dump them.
+SELECT memory_agent.renew_levels();

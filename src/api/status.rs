@@ -101,7 +101,7 @@ fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
     let version = schema::version(spi)?.unwrap_or_default();
     let (state, hint) = if version == schema::LIBRARY_VERSION {
         ("current", None)
-    } else if schema::has_0_3() {
+    } else if schema::has_0_2() {
         (
             "unknown",
             Some(

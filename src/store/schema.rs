@@ -23,11 +23,6 @@ pub fn has_0_2() -> bool {
     has_function(c"renew_levels")
 }
 
-/// The same of 0.3.0: the function `memory_agent.close_row_types()` stands for all.
-pub fn has_0_3() -> bool {
-    has_function(c"close_row_types")
-}
-
 /// Whether there is a function `memory_agent.name()` without arguments.
 pub fn has_function(name: &CStr) -> bool {
     let Some(namespace) = catalog::namespace() else { return false };

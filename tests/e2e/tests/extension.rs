@@ -204,7 +204,6 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_verify_history", "stable unsafe"),
     ("memory_wait", "volatile unsafe"),
     ("attached_rows", "volatile unsafe"),
-    ("close_row_types", "volatile unsafe"),
     ("function_levels", "immutable safe"),
     ("history_is_open", "volatile unsafe"),
     ("public_schema", "stable unsafe"),

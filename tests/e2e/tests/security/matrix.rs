@@ -42,7 +42,6 @@ const RELATIONS: &[(&str, Level)] = &[
 /// Who may EXECUTE.
 const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.attached_rows", Admin),
-    ("memory_agent.close_row_types", Superuser),
     ("memory_agent.function_levels", Superuser),
     ("memory_agent.history_is_open", Superuser),
     ("memory_agent.public_schema", Superuser),
