@@ -12,6 +12,11 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
               AND e.extname OPERATOR(pg_catalog.=) 'memory_agent'
             WHERE d.deptype OPERATOR(pg_catalog.=) 'e'), true);
 
+-- === Row types ===
+
+COMMENT ON FUNCTION memory_agent.renew_levels() IS
+    'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
+
 -- === Last: owner and privileges of what is new ===
 
 -- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps

@@ -9,7 +9,7 @@ use crate::canonical;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
 use crate::is_preloaded;
-use crate::settings_level::{Refused, SettingsLevel};
+use crate::settings_level::{self, Refused, SettingsLevel};
 use crate::store::catalog;
 use crate::store::grants::{self, Level};
 use crate::store::spi::{Params, Session};
@@ -52,7 +52,7 @@ impl OwnerSection {
     fn enter(owner: pg_sys::Oid, further_restrictions: u32) -> Self {
         let identity = AssumedIdentity::assume(owner, further_restrictions);
         let settings = SettingsLevel::enter();
-        settings.set(c"search_path", c"pg_catalog, pg_temp", Refused::Error);
+        settings.set(c"search_path", settings_level::OUR_PATH, Refused::Error);
         Self { settings, _identity: identity }
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod guc;
 mod identity;
 mod locked_file;
+mod locks;
 mod models;
 mod process;
 mod settings_level;

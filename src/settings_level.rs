@@ -49,6 +49,21 @@ impl Drop for SettingsLevel {
     }
 }
 
+/// Where names in our statements are looked up: operators and types too, which are rarely qualified.
+pub const OUR_PATH: &CStr = c"pg_catalog, pg_temp";
+
+/// A level on which names are looked up where ours are; `None` where they are already.
+pub fn our_search_path() -> Option<SettingsLevel> {
+    // SAFETY: PostgreSQL's copy of the setting's value, which is there from the start of a process on.
+    let path = unsafe { CStr::from_ptr(pg_sys::namespace_search_path) };
+    if path == OUR_PATH {
+        return None;
+    }
+    let level = SettingsLevel::enter();
+    level.set(c"search_path", OUR_PATH, Refused::Error);
+    Some(level)
+}
+
 /// Whether a setting that every user may set takes a value: raises what SET would raise if not (22023).
 pub fn check(name: &CStr, value: &CStr) {
     set(name, value, false, Refused::Error);

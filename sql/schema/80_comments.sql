@@ -131,7 +131,7 @@ COMMENT ON FUNCTION memory_agent.require_role(regrole) IS
 COMMENT ON FUNCTION memory_agent.public_schema() IS
     'The schema that holds the public functions.';
 COMMENT ON FUNCTION memory_agent.renew_levels() IS
-    'Gives every role the privileges of its level again, after an update or a restore without privileges of single objects. Only for the owner of the extension.';
+    'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Takes every privilege on the extension''s objects from a role.';
 COMMENT ON COLUMN memory_agent.session_summaries.source_ids IS 'The turns that this row condenses itself.';

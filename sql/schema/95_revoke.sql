@@ -41,3 +41,6 @@ BEGIN
     END LOOP;
 END
 $revoke$;
+
+-- The same of row types, which pg_dump must not take for part of the extension: it cannot dump them.
+SELECT memory_agent.renew_levels();

@@ -8,6 +8,7 @@ use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
 use crate::store::attachments::{self, Definition, Listed};
+use crate::store::catalog;
 use crate::store::entries::new_id;
 use crate::store::grants::Level;
 use crate::store::spi::Session as Spi;
@@ -238,7 +239,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
 
 /// The attachment of a name: of the table that has it now, or that had it when it was attached.
 fn find(relation: &str) -> PgResult<Option<Listed>> {
-    let table = tables::find(&Spi::read_only()?, relation)?;
+    let table = catalog::relation_named(relation);
     let described = table.map_or(Ok(None), describe)?;
     identity::as_owner(|| {
         let mut all = attachments::all(&Spi::read_only()?)?;

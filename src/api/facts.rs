@@ -161,7 +161,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     let open_episode = match &session {
         Some(key) => sessions::lock(&spi, key, fact.created_at)?,
         None => {
-            facts::lock_global(&spi, &scope)?;
+            facts::lock_global(&scope);
             None
         }
     };

@@ -190,13 +190,17 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     })
 }
 
+/// How the text of an attached table's row is stored beside the row. The file's id is that of the row's entry.
+const AS_A_TURN: &str = "To store it as a turn of its own, take the lines `id`, `source_relation` and \
+    `source_key` out of the front matter and change the file's name";
+
 /// Memories of an attached table's rows are found by the rows' keys, whoever they belong to, and locked
 /// by whoever writes these rows: nobody shall put an entry of their own in the way.
 fn check_may_name_row() -> PgResult<()> {
     if identity::require(Level::User)? < Level::Admin {
         return Err(Error::not_permitted(
             "only administrators may import the memory of an attached table's row",
-            "Take source_relation and source_key out of the front matter: the memory becomes a turn.",
+            format!("{AS_A_TURN}."),
         )
         .into());
     }
@@ -247,7 +251,7 @@ fn store_entry(
     });
     match &session {
         Some(key) => drop(sessions::lock(&spi, key, checked.created_at)?),
-        None => facts::lock_global(&spi, &scope)?,
+        None => facts::lock_global(&scope),
     }
     // Somebody may have been quicker.
     let stored = imports::entry_content(&spi, &caller.user_id, values.id)?;
@@ -324,7 +328,7 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
     {
         return Err(Error::invalid(
             "the row of the attached table that this memory stands for has one already",
-            "Leave the file out, or take source_relation and source_key out of its front matter.",
+            format!("Leave the file out. {AS_A_TURN}."),
         )
         .into());
     }

@@ -136,7 +136,7 @@ impl<'a> Locked<'a> {
             None => {
                 if seen.is_fact() {
                     let (agent_id, session_id) = (seen.agent_id.as_str(), None);
-                    facts::lock_global(spi, &FactScope { user_id, agent_id, session_id })?;
+                    facts::lock_global(&FactScope { user_id, agent_id, session_id });
                 }
                 None
             }

@@ -31,43 +31,49 @@ pub struct Known {
 /// The entries that rows have, per row, oldest first; normally one. They stay as they are until the end
 /// of the transaction.
 ///
-/// Each key is looked up by itself, and each entry by its id: a join would be planned by what statistics
-/// say of a table that is just being filled, and read all of it for each row.
+/// Each key is looked up by itself, and each entry by its user and id (an id alone may be somebody else's
+/// as well): a join with the keys would be planned by what statistics say of a table that is just being
+/// filled, and read all of it for each row.
 pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Known>>> {
     let mut found: Vec<Vec<Known>> = rows.iter().map(|_| Vec::new()).collect();
-    let mut positions: HashMap<[u8; 16], usize> = HashMap::new();
+    let mut positions: HashMap<(String, [u8; 16]), usize> = HashMap::new();
     let keys: Vec<JsonbText> = rows.iter().map(|row| row.key.clone()).collect();
     spi.for_each(
-        "SELECT k.position, f.id \
+        "SELECT k.position, f.user_id, f.id \
            FROM unnest($2::jsonb[]) WITH ORDINALITY k(key, position), \
-                LATERAL (SELECT e.id FROM memory_agent.entries e \
+                LATERAL (SELECT e.user_id, e.id FROM memory_agent.entries e \
                           WHERE e.source_relation = $1 AND e.source_key = k.key \
                             AND e.source_key IS NOT NULL AND e.state <> 'inactive' OFFSET 0) f",
         &mut Params::new().with(label.to_owned()).with(keys),
         |row| {
             let position = usize::try_from(row.required::<i64>(1)? - 1).unwrap_or(usize::MAX);
-            positions.insert(*row.required::<Uuid>(2)?.as_bytes(), position);
+            positions.insert((row.required(2)?, *row.required::<Uuid>(3)?.as_bytes()), position);
             Ok(())
         },
     )?;
     if positions.is_empty() {
         return Ok(found);
     }
-    let ids: Vec<Uuid> = positions.keys().map(|id| Uuid::from_bytes(*id)).collect();
+    let (users, ids): (Vec<String>, Vec<Uuid>) =
+        positions.keys().map(|(user_id, id)| (user_id.clone(), Uuid::from_bytes(*id))).unzip();
     spi.for_each(
         "SELECT e.id, e.user_id, e.agent_id, e.session_id, e.role, e.content_hash, e.metadata, e.created_at \
-           FROM memory_agent.entries e WHERE e.id = ANY ($1) AND e.state <> 'inactive' \
-          ORDER BY e.created_at, e.id FOR UPDATE",
-        &mut Params::new().with(ids),
+           FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
+           JOIN memory_agent.entries e ON e.user_id = n.user_id AND e.id = n.id \
+          WHERE e.id = ANY ($2) AND e.state <> 'inactive' \
+          ORDER BY e.created_at, e.id, e.user_id FOR UPDATE OF e",
+        &mut Params::new().with(users).with(ids),
         |row| {
             let id: Uuid = row.required(1)?;
+            let user_id: String = row.required(2)?;
             let metadata: JsonbText = row.required(7)?;
-            let Some(&position) = positions.get(id.as_bytes()) else { return Ok(()) };
+            let key = (user_id, *id.as_bytes());
+            let Some(&position) = positions.get(&key) else { return Ok(()) };
             let (Some(of_row), Some(row_now)) = (found.get_mut(position), rows.get(position)) else {
                 return Ok(());
             };
             of_row.push(Known {
-                user_id: row.required(2)?,
+                user_id: key.0,
                 agent_id: row.required(3)?,
                 id,
                 session_id: row.optional(4),
@@ -229,12 +235,14 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
     if ended.is_empty() {
         return Ok(0);
     }
+    let (users, ids): (Vec<String>, Vec<Uuid>) = ended.iter().cloned().unzip();
     let count = spi.execute(
         "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'deleted', state_at = now(), updated_at = now(), \
                 valid_to = now() \
-          WHERE e.id = ANY ($1)",
-        &mut Params::new().with(ended.iter().map(|(_, id)| *id).collect::<Vec<_>>()),
+           FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)",
+        &mut Params::new().with(users).with(ids),
     )?;
     append(spi, ended, "delete", reason)?;
     Ok(count)

@@ -22,16 +22,6 @@ pub struct Table {
     key: Vec<(String, String, String)>,
 }
 
-/// The table of a name as the caller would find it; `None` when there is none.
-pub fn find(spi: &Spi, name: &str) -> PgResult<Option<pg_sys::Oid>> {
-    let found = spi.first(
-        "SELECT pg_catalog.to_regclass($1)::pg_catalog.oid",
-        &mut Params::new().with(name.to_owned()),
-        |row| Ok(row.optional(1)),
-    )?;
-    Ok(found.flatten())
-}
-
 /// Describes a table, as it is for a role.
 pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Option<Table>> {
     let described = spi.first(

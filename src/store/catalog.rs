@@ -5,6 +5,7 @@
 
 use crate::error::{Error, PgResult};
 use pgrx::pg_sys;
+use pgrx::prelude::*;
 use std::ffi::{CStr, CString};
 
 /// pgvector's type `vector` as it is in this database.
@@ -98,6 +99,12 @@ pub fn vector_type() -> PgResult<VectorType> {
         CStr::from_ptr(name).to_string_lossy().into_owned()
     };
     Ok(VectorType { oid, schema: quote_identifier(&schema) })
+}
+
+/// The relation of a name as the session's search_path finds it; `None` when there is none.
+pub fn relation_named(name: &str) -> Option<pg_sys::Oid> {
+    // SAFETY: a function of PostgreSQL with the argument that it declares.
+    unsafe { pgrx::direct_function_call(pg_sys::to_regclass, &[name.into_datum()]) }
 }
 
 /// Quotes an identifier where SQL needs it.

@@ -10,10 +10,9 @@ mod doomed;
 mod jobs;
 
 use crate::error::PgResult;
+use crate::locks::Lock;
 use crate::sql_types::JsonbText;
 use crate::store::entries::new_id;
-use crate::store::erasures;
-use crate::store::facts::{self, FactScope};
 use crate::store::history;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::{Params, Session as Spi};
@@ -66,7 +65,9 @@ pub fn erase(
     target: &Target,
     reason: Option<&str>,
 ) -> PgResult<(Counts, Vec<SessionKey>)> {
-    erasures::begin(spi, user_id)?;
+    // Before anything else is locked: who stored what was read of the user's memory before is waited for,
+    // and nobody else does from now on.
+    Lock::erasures(user_id).hold();
     let mut erasure = Erasure { spi, user_id, event: new_id(), counts: Counts::default() };
     let resummarised = match target {
         Target::User => {
@@ -122,8 +123,7 @@ impl Erasure<'_> {
             |row| row.required(1),
         )?;
         for agent_id in &agents {
-            let scope = FactScope { user_id: self.user_id, agent_id, session_id: None };
-            facts::lock_global(self.spi, &scope)?;
+            Lock::global_facts(self.user_id, agent_id).hold();
         }
         Ok(())
     }

@@ -2,12 +2,10 @@
 //! statement that waits for an LLM must not store an answer that is made of what is gone.
 
 use crate::error::PgResult;
+use crate::locks::Lock;
 use crate::store::erase::OP;
 use crate::store::schema;
 use crate::store::spi::{Params, Session as Spi};
-
-/// The lock of a user's erasures: they hold it alone, who stores what was read before shares it.
-const LOCK: &str = "hashtextextended('memory_agent.erase:' || $1, 0)";
 
 /// What of a user's memory had been erased at some moment.
 #[derive(Clone, Debug)]
@@ -33,12 +31,7 @@ impl Erasures {
     /// Whether there was none since; then there is none until the end of the transaction either. Never
     /// waits: one that is under way counts.
     pub fn stay_as_known(&self) -> PgResult<bool> {
-        let locked = Spi::read_write()?.first(
-            &format!("SELECT pg_try_advisory_xact_lock_shared({LOCK})"),
-            &mut Params::new().with(self.user_id.clone()),
-            |row| row.required(1),
-        )?;
-        Ok(locked.unwrap_or(false) && !self.have_grown()?)
+        Ok(Lock::erasures(&self.user_id).try_share() && !self.have_grown()?)
     }
 
     fn counted(&self, spi: &Spi) -> PgResult<i64> {
@@ -54,14 +47,4 @@ impl Erasures {
         )?;
         Ok(count.unwrap_or(0))
     }
-}
-
-/// Begins an erasure: waits for transactions that stored what was read of the user's memory before, and
-/// keeps others from it. To be called before anything else is locked.
-pub fn begin(spi: &Spi, user_id: &str) -> PgResult<()> {
-    spi.execute(
-        &format!("SELECT pg_advisory_xact_lock({LOCK})"),
-        &mut Params::new().with(user_id.to_owned()),
-    )?;
-    Ok(())
 }

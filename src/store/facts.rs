@@ -2,6 +2,7 @@
 //! the validity of one.
 
 use crate::error::PgResult;
+use crate::locks::Lock;
 use crate::sql_types::Vector;
 use crate::store::catalog;
 use crate::store::spi::{Params, Session as Spi};
@@ -54,12 +55,8 @@ pub struct KeyHolder {
 
 /// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
 /// of a session are serialised by the lock on the session's row.
-pub fn lock_global(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
-    spi.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended('memory_agent.facts:' || $1, hashtextextended($2, 0)))",
-        &mut Params::new().with(scope.user_id.to_owned()).with(scope.agent_id.to_owned()),
-    )?;
-    Ok(())
+pub fn lock_global(scope: &FactScope<'_>) {
+    Lock::global_facts(scope.user_id, scope.agent_id).hold();
 }
 
 /// The active fact that holds a key in this scope.

@@ -43,19 +43,43 @@ pub fn require_owner() -> PgResult<()> {
     Ok(())
 }
 
-/// Gives every role the privileges of its level once more, by `memory_grant`.
+/// Gives every role the privileges of its level once more, by `memory_grant`, and takes from everyone what
+/// PostgreSQL gives to everyone with a new table.
 pub fn renew_all() -> PgResult<()> {
     let levels = all()?;
     let session = Session::read_write()?;
-    let schema: Option<String> = session.first(
+    close_row_types(&session)?;
+    let public: Option<String> = session.first(
         "SELECT quote_ident(memory_agent.public_schema())",
         &mut Params::new(),
         |row| row.required(1),
     )?;
-    let schema = schema.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
-    let grant = format!("SELECT {schema}.memory_grant(quote_ident($1)::regrole, $2)");
+    let public = public.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
+    let grant = format!("SELECT {public}.memory_grant(quote_ident($1)::regrole, $2)");
     for (role, level) in levels {
         session.execute(&grant, &mut Params::new().with(role).with(level.as_str()))?;
+    }
+    Ok(())
+}
+
+/// Leaves the row types of our tables and views to their owner. PostgreSQL lets everyone use that of a new
+/// table, and whoever makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
+fn close_row_types(session: &Session) -> PgResult<()> {
+    let revoke: Vec<String> = session.all(
+        "SELECT DISTINCT format('REVOKE ALL ON TYPE %s FROM %s CASCADE', t.oid::regtype, \
+                    CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END) \
+           FROM pg_extension x \
+           JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = x.oid \
+                           AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass \
+           JOIN pg_class c ON c.oid = d.objid \
+           JOIN pg_type t ON t.oid = c.reltype \
+          CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a \
+          WHERE x.extname = 'memory_agent' AND a.grantee <> t.typowner",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    for statement in &revoke {
+        session.execute(statement, &mut Params::new())?;
     }
     Ok(())
 }

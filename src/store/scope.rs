@@ -114,7 +114,7 @@ impl Scope {
                 // The new version of a turn has its event time: it held from the end of the old one on.
                 let users = bind(params, self.caller.visible());
                 sql.push_str(&format!(
-                    " AND @.id NOT IN (SELECT o.replaced_by FROM memory_agent.entries o \
+                    " AND (@.user_id, @.id) NOT IN (SELECT o.user_id, o.replaced_by FROM memory_agent.entries o \
                                         WHERE o.user_id = ANY ({users}) AND o.replaced_by IS NOT NULL \
                                           AND o.kind = 'turn' AND o.valid_to > {at})"
                 ));

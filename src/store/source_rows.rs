@@ -1,6 +1,5 @@
 //! Rows of attached tables as they are read: from the transition tables of a trigger, as whoever wrote
-//! them; or from the table itself, as its owner. Every name is quoted, and operators are qualified: the
-//! search_path is somebody else's.
+//! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::{Error, PgResult};
+use crate::settings_level::{self, SettingsLevel};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -113,9 +114,11 @@ enum Sight {
     Writing,
 }
 
-/// An SPI connection.
+/// An SPI connection. Whoever opens it, and as whom: names in its statements are looked up in pg_catalog.
 pub struct Session {
     sight: Sight,
+    /// Left after SPI.
+    _search_path: Option<SettingsLevel>,
 }
 
 impl Session {
@@ -140,7 +143,7 @@ impl Session {
         if code < 0 {
             return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
         }
-        Ok(Self { sight })
+        Ok(Self { sight, _search_path: settings_level::our_search_path() })
     }
 
     /// Lets the statements of this connection read the transition tables of the trigger that is fired.

@@ -55,7 +55,7 @@ pub enum Applied {
 }
 
 /// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
-/// order of everybody who writes facts: session or advisory lock, job, turns, facts.
+/// order of everybody who writes facts: session or lock of the global facts, job, turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
     let job = work.target.job;
     let Some(mut writer) = Writer::lock(spi, &work.target)? else { return Ok(Applied::NoSession) };

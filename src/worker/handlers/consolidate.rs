@@ -81,7 +81,7 @@ pub enum Applied {
 }
 
 /// Stores the result; the job itself is the caller's to finish, in the same transaction. Locks in the
-/// order of everybody who writes facts: session or advisory lock, job, episodes, turns, facts.
+/// order of everybody who writes facts: session or lock of the global facts, job, episodes, turns, facts.
 pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Applied> {
     let job = work.target.job;
     let Some(mut writer) = Writer::lock(spi, work.target)? else { return Ok(Applied::NoSession) };

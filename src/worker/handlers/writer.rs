@@ -64,7 +64,7 @@ impl<'a> Writer<'a> {
                 Some((key, open_episode))
             }
             None => {
-                store::lock_global(spi, &scope)?;
+                store::lock_global(&scope);
                 None
             }
         };

@@ -2,6 +2,7 @@
 //! them, memory says the same as the table; and no statement fails because of memory.
 
 mod agreement;
+mod ids;
 mod kinds;
 mod moves;
 mod nested;

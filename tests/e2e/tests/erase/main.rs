@@ -5,6 +5,7 @@ mod beside;
 mod chats;
 mod complete;
 mod kept;
+mod outsiders;
 mod parts;
 mod rights;
 #[path = "../worker/scene.rs"]

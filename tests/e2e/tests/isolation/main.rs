@@ -18,6 +18,7 @@ mod people;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
 mod random;
+mod twins;
 mod witness;
 mod world;
 

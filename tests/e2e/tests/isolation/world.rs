@@ -7,6 +7,7 @@ use crate::draw::{Draw, Ids, quote};
 use crate::llm::Gossip;
 use crate::people::{self, APPLICATION, Actor, CALLERS, Mode, Person, SHARED};
 use crate::random::Random;
+use crate::twins;
 use crate::witness::{Witness, tables_with_users};
 use memory_agent_e2e::llm::LlmStub;
 use memory_agent_e2e::memory::{run, value, values};
@@ -74,6 +75,7 @@ impl World {
         }
         let witness = Witness::plant(&cluster, DATABASE, &people);
         diary::attach(&mut superuser);
+        twins::plant(&mut superuser, &cluster, DATABASE, &people);
         let sessions = people[..CALLERS]
             .iter()
             .map(|person| Session::open(&cluster, DATABASE, &person.name))

@@ -54,6 +54,8 @@ const IMPOSTORS: &str = r#"
     CREATE DOMAIN evil.timestamptz AS pg_catalog.text CHECK (false);
     CREATE DOMAIN evil.regconfig AS pg_catalog.text CHECK (false);
     CREATE DOMAIN evil.vector AS pg_catalog.text CHECK (false);
+    CREATE DOMAIN evil.uuid AS pg_catalog.text CHECK (false);
+    CREATE DOMAIN evil.text AS pg_catalog.text CHECK (false);
     CREATE TABLE evil.entries (); CREATE TABLE evil.grants ();
 "#;
 
@@ -96,6 +98,32 @@ const CALLS: &[&str] = &[
     "SELECT public.memory_rerank('dog', '{a dog,a cat}')",
     "SELECT public.memory_count_tokens('dog')",
     "SELECT public.memory_close_episode('s')",
+    // Files: of a turn, of a fact, of a summary.
+    r"SELECT public.memory_import_markdown('s/a.md', E'---\nid: 00000000-0000-7000-8000-000000000001\nrole: user
+kind: turn\ncreated_at: 2001-01-01T00:00:00Z\nexpires_at: 2101-01-01T00:00:00Z\n---\nThe parrot talks.')",
+    r"SELECT public.memory_import_markdown(NULL, E'---\nid: 00000000-0000-7000-8000-000000000002\nrole: memory
+kind: fact\nfact_key: parrot\nstate: inactive\n---\nAnn had a parrot.')",
+    r"SELECT public.memory_import_markdown(NULL, E'---\nid: 00000000-0000-7000-8000-000000000003\nsession_id: s
+role: summary\nsummary_kind: L3\ncreated_at: 2001-01-01T00:00:00Z\n---\nAll about a parrot.')",
+    "SELECT public.memory_originals('00000000-0000-7000-8000-000000000003')",
+    "SELECT public.memory_export_markdown('s')",
+    "SELECT public.memory_forget('00000000-0000-7000-8000-000000000001', 'wrong')",
+    "SELECT public.memory_restore('00000000-0000-7000-8000-000000000001')",
+    "SELECT public.memory_update('00000000-0000-7000-8000-000000000001', 'The parrot sings.')",
+    "SELECT public.memory_history('00000000-0000-7000-8000-000000000001')",
+    "SELECT public.memory_erase(id => '00000000-0000-7000-8000-000000000001', reason => 'ticket 7')",
+    "SELECT public.memory_verify_history()",
+    "SELECT public.memory_add_document('All about parrots.', title => 'Parrots', session_id => 'd')",
+    "SELECT public.memory_list_documents()",
+    "SELECT public.memory_search_archive('parrots', doc_type => 'document')",
+    r#"SELECT public.memory_augment('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,
+    r#"SELECT public.memory_configure('default', 's', '{"memory_agent.default_top_k": 3}', 'journal')"#,
+    "SELECT public.memory_load('s')",
+    "SELECT public.memory_reserve_tokens('s', 100000)",
+    "SELECT public.memory_ingest('cleared', 'user', 'Forget it.')",
+    "SELECT public.memory_clear('cleared')",
+    "SELECT public.memory_wait('1 s')",
+    "SELECT public.memory_retry('00000000-0000-7000-8000-000000000001')",
     "SELECT memory_agent.visible_users()",
     "SELECT content FROM memory_agent.entries",
     "SELECT content FROM public.memory_entries",
@@ -117,11 +145,35 @@ const ADMIN_CALLS: &[&str] = &[
     "SELECT public.memory_recall('running dog', 's')",
 ];
 
+/// Calls that cannot do without an LLM.
+const CALLS_OF_AN_LLM: &[&str] = &[
+    r#"SELECT public.memory_chat('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,
+    "SELECT public.memory_summarize('All about parrots.')",
+    "SELECT public.memory_compress('s')",
+    "SELECT public.memory_backfill()",
+    "SELECT public.memory_add('Ann has a parrot.')",
+];
+
 const OWNER_CALLS: &[&str] = &[
     "SELECT public.memory_grant('attacks_friend', 'admin')",
     "SELECT public.memory_revoke('attacks_friend')",
     "SELECT public.memory_grant('attacks_friend')",
+    "SELECT memory_agent.renew_levels()",
 ];
+
+/// Whoever adds a function adds a call.
+#[test]
+fn every_function_is_called() {
+    let mut client = shared().database("attacks_calls").connect();
+    let query = "SELECT function_name::text FROM memory_agent.function_levels()";
+    let calls = [CALLS, ADMIN_CALLS, CALLS_OF_AN_LLM].concat().join("\n");
+    for row in client.query(query, &[]).unwrap() {
+        let function: String = row.get(0);
+        // The triggers of attached tables call it.
+        let is_called = function == "attached_rows" || calls.contains(&format!("{function}("));
+        assert!(is_called, "CALLS has no call of {function}");
+    }
+}
 
 /// First the attacker calls: nothing of theirs may run, as whoever. Then an admin and a superuser
 /// call with the same search_path, set for them by a careless ALTER ROLE.
@@ -148,6 +200,7 @@ fn no_name_is_resolved_through_the_callers_search_path() {
         for call in calls.concat() {
             client.batch_execute(call).unwrap_or_else(|error| panic!("{role}, {call}: {error:?}"));
         }
+        refuse_without_llm(&mut client);
     }
     let mut client = hostile_session(database.name(), "postgres");
     for call in [CALLS, ADMIN_CALLS, OWNER_CALLS].concat() {
@@ -159,10 +212,18 @@ fn no_name_is_resolved_through_the_callers_search_path() {
             result => result.unwrap_or_else(|error| panic!("postgres, {call}: {error:?}")),
         }
     }
+    refuse_without_llm(&mut client);
     // The names that are looked up in dictionaries were PostgreSQL's too: words are stemmed.
     let stemmed = "SELECT pg_catalog.count(*) FROM memory_agent.entries \
                    WHERE lexemes OPERATOR(pg_catalog.@@) 'run'::pg_catalog.tsquery";
     assert_eq!(client.query_one(stemmed, &[]).unwrap().get::<_, i64>(0), 3);
+}
+
+fn refuse_without_llm(client: &mut Client) {
+    for call in CALLS_OF_AN_LLM {
+        let error = client.batch_execute(call).expect_err("there is no LLM");
+        assert_eq!(sqlstate(&error), "55000", "{call}: {error:?}");
+    }
 }
 
 /// A session that looks into the attacker's schema and its own temporary one first.

@@ -9,6 +9,7 @@ mod matrix;
 mod messages;
 mod privileges;
 mod restoration;
+mod row_types;
 mod settings;
 mod surroundings;
 mod visibility;

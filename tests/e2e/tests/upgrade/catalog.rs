@@ -53,6 +53,9 @@ const SENTENCES: &[&str] = &[
        FROM pg_namespace n WHERE n.nspname = 'memory_agent'",
     "SELECT format('comment on %s: %s', pg_describe_object(s.classoid, s.objoid, s.objsubid), s.description) \
        FROM {MEMBERS} JOIN pg_description s ON s.classoid = d.classid AND s.objoid = d.objid",
+    "SELECT format('row type %s owner %s acl %s', t.oid::regtype, t.typowner::regrole, \
+                   ARRAY(SELECT a::text FROM unnest(coalesce(t.typacl, acldefault('T', t.typowner))) a ORDER BY 1)) \
+       FROM {RELATIONS} JOIN pg_type t ON t.oid = c.reltype",
     // What pg_dump takes for part of the extension, and leaves out.
     "SELECT format('initial privileges of %s: %s', pg_describe_object(i.classoid, i.objoid, i.objsubid), \
                    ARRAY(SELECT a::text FROM unnest(i.initprivs) a ORDER BY 1)) \
@@ -107,6 +110,7 @@ fn an_updated_schema_is_a_fresh_one() {
         "policy",
         "function",
         "comment on",
+        "row type",
         "initial privileges",
     ] {
         assert!(fresh.iter().any(|line| line.starts_with(kind)), "nothing is said about a {kind}");

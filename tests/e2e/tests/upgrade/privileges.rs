@@ -57,6 +57,7 @@ fn privileges_by_hand_and_by_default() {
          GRANT SELECT ON memory_agent.entries TO upgrade_auditor; \
          ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO upgrade_by_default; \
          ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO upgrade_by_default; \
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON TYPES TO upgrade_by_default; \
          ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO upgrade_by_default",
     );
     update(&mut client);
