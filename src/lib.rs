@@ -8,6 +8,7 @@ use pgrx::prelude::*;
 
 mod api;
 mod audit;
+mod backtrace;
 mod canonical;
 mod configured;
 mod error;
@@ -91,6 +92,7 @@ fn is_preloaded() -> bool {
 #[allow(unsafe_code)]
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    backtrace::switch_off();
     guc::register();
     worker::drop_hook::register();
     // SAFETY: flags that the server sets before it loads libraries.

@@ -32,6 +32,7 @@ pub mod model_change;
 pub mod models;
 pub mod nearest;
 pub mod neighbors;
+mod plans;
 pub mod queue;
 pub mod reflections;
 pub mod repetitions;

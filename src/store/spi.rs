@@ -1,5 +1,5 @@
-//! The one place that talks to SPI: prepared plans kept for the life of the backend, typed
-//! parameters and rows, cursors that free what they fetched.
+//! The one place that talks to SPI: typed parameters and rows, cursors that free what they fetched. Plans
+//! are those of `plans`.
 //!
 //! pgrx's own client is not used because it decides by itself when a statement may write, and stops
 //! passing `read_only` once the transaction has an id. Recall must see one snapshot in one call,
@@ -8,28 +8,11 @@
 
 use crate::error::{Error, PgResult};
 use crate::settings_level::{self, SettingsLevel};
+use crate::store::plans;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_int, c_long};
+use std::ffi::{c_char, c_int, c_long};
 use std::ops::ControlFlow;
-
-/// Plans kept per backend. Statements differ only by optional clauses, so a few dozen suffice.
-const PLANS_KEPT: usize = 96;
-
-type PlanKey = (String, Vec<pg_sys::Oid>);
-
-/// A kept plan and when it was last used, in statements.
-struct Kept {
-    plan: pg_sys::SPIPlanPtr,
-    used: u64,
-}
-
-thread_local! {
-    static PLANS: RefCell<HashMap<PlanKey, Kept>> = RefCell::new(HashMap::new());
-    static STATEMENTS: Cell<u64> = const { Cell::new(0) };
-}
 
 /// Parameters `$1, $2, ..` of a statement.
 #[derive(Default)]
@@ -166,8 +149,8 @@ impl Session {
         params: &mut Params,
         mut each: impl FnMut(&Row<'_>) -> PgResult<()>,
     ) -> PgResult<u64> {
-        let plan = plan(sql, params)?;
-        // SAFETY: the plan was made for these parameter types and is kept; arrays have its arity.
+        let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
+        // SAFETY: the plan was made for these parameter types and is held; arrays have its arity.
         unsafe {
             let code = in_callers_context(|| {
                 let (values, nulls) = (params.values.as_mut_ptr(), params.nulls.as_ptr());
@@ -177,7 +160,7 @@ impl Session {
                     Sight::Callers | Sight::Writing => std::ptr::null_mut(),
                 };
                 pg_sys::SPI_execute_snapshot(
-                    plan,
+                    plan.as_ptr(),
                     values,
                     nulls,
                     snapshot,
@@ -253,18 +236,20 @@ impl Session {
         batch: usize,
         mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
     ) -> PgResult<()> {
-        let plan = plan(sql, params)?;
+        let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
         // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
         unsafe {
             let portal = in_callers_context(|| {
                 pg_sys::SPI_cursor_open(
                     std::ptr::null(),
-                    plan,
+                    plan.as_ptr(),
                     params.values.as_mut_ptr(),
                     params.nulls.as_ptr(),
                     self.sight != Sight::Writing,
                 )
             });
+            // Its name can be guessed: what runs between two fetches cannot close a pinned one.
+            pg_sys::PinPortal(portal);
             let mut outcome = Ok(ControlFlow::Continue(()));
             while matches!(outcome, Ok(ControlFlow::Continue(()))) {
                 in_callers_context(|| pg_sys::SPI_cursor_fetch(portal, true, batch as c_long));
@@ -279,6 +264,7 @@ impl Session {
                 }
                 pgrx::check_for_interrupts!();
             }
+            pg_sys::UnpinPortal(portal);
             in_callers_context(|| pg_sys::SPI_cursor_close(portal));
             outcome.map(|_| ())
         }
@@ -360,48 +346,4 @@ unsafe fn rows(
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-/// The kept plan of a statement, prepared on first use.
-fn plan(sql: &str, params: &mut Params) -> PgResult<pg_sys::SPIPlanPtr> {
-    let key = (sql.to_owned(), params.types.clone());
-    let now = STATEMENTS.get() + 1;
-    STATEMENTS.set(now);
-    let known = PLANS.with_borrow_mut(|plans| {
-        plans.get_mut(&key).map(|kept| {
-            kept.used = now;
-            kept.plan
-        })
-    });
-    if let Some(plan) = known {
-        return Ok(plan);
-    }
-    let text = CString::new(sql).map_err(|_| Error::internal("a statement contains NUL"))?;
-    // SAFETY: SPI is connected; the types array has as many elements as it says.
-    let plan = in_callers_context(|| unsafe {
-        pg_sys::SPI_prepare(text.as_ptr(), params.len() as c_int, params.types.as_mut_ptr())
-    });
-    if plan.is_null() {
-        return Err(Error::internal("a statement could not be prepared").into());
-    }
-    // SAFETY: keepplan moves the plan to memory that lives until it is freed. The one that is freed
-    // was used longest ago: statements nest one or two deep at most (a trigger on a table of ours),
-    // so the outer ones are among the most recent.
-    unsafe {
-        if pg_sys::SPI_keepplan(plan) == 0 {
-            let oldest = PLANS.with_borrow_mut(|plans| {
-                plans.insert(key, Kept { plan, used: now });
-                if plans.len() <= PLANS_KEPT {
-                    return None;
-                }
-                let oldest =
-                    plans.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| key.clone());
-                oldest.and_then(|key| plans.remove(&key))
-            });
-            if let Some(oldest) = oldest {
-                pg_sys::SPI_freeplan(oldest.plan);
-            }
-        }
-    }
-    Ok(plan)
 }

@@ -29,8 +29,8 @@ pub fn register() {
 }
 
 unsafe extern "C-unwind" {
-    /// pgrx's binding turns an ERROR into a Rust panic and back, which costs time and adds a
-    /// backtrace to the errors of every utility command in the cluster.
+    /// pgrx's binding turns an ERROR into a Rust panic and back, which costs time and loses fields (the
+    /// context, names of tables and constraints) of the errors of every utility command in the cluster.
     fn standard_ProcessUtility(
         statement: *mut pg_sys::PlannedStmt,
         query: *const c_char,

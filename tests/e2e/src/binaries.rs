@@ -51,7 +51,7 @@ fn is_root() -> bool {
 }
 
 /// A program of PostgreSQL, to be run as the server's user. The caller's PG* variables are for some
-/// other server, and with `RUST_BACKTRACE` errors would look other than they do to users.
+/// other server, and `RUST_BACKTRACE` is for tests that say so.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(bindir().join(program));
     for (name, _) in std::env::vars_os() {

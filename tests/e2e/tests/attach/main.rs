@@ -2,6 +2,7 @@
 //! them, memory says the same as the table; and no statement fails because of memory.
 
 mod agreement;
+mod foreign_code;
 mod ids;
 mod kinds;
 mod moves;
@@ -11,6 +12,7 @@ mod partitions;
 #[allow(dead_code, reason = "every suite uses its own part of this module")]
 mod random;
 mod random_statements;
+mod reentrance;
 mod replicas;
 mod secrets;
 mod snapshots;

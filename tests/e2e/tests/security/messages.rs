@@ -1,8 +1,9 @@
 //! What a caller is told, in errors and in messages of every severity, never shows the content of
-//! anybody's memory.
+//! anybody's memory, nor what the server's machine looks like.
 
 use crate::{create_roles, grant};
-use memory_agent_e2e::{Client, shared};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, Cluster, shared, sqlstate};
 use std::sync::{Arc, Mutex};
 
 /// A word that only alice's memory holds.
@@ -85,4 +86,72 @@ fn errors_and_messages_show_no_content() {
     assert!(errors >= 12, "only {errors} of the calls that should fail did");
     let messages = of_mallory.lock().unwrap().join("\n");
     assert!(!messages.contains(SECRET), "{messages}");
+}
+
+/// The environment of the server asks Rust for stack traces. Errors of ours, of PostgreSQL and of code that
+/// our statements run, internal ones and panics carry none, in sessions, triggers and workers.
+#[test]
+fn errors_carry_no_stack_trace() {
+    for (own, of_libraries) in [("1", "1"), ("full", "full")] {
+        let cluster = Cluster::builder()
+            .preload(true)
+            .environment("RUST_BACKTRACE", own)
+            .environment("RUST_LIB_BACKTRACE", of_libraries)
+            .start();
+        let mut client = cluster.database("db").connect();
+        run(
+            &mut client,
+            "CREATE TYPE tag AS ENUM ('x'); \
+             CREATE FUNCTION failing(tag) RETURNS json LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING DETAIL = 'said'; END $$; \
+             CREATE CAST (tag AS json) WITH FUNCTION failing(tag); \
+             CREATE TABLE notes (id int PRIMARY KEY, body text, tag tag); INSERT INTO notes VALUES (1, 'one', 'x'); \
+             SELECT memory_attach('notes', 'body', metadata_columns => '{tag}', user_id => 'alice')",
+        );
+        run(
+            &mut client,
+            "UPDATE memory_agent.jobs SET max_attempts = 1 WHERE kind = 'attach' AND status = 'pending'",
+        );
+        for (statement, expected, detail) in [
+            ("SELECT memory_ingest('s', 'user', '')", "22023", None),
+            (
+                "SELECT memory_ingest_batch('[{\"role\": \"user\", \"content\": \"x\", \"ttl\": \"never\"}]', 's')",
+                "22023",
+                None,
+            ),
+            ("INSERT INTO notes VALUES (2, 'two', 'x')", "P0001", Some("said")),
+            // A trigger's function that is called as if it were none: a panic.
+            ("SELECT memory_agent.attached_rows()", "XX000", None),
+            (
+                "ALTER TABLE memory_agent.entries RENAME embedding TO elsewhere; SELECT memory_recall('x')",
+                "XX000",
+                None,
+            ),
+        ] {
+            let error = client.batch_execute(statement).expect_err(statement);
+            assert_eq!(sqlstate(&error), expected, "{statement}: {error:?}");
+            let error = error.as_db_error().expect("the server's");
+            assert_eq!(error.detail(), detail, "{statement}: {error:?}");
+            assert!(!format!("{error:?}").contains(".rs:"), "{statement}: {error:?}");
+            let caught = format!(
+                "DO $do$ DECLARE detail text; BEGIN EXECUTE $call$ {statement} $call$; \
+                 EXCEPTION WHEN OTHERS THEN GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL; \
+                     PERFORM set_config('test.detail', coalesce(detail, ''), false); END $do$"
+            );
+            client.batch_execute(&caught).expect("caught");
+            let caught: String = value(&mut client, "SELECT current_setting('test.detail')", &[]);
+            assert_eq!(caught, detail.unwrap_or_default(), "{statement}");
+        }
+        run(&mut client, "SELECT memory_wait('60 s')");
+        let told: Vec<String> = memory_agent_e2e::memory::values(
+            &mut client,
+            "SELECT last_error FROM memory_agent.jobs WHERE last_error IS NOT NULL \
+             UNION ALL SELECT detail FROM memory_status() WHERE detail IS NOT NULL",
+            &[],
+        );
+        assert!(
+            told.iter().any(|told| told.contains("P0001")),
+            "the worker met the error: {told:#?}"
+        );
+        assert!(!told.iter().any(|told| told.contains(".rs:")), "{told:#?}");
+    }
 }
