@@ -12,6 +12,14 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
               AND e.extname OPERATOR(pg_catalog.=) 'memory_agent'
             WHERE d.deptype OPERATOR(pg_catalog.=) 'e'), true);
 
+-- === Users take turns in the queue ===
+
+DROP INDEX memory_agent.jobs_claim_idx;
+CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, run_after, id)
+    WHERE status OPERATOR(pg_catalog.=) 'pending';
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (kind, run_after)
+    WHERE status OPERATOR(pg_catalog.=) 'pending';
+
 -- === Last: owner and privileges of what is new ===
 
 -- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps

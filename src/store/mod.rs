@@ -35,6 +35,7 @@ pub mod neighbors;
 pub mod queue;
 pub mod reflections;
 pub mod repetitions;
+pub mod restores;
 pub mod schema;
 pub mod scope;
 pub mod seal;

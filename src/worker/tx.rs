@@ -68,6 +68,13 @@ const LOCK_TIMEOUT: &CStr = c"200ms";
 /// Sets what transactions of a worker rely on, whatever the settings of the database say.
 pub fn settle_session() {
     for (name, value) in [
+        // Whoever owns the database may set them for all its sessions, and this one is a superuser's.
+        (c"search_path", c"pg_catalog, pg_temp"),
+        (c"array_nulls", c"on"),
+        (c"gin_fuzzy_search_limit", c"0"),
+        (c"row_security", c"on"),
+        (c"transform_null_equals", c"off"),
+        (c"default_transaction_deferrable", c"off"),
         (c"lock_timeout", LOCK_TIMEOUT),
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),

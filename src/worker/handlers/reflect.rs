@@ -192,7 +192,7 @@ impl ReflectTask {
             let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
             Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
         })?;
-        let fitting = fitting(&turns);
+        let fitting = fitting(&turns, self.job.attempts);
         self.has_more = fitting < turns.len();
         turns.truncate(fitting);
         (self.episodes, self.turns, self.model) = (episodes, turns, model);
@@ -325,12 +325,7 @@ impl ReflectTask {
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, self.settings.detect_markers);
         if let Err(failure) = facts::embed(&mut decided.facts, self.model.as_ref()) {
-            return if failure.may_pass {
-                let reason = failure.message;
-                Progress::Unavailable { retry_in: None, reason, endpoint: false }
-            } else {
-                Progress::Failed(failure.message)
-            };
+            return exchange::without_models(failure);
         }
         self.apply(decided, endpoint, llm)
     }

@@ -10,7 +10,6 @@ use super::renew::{self, Renewal, Renewed};
 use crate::api::archive::Archived;
 use crate::api::chunks::Chunks;
 use crate::guc;
-use crate::models::Failure;
 use crate::store::jobs::JobKind;
 use crate::store::models::{self, Kind};
 use crate::store::queue::{self, Job};
@@ -116,7 +115,7 @@ impl SummaryTask {
             }
             Ok(Need::Summary { material, has_more }) => {
                 match Division::of(&material, self.settings.chunks()) {
-                    Err(failure) => uncounted(failure),
+                    Err(failure) => exchange::without_models(failure),
                     Ok(division) => {
                         let condensing = Condensing { material: *material, division, has_more };
                         self.advance(Box::new(condensing), endpoint, llm)
@@ -205,7 +204,7 @@ impl SummaryTask {
                 return Progress::Failed("the summary is empty".to_owned());
             }
             Ok(condensed) => condensed,
-            Err(failure) => return uncounted(failure),
+            Err(failure) => return exchange::without_models(failure),
         };
         let condensed = match shortening.take(&answer.text, condensed) {
             Shortened::Done(condensed) => condensed,
@@ -214,7 +213,7 @@ impl SummaryTask {
             }
             Shortened::Cut(mut condensed) => {
                 if let Err(failure) = condensed.cut(question.target_tokens) {
-                    return uncounted(failure);
+                    return exchange::without_models(failure);
                 }
                 condensed
             }
@@ -346,13 +345,4 @@ pub fn of_summaries(endpoint: &Endpoint) -> Endpoint {
         model => model,
     };
     Endpoint { model, ..endpoint.clone() }
-}
-
-/// Tokens could not be counted.
-fn uncounted(failure: Failure) -> Progress {
-    if failure.may_pass {
-        Progress::Unavailable { retry_in: None, reason: failure.message, endpoint: false }
-    } else {
-        Progress::Failed(failure.message)
-    }
 }
