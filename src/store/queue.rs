@@ -157,17 +157,19 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
     )
 }
 
-/// Whether another user waits for a job of this kind. Two looks, each in the order of the index: a user's
-/// own jobs may be many.
+/// Whether another user waits for a job of this kind, or for [the same](JobKind::rivals). Two looks, each in
+/// the order of the index: a user's own jobs may be many.
 pub fn do_others_wait(spi: &Spi, job: &Job) -> PgResult<bool> {
+    let rivals: Vec<String> =
+        job.kind.rivals().iter().map(|kind| kind.as_str().to_owned()).collect();
     let found = spi.first(
         "SELECT true WHERE EXISTS (SELECT FROM memory_agent.jobs j \
-                                    WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id < $2 \
+                                    WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id < $2 \
                                       AND j.run_after <= now()) \
                         OR EXISTS (SELECT FROM memory_agent.jobs j \
-                                    WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > $2 \
+                                    WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id > $2 \
                                       AND j.run_after <= now())",
-        &mut Params::new().with(job.kind.as_str().to_owned()).with(job.user_id.clone()),
+        &mut Params::new().with(rivals).with(job.user_id.clone()),
         |_| Ok(()),
     )?;
     Ok(found.is_some())

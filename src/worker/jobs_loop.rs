@@ -7,7 +7,7 @@ mod turns;
 
 use self::outcomes::SLOW_DELAY;
 use self::starting::CLAIMED;
-use self::turns::{Turns, makes_room};
+use self::turns::Turns;
 use super::endpoint;
 use super::handlers::attach::{self, AttachTask};
 use super::handlers::embed::{self, EmbedTask};
@@ -210,7 +210,7 @@ impl JobsLoop {
 
     /// Whether a job goes on that has done a step. It is given back when another user waits.
     fn keeps(&mut self, job: &Job) -> bool {
-        self.try_or_note(|_| makes_room(job)) != Some(true)
+        self.try_or_note(|_| exchange::makes_room(job)) != Some(true)
     }
 
     /// Whether the database is being restored: nothing new is begun then. The worker's own role sees the

@@ -84,6 +84,18 @@ pub fn keep(job: &Job) -> Result<(), Aborted> {
     }
 }
 
+/// Gives a job back after a step if another user waits for one of its kind; whether it was.
+pub fn makes_room(job: &Job) -> Result<bool, Aborted> {
+    transaction(|| {
+        let spi = Spi::read_write()?;
+        let is_waited_for = queue::do_others_wait(&spi, job)?;
+        if is_waited_for {
+            queue::hand_over(&spi, job)?;
+        }
+        Ok(is_waited_for)
+    })
+}
+
 /// The LLM cannot be asked.
 pub fn unavailable(reason: String) -> Progress {
     Progress::Unavailable { retry_in: None, reason, what: Missing::Llm }

@@ -2,6 +2,7 @@
 //! moment only. A request that takes too long is halved; only what cannot be halved any more counts against
 //! its own job. Nobody else's work is put off, unless the models are not to be had at all.
 
+use crate::guc::{self, Inference};
 use crate::models::{self, Failure, client};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
@@ -68,7 +69,8 @@ impl Pace {
         if models::current().prepare(model, Purpose::Document, texts, word()).is_err() {
             return Verdict::Outage;
         }
-        let waiting = client::status().map_or(0, |status| status.queue_items);
-        if waiting > 0 { Verdict::Busy } else { Verdict::Own }
+        let is_busy = guc::inference() == Inference::Server
+            && client::status().is_ok_and(|status| status.queue_items > 0);
+        if is_busy { Verdict::Busy } else { Verdict::Own }
     }
 }

@@ -192,7 +192,12 @@ impl ReflectTask {
             let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
             Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
         })?;
-        let fitting = fitting(&turns, self.job.attempts);
+        // An answer that is kept is about so many.
+        let answered = self.job.payload.pointer("/answer/turns").and_then(Value::as_array);
+        let fitting = match answered {
+            Some(answered) => answered.len().min(turns.len()),
+            None => fitting(&turns, self.job.attempts),
+        };
         self.has_more = fitting < turns.len();
         turns.truncate(fitting);
         (self.episodes, self.turns, self.model) = (episodes, turns, model);
@@ -359,7 +364,11 @@ impl ReflectTask {
         match applied {
             Ok(Applied::Stored) if self.has_more => {
                 self.job = self.next_part();
-                self.begin(endpoint, llm)
+                match exchange::makes_room(&self.job) {
+                    Ok(false) => self.begin(endpoint, llm),
+                    Ok(true) => Progress::Finished,
+                    Err(aborted) => Progress::Aborted(aborted),
+                }
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
             Ok(Applied::Changed { unseen }) => {

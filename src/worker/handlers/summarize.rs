@@ -173,6 +173,13 @@ impl SummaryTask {
                 self.decide(Some((condensing, *tree)), covered, endpoint, llm)
             }
             Next::Ask(question) => {
+                if self.calls > 0 {
+                    match exchange::makes_room(&self.job) {
+                        Ok(false) => {}
+                        Ok(true) => return Progress::Finished,
+                        Err(aborted) => return Progress::Aborted(aborted),
+                    }
+                }
                 let (messages, target) = (question.messages.clone(), question.target_tokens);
                 let shortening = Shortening::new(messages, target, levels::most_tokens(target));
                 self.send(Asking { condensing, question, shortening }, endpoint, llm)

@@ -1,5 +1,4 @@
-//! Whose turn it is: of each kind of job, users are served one after the other, and a job that takes many
-//! steps makes room after a step when another user waits for one of its kind.
+//! Whose turn it is: of each kind of job, users are served one after the other.
 
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
@@ -26,16 +25,4 @@ impl Turns {
         }
         Ok(claimed)
     }
-}
-
-/// Gives a job back if another user waits for one of its kind; whether it was.
-pub fn makes_room(job: &Job) -> Result<bool, Aborted> {
-    transaction(|| {
-        let spi = Spi::read_write()?;
-        let is_waited_for = queue::do_others_wait(&spi, job)?;
-        if is_waited_for {
-            queue::hand_over(&spi, job)?;
-        }
-        Ok(is_waited_for)
-    })
 }
