@@ -72,7 +72,7 @@ fn calls_before(stub: &LlmStub, text: &str) -> usize {
 }
 
 /// Alice's turns are too much for one call, each of mallory's is too much by itself: alice's go on in
-/// smaller steps, mallory's job alone is given up, and bob has his turn between them.
+/// smaller steps, mallory's job alone is given up, and zoe has her turn between them.
 #[test]
 fn what_takes_too_long_is_halved_and_holds_up_nobody() {
     let (stub, cluster) = with_slow_embedder(20_000);
@@ -80,12 +80,12 @@ fn what_takes_too_long_is_halved_and_holds_up_nobody() {
     store(&mut client, "alice", "'s'", "repeat('Alice talks. ', 400) || n", 64);
     store(&mut client, "mallory", "'s'", "repeat('Mallory talks. ', 3500) || n", 3);
     store(&mut client, "mallory", "'s'", "'Mallory is short.'", 1);
-    store(&mut client, "bob", "'s'", "'Bob skis.'", 1);
+    store(&mut client, "zoe", "'s'", "'Zoe skis.'", 1);
     cluster.alter_system("memory_agent.worker", Some("on"));
-    wait_until(PATIENCE, "bob's turn", || embedded(&mut client, "bob") == 1);
-    // A step of alice's, which comes before him by name, and the same of mallory's.
-    let before = calls_before(&stub, "Bob skis.");
-    assert!(before <= 3, "{before} calls before bob's");
+    wait_until(PATIENCE, "zoe's turn", || embedded(&mut client, "zoe") == 1);
+    // A step of alice's, and one of mallory's with a look at whether the models are well.
+    let before = calls_before(&stub, "Zoe skis.");
+    assert!(before <= 3, "{before} calls before zoe's");
     wait_until(PATIENCE, "alice's turns", || embedded(&mut client, "alice") == 64);
     assert_eq!(jobs(&mut client, "alice"), ["embed/done/0"]);
     wait_until(PATIENCE, "mallory's job to be given up", || {
@@ -105,11 +105,11 @@ fn long_turns_are_embedded_one_by_one() {
     let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
     let mut client = cluster.database("long").connect();
     store(&mut client, "alice", "'s'", "repeat('word' || n || ' and so on, ', 2800)", 64);
-    store(&mut client, "bob", "'s'", "'Bob skis.'", 1);
+    store(&mut client, "zoe", "'s'", "'Zoe skis.'", 1);
     cluster.alter_system("memory_agent.worker", Some("on"));
-    wait_until(PATIENCE, "bob's turn", || embedded(&mut client, "bob") == 1);
+    wait_until(PATIENCE, "zoe's turn", || embedded(&mut client, "zoe") == 1);
     let before = embedded(&mut client, "alice");
-    assert!(before <= 4, "{before} turns of alice's before bob's");
+    assert!(before <= 4, "{before} turns of alice's before zoe's");
     wait_until(PATIENCE, "some of alice's", || embedded(&mut client, "alice") > before);
     assert!(
         jobs(&mut client, "alice").iter().all(|job| job.contains("/0")),
@@ -123,16 +123,16 @@ fn many_jobs_of_one_user_are_no_queue_for_another() {
     let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
     let mut client = cluster.database("many").connect();
     store(&mut client, "mallory", "'s' || n", "'Number ' || n", 200);
-    store(&mut client, "bob", "'s'", "'Bob skis.'", 1);
+    store(&mut client, "zoe", "'s'", "'Zoe skis.'", 1);
     cluster.alter_system("memory_agent.worker", Some("on"));
-    wait_until(PATIENCE, "bob's turn", || embedded(&mut client, "bob") == 1);
+    wait_until(PATIENCE, "zoe's turn", || embedded(&mut client, "zoe") == 1);
     let before: i64 = value(
         &mut client,
         "SELECT count(*) FROM memory_agent.jobs m, memory_agent.jobs b \
-          WHERE m.user_id = 'mallory' AND b.user_id = 'bob' AND m.finished_at < b.finished_at",
+          WHERE m.user_id = 'mallory' AND b.user_id = 'zoe' AND m.finished_at < b.finished_at",
         &[],
     );
-    assert!(before <= 2, "{before} jobs before bob's");
+    assert!(before <= 2, "{before} jobs before zoe's");
     wait_until(PATIENCE, "the others", || embedded(&mut client, "mallory") == 200);
 }
 
@@ -153,20 +153,20 @@ fn an_llm_that_times_out_for_one_user_answers_the_other() {
     let cluster = &scene.cluster;
     let mut client = cluster.connect(DATABASE);
     store(&mut client, "mallory", "'s' || n", "'Mallory says ' || n", 8);
-    store(&mut client, "bob", "'s'", "'Bob skis.'", 1);
+    store(&mut client, "zoe", "'s'", "'Zoe skis.'", 1);
     cluster.alter_system("memory_agent.worker", Some("on"));
-    let facts = "SELECT count(*) FROM memory_agent.entries WHERE user_id = 'bob' AND kind = 'fact'";
-    wait_until(PATIENCE, "bob's fact", || value::<i64>(&mut client, facts, &[]) == 1);
+    let facts = "SELECT count(*) FROM memory_agent.entries WHERE user_id = 'zoe' AND kind = 'fact'";
+    wait_until(PATIENCE, "zoe's fact", || value::<i64>(&mut client, facts, &[]) == 1);
     let calls = scene.stub.calls();
-    let before = calls.iter().take_while(|call| !says(call, "Bob skis.")).count();
-    assert!(before <= 1, "{before} calls before bob's");
+    let before = calls.iter().take_while(|call| !says(call, "Zoe skis.")).count();
+    assert!(before <= 1, "{before} calls before zoe's");
     // A second turn, while mallory's wait for the LLM again and again.
-    store(&mut client, "bob", "'t'", "'Bob swims.'", 1);
+    store(&mut client, "zoe", "'t'", "'Zoe swims.'", 1);
     let made = scene.stub.call_count();
-    wait_until(PATIENCE, "bob's second fact", || value::<i64>(&mut client, facts, &[]) == 2);
+    wait_until(PATIENCE, "zoe's second fact", || value::<i64>(&mut client, facts, &[]) == 2);
     let calls = scene.stub.calls();
-    let waited = calls[made..].iter().take_while(|call| !says(call, "Bob swims.")).count();
-    assert!(waited <= 2, "{waited} calls before bob's second");
+    let waited = calls[made..].iter().take_while(|call| !says(call, "Zoe swims.")).count();
+    assert!(waited <= 2, "{waited} calls before zoe's second");
 }
 
 /// The table of a role whose cast never ends, and swallows what is to end it.
@@ -199,14 +199,14 @@ fn a_table_that_cannot_be_read_to_its_end_holds_up_nobody() {
         "SELECT memory_attach('feelings', 'body', user_id_column => 'owner', metadata_columns => '{mood}'); \
          SELECT memory_attach('notes', 'body', user_id_column => 'owner', embed => 'off')",
     );
-    store(&mut client, "bob", "'s'", "'Bob skis.'", 1);
+    store(&mut client, "zoe", "'s'", "'Zoe skis.'", 1);
     cluster.alter_system("memory_agent.worker", Some("on"));
-    wait_until(PATIENCE, "bob's turn", || embedded(&mut client, "bob") == 1);
+    wait_until(PATIENCE, "zoe's turn", || embedded(&mut client, "zoe") == 1);
     drop(client);
     cluster.restart();
     let mut client = cluster.connect("feelings");
-    store(&mut client, "bob", "'t'", "'Bob swims.'", 1);
-    wait_until(PATIENCE, "bob's second turn", || embedded(&mut client, "bob") == 2);
+    store(&mut client, "zoe", "'t'", "'Zoe swims.'", 1);
+    wait_until(PATIENCE, "zoe's second turn", || embedded(&mut client, "zoe") == 2);
     let notes = "SELECT count(*) FROM memory_agent.entries WHERE user_id = 'dora'";
     wait_until(PATIENCE, "another table", || value::<i64>(&mut client, notes, &[]) == 300);
     let dead = "SELECT max(last_error) FROM memory_agent.jobs \

@@ -27,7 +27,9 @@ fn the_owner_of_a_database_does_not_run_code_in_the_worker() {
                 $$ INSERT INTO evil.proof VALUES (current_user); SELECT pg_catalog.clock_timestamp() $$; \
              ALTER DATABASE {DATABASE} SET search_path = evil, pg_catalog; \
              ALTER DATABASE {DATABASE} SET default_transaction_read_only = on; \
-             ALTER DATABASE {DATABASE} SET gin_fuzzy_search_limit = 1"
+             ALTER DATABASE {DATABASE} SET gin_fuzzy_search_limit = 1; \
+             ALTER DATABASE {DATABASE} SET session_authorization = 'dora'; \
+             ALTER DATABASE {DATABASE} SET role = 'dora'"
         ),
     );
     // The worker's next life has these settings.
