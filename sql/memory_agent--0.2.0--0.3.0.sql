@@ -16,6 +16,13 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 
 COMMENT ON FUNCTION memory_agent.renew_levels() IS
     'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
+-- === Users take turns in the queue ===
+
+DROP INDEX memory_agent.jobs_claim_idx;
+CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, run_after, id)
+    WHERE status OPERATOR(pg_catalog.=) 'pending';
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (kind, run_after)
+    WHERE status OPERATOR(pg_catalog.=) 'pending';
 
 -- === Last: owner and privileges of what is new ===
 

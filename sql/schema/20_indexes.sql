@@ -93,8 +93,11 @@ CREATE UNIQUE INDEX jobs_pending_idx
                           coalesce(session_id, ''),
                           coalesce(entry_id, '00000000-0000-0000-0000-000000000000'))
     WHERE status = 'pending' AND leased_by IS NULL;
-CREATE INDEX jobs_claim_idx ON memory_agent.jobs (kind, priority DESC, run_after, id)
+-- Users take turns.
+CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, run_after, id)
     WHERE status = 'pending';
+-- When the next job is due.
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (kind, run_after) WHERE status = 'pending';
 -- Whether an older job of the same scope is not finished yet.
 CREATE INDEX jobs_open_idx
     ON memory_agent.jobs (user_id, coalesce(session_id, ''), kind, agent_id, id)

@@ -14,6 +14,7 @@ use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn, Place};
 use crate::store::attachments::{self, Source};
 use crate::store::queue;
+use crate::store::restores;
 use crate::store::source_rows::{self, Gone, SourceRow};
 use crate::store::spi::{Session as Spi, sees_one_snapshot};
 use pgrx::heap_tuple::PgHeapTuple;
@@ -71,9 +72,9 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             // Rows that came since the snapshot go too, and are not seen here.
             if sees_one_snapshot() { queue_comparison(&source) } else { Ok(()) }
         }
-        // Anybody may say that they are pg_restore, and the job reads the whole table.
+        // The job reads the whole table.
         PgTriggerOperation::Insert
-            if source.is_restored && identity::has_rights_of(source.table_owner) =>
+            if restores::is_this_session(&source.application_name, source.table_owner) =>
         {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert);

@@ -76,10 +76,18 @@ fn workers() -> Vec<StatusRow> {
                 slots::unix_time().saturating_sub(state.since),
                 state.activity
             );
-            row("worker", "running", detail, None)
+            if state.activity.contains(slots::RESTING) {
+                row("worker", "resting", detail, Some(END_RESTORE))
+            } else {
+                row("worker", "running", detail, None)
+            }
         })
         .collect()
 }
+
+/// What to do about a session that calls itself pg_restore and restores nothing.
+const END_RESTORE: &str = "Jobs go on when that session has ended. If it restores nothing, have it use another \
+    application_name, or end it with pg_terminate_backend.";
 
 /// An error without its text, which may quote somebody's content: that is in memory_jobs.
 fn told((_, at): &(String, u64)) -> String {

@@ -203,6 +203,7 @@ impl Connection {
                 return Err(Lost {
                     failure: Failure {
                         is_outage: false,
+                        may_be_own: true,
                         ..Failure::unavailable(format!(
                             "the model server did not answer within {}",
                             manner.timeout_setting

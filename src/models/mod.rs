@@ -38,6 +38,8 @@ pub struct Failure {
     pub is_outage: bool,
     /// The same request may succeed later.
     pub may_pass: bool,
+    /// It may be due to this request alone, to its size or to a text in it: a smaller one may succeed.
+    pub may_be_own: bool,
     /// The request was sent and its answer is lost: it may have been carried out.
     pub was_sent: bool,
 }
@@ -49,6 +51,7 @@ impl Failure {
             hint: "See SELECT * FROM memory_status() for the state of the model server.",
             is_outage: true,
             may_pass: true,
+            may_be_own: false,
             was_sent: false,
         }
     }
@@ -71,6 +74,9 @@ impl Failure {
             ErrorCode::RemoteUnavailable => {
                 "Check memory_agent.embedding_base_url and its key, then memory_status()."
             }
+            ErrorCode::Timeout => {
+                "Raise memory_agent.inference_timeout, or send less text in one call."
+            }
             ErrorCode::Internal => "See the server log.",
         };
         Self {
@@ -78,6 +84,10 @@ impl Failure {
             hint,
             is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version),
             may_pass: !matches!(code, ErrorCode::InvalidRequest),
+            may_be_own: matches!(
+                code,
+                ErrorCode::InvalidRequest | ErrorCode::Internal | ErrorCode::Timeout
+            ),
             was_sent: false,
         }
     }

@@ -79,6 +79,7 @@ pub fn ensure_started() -> Result<Start, Failure> {
                 hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
                 is_outage: true,
                 may_pass: true,
+                may_be_own: false,
                 was_sent: false,
             })),
         },

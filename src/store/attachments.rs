@@ -95,8 +95,8 @@ pub struct Source {
     pub has_deferrable_key: bool,
     /// Whether a foreign key may change its rows, several times in one statement.
     pub is_cascaded: bool,
-    /// Whether it is pg_restore that writes.
-    pub is_restored: bool,
+    /// What the session calls itself that reads this.
+    pub application_name: String,
     /// Columns that it does not have any more.
     missing: Vec<String>,
     /// Whether it is the table that was attached, or a partition of that.
@@ -147,7 +147,7 @@ pub fn source(spi: &Spi, id: Uuid, table: pg_sys::Oid) -> PgResult<Option<Source
                 EXISTS (SELECT FROM pg_constraint f \
                          WHERE f.conrelid = r.oid AND f.contype = 'f' \
                            AND (f.confupdtype IN ('c', 'n', 'd') OR f.confdeltype IN ('c', 'n', 'd'))), \
-                current_setting('application_name') = 'pg_restore' \
+                current_setting('application_name') \
            FROM memory_agent.attachments a \
            JOIN pg_class r ON r.oid = $2 \
            JOIN pg_namespace n ON n.oid = r.relnamespace, \
@@ -195,7 +195,7 @@ fn read_source(id: Uuid, table: pg_sys::Oid, row: &Row<'_>) -> PgResult<Source> 
         is_outdated: row.required(13)?,
         has_deferrable_key: row.required(14)?,
         is_cascaded: row.required(15)?,
-        is_restored: row.required(16)?,
+        application_name: row.required(16)?,
     })
 }
 

@@ -5,9 +5,13 @@ use crate::error::PgResult;
 use crate::sql_types::{JsonbText, Vector};
 use crate::store::catalog::VectorType;
 use crate::store::facts::FactScope;
-use crate::store::spi::{Params, Session as Spi};
+use crate::store::spi::{Params, Row, Session as Spi, scratch};
 use crate::store::windows;
 use pgrx::datum::Uuid;
+use std::ops::ControlFlow;
+
+/// Rows that are read at once.
+const FETCH: usize = 8;
 
 /// An entry that lacks something.
 pub struct Incomplete {
@@ -23,32 +27,46 @@ pub struct Incomplete {
 const LACKS: &str = "e.state <> 'inactive' AND (e.embedding IS NULL OR NOT e.token_count_exact) \
     AND ($4 OR NOT e.token_count_exact)";
 
-/// The next entries of a scope that lack something, after an id. `embed` says whether a missing
-/// embedding counts.
+/// The next entries of a scope that lack something, after an id: at most `most`, and as many as fit into so
+/// many bytes, at least one. `embed` says whether a missing embedding counts.
 pub fn incomplete(
     spi: &Spi,
     scope: &FactScope<'_>,
     embed: bool,
     after: Uuid,
-    most: i64,
+    most: usize,
+    bytes: usize,
 ) -> PgResult<Vec<Incomplete>> {
-    spi.all(
+    let (mut found, mut sum) = (Vec::<Incomplete>::new(), 0);
+    spi.scan(
         &format!(
             "SELECT e.id, e.content, e.content_hash, e.metadata, e.embedding IS NULL FROM memory_agent.entries e \
               WHERE {} AND {LACKS} AND e.id > $5 ORDER BY e.id LIMIT $6",
             scope.condition()
         ),
-        &mut scope.params().with(embed).with(after).with(most),
+        &mut scope.params().with(embed).with(after).with(most as i64),
+        FETCH,
         |row| {
-            Ok(Incomplete {
-                id: row.required(1)?,
-                content: row.required(2)?,
-                content_hash: row.optional(3),
-                metadata: row.required(4)?,
-                lacks_embedding: row.required(5)?,
-            })
+            let entry = scratch(|| incomplete_entry(row))?;
+            sum += entry.content.len();
+            if sum > bytes && !found.is_empty() {
+                return Ok(ControlFlow::Break(()));
+            }
+            found.push(entry);
+            Ok(ControlFlow::Continue(()))
         },
-    )
+    )?;
+    Ok(found)
+}
+
+fn incomplete_entry(row: &Row<'_>) -> PgResult<Incomplete> {
+    Ok(Incomplete {
+        id: row.required(1)?,
+        content: row.required(2)?,
+        content_hash: row.optional(3),
+        metadata: row.required(4)?,
+        lacks_embedding: row.required(5)?,
+    })
 }
 
 /// How many entries of a scope lack something.

@@ -45,6 +45,16 @@ impl JobKind {
         }
     }
 
+    /// The kinds that use the same, this one among them: whoever asks an LLM waits for the others who do.
+    pub fn rivals(self) -> &'static [Self] {
+        match self {
+            Self::Extract | Self::Reflect | Self::Summarize | Self::Compress => {
+                &[Self::Extract, Self::Reflect, Self::Summarize, Self::Compress]
+            }
+            other => other.exclusive(),
+        }
+    }
+
     /// The kinds of which only one job of a scope runs at a time, this one among them: a summary is
     /// renewed by one job after the other.
     pub fn exclusive(self) -> &'static [Self] {

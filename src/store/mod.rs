@@ -36,6 +36,7 @@ mod plans;
 pub mod queue;
 pub mod reflections;
 pub mod repetitions;
+pub mod restores;
 pub mod schema;
 pub mod scope;
 pub mod seal;

@@ -14,6 +14,8 @@ pub const LEASE: Duration = Duration::from_secs(300);
 /// Interruptions (a worker that died) after which a job is run less and less often: perhaps it is
 /// what kills the worker.
 const PATIENT_INTERRUPTIONS: i32 = 10;
+/// Interruptions without any progress between them after which it surely is: it is given up.
+const MOST_INTERRUPTIONS: i32 = 20;
 /// The error of a job that found no row of its session.
 pub const NO_SESSION: &str = "its session is not there";
 /// Longest error text that is kept.
@@ -31,6 +33,8 @@ pub struct Job {
     /// Failures so far that were the job's own.
     pub attempts: i32,
     pub max_attempts: i32,
+    /// How often its worker ended while it ran.
+    pub interrupted: i32,
     /// Proves that the job still is this worker's.
     lease: String,
 }
@@ -72,7 +76,12 @@ fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
     spi.execute(
         &format!(
             "UPDATE memory_agent.jobs j \
-                SET status = 'pending', leased_until = NULL, interrupted = j.interrupted + 1, \
+                SET leased_until = NULL, interrupted = j.interrupted + 1, \
+                    status = CASE WHEN j.interrupted + 1 >= {MOST_INTERRUPTIONS} THEN 'dead' ELSE 'pending' END, \
+                    finished_at = CASE WHEN j.interrupted + 1 >= {MOST_INTERRUPTIONS} THEN now() END, \
+                    last_error = CASE WHEN j.interrupted + 1 >= {MOST_INTERRUPTIONS} \
+                        THEN concat('its worker ended ', j.interrupted + 1, ' times while it ran: see the server''s log') \
+                        ELSE j.last_error END, \
                     run_after = CASE WHEN j.interrupted < {PATIENT_INTERRUPTIONS} THEN j.run_after \
                         ELSE now() + make_interval(secs => least(600, \
                             power(2, least(j.interrupted - {PATIENT_INTERRUPTIONS}, 10)))) END \
@@ -83,32 +92,53 @@ fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
     )
 }
 
-/// Claims the next job of a kind that is due, if any. Jobs of one scope whose kinds
-/// [exclude](JobKind::exclusive) each other run one after the other, in the order in which they were
-/// queued.
-pub fn claim(spi: &Spi, slot: u32, kind: JobKind) -> PgResult<Option<Job>> {
+/// Claims the next job of a kind that is due, if any. Users take turns: the first one after the user
+/// `after` who has such a job, in the order of their ids, and then the first of all; of a user's jobs the one
+/// of the highest priority that has waited for longest. Jobs of one scope whose kinds
+/// [exclude](JobKind::exclusive) each other run one after the other, in the order in which they were queued.
+pub fn claim(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Option<Job>> {
+    match claim_after(spi, slot, kind, after)? {
+        None if !after.is_empty() => claim_after(spi, slot, kind, ""),
+        claimed => Ok(claimed),
+    }
+}
+
+/// Each look at a user costs one descent of jobs_turn_idx, however many jobs users have.
+fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Option<Job>> {
     let lease = format!("{}{}", lessee(slot), uuid::Uuid::new_v4());
     let exclusive: Vec<String> =
         kind.exclusive().iter().map(|kind| kind.as_str().to_owned()).collect();
     spi.first(
-        "UPDATE memory_agent.jobs j \
+        "WITH RECURSIVE users(user_id) AS ( \
+            SELECT (SELECT j.user_id FROM memory_agent.jobs j \
+                     WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > $5 \
+                     ORDER BY j.user_id LIMIT 1) \
+            UNION ALL \
+            SELECT (SELECT j.user_id FROM memory_agent.jobs j \
+                     WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > u.user_id \
+                     ORDER BY j.user_id LIMIT 1) \
+              FROM users u WHERE u.user_id IS NOT NULL) \
+         UPDATE memory_agent.jobs j \
             SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
           WHERE j.id = ( \
-            SELECT j.id FROM memory_agent.jobs j \
-             WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = $1 \
-               AND NOT EXISTS ( \
-                    SELECT FROM memory_agent.jobs o \
-                     WHERE o.user_id = j.user_id \
-                       AND coalesce(o.session_id, '') = coalesce(j.session_id, '') \
-                       AND o.kind = ANY ($4) AND o.agent_id = j.agent_id \
-                       AND o.status IN ('pending', 'running') AND o.id < j.id) \
-             ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
-         RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts",
+            SELECT due.id FROM users u, LATERAL ( \
+                SELECT j.id FROM memory_agent.jobs j \
+                 WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = $1 AND j.user_id = u.user_id \
+                   AND NOT EXISTS ( \
+                        SELECT FROM memory_agent.jobs o \
+                         WHERE o.user_id = j.user_id \
+                           AND coalesce(o.session_id, '') = coalesce(j.session_id, '') \
+                           AND o.kind = ANY ($4) AND o.agent_id = j.agent_id \
+                           AND o.status IN ('pending', 'running') AND o.id < j.id) \
+                 ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE SKIP LOCKED) due \
+             LIMIT 1) \
+         RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts, j.interrupted",
         &mut Params::new()
             .with(kind.as_str().to_owned())
             .with(lease.clone())
             .with(LEASE.as_secs_f64())
-            .with(exclusive),
+            .with(exclusive)
+            .with(after.to_owned()),
         |row| {
             Ok(Job {
                 id: row.required(1)?,
@@ -120,10 +150,44 @@ pub fn claim(spi: &Spi, slot: u32, kind: JobKind) -> PgResult<Option<Job>> {
                     .unwrap_or_default(),
                 attempts: row.required(6)?,
                 max_attempts: row.required(7)?,
+                interrupted: row.required(8)?,
                 lease,
             })
         },
     )
+}
+
+/// Whether another user waits for a job of this kind, or for [the same](JobKind::rivals). Two looks, each in
+/// the order of the index: a user's own jobs may be many.
+pub fn do_others_wait(spi: &Spi, job: &Job) -> PgResult<bool> {
+    let rivals: Vec<String> =
+        job.kind.rivals().iter().map(|kind| kind.as_str().to_owned()).collect();
+    let found = spi.first(
+        "SELECT true WHERE EXISTS (SELECT FROM memory_agent.jobs j \
+                                    WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id < $2 \
+                                      AND j.run_after <= now()) \
+                        OR EXISTS (SELECT FROM memory_agent.jobs j \
+                                    WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id > $2 \
+                                      AND j.run_after <= now())",
+        &mut Params::new().with(rivals).with(job.user_id.clone()),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Gives a job back in the middle, with what its payload says of how far it has come, so that other users
+/// have their turn.
+pub fn hand_over(spi: &Spi, job: &Job) -> PgResult<()> {
+    spi.execute(
+        "UPDATE memory_agent.jobs j \
+            SET status = 'pending', leased_until = NULL, run_after = now(), payload = $3 \
+          WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'",
+        &mut Params::new()
+            .with(job.id)
+            .with(job.lease.clone())
+            .with(JsonbText(job.payload.to_string())),
+    )?;
+    Ok(())
 }
 
 /// Takes jobs of the same kind and scope along that writers of attached tables queued each by itself:
@@ -180,10 +244,13 @@ pub fn save(spi: &Spi, job: &Job) -> PgResult<()> {
     Ok(())
 }
 
-/// Stores the progress of a job, for `memory_jobs`; `of` is the whole, when it became known.
+/// Stores the progress of a job, for `memory_jobs`; `of` is the whole, when it became known. Of what ended its
+/// workers before, it is not the cause: only the fact is kept.
 pub fn progress(spi: &Spi, job: &Job, done: i64, of: Option<i64>) -> PgResult<()> {
     spi.execute(
-        "UPDATE memory_agent.jobs j SET progress = $3, progress_of = coalesce($4, j.progress_of) \
+        "UPDATE memory_agent.jobs j SET progress = $3, progress_of = coalesce($4, j.progress_of), \
+                interrupted = CASE WHEN $3 > coalesce(j.progress, 0) THEN least(j.interrupted, 1) \
+                                   ELSE j.interrupted END \
           WHERE j.id = $1 AND j.leased_by = $2",
         &mut Params::new().with(job.id).with(job.lease.clone()).with(done).with(of),
     )?;
@@ -298,18 +365,6 @@ pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) 
             "SELECT true FROM memory_agent.jobs j WHERE j.status IN ('pending', 'running'){conditions} LIMIT 1"
         ),
         &mut params,
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
-}
-
-/// Whether pg_restore is loading this database: a table that is filled by jobs meanwhile could not be
-/// restored.
-pub fn is_being_restored(spi: &Spi) -> PgResult<bool> {
-    let found = spi.first(
-        "SELECT true FROM pg_stat_activity a \
-          WHERE a.datname = current_database() AND a.application_name = 'pg_restore' LIMIT 1",
-        &mut Params::new(),
         |_| Ok(()),
     )?;
     Ok(found.is_some())

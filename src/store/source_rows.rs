@@ -251,13 +251,14 @@ pub struct Stretch {
     pub last: Option<Vec<String>>,
 }
 
-/// The next rows of a table after a key, in the order of their keys, at most one batch. Nobody changes
+/// The next rows of a table after a key, in the order of their keys, at most `most`. Nobody changes
 /// them before the end of the transaction.
 pub fn after(
     spi: &Spi,
     source: &Source,
     key: &[KeyColumn],
     after: Option<&[String]>,
+    most: usize,
     max_bytes: i32,
 ) -> PgResult<Stretch> {
     let mut params = Params::new().with(max_bytes);
@@ -271,7 +272,7 @@ pub fn after(
     let names: Vec<String> = key.iter().map(|column| format!("t.{}", column.name)).collect();
     let texts: Vec<String> = names.iter().map(|name| format!("{name}::text")).collect();
     let sql = format!(
-        "SELECT {}, ARRAY[{}] FROM {} t{condition} ORDER BY {} LIMIT {BATCH} FOR SHARE",
+        "SELECT {}, ARRAY[{}] FROM {} t{condition} ORDER BY {} LIMIT {most} FOR SHARE",
         columns(source, "t"),
         texts.join(", "),
         source.table_name,
@@ -285,7 +286,7 @@ pub fn after(
         rows.push(found);
         Ok(if bytes >= BATCH_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    let is_end = rows.len() < BATCH && bytes < BATCH_BYTES;
+    let is_end = rows.len() < most && bytes < BATCH_BYTES;
     Ok(Stretch { rows, last: last.filter(|_| !is_end) })
 }
 

@@ -3,12 +3,16 @@
 
 mod outcomes;
 mod starting;
+mod turns;
 
+use self::outcomes::SLOW_DELAY;
 use self::starting::CLAIMED;
+use self::turns::Turns;
 use super::endpoint;
 use super::handlers::attach::{self, AttachTask};
 use super::handlers::embed::{self, EmbedTask};
-use super::handlers::exchange::{LlmTask, Progress};
+use super::handlers::exchange::{self, LlmTask, Missing, Progress};
+use super::handlers::pace::Pace;
 use super::handlers::reembed::{self, ReembedTask};
 use super::handlers::seal::Sealer;
 use super::handlers::sweep::Sweeper;
@@ -16,11 +20,13 @@ use super::llm::{CallId, LlmCalls};
 use super::llm_pauses::LlmPauses;
 use super::pause::Pause;
 use super::run::{Body, Next};
-use super::slots;
+use super::slots::{self, IDLE, RESTING};
 use super::transaction::{Aborted, transaction};
+use super::tx;
 use super::wake;
 use crate::guc;
 use crate::store::queue::{self, Job};
+use crate::store::restores::{self, Restore};
 use crate::store::spi::Session as Spi;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
@@ -50,9 +56,15 @@ pub struct JobsLoop {
     /// Tasks whose result could not be stored because somebody has their session locked.
     blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
-    /// Embedding again, by another model; in its turns nothing else is embedded.
+    /// Embedding again, by another model: it and the other have turns.
     reembedding: Option<ReembedTask>,
     attaching: Option<AttachTask>,
+    /// Whose turn it is.
+    turns: Turns,
+    /// How much is asked of the models at once.
+    pace: Pace,
+    /// Whether it was the new model's turn.
+    has_reembedded: bool,
     llm_pauses: LlmPauses,
     models_pause: Pause,
     sweeper: Sweeper,
@@ -61,7 +73,7 @@ pub struct JobsLoop {
     seal_at: Instant,
     renew_at: Instant,
     restore_looked_at: Option<Instant>,
-    restoring: bool,
+    restoring: Option<Restore>,
     tokens_counted_at: Option<Instant>,
     over_daily_limit: bool,
     has_started: bool,
@@ -70,6 +82,8 @@ pub struct JobsLoop {
     is_closing: bool,
     /// Whether jobs wait for their time.
     has_postponed: bool,
+    /// Whether there may be more to claim at once.
+    has_more: bool,
 }
 
 impl JobsLoop {
@@ -83,6 +97,9 @@ impl JobsLoop {
             embedding: None,
             reembedding: None,
             attaching: None,
+            turns: Turns::default(),
+            pace: Pace::default(),
+            has_reembedded: false,
             llm_pauses: LlmPauses::default(),
             models_pause: Pause::default(),
             sweeper: Sweeper::default(),
@@ -91,13 +108,14 @@ impl JobsLoop {
             seal_at: now,
             renew_at: now + RENEW_EVERY,
             restore_looked_at: None,
-            restoring: false,
+            restoring: None,
             tokens_counted_at: None,
             over_daily_limit: false,
             has_started: false,
             last_error: None,
             is_closing: false,
             has_postponed: false,
+            has_more: false,
         }
     }
 
@@ -124,39 +142,44 @@ impl JobsLoop {
             let (_, mut task) = self.asking.swap_remove(position);
             let progress = match llm_endpoint() {
                 Ok(endpoint) => task.proceed(outcome, &endpoint, &mut self.llm),
-                Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+                Err(reason) => exchange::unavailable(reason),
             };
-            if !matches!(progress, Progress::Unavailable { endpoint: true, .. }) {
+            if !matches!(progress, Progress::Unavailable { what: Missing::Llm, .. }) {
                 self.llm_pauses.end(task.job().kind);
             }
             self.settle(task, progress);
         }
     }
 
-    fn embed_batch(&mut self) {
+    fn embed_some(&mut self) {
         let Some(mut task) = self.embedding.take() else { return };
-        match task.step() {
+        match task.step(&mut self.pace) {
             Ok(embed::Step::Continue) => {
                 self.models_pause.end();
-                self.embedding = Some(task);
+                task.note_place();
+                self.embedding = self.keeps(&task.job).then_some(task);
             }
             Ok(embed::Step::Finished) => self.models_pause.end(),
             Ok(embed::Step::Outage(failure)) => {
                 let delay = self.models_pause.begin(None);
                 self.postpone(&task.job, delay, &failure.message);
             }
+            Ok(embed::Step::Busy(failure)) => {
+                self.postpone(&task.job, SLOW_DELAY, &failure.message);
+            }
             Ok(embed::Step::Failed(reason)) => self.fail(&task.job, &reason),
             Err(aborted) => self.aborted(&task.job, &aborted),
         }
     }
 
-    /// The next batch of a model change, while nobody waits for an embedding.
-    fn reembed_batch(&mut self) {
-        if self.embedding.is_some() {
+    /// The next step of a model change. While somebody waits for an embedding, they take turns.
+    fn reembed_some(&mut self) {
+        self.has_reembedded = !self.has_reembedded || self.embedding.is_none();
+        if !self.has_reembedded {
             return;
         }
         let Some(mut task) = self.reembedding.take() else { return };
-        match task.step() {
+        match task.step(&mut self.pace) {
             Ok(reembed::Step::Continue) => {
                 self.models_pause.end();
                 self.reembedding = Some(task);
@@ -166,13 +189,7 @@ impl JobsLoop {
                 let delay = self.models_pause.begin(None);
                 self.postpone(&task.job, delay, "the model is not to be had at present");
             }
-            Ok(reembed::Step::Busy) => {
-                self.postpone(
-                    &task.job,
-                    REEMBED_DELAY,
-                    "its rows are in use by another transaction",
-                );
-            }
+            Ok(reembed::Step::Busy(reason)) => self.postpone(&task.job, REEMBED_DELAY, reason),
             Ok(reembed::Step::Failed(reason)) => self.fail(&task.job, &reason),
             Err(aborted) => self.aborted(&task.job, &aborted),
         }
@@ -182,22 +199,30 @@ impl JobsLoop {
     fn attach_stretch(&mut self) {
         let Some(mut task) = self.attaching.take() else { return };
         match task.step() {
-            Ok(attach::Step::Continue) => self.attaching = Some(task),
+            Ok(attach::Step::Continue) => {
+                self.attaching = self.keeps(&task.job).then_some(task);
+            }
             Ok(attach::Step::Finished) => {}
             Ok(attach::Step::Failed(reason)) => self.fail(&task.job, &reason),
             Err(aborted) => self.aborted(&task.job, &aborted),
         }
     }
 
-    /// Whether the database is being restored: nothing new is begun then.
+    /// Whether a job goes on that has done a step. It is given back when another user waits.
+    fn keeps(&mut self, job: &Job) -> bool {
+        self.try_or_note(|_| exchange::makes_room(job)) != Some(true)
+    }
+
+    /// Whether the database is being restored: nothing new is begun then. The worker's own role sees the
+    /// names of all sessions.
     fn is_being_restored(&mut self) -> bool {
         if self.restore_looked_at.is_none_or(|at| at.elapsed() >= LOOK_FOR_RESTORE_EVERY) {
             self.restore_looked_at = Some(Instant::now());
             self.restoring = self
-                .try_or_note(|_| transaction(|| queue::is_being_restored(&Spi::read_write()?)))
-                .unwrap_or(false);
+                .try_or_note(|_| tx::try_transaction(|| restores::running(&Spi::read_write()?)))
+                .flatten();
         }
-        self.restoring
+        self.restoring.is_some()
     }
 
     fn sweep(&mut self) {
@@ -234,8 +259,10 @@ impl JobsLoop {
     /// When there will be something to do, if nothing happens before.
     fn due_within(&mut self) -> Option<Duration> {
         let mut due = Vec::new();
-        let has_more =
-            self.embedding.is_some() || self.reembedding.is_some() || self.attaching.is_some();
+        let has_more = self.has_more
+            || self.embedding.is_some()
+            || self.reembedding.is_some()
+            || self.attaching.is_some();
         if has_more || self.llm.has_finished() {
             due.push(Duration::ZERO);
         }
@@ -247,7 +274,7 @@ impl JobsLoop {
                 .iter()
                 .map(|blocked| blocked.try_at.saturating_duration_since(Instant::now())),
         );
-        if self.restoring {
+        if self.restoring.is_some() {
             due.push(LOOK_FOR_RESTORE_EVERY);
         } else if self.slot == 0 && !self.is_closing {
             let first = self.sweep_at.min(self.seal_at);
@@ -278,8 +305,8 @@ impl Body for JobsLoop {
         }
         self.take_answers();
         self.try_blocked();
-        self.embed_batch();
-        self.reembed_batch();
+        self.embed_some();
+        self.reembed_some();
         if !self.is_closing {
             self.attach_stretch();
         }
@@ -308,6 +335,11 @@ impl Body for JobsLoop {
     }
 
     fn activity(&self) -> String {
+        if let (Some(Restore { pid, role, since }), true) = (&self.restoring, self.is_idle()) {
+            return format!(
+                "{IDLE}, {RESTING}: session {pid} of role \"{role}\", connected since {since} UTC, is pg_restore"
+            );
+        }
         let waiting = if self.over_daily_limit && guc::llm_daily_tokens() > 0 {
             ", memory_agent.llm_daily_tokens is used up"
         } else if self.llm_pauses.is_any_waiting() {
@@ -346,7 +378,7 @@ impl Body for JobsLoop {
             self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
         }
         // Nobody may come after it for long, where databases share few places.
-        if self.slot == 0 && !self.restoring {
+        if self.slot == 0 && self.restoring.is_none() {
             self.seal();
         }
     }

@@ -17,6 +17,7 @@ mod vacated;
 pub mod wake;
 
 mod databases;
+mod deadline;
 pub mod handlers;
 mod jobs_loop;
 mod llm;

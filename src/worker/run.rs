@@ -5,7 +5,7 @@
 use super::jobs_loop::JobsLoop;
 use super::slots::{self, Outcome, SlotLock, WorkerState};
 use super::start::{self, Assignment, ON_DEMAND_LINGER};
-use super::{launcher, notes, signals, spent, tx};
+use super::{deadline, launcher, notes, signals, spent, tx};
 use crate::guc;
 use crate::store::catalog;
 use pgrx::bgworkers::BackgroundWorker;
@@ -87,6 +87,7 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
         None => {
             BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
             tx::settle_session();
+            deadline::prepare(assignment);
             worker.run(&mut JobsLoop::new(assignment.slot))
         }
     };

@@ -48,6 +48,8 @@ pub struct WorkerState {
 pub const STARTING: &str = "starting";
 /// What a worker's activity begins with when it does nothing at the moment.
 pub const IDLE: &str = "idle";
+/// What it says then while nothing is begun because of a restore.
+pub const RESTING: &str = "resting";
 
 impl WorkerState {
     /// Whether jobs can be left to this worker: it lives and has not decided to end.
@@ -141,6 +143,16 @@ pub fn prepare(database: pg_sys::Oid, slot: u32) -> bool {
 pub fn remove(database: pg_sys::Oid, slot: u32) {
     if let Ok(Some(_lock)) = SlotLock::lock(database, slot) {
         let _ = std::fs::remove_file(path(database, slot));
+    }
+}
+
+/// Says how the worker ends that this process is, whoever has its hold on the slot.
+pub fn leave(database: pg_sys::Oid, slot: u32, outcome: Outcome) {
+    if let (Some(state), Ok(file)) =
+        (last(database, slot), LockedFile::again(&path(database, slot)))
+    {
+        let state = WorkerState { outcome: Some(outcome), ..state };
+        SlotLock { file }.publish(&state);
     }
 }
 

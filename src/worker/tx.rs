@@ -2,11 +2,12 @@
 //! that it never ends the process.
 #![allow(unsafe_code)]
 
-use crate::error::PgResult;
+use crate::error::{Error, PgResult};
+use crate::store::catalog;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::panic::AssertUnwindSafe;
 
 /// What pg_stat_activity shows as the query while a transaction runs.
@@ -68,6 +69,14 @@ const LOCK_TIMEOUT: &CStr = c"200ms";
 /// Sets what transactions of a worker rely on, whatever the settings of the database say.
 pub fn settle_session() {
     for (name, value) in [
+        // Whoever owns the database may set them for all its sessions, and this one is a superuser's.
+        (c"search_path", c"pg_catalog, pg_temp"),
+        (c"array_nulls", c"on"),
+        (c"gin_fuzzy_search_limit", c"0"),
+        (c"row_security", c"on"),
+        (c"standard_conforming_strings", c"on"),
+        (c"transform_null_equals", c"off"),
+        (c"default_transaction_deferrable", c"off"),
         (c"lock_timeout", LOCK_TIMEOUT),
         (c"default_transaction_isolation", c"read committed"),
         (c"default_transaction_read_only", c"off"),
@@ -76,15 +85,31 @@ pub fn settle_session() {
         #[cfg(any(feature = "pg17", feature = "pg18"))]
         (c"transaction_timeout", c"0"),
     ] {
-        // SAFETY: both are C strings that live forever; no transaction is needed.
-        unsafe {
-            pg_sys::SetConfigOption(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_SUSET,
-                pg_sys::GucSource::PGC_S_OVERRIDE,
-            );
-        }
+        override_setting(name, value);
+    }
+    // These two name roles, which are looked up in the catalogs.
+    let settled = try_transaction(|| {
+        let name = CString::new(catalog::role_name(pg_sys::BOOTSTRAP_SUPERUSERID.into()))
+            .map_err(|_| Error::internal("a role's name has a zero byte"))?;
+        override_setting(c"session_authorization", &name);
+        override_setting(c"role", c"none");
+        Ok(())
+    });
+    if let Err(error) = settled {
+        log!("memory_agent: a worker keeps the role of the database's settings: {}", error.message);
+    }
+}
+
+fn override_setting(name: &CStr, value: &CStr) {
+    // SAFETY: both are C strings that live through the call, which copies them; the two settings that name
+    // roles are set in a transaction.
+    unsafe {
+        pg_sys::SetConfigOption(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_SUSET,
+            pg_sys::GucSource::PGC_S_OVERRIDE,
+        );
     }
 }
 

@@ -144,6 +144,9 @@ pub enum ErrorCode {
     /// The service that runs a remote model is down, misconfigured or over a limit: try again
     /// later.
     RemoteUnavailable,
+    /// The service that runs a remote model is well otherwise, but did not answer this request in time: a
+    /// smaller one may succeed.
+    Timeout,
 }
 
 /// What a model computes.

@@ -11,19 +11,28 @@ use crate::identity;
 use crate::sql_types::JsonbText;
 use crate::store::attached_entries as entries;
 use crate::store::attached_tables::{self as tables, KeyColumn};
-use crate::store::attachments::{self, Source};
+use crate::store::attachments::{self, Listed, Source};
 use crate::store::queue::{self, Job};
 use crate::store::source_rows::{self, BATCH};
 use crate::store::spi::Session as Spi;
+use crate::worker::deadline::Deadline;
 use crate::worker::transaction::{Aborted, transaction};
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::time::Duration;
+
+/// How long reading a stretch may take: casts, functions and views of the table's owner are part of it.
+const STRETCH_TIME: Duration = Duration::from_secs(5);
+/// A stretch that takes longer, or ends the worker, is tried again with this part of its rows.
+const SHORTER: usize = 16;
 
 /// An attach job on its way. How far it has come is kept in its payload, so that another worker goes on
 /// from there.
 pub struct AttachTask {
     pub job: Job,
     done: i64,
+    /// Whether a worker ended while it read the stretch that comes now.
+    has_ended_worker: bool,
 }
 
 /// What became of one stretch.
@@ -37,8 +46,10 @@ pub enum Step {
 
 impl AttachTask {
     pub fn new(job: Job) -> Self {
-        let done = job.payload.get("done").and_then(Value::as_i64).unwrap_or(0);
-        Self { job, done }
+        let number = |name: &str| job.payload.get(name).and_then(Value::as_i64).unwrap_or(0);
+        let done = number("done");
+        let has_ended_worker = i64::from(job.interrupted) > number("interrupted");
+        Self { job, done, has_ended_worker }
     }
 
     /// Takes in the next stretch of the table.
@@ -46,31 +57,71 @@ impl AttachTask {
     /// # Errors
     /// Why its transaction was aborted.
     pub fn step(&mut self) -> Result<Step, Aborted> {
+        if std::mem::take(&mut self.has_ended_worker) {
+            return self.shorten();
+        }
         let mut job = self.job.clone();
         let mut done = self.done;
+        let deadline = Deadline::begin(STRETCH_TIME);
         let step = transaction(|| {
             let spi = Spi::read_write()?;
             if !queue::lock(&spi, &job)? {
                 return Ok(Step::Finished);
             }
             stretch(&spi, &mut job, &mut done)
+        });
+        let is_late = deadline.is_over();
+        drop(deadline);
+        match step {
+            Err(_) if is_late => self.shorten(),
+            Err(aborted) => Err(aborted.without_values("reading an attached table")),
+            Ok(step) => {
+                self.job = job;
+                self.done = done;
+                Ok(step)
+            }
+        }
+    }
+
+    /// The stretch takes too long: fewer rows are tried next, and a single one is a failure.
+    fn shorten(&mut self) -> Result<Step, Aborted> {
+        let rows = rows(&self.job);
+        self.job.payload["rows"] = json!((rows / SHORTER).max(1));
+        self.job.payload["interrupted"] = json!(self.job.interrupted);
+        transaction(|| {
+            let spi = Spi::read_write()?;
+            queue::save(&spi, &self.job)?;
+            if rows > 1 {
+                return Ok(Step::Continue);
+            }
+            let label = attachment(&spi, &self.job)?.map_or_else(String::new, |found| found.label);
+            Ok(Step::Failed(format!(
+                "reading a row of {label} takes longer than {} s, or ends the worker: see what the casts, \
+                 functions and views behind its columns do",
+                STRETCH_TIME.as_secs()
+            )))
         })
-        .map_err(|aborted| aborted.without_values("reading an attached table"))?;
-        self.job = job;
-        self.done = done;
-        Ok(step)
+    }
+}
+
+/// Rows of the next stretch.
+fn rows(job: &Job) -> usize {
+    let rows = job.payload.get("rows").and_then(Value::as_u64);
+    rows.map_or(BATCH, |rows| (rows as usize).clamp(1, BATCH))
+}
+
+/// The attachment that a job is about; `None` when it was detached meanwhile.
+fn attachment(spi: &Spi, job: &Job) -> PgResult<Option<Listed>> {
+    let id = job.payload.get("attachment").and_then(Value::as_str).and_then(queue::uuid);
+    match id {
+        Some(id) => Ok(attachments::all(spi)?.into_iter().find(|listed| listed.id == id)),
+        None => Ok(None),
     }
 }
 
 /// Does one stretch in the transaction that is open.
 fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
-    let id = job.payload.get("attachment").and_then(Value::as_str).and_then(queue::uuid);
-    let attachment = match id {
-        Some(id) => attachments::all(spi)?.into_iter().find(|listed| listed.id == id),
-        None => None,
-    };
-    // Detached meanwhile.
-    let Some(attachment) = attachment else {
+    let Some(attachment) = attachment(spi, job)? else {
         queue::finish(spi, job)?;
         return Ok(Step::Finished);
     };
@@ -88,7 +139,7 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
     if let Some(keys) = job.payload.get("keys").and_then(Value::as_array) {
         let texts = keys.iter().filter_map(Value::as_str);
         let keys: Vec<JsonbText> = texts.map(|key| JsonbText(key.to_owned())).collect();
-        return look_again(spi, job, &source, &key, &keys);
+        return look_again(spi, job, &source, &key, keys);
     }
     let is_over = if job.payload.get("phase").and_then(Value::as_str) == Some("gone") {
         end_vanished(spi, job, &source, &key)?
@@ -101,9 +152,16 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
         return Ok(Step::Finished);
     }
     job.payload["done"] = json!(*done);
+    went_well(job);
     queue::save(spi, job)?;
     queue::progress(spi, job, *done, None)?;
     Ok(Step::Continue)
+}
+
+/// A stretch was read: the next one may be longer.
+fn went_well(job: &mut Job) {
+    job.payload["rows"] = json!(rows(job) * 2);
+    job.payload["interrupted"] = json!(job.interrupted);
 }
 
 fn is_said(job: &Job, what: &str) -> bool {
@@ -140,9 +198,9 @@ fn take_in(
         let of = tables::estimated_rows(spi, source.table)?;
         queue::progress(spi, job, 0, of)?;
     }
-    let max_bytes = guc::max_content_bytes();
+    let (most, max_bytes) = (rows(job), guc::max_content_bytes());
     let stretch = identity::as_table_owner(source.table_owner, || {
-        source_rows::after(&Spi::read_write()?, source, key, after.as_deref(), max_bytes)
+        source_rows::after(&Spi::read_write()?, source, key, after.as_deref(), most, max_bytes)
     })?;
     let intake = intake(source, job);
     intake.take(&stretch.rows)?;
@@ -160,10 +218,12 @@ fn take_in(
 fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) -> PgResult<bool> {
     let behind = job.payload.get("behind").and_then(Value::as_str);
     let after = behind.map(|key| JsonbText(key.to_owned()));
-    let keys = entries::keys_after(spi, &source.label, after.as_ref())?;
+    let mut keys = entries::keys_after(spi, &source.label, after.as_ref())?;
     if keys.is_empty() {
         return Ok(true);
     }
+    let is_end = keys.len() < BATCH && keys.len() <= rows(job);
+    keys.truncate(rows(job));
     entries::lock_keys(spi, &source.label, &keys)?;
     let vanished = identity::as_table_owner(source.table_owner, || {
         source_rows::vanished(&Spi::read_write()?, source, key, &keys)
@@ -174,7 +234,7 @@ fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) ->
     if let Some(last) = keys.last() {
         job.payload["behind"] = json!(last.0);
     }
-    Ok(keys.len() < BATCH)
+    Ok(is_end)
 }
 
 /// Reads rows once more that were refused, or that a transaction wrote or took away which could not see
@@ -182,11 +242,13 @@ fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) ->
 /// looked at, as above.
 fn look_again(
     spi: &Spi,
-    job: &Job,
+    job: &mut Job,
     source: &Source,
     key: &[KeyColumn],
-    keys: &[JsonbText],
+    mut keys: Vec<JsonbText>,
 ) -> PgResult<Step> {
+    let later = keys.split_off(rows(job).min(keys.len()));
+    let keys = keys.as_slice();
     let max_bytes = guc::max_content_bytes();
     entries::lock_keys(spi, &source.label, keys)?;
     let (rows, vanished) = identity::as_table_owner(source.table_owner, || {
@@ -200,6 +262,13 @@ fn look_again(
         intake.finish()?;
     }
     entries::end_keys(spi, &source.label, &vanished, "its row was found deleted")?;
-    queue::finish(spi, job)?;
-    Ok(Step::Finished)
+    if later.is_empty() {
+        queue::finish(spi, job)?;
+        return Ok(Step::Finished);
+    }
+    let later: Vec<&str> = later.iter().map(|key| key.0.as_str()).collect();
+    job.payload["keys"] = json!(later);
+    went_well(job);
+    queue::save(spi, job)?;
+    Ok(Step::Continue)
 }

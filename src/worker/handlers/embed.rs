@@ -1,6 +1,7 @@
 //! `embed` jobs: entries that were stored while no model was to be had, or asynchronously, get their
-//! embeddings and exact token counts, one batch a turn of the loop.
+//! embeddings and exact token counts, a few at a time.
 
+use super::pace::{self, Pace, Verdict};
 use crate::api::ingest::indexed_text;
 use crate::error::PgResult;
 use crate::models::{self, Failure};
@@ -14,10 +15,13 @@ use crate::store::spi::Session as Spi;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-/// Entries in one batch, and bytes of their texts.
-const BATCH: usize = 64;
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Comes before every entry.
+fn nil() -> Uuid {
+    Uuid::from_bytes([0; 16])
+}
 
 /// An embed job on its way.
 pub struct EmbedTask {
@@ -29,20 +33,50 @@ pub struct EmbedTask {
     refused: Option<String>,
 }
 
-/// What became of one batch.
+/// What became of one step.
 pub enum Step {
     /// There may be more.
     Continue,
     Finished,
     /// The models are not to be had at present.
     Outage(Failure),
+    /// They have much to do for others.
+    Busy(Failure),
     /// The rest is done, but a text cannot be embedded, for this reason.
     Failed(String),
 }
 
+/// How far a job had come when it made room for another.
+#[derive(Serialize, Deserialize)]
+struct Place {
+    /// The attempt that this was: the next one looks at all entries again.
+    attempt: i32,
+    after: String,
+    done: i64,
+    refused: Option<String>,
+}
+
 impl EmbedTask {
     pub fn new(job: Job) -> Self {
-        Self { job, after: Uuid::from_bytes([0; 16]), done: 0, refused: None }
+        let place = job.payload.get("place").cloned();
+        let place = place.and_then(|place| serde_json::from_value::<Place>(place).ok());
+        match place.filter(|place| place.attempt == job.attempts) {
+            Some(Place { after, done, refused, .. }) => {
+                Self { after: queue::uuid(&after).unwrap_or_else(nil), done, refused, job }
+            }
+            None => Self { job, after: nil(), done: 0, refused: None },
+        }
+    }
+
+    /// Keeps in the job how far it has come.
+    pub fn note_place(&mut self) {
+        let place = Place {
+            attempt: self.job.attempts,
+            after: self.after.to_string(),
+            done: self.done,
+            refused: self.refused.clone(),
+        };
+        self.job.payload["place"] = json!(place);
     }
 
     fn scope(&self) -> FactScope<'_> {
@@ -62,12 +96,12 @@ impl EmbedTask {
         Ok(())
     }
 
-    /// Embeds the next batch.
+    /// Embeds the next few entries.
     ///
     /// # Errors
     /// Why a transaction was aborted.
-    pub fn step(&mut self) -> Result<Step, Aborted> {
-        let (model, batch) = transaction(|| {
+    pub fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
+        let (model, mut batch) = transaction(|| {
             let spi = Spi::read_write()?;
             // Nothing is embedded that could not be stored then.
             self.lock_session(&spi)?;
@@ -76,8 +110,10 @@ impl EmbedTask {
                 let of = store::count_incomplete(&spi, &self.scope(), model.is_some())?;
                 queue::progress(&spi, &self.job, 0, Some(of))?;
             }
+            let has_model = model.is_some();
+            let bytes = pace.bytes();
             let batch =
-                store::incomplete(&spi, &self.scope(), model.is_some(), self.after, BATCH as i64)?;
+                store::incomplete(&spi, &self.scope(), has_model, self.after, pace::ROWS, bytes)?;
             if batch.is_empty() && self.refused.is_none() && queue::lock(&spi, &self.job)? {
                 queue::finish(&spi, &self.job)?;
             }
@@ -86,21 +122,23 @@ impl EmbedTask {
         if batch.is_empty() {
             return Ok(self.refused.take().map_or(Step::Finished, Step::Failed));
         }
-        let mut batch = fitting(batch);
-        loop {
-            match self.embed(model.as_ref(), &batch) {
-                Ok(prepared) => {
-                    self.store(model.as_ref(), &batch, &prepared)?;
-                    return Ok(Step::Continue);
-                }
-                Err(failure) if failure.may_pass => return Ok(Step::Outage(failure)),
-                // Perhaps it is only one text that cannot be embedded.
-                Err(_) if batch.len() > 1 => batch.truncate(batch.len() / 2),
-                Err(failure) => {
-                    self.refused = Some(failure.message);
-                    self.after = batch.first().map_or(self.after, |row| row.id);
-                    return Ok(Step::Continue);
-                }
+        let failure = match self.embed(model.as_ref(), &batch) {
+            Ok(prepared) => {
+                pace.quicken();
+                self.store(model.as_ref(), &batch, &prepared)?;
+                return Ok(Step::Continue);
+            }
+            Err(failure) => failure,
+        };
+        let lengths: Vec<usize> = batch.iter().map(|row| row.content.len()).collect();
+        match pace.judge(&failure, model.as_ref(), &lengths) {
+            Verdict::Halve => Ok(Step::Continue),
+            Verdict::Outage => Ok(Step::Outage(failure)),
+            Verdict::Busy => Ok(Step::Busy(failure)),
+            Verdict::Own => {
+                self.refused = Some(failure.message);
+                self.after = batch.pop().map_or(self.after, |row| row.id);
+                Ok(Step::Continue)
             }
         }
     }
@@ -164,18 +202,4 @@ fn scope(job: &Job) -> FactScope<'_> {
         agent_id: &job.agent_id,
         session_id: job.session_id.as_deref(),
     }
-}
-
-/// As many entries as fit into one request, at least one.
-fn fitting(mut batch: Vec<Incomplete>) -> Vec<Incomplete> {
-    let mut bytes = 0;
-    let count = batch
-        .iter()
-        .take_while(|row| {
-            bytes += row.content.len();
-            bytes <= BATCH_BYTES
-        })
-        .count();
-    batch.truncate(count.max(1));
-    batch
 }

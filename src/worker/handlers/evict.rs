@@ -1,4 +1,4 @@
-//! `evict` jobs: the oldest entries of a full window leave it.
+//! `evict` jobs: the oldest entries of a full window leave it, so many at a time.
 
 use crate::guc;
 use crate::store::eviction;
@@ -8,8 +8,11 @@ use crate::store::spi::Session as Spi;
 use crate::worker::transaction::{Aborted, transaction};
 use pgrx::prelude::*;
 
-/// Runs the job in one transaction.
-pub fn run(job: &Job) -> Result<(), Aborted> {
+/// Entries that leave in one step.
+const BATCH: i64 = 1000;
+
+/// Does a step of the job, in one transaction. What is left is given back, so that others have their turn.
+pub fn step(job: &Job) -> Result<(), Aborted> {
     transaction(|| {
         let spi = Spi::read_write()?;
         let key = SessionKey {
@@ -24,8 +27,11 @@ pub fn run(job: &Job) -> Result<(), Aborted> {
         }
         let limit = i64::from(guc::max_entries());
         if exists && limit > 0 {
-            let evicted = eviction::evict(&spi, &key, limit)?;
+            let evicted = eviction::evict(&spi, &key, limit, BATCH)?;
             debug1!("memory_agent: evict user={} rows={evicted}", key.user_id);
+            if evicted >= BATCH as u64 {
+                return queue::hand_over(&spi, job);
+            }
         }
         queue::finish(&spi, job)
     })

@@ -2,6 +2,7 @@
 //! record, and what a failure means for the job. Between two answers nothing is held but the lease.
 
 use crate::guc;
+use crate::models::Failure;
 use crate::sql_types::JsonbText;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::queue::{self, Job};
@@ -33,16 +34,26 @@ pub trait LlmTask {
     fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress;
 }
 
+/// What is not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The LLM: others who ask the same one would fare the same.
+    Llm,
+    /// The models: nobody is embedded for.
+    Models,
+    /// An answer to this one request of the models. Others may get theirs.
+    Answer,
+}
+
 /// What a task waits for, or how it ended.
 pub enum Progress {
     Waiting(CallId),
     Finished,
-    /// Not to be had at present, for reasons that are not the job's. `endpoint` says whether other
-    /// jobs would fare the same.
+    /// Not to be had at present, for reasons that are not the job's.
     Unavailable {
         retry_in: Option<Duration>,
         reason: String,
-        endpoint: bool,
+        what: Missing,
     },
     /// A failure that counts.
     Failed(String),
@@ -73,6 +84,33 @@ pub fn keep(job: &Job) -> Result<(), Aborted> {
     }
 }
 
+/// Gives a job back after a step if another user waits for one of its kind; whether it was.
+pub fn makes_room(job: &Job) -> Result<bool, Aborted> {
+    transaction(|| {
+        let spi = Spi::read_write()?;
+        let is_waited_for = queue::do_others_wait(&spi, job)?;
+        if is_waited_for {
+            queue::hand_over(&spi, job)?;
+        }
+        Ok(is_waited_for)
+    })
+}
+
+/// The LLM cannot be asked.
+pub fn unavailable(reason: String) -> Progress {
+    Progress::Unavailable { retry_in: None, reason, what: Missing::Llm }
+}
+
+/// The models failed to embed what an answer said, or to count its tokens.
+pub fn without_models(failure: Failure) -> Progress {
+    let reason = failure.message;
+    match (failure.may_pass, failure.may_be_own) {
+        (false, _) => Progress::Failed(reason),
+        (true, true) => Progress::Unavailable { retry_in: None, reason, what: Missing::Answer },
+        (true, false) => Progress::Unavailable { retry_in: None, reason, what: Missing::Models },
+    }
+}
+
 /// The model server failed. It may have asked the LLM before.
 fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
     let kind = ChatFailureKind::Unavailable;
@@ -98,7 +136,7 @@ impl Exchange {
         self.estimated_tokens = estimated_tokens(&request.messages);
         match llm.send(request) {
             Ok(call) => Progress::Waiting(call),
-            Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+            Err(reason) => unavailable(reason),
         }
     }
 
@@ -122,7 +160,7 @@ impl Exchange {
                 ChatFailureKind::Unavailable => Received::Ended(Progress::Unavailable {
                     retry_in: failure.retry_after_ms.map(Duration::from_millis),
                     reason: failure.message,
-                    endpoint: true,
+                    what: Missing::Llm,
                 }),
                 ChatFailureKind::Failed | ChatFailureKind::Refused | ChatFailureKind::BadAnswer => {
                     Received::Failure(failure.message)

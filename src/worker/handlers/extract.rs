@@ -290,12 +290,7 @@ impl ExtractTask {
     ) -> Progress {
         self.facts = facts::of_turns(saved, &self.turns, self.settings.detect_markers);
         if let Err(failure) = facts::embed(&mut self.facts, self.model.as_ref()) {
-            return if failure.may_pass {
-                let reason = failure.message;
-                Progress::Unavailable { retry_in: None, reason, endpoint: false }
-            } else {
-                Progress::Failed(failure.message)
-            };
+            return exchange::without_models(failure);
         }
         self.compare(endpoint, llm)
     }

@@ -12,6 +12,7 @@ pub mod extract;
 pub mod facts;
 pub mod need;
 pub mod neighborhood;
+pub mod pace;
 pub mod reconcile;
 pub mod reembed;
 pub mod reflect;

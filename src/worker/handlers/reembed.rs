@@ -3,6 +3,7 @@
 //! vectors are moved into their rows. One batch a turn of the loop; `store::model_change` says how the
 //! rows get from one state to the next.
 
+use super::pace::{Pace, Verdict};
 use crate::api::ingest::indexed_text;
 use crate::error::{Error, PgResult};
 use crate::models;
@@ -17,13 +18,14 @@ use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
-/// Rows that are embedded in one batch, and bytes of their texts: other work waits for a batch.
+/// Rows whose texts are read for one step.
 const BATCH: usize = 32;
-const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// Rows that are looked at for one batch, moved, or deleted at once.
 const PAGE: i64 = 500;
 const MOVED: i64 = 200;
 const DELETED: i64 = 1000;
+/// Why rows are left.
+const IN_USE: &str = "its rows are in use by another transaction";
 /// How often all rows are looked through for those that came meanwhile. Where more keep coming, the
 /// last ones get their vectors after the switch.
 const MAX_PASSES: u32 = 10;
@@ -64,8 +66,8 @@ pub enum Step {
     Finished,
     /// The model is not to be had at present.
     Outage,
-    /// Somebody holds rows that are left.
-    Busy,
+    /// It is tried later, for this reason.
+    Busy(&'static str),
     /// Texts cannot be embedded, or the model is gone, for this reason.
     Failed(String),
 }
@@ -108,9 +110,9 @@ impl ReembedTask {
     ///
     /// # Errors
     /// Why a transaction was aborted.
-    pub fn step(&mut self) -> Result<Step, Aborted> {
+    pub fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
         match self.stage {
-            Stage::Embed => self.embed(),
+            Stage::Embed => self.embed(pace),
             Stage::Switch => self.switch(),
             Stage::Move => self.move_in(),
             Stage::Clean => self.clean(),
@@ -123,8 +125,8 @@ impl ReembedTask {
         self.touched = 0;
     }
 
-    fn embed(&mut self) -> Result<Step, Aborted> {
-        let (model, mut texts, end) = match self.next_batch()? {
+    fn embed(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
+        let (model, mut texts, end) = match self.next_batch(pace.bytes())? {
             Batch::Lost => return Ok(Step::Finished),
             Batch::NoModel => {
                 return Ok(Step::Failed(format!("\"{}\" is not registered", self.model())));
@@ -136,35 +138,37 @@ impl ReembedTask {
             }
             Batch::Texts(model, texts, end) => (model, texts, end),
         };
-        let all = texts.len();
-        loop {
-            let documents =
-                texts.iter().map(|text| indexed_text(&text.content, &text.metadata)).collect();
-            match models::current().prepare(Some(&model), Purpose::Document, documents, Vec::new())
-            {
-                Ok(prepared) => {
-                    if !self.put_beside(&texts, &prepared.embeddings)? {
-                        return Ok(Step::Finished);
-                    }
-                    let last = texts.last().map(|text| text.place.clone());
-                    self.after = if texts.len() == all { end } else { last.unwrap_or(end) };
-                    return Ok(Step::Continue);
+        let documents =
+            texts.iter().map(|text| indexed_text(&text.content, &text.metadata)).collect();
+        let prepared =
+            models::current().prepare(Some(&model), Purpose::Document, documents, Vec::new());
+        let failure = match prepared {
+            Ok(prepared) => {
+                pace.quicken();
+                if !self.put_beside(&texts, &prepared.embeddings)? {
+                    return Ok(Step::Finished);
                 }
-                Err(failure) if failure.may_pass => return Ok(Step::Outage),
-                // Perhaps it is only one text that cannot be embedded.
-                Err(_) if texts.len() > 1 => texts.truncate(texts.len() / 2),
-                Err(_) => {
-                    self.refused += 1;
-                    self.after = texts.pop().map_or(end, |text| text.place);
-                    self.first_refused.get_or_insert(self.after.1);
-                    return Ok(Step::Continue);
-                }
+                self.after = end;
+                return Ok(Step::Continue);
+            }
+            Err(failure) => failure,
+        };
+        let lengths: Vec<usize> = texts.iter().map(|text| text.content.len()).collect();
+        match pace.judge(&failure, Some(&model), &lengths) {
+            Verdict::Halve => Ok(Step::Continue),
+            Verdict::Outage => Ok(Step::Outage),
+            Verdict::Busy => Ok(Step::Busy("the models have much to do")),
+            Verdict::Own => {
+                self.refused += 1;
+                self.after = texts.pop().map_or(end, |text| text.place);
+                self.first_refused.get_or_insert(self.after.1);
+                Ok(Step::Continue)
             }
         }
     }
 
     /// The next texts without a vector of the model, and the place up to which they were looked for.
-    fn next_batch(&mut self) -> Result<Batch, Aborted> {
+    fn next_batch(&mut self, bytes: usize) -> Result<Batch, Aborted> {
         let name = self.model();
         transaction(|| {
             let spi = Spi::read_write()?;
@@ -188,7 +192,7 @@ impl ReembedTask {
             lacking.truncate(BATCH);
             let texts = store::texts(&spi, &lacking)?;
             let wanted = texts.len();
-            let texts = fitting(texts);
+            let texts = fitting(texts, bytes);
             let reached = match texts.last() {
                 _ if is_whole && texts.len() == wanted => end,
                 Some(last) => last.place.clone(),
@@ -290,7 +294,7 @@ impl ReembedTask {
         match left {
             None => return Ok(Step::Finished),
             Some(false) => self.begin(Stage::Clean),
-            Some(true) if self.touched == 0 => return Ok(Step::Busy),
+            Some(true) if self.touched == 0 => return Ok(Step::Busy(IN_USE)),
             // They came after the last pass, or were held by somebody.
             Some(true) => self.begin(Stage::Embed),
         }
@@ -302,7 +306,7 @@ impl ReembedTask {
             Ok(Some(false)) => Ok(Step::Continue),
             Ok(_) => Ok(Step::Finished),
             // A long query reads the table; the old index takes only space.
-            Err(aborted) if aborted.may_pass => Ok(Step::Busy),
+            Err(aborted) if aborted.may_pass => Ok(Step::Busy(IN_USE)),
             Err(aborted) => Err(aborted),
         }
     }
@@ -361,13 +365,13 @@ fn other_indexes(spi: &Spi, model: &str) -> PgResult<Vec<(String, VectorIndex)>>
 }
 
 /// As many texts as fit into one request, at least one.
-fn fitting(mut texts: Vec<Text>) -> Vec<Text> {
+fn fitting(mut texts: Vec<Text>, most: usize) -> Vec<Text> {
     let mut bytes = 0;
     let count = texts
         .iter()
         .take_while(|text| {
             bytes += text.content.len();
-            bytes <= BATCH_BYTES
+            bytes <= most
         })
         .count();
     texts.truncate(count.max(1));

@@ -192,7 +192,12 @@ impl ReflectTask {
             let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
             Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
         })?;
-        let fitting = fitting(&turns);
+        // An answer that is kept is about so many.
+        let answered = self.job.payload.pointer("/answer/turns").and_then(Value::as_array);
+        let fitting = match answered {
+            Some(answered) => answered.len().min(turns.len()),
+            None => fitting(&turns, self.job.attempts),
+        };
         self.has_more = fitting < turns.len();
         turns.truncate(fitting);
         (self.episodes, self.turns, self.model) = (episodes, turns, model);
@@ -325,12 +330,7 @@ impl ReflectTask {
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, self.settings.detect_markers);
         if let Err(failure) = facts::embed(&mut decided.facts, self.model.as_ref()) {
-            return if failure.may_pass {
-                let reason = failure.message;
-                Progress::Unavailable { retry_in: None, reason, endpoint: false }
-            } else {
-                Progress::Failed(failure.message)
-            };
+            return exchange::without_models(failure);
         }
         self.apply(decided, endpoint, llm)
     }
@@ -364,7 +364,11 @@ impl ReflectTask {
         match applied {
             Ok(Applied::Stored) if self.has_more => {
                 self.job = self.next_part();
-                self.begin(endpoint, llm)
+                match exchange::makes_room(&self.job) {
+                    Ok(false) => self.begin(endpoint, llm),
+                    Ok(true) => Progress::Finished,
+                    Err(aborted) => Progress::Aborted(aborted),
+                }
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
             Ok(Applied::Changed { unseen }) => {

@@ -10,7 +10,6 @@ use super::renew::{self, Renewal, Renewed};
 use crate::api::archive::Archived;
 use crate::api::chunks::Chunks;
 use crate::guc;
-use crate::models::Failure;
 use crate::store::jobs::JobKind;
 use crate::store::models::{self, Kind};
 use crate::store::queue::{self, Job};
@@ -116,7 +115,7 @@ impl SummaryTask {
             }
             Ok(Need::Summary { material, has_more }) => {
                 match Division::of(&material, self.settings.chunks()) {
-                    Err(failure) => uncounted(failure),
+                    Err(failure) => exchange::without_models(failure),
                     Ok(division) => {
                         let condensing = Condensing { material: *material, division, has_more };
                         self.advance(Box::new(condensing), endpoint, llm)
@@ -174,6 +173,13 @@ impl SummaryTask {
                 self.decide(Some((condensing, *tree)), covered, endpoint, llm)
             }
             Next::Ask(question) => {
+                if self.calls > 0 {
+                    match exchange::makes_room(&self.job) {
+                        Ok(false) => {}
+                        Ok(true) => return Progress::Finished,
+                        Err(aborted) => return Progress::Aborted(aborted),
+                    }
+                }
                 let (messages, target) = (question.messages.clone(), question.target_tokens);
                 let shortening = Shortening::new(messages, target, levels::most_tokens(target));
                 self.send(Asking { condensing, question, shortening }, endpoint, llm)
@@ -205,7 +211,7 @@ impl SummaryTask {
                 return Progress::Failed("the summary is empty".to_owned());
             }
             Ok(condensed) => condensed,
-            Err(failure) => return uncounted(failure),
+            Err(failure) => return exchange::without_models(failure),
         };
         let condensed = match shortening.take(&answer.text, condensed) {
             Shortened::Done(condensed) => condensed,
@@ -214,7 +220,7 @@ impl SummaryTask {
             }
             Shortened::Cut(mut condensed) => {
                 if let Err(failure) = condensed.cut(question.target_tokens) {
-                    return uncounted(failure);
+                    return exchange::without_models(failure);
                 }
                 condensed
             }
@@ -346,13 +352,4 @@ pub fn of_summaries(endpoint: &Endpoint) -> Endpoint {
         model => model,
     };
     Endpoint { model, ..endpoint.clone() }
-}
-
-/// Tokens could not be counted.
-fn uncounted(failure: Failure) -> Progress {
-    if failure.may_pass {
-        Progress::Unavailable { retry_in: None, reason: failure.message, endpoint: false }
-    } else {
-        Progress::Failed(failure.message)
-    }
 }

@@ -5,6 +5,7 @@
 use super::reflect;
 use crate::api::{self, ingest};
 use crate::configured;
+use crate::error::PgResult;
 use crate::guc;
 use crate::store::episodes::IdlePlace;
 use crate::store::jobs::{self, JobKind};
@@ -19,73 +20,56 @@ use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::episodes::CloseReason;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Rows that one step takes.
 const BATCH: i64 = 1000;
+/// How long a step may go on that has a transaction for each session: jobs wait meanwhile.
+const STEP_TIME: Duration = Duration::from_secs(2);
 /// How long done jobs can be looked at in `memory_jobs`.
 const DONE_JOBS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// The sweeps of one worker.
 #[derive(Default)]
 pub struct Sweeper {
+    /// The step that comes next.
+    next: usize,
+    /// Whether a step of this round may have left something.
+    more: bool,
     /// The idle episode that was looked at last: sessions that have a longer gap of their own stay idle,
     /// and must not keep the others from their turn.
     idle_after: Option<IdlePlace>,
 }
 
+/// A step of a sweep; true when it took a whole batch, so that there may be more.
+type Step = fn(&mut Sweeper) -> Result<bool, Aborted>;
+
+const STEPS: [Step; 11] = [
+    |_| transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0)),
+    |_| rows(|spi| queue::revive_with_session(spi, BATCH)),
+    |_| rows(|spi| sweep::expire(spi, BATCH)),
+    |_| delete_old(sweep::purge),
+    |_| delete_old(llm_calls::delete_old),
+    |_| delete_old(traces::delete_old),
+    |_| queue_extractions(),
+    Sweeper::end_idle_episodes,
+    |_| queue_reflections(),
+    |_| renew_summaries(),
+    |_| tidy(),
+];
+
 impl Sweeper {
-    /// Runs all steps; true when a step took a whole batch, so that there may be more.
+    /// Runs one step; true when the sweep is not over.
     pub fn run(&mut self) -> Result<bool, Aborted> {
-        let mut more = transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0))?;
-        more |=
-            transaction(|| queue::revive_with_session(&Spi::read_write()?, BATCH))? >= BATCH as u64;
-        let expired = transaction(|| sweep::expire(&Spi::read_write()?, BATCH))?;
-        if expired > 0 {
-            debug1!("memory_agent: expire rows={expired}");
+        let step = STEPS[self.next];
+        self.next += 1;
+        let is_over = self.next == STEPS.len();
+        if is_over {
+            self.next = 0;
         }
-        more |= expired >= BATCH as u64;
-        if let Ok(seconds @ 1..) = u64::try_from(guc::purge_after()) {
-            let purged = transaction(|| {
-                sweep::purge(&Spi::read_write()?, Duration::from_secs(seconds), BATCH)
-            })?;
-            if purged > 0 {
-                debug1!("memory_agent: purge rows={purged}");
-            }
-            more |= purged >= BATCH as u64;
-            for delete_old in [llm_calls::delete_old, traces::delete_old] {
-                let age = Duration::from_secs(seconds);
-                let deleted = transaction(|| delete_old(&Spi::read_write()?, age, BATCH))?;
-                more |= deleted >= BATCH as u64;
-            }
-        }
-        if endpoint::missing_llm().is_none() {
-            let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
-            // One transaction each: no lock is held while the next is waited for.
-            for (user_id, agent_id, session_id) in forgotten {
-                transaction(|| {
-                    let spi = Spi::read_write()?;
-                    let session = session_id.as_deref();
-                    let payload = configured::scoped_to(&user_id, &agent_id, session, || {
-                        Ok(settings::extraction_payload())
-                    })?;
-                    jobs::enqueue(&spi, JobKind::Extract, &user_id, &agent_id, session, payload)
-                })?;
-            }
-        }
-        more |= self.end_idle_episodes()?;
-        if endpoint::missing_llm().is_none() {
-            queue_reflections()?;
-            renew_summaries()?;
-        }
-        embed_left_behind()?;
-        transaction(|| match schema::has_0_2() {
-            true => attachments::renew(&Spi::read_write()?),
-            false => Ok(()),
-        })?;
-        let done = transaction(|| queue::forget_done(&Spi::read_write()?, DONE_JOBS_KEPT, BATCH))?;
-        more |= done >= BATCH as u64;
-        Ok(more)
+        let more = step(self)? | std::mem::take(&mut self.more);
+        self.more = more && !is_over;
+        Ok(more || !is_over)
     }
 
     /// Ends the episodes of sessions that have fallen silent; true when there may be more.
@@ -98,7 +82,12 @@ impl Sweeper {
         // After the last ones come the first again.
         self.idle_after = idle.last().filter(|_| is_full).map(|(_, place)| place.clone());
         let mut ended = 0;
-        for (key, _) in idle {
+        let started = Instant::now();
+        for (key, place) in idle {
+            if started.elapsed() >= STEP_TIME {
+                self.idle_after = Some(place);
+                return Ok(true);
+            }
             let outcome = transaction(|| {
                 let spi = Spi::read_write()?;
                 let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
@@ -135,56 +124,107 @@ impl Sweeper {
     }
 }
 
+/// Runs a step that is one statement.
+fn rows(step: impl FnOnce(&Spi) -> PgResult<u64>) -> Result<bool, Aborted> {
+    transaction(|| Ok(step(&Spi::read_write()?)? >= BATCH as u64))
+}
+
+/// Deletes what is older than `memory_agent.purge_after`, if that is set.
+fn delete_old(delete: impl FnOnce(&Spi, Duration, i64) -> PgResult<u64>) -> Result<bool, Aborted> {
+    match u64::try_from(guc::purge_after()) {
+        Ok(seconds @ 1..) => rows(|spi| delete(spi, Duration::from_secs(seconds), BATCH)),
+        _ => Ok(false),
+    }
+}
+
+/// Queues something for each of these, in a transaction each: no lock is held while the next is waited for.
+/// True when the time was over before.
+fn queue_each<T>(
+    all: Vec<T>,
+    mut queue: impl FnMut(&Spi, T) -> PgResult<()>,
+) -> Result<bool, Aborted> {
+    let started = Instant::now();
+    for one in all {
+        if started.elapsed() >= STEP_TIME {
+            return Ok(true);
+        }
+        transaction(|| queue(&Spi::read_write()?, one))?;
+    }
+    Ok(false)
+}
+
+/// Queues turns that no job knows of.
+fn queue_extractions() -> Result<bool, Aborted> {
+    if endpoint::missing_llm().is_some() {
+        return Ok(false);
+    }
+    let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
+    queue_each(forgotten, |spi, (user_id, agent_id, session_id)| {
+        let session = session_id.as_deref();
+        let payload = configured::scoped_to(&user_id, &agent_id, session, || {
+            Ok(settings::extraction_payload())
+        })?;
+        jobs::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, payload)
+    })
+}
+
 /// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
 /// ended while there was no LLM.
-fn queue_reflections() -> Result<(), Aborted> {
+fn queue_reflections() -> Result<bool, Aborted> {
+    if endpoint::missing_llm().is_some() {
+        return Ok(false);
+    }
     let settings = ReflectionSettings::default();
     let min_turns = i32::try_from(settings.min_episode_turns).unwrap_or(i32::MAX);
     let due = transaction(|| {
         let patience = Duration::from_secs(settings.patience().unsigned_abs());
         reflections::due(&Spi::read_write()?, min_turns, patience, BATCH)
     })?;
-    for key in due {
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            // The session may have settings of its own, by which nothing is due.
-            let own =
-                configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                    Ok(ReflectionSettings::default())
-                })?;
-            let no_job = Uuid::from_bytes([0; 16]);
-            if reflect::due(&spi, &key, no_job, &own)?.is_empty() {
-                return Ok(());
-            }
-            ingest::queue_reflection(&spi, &key)
-        })?;
+    queue_each(due, |spi, key| {
+        // The session may have settings of its own, by which nothing is due.
+        let own =
+            configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+                Ok(ReflectionSettings::default())
+            })?;
+        let no_job = Uuid::from_bytes([0; 16]);
+        if reflect::due(spi, &key, no_job, &own)?.is_empty() {
+            return Ok(());
+        }
+        ingest::queue_reflection(spi, &key)
+    })
+    // Those whose sessions say otherwise are due again at once: the next sweep looks at them.
+    .map(|_| false)
+}
+
+/// Queues the sessions again whose summaries lack turns that no job knows of.
+fn renew_summaries() -> Result<bool, Aborted> {
+    if endpoint::missing_llm().is_some() {
+        return Ok(false);
     }
-    Ok(())
+    let least = i64::from(guc::summary_min_tokens());
+    let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
+    queue_each(forgotten, |spi, (key, fill)| {
+        let (user, agent) = (&key.user_id, &key.agent_id);
+        configured::scoped_to(user, agent, Some(&key.session_id), || {
+            api::summaries::queue(spi, &key, &fill)
+        })
+    })
+    .map(|_| false)
 }
 
 /// Queues rows again that a transaction stored with the old embedding model after the change to another
-/// was over.
-fn embed_left_behind() -> Result<(), Aborted> {
+/// was over, notes what attached tables are called now, and forgets done jobs.
+fn tidy() -> Result<bool, Aborted> {
     transaction(|| {
         let spi = Spi::read_write()?;
         match model_change::left_behind(&spi)? {
             Some(model) => model_change::queue(&spi, &model).map(drop),
             None => Ok(()),
         }
-    })
-}
-
-/// Queues the sessions again whose summaries lack turns that no job knows of.
-fn renew_summaries() -> Result<(), Aborted> {
-    let least = i64::from(guc::summary_min_tokens());
-    let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
-    for (key, fill) in forgotten {
-        transaction(|| {
-            let (user, agent) = (&key.user_id, &key.agent_id);
-            configured::scoped_to(user, agent, Some(&key.session_id), || {
-                api::summaries::queue(&Spi::read_write()?, &key, &fill)
-            })
-        })?;
-    }
-    Ok(())
+    })?;
+    transaction(|| match schema::has_0_2() {
+        true => attachments::renew(&Spi::read_write()?),
+        false => Ok(()),
+    })?;
+    rows(|spi| queue::forget_done(spi, DONE_JOBS_KEPT, BATCH))
 }

@@ -4,7 +4,7 @@ use super::{Blocked, JobsLoop, llm_endpoint};
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
-use crate::worker::handlers::exchange::{LlmTask, Progress};
+use crate::worker::handlers::exchange::{self, LlmTask, Missing, Progress};
 use crate::worker::pause::LONGEST_PAUSE;
 use crate::worker::transaction::{Aborted, transaction};
 use memory_agent_core::retry;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
+/// When a job is tried again for which the models took too long while they were well.
+pub(super) const SLOW_DELAY: Duration = Duration::from_secs(10);
 /// When a job is tried again whose session is not there: a dump that psql loads may bring it in a
 /// moment, or in minutes. Each time it waits four times as long as before. A sweep runs it when its session
 /// has come.
@@ -26,11 +28,11 @@ impl JobsLoop {
         match progress {
             Progress::Waiting(call) => self.asking.push((call, task)),
             Progress::Finished => {}
-            Progress::Unavailable { retry_in, reason, endpoint } => {
-                let delay = if endpoint {
-                    self.pause_llm(task.job().kind, retry_in)
-                } else {
-                    self.models_pause.begin(retry_in)
+            Progress::Unavailable { retry_in, reason, what } => {
+                let delay = match what {
+                    Missing::Llm => self.pause_llm(task.job().kind, retry_in),
+                    Missing::Models => self.models_pause.begin(retry_in),
+                    Missing::Answer => SLOW_DELAY,
                 };
                 self.postpone(task.job(), delay, &reason);
             }
@@ -72,7 +74,7 @@ impl JobsLoop {
         for Blocked { mut task, delay, .. } in due {
             let progress = match llm_endpoint() {
                 Ok(endpoint) => task.apply_again(&endpoint, &mut self.llm),
-                Err(reason) => Progress::Unavailable { retry_in: None, reason, endpoint: true },
+                Err(reason) => exchange::unavailable(reason),
             };
             match progress {
                 Progress::Blocked(reason) => {

@@ -38,13 +38,18 @@ const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
 impl JobsLoop {
     pub(super) fn claim_jobs(&mut self) {
+        self.has_more = false;
         for kind in CLAIMED {
             while self.can_start(kind) {
                 let slot = self.slot;
-                let claimed = self
-                    .try_or_note(|_| transaction(|| queue::claim(&Spi::read_write()?, slot, kind)));
+                let claimed = self.try_or_note(|jobs| jobs.turns.claim(slot, kind));
                 let Some(Some(job)) = claimed else { break };
                 self.start(job);
+                if kind == JobKind::Evict {
+                    // It is done by now, and there may be thousands.
+                    self.has_more = true;
+                    break;
+                }
             }
         }
     }
@@ -100,7 +105,7 @@ impl JobsLoop {
     pub(super) fn start(&mut self, job: Job) {
         match job.kind {
             JobKind::Evict => {
-                if let Err(aborted) = evict::run(&job) {
+                if let Err(aborted) = evict::step(&job) {
                     self.aborted(&job, &aborted);
                 }
             }

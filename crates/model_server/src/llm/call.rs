@@ -31,7 +31,7 @@ pub enum CallFailure {
     /// The endpoint is of no use at present, for any request.
     Unavailable { message: String, retry_after_ms: Option<u64> },
     /// The call failed, but the endpoint may be well.
-    Failed { message: String },
+    Failed { message: String, is_timeout: bool },
     /// The endpoint does not accept this request.
     Rejected { status: u16, error: ApiError, message: String },
     /// The answer is longer than allowed.
@@ -108,7 +108,14 @@ impl<'a> EndpointClient<'a> {
                 ("too large".to_owned(), Err(CallFailure::TooLarge { message }))
             }
             Err(error @ HttpError::Timeout(_)) => {
-                self.failed(attempt, CallRecord::TIMEOUT, &error.to_string())
+                let message = self.say(&error.to_string());
+                let failure = match attempt.timed_out(CallRecord::TIMEOUT) {
+                    Some(retry_in) => {
+                        CallFailure::Unavailable { message, retry_after_ms: Some(retry_in) }
+                    }
+                    None => CallFailure::Failed { message, is_timeout: true },
+                };
+                (CallRecord::TIMEOUT.to_owned(), Err(failure))
             }
             Err(error @ HttpError::Interrupted(_)) => {
                 self.failed(attempt, "connection", &error.to_string())
@@ -141,7 +148,7 @@ impl<'a> EndpointClient<'a> {
     fn count(&self, attempt: Attempt, label: &str, message: String) -> CallFailure {
         match attempt.failure(label) {
             Some(retry_in) => CallFailure::Unavailable { message, retry_after_ms: Some(retry_in) },
-            None => CallFailure::Failed { message },
+            None => CallFailure::Failed { message, is_timeout: false },
         }
     }
 
@@ -213,7 +220,7 @@ impl CallFailure {
     pub fn message(&self) -> &str {
         match self {
             Self::Unavailable { message, .. }
-            | Self::Failed { message }
+            | Self::Failed { message, .. }
             | Self::Rejected { message, .. }
             | Self::TooLarge { message } => message,
         }

@@ -216,7 +216,7 @@ impl From<CallFailure> for ChatFailure {
             CallFailure::Unavailable { message, retry_after_ms } => {
                 unavailable(message, retry_after_ms)
             }
-            CallFailure::Failed { message } => failure(ChatFailureKind::Failed, message),
+            CallFailure::Failed { message, .. } => failure(ChatFailureKind::Failed, message),
             CallFailure::Rejected { message, .. } => failure(ChatFailureKind::Refused, message),
             CallFailure::TooLarge { message } => failure(ChatFailureKind::BadAnswer, message),
         }

@@ -115,8 +115,11 @@ impl From<CallFailure> for Failure {
     fn from(error: CallFailure) -> Self {
         match error {
             CallFailure::Rejected { message, .. } => Self::new(ErrorCode::InvalidRequest, message),
+            CallFailure::Failed { message, is_timeout: true } => {
+                Self::new(ErrorCode::Timeout, message)
+            }
             CallFailure::Unavailable { message, .. }
-            | CallFailure::Failed { message }
+            | CallFailure::Failed { message, .. }
             | CallFailure::TooLarge { message } => Self::new(ErrorCode::RemoteUnavailable, message),
         }
     }

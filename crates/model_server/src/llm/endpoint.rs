@@ -64,6 +64,8 @@ struct Health {
     in_flight: u32,
     calls: u64,
     last_use_ms: u64,
+    /// When a call was answered last; 0 is never.
+    last_success_ms: u64,
 }
 
 /// Why a call may not be made now.
@@ -80,6 +82,7 @@ pub struct Attempt {
     endpoint: Arc<EndpointState>,
     /// This call decides whether the breaker closes again.
     is_probe: bool,
+    began_ms: u64,
 }
 
 impl Endpoints {
@@ -150,6 +153,7 @@ impl EndpointState {
             in_flight: 0,
             calls: 0,
             last_use_ms: 0,
+            last_success_ms: 0,
         };
         Self { id, credentials, started, limiter, health: Mutex::new(health) }
     }
@@ -192,7 +196,7 @@ impl EndpointState {
         }
         health.in_flight += 1;
         health.calls += 1;
-        Ok(Attempt { endpoint: Arc::clone(self), is_probe })
+        Ok(Attempt { endpoint: Arc::clone(self), is_probe, began_ms: now })
     }
 
     /// What the endpoint understands, as far as is known.
@@ -261,6 +265,7 @@ impl Attempt {
         let mut health = self.endpoint.lock();
         let was_closed = health.breaker.state(now) == Circuit::Closed;
         health.breaker.success();
+        health.last_success_ms = now.max(1);
         health.throttled = 0;
         health.last_error = None;
         drop(health);
@@ -277,6 +282,15 @@ impl Attempt {
     ///   it is shown to everybody who uses the endpoint.
     pub fn failure(self, label: &str) -> Option<u64> {
         self.failed(label, Breaker::failure)
+    }
+
+    /// The call was not answered in time. Where another one was that ended meanwhile, the endpoint works, and
+    /// it is this request that takes too long: one user's long texts stop nobody else's calls.
+    pub fn timed_out(self, label: &str) -> Option<u64> {
+        let health = self.endpoint.lock();
+        let is_well = health.last_success_ms > self.began_ms && !self.is_probe;
+        drop(health);
+        if is_well { None } else { self.failure(label) }
     }
 
     /// The endpoint cannot work as it is configured: no further calls are made for now. Returns

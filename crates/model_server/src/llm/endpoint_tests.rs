@@ -142,3 +142,21 @@ fn a_learned_dialect_is_forgotten_after_an_hour() {
     state.lock().dialect_ms = 0;
     assert_eq!(state.dialect(), Dialect::default());
 }
+
+/// One user's calls that take too long stop nobody else's while those are answered.
+#[test]
+fn time_outs_beside_answers_are_the_requests_own() {
+    let endpoints = Endpoints::new();
+    let state = get(&endpoints, "m", "key");
+    for _ in 0..20 {
+        let slow = state.begin(0).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        state.begin(0).unwrap().success();
+        assert_eq!(slow.timed_out("timeout"), None);
+    }
+    // Without an answer in between they are an outage.
+    std::thread::sleep(Duration::from_millis(2));
+    let opened = (0..20).find_map(|_| state.begin(0).ok()?.timed_out("timeout"));
+    assert!(opened.is_some());
+    assert!(state.begin(0).is_err());
+}

@@ -241,4 +241,19 @@ fn a_worker_that_is_killed_by_a_job_does_not_take_the_others_along() {
         scene.facts().contains(&"Noted: Said meanwhile.".to_owned())
     });
     scene.drain();
+    // That has an end.
+    memory_agent_e2e::memory::run(
+        &mut scene.client,
+        "UPDATE memory_agent.jobs SET status = 'running', interrupted = 19, finished_at = NULL, \
+                leased_by = 'slot 0 of a dead worker', leased_until = now() + interval '1 hour' \
+          WHERE session_id = 'poison'",
+    );
+    let killed = workers(&mut scene.client, DATABASE)[0];
+    assert!(value::<bool>(&mut scene.client, "SELECT pg_terminate_backend($1, 10000)", &[&killed]));
+    wait_until(PATIENCE, "the job to be given up", || {
+        let sql = "SELECT EXISTS (SELECT FROM memory_agent.jobs WHERE session_id = 'poison' \
+                    AND status = 'dead' AND last_error LIKE 'its worker ended 20 times%')";
+        value(&mut scene.client, sql, &[])
+    });
+    scene.say_and_wait("Said afterwards.");
 }

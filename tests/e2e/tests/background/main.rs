@@ -5,6 +5,8 @@
 mod activity;
 mod crashes;
 mod databases;
+mod fairness;
+mod influence;
 mod invariants;
 mod latency;
 mod launcher;

@@ -1,6 +1,6 @@
 //! Tables of the documentation against what the server says of itself.
 
-use crate::markdown::{Document, code};
+use crate::markdown::{Document, code, repository};
 use memory_agent_e2e::{Client, expect_error, shared};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -185,4 +185,33 @@ fn operations_has_every_component_of_status() {
     client.batch_execute(change).unwrap();
     let components = strings(&mut client, "SELECT component FROM memory_status()");
     assert_same(&first_cells("docs/operations.md", "Component"), &components);
+}
+
+/// What docs/worker.md says of the bounds of background work is what the code says, for every kind of job.
+#[test]
+fn worker_has_the_bounds_of_every_kind() {
+    for (line, cells) in Document::read("docs/worker.md").rows_under("Work") {
+        let mut file = None;
+        for part in code(&cells[cells.len() - 1]) {
+            let Some((name, value)) = part.split_once(" = ") else {
+                let path = repository().join(part);
+                file = Some(std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{part}")));
+                continue;
+            };
+            let source = file.as_deref().expect("a file comes before its constants");
+            let (begin, end) = (format!("const {name}: "), format!(" = {value};"));
+            let stands = source
+                .lines()
+                .filter_map(|line| line.trim_start_matches("pub ").strip_prefix(&begin))
+                .any(|rest| rest.ends_with(&end));
+            assert!(stands, "docs/worker.md:{line}: {part} is not in the code");
+        }
+        assert!(file.is_some(), "docs/worker.md:{line} names no code");
+    }
+    let kinds = strings(
+        &mut client("worker_has_the_bounds_of_every_kind"),
+        "SELECT (regexp_matches(pg_get_constraintdef(c.oid), '''([a-z]+)''', 'g'))[1] FROM pg_constraint c \
+          WHERE c.conrelid = 'memory_agent.jobs'::regclass AND pg_get_constraintdef(c.oid) LIKE '%kind%'",
+    );
+    assert_same(&first_cells("docs/worker.md", "Work"), &kinds);
 }

@@ -82,6 +82,53 @@ fn the_worker_rests_while_pg_restore_is_connected() {
         ingest(&mut client, "s", "The key is under the flowerpot.");
         !value::<bool>(&mut client, "SELECT memory_wait('3 s')", &[])
     });
+    let told: String = value(
+        &mut client,
+        "SELECT concat_ws('/', state, detail, hint) FROM memory_status() WHERE component = 'worker'",
+        &[],
+    );
+    let since: String = value(
+        &mut client,
+        "SELECT to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') \
+           FROM pg_stat_activity WHERE application_name = 'pg_restore'",
+        &[],
+    );
+    assert!(told.starts_with("resting/"), "{told}");
+    assert!(told.contains("role \"postgres\"") && told.contains(&since), "{told}");
+    assert!(told.contains("pg_terminate_backend"), "{told}");
     drop(restore);
     assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+}
+
+/// Any role can give its sessions any name. Only who could restore the extension's tables is believed.
+#[test]
+fn only_a_restore_of_the_owners_stops_work() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut client = cluster.database("db").connect();
+    run(
+        &mut client,
+        "CREATE ROLE nobody LOGIN; CREATE ROLE boss LOGIN NOINHERIT; GRANT postgres TO boss; \
+         CREATE ROLE manager LOGIN; SELECT memory_grant('manager', 'admin'); \
+         SET memory_agent.embed_on_ingest = async",
+    );
+    let connect = |role: &str| {
+        let mut config = cluster.config("db");
+        config.user(role).application_name("pg_restore").connect(postgres::NoTls).unwrap()
+    };
+    let outsiders = [connect("nobody"), connect("manager")];
+    for _ in 0..3 {
+        ingest(&mut client, "s", "The key is under the flowerpot.");
+        assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+    }
+    let states =
+        "SELECT string_agg(DISTINCT state, ',') FROM memory_status() WHERE component = 'worker'";
+    assert_eq!(value::<String>(&mut client, states, &[]), "running");
+    let member = connect("boss");
+    wait_until(PATIENCE, "the worker to rest", || {
+        value::<String>(&mut client, states, &[]) == "resting"
+    });
+    drop((member, outsiders));
+    wait_until(PATIENCE, "the worker to go on", || {
+        value::<String>(&mut client, states, &[]) == "running"
+    });
 }
