@@ -97,8 +97,8 @@ const CALLS: &[&str] = &[
     "SELECT public.memory_count_tokens('dog')",
     "SELECT public.memory_close_episode('s')",
     "SELECT memory_agent.visible_users()",
-    "SELECT content FROM memory_agent.entries",
     "SELECT content FROM public.memory_entries",
+    "SELECT session_id FROM public.memory_sessions",
 ];
 
 const ADMIN_CALLS: &[&str] = &[
