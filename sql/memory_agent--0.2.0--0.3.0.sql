@@ -23,6 +23,127 @@ CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, r
     WHERE status OPERATOR(pg_catalog.=) 'pending';
 CREATE INDEX jobs_due_idx ON memory_agent.jobs (kind, run_after)
     WHERE status OPERATOR(pg_catalog.=) 'pending';
+-- === Levels read views, not tables ===
+
+DO $views$
+DECLARE
+    shown record;
+    half text;
+BEGIN
+    FOR shown IN
+        SELECT v.name, v.source, v.columns, v.condition FROM (VALUES
+            ('memory_agents', 'agents',
+             't.user_id, t.agent_id, t.content_type, t.settings, t.updated_at', ''),
+            ('memory_archives', 'archives',
+             't.id, t.user_id, t.session_id, t.agent_id, t.namespace, t.doc_type, t.title, t.content, '
+             't.metadata, t.summary_id, t.created_at, t.updated_at', ''),
+            ('memory_changes', 'history',
+             't.id, t.user_id, t.entry_id, t.op, t.at, t.actor, t.reason, t.body, t.salt, t.commitment, '
+             't.job_id, t.seq, t.prev_hash, t.hash, t.key_id, t.erased_by', ''),
+            ('memory_entries', 'entries',
+             't.id, t.user_id, t.session_id, t.agent_id, t.kind, t.role, t.content, '
+             't.metadata AS entry_metadata, t.markers, t.created_at, t.updated_at, t.expires_at, '
+             '(t.state OPERATOR(pg_catalog.=) ''active'') AS is_active, t.token_count, t.episode_id, '
+             't.fact_key, t.confidence, t.source_ids',
+             ' AND t.state OPERATOR(pg_catalog.<>) ''inactive'''),
+            ('memory_episodes', 'episodes',
+             't.id, t.user_id, t.session_id, t.agent_id, t.status, t.started_at, t.ended_at, t.turn_count, '
+             't.close_reason, t.wants_reflection, t.carried_into', ''),
+            ('memory_jobs', 'jobs',
+             't.id, t.kind, t.user_id, t.agent_id, t.session_id, t.entry_id, t.status, t.priority, '
+             't.attempts, t.max_attempts, t.interrupted, t.run_after, t.leased_until, t.progress AS done, '
+             't.progress_of AS total, t.last_error, t.created_at, t.finished_at', ''),
+            ('memory_llm_calls', 'llm_calls',
+             't.id, t.user_id, t.job_id, t.purpose, t.model, t.prompt_tokens, t.completion_tokens, '
+             't.latency, t.status, t.error, t.at', ''),
+            ('memory_session_summaries', 'session_summaries',
+             't.id, t.user_id, t.session_id, t.agent_id, t.content AS summary, t.level, t.created_at, '
+             't.updated_at, t.method, t.topics, t.entities, t.decisions, t.questions, t.source_ids, '
+             't.message_count', ' AND t.is_active'),
+            ('memory_sessions', 'sessions',
+             't.user_id, t.agent_id, t.session_id, t.created_at, t.last_turn_at, t.turn_count, '
+             't.active_tokens, t.active_entries, t.unsummarized_tokens, t.open_episode_id, '
+             't.content_type, t.settings', ''),
+            ('memory_traces', 'traces',
+             't.id, t.user_id, t.agent_id, t.session_id, t.episode_id, t.job_id, t.at, t.body', '')
+        ) AS v(name, source, columns, condition)
+    LOOP
+        half := pg_catalog.concat('SELECT ', shown.columns, ' FROM memory_agent.', shown.source, ' t WHERE ');
+        EXECUTE pg_catalog.concat(
+            'CREATE OR REPLACE VIEW @extschema@.', shown.name, ' WITH (security_barrier = true) AS ',
+            half, 't.user_id OPERATOR(pg_catalog.=) ANY ((SELECT CASE WHEN '
+                'pg_catalog.row_security_active(''memory_agent.', shown.source, '''::pg_catalog.regclass) '
+                'THEN memory_agent.visible_users() END)::pg_catalog.text[])', shown.condition,
+            ' UNION ALL ',
+            half, 't.ctid OPERATOR(pg_catalog.>=) (SELECT CASE WHEN NOT '
+                'pg_catalog.row_security_active(''memory_agent.', shown.source, '''::pg_catalog.regclass) '
+                'THEN ''(0,0)''::pg_catalog.tid END) '
+                'AND t.ctid OPERATOR(pg_catalog.<=) (SELECT CASE WHEN NOT '
+                'pg_catalog.row_security_active(''memory_agent.', shown.source, '''::pg_catalog.regclass) '
+                'THEN ''(4294967295,65535)''::pg_catalog.tid END)', shown.condition,
+            ' OFFSET 0');
+    END LOOP;
+END
+$views$;
+
+COMMENT ON VIEW memory_agents IS 'What memory_configure stored for all sessions of an agent, by the session''s identity and for all users.';
+COMMENT ON VIEW memory_archives IS 'Documents and archived conversations as wholes, of the session''s identity and shared ones, forgotten ones included.';
+COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of shared memory, row by row; memory_history() tells that of one memory.';
+COMMENT ON VIEW memory_episodes IS 'Runs of related turns in the sessions of the session''s identity.';
+COMMENT ON VIEW memory_sessions IS 'Conversations of the session''s identity.';
+
+-- What levels were granted on tables goes with renew_levels() below. What was granted by hand stays.
+CREATE OR REPLACE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    allowed text[];
+    member regprocedure;
+BEGIN
+    allowed := CASE memory_grant.level
+        WHEN 'reader' THEN ARRAY['reader']
+        WHEN 'user'   THEN ARRAY['reader', 'user']
+        WHEN 'admin'  THEN ARRAY['reader', 'user', 'admin']
+    END;
+    IF allowed IS NULL THEN
+        RAISE EXCEPTION 'unknown level "%"', coalesce(memory_grant.level, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user and admin.';
+    END IF;
+    PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.require_role(memory_grant.role);
+    PERFORM memory_agent.revoke_all(memory_grant.role);
+    FOR member IN
+        SELECT p.oid::regprocedure
+          FROM pg_proc p
+          JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+          JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent'
+          JOIN memory_agent.function_levels() f ON f.function_name = p.proname
+         WHERE f.level = ANY (allowed)
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', member, memory_grant.role);
+    END LOOP;
+    EXECUTE format('GRANT USAGE ON SCHEMA memory_agent TO %s', memory_grant.role);
+    IF NOT has_schema_privilege(memory_grant.role, memory_agent.public_schema(), 'USAGE') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO %s', memory_agent.public_schema(),
+                       memory_grant.role);
+    END IF;
+    EXECUTE format('GRANT SELECT ON %1$I.memory_agents, %1$I.memory_archives, %1$I.memory_entries, '
+                   '%1$I.memory_episodes, %1$I.memory_jobs, %1$I.memory_session_summaries, '
+                   '%1$I.memory_sessions TO %2$s',
+                   memory_agent.public_schema(), memory_grant.role);
+    EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
+                   'ON memory_agent.models TO %s', memory_grant.role);
+    IF memory_grant.level = 'admin' THEN
+        EXECUTE format('GRANT SELECT ON memory_agent.attachments, memory_agent.grants, '
+                       '%1$I.memory_changes, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
+                       memory_agent.public_schema(), memory_grant.role);
+    END IF;
+    INSERT INTO memory_agent.grants (role_name, level)
+    SELECT rolname, memory_grant.level FROM pg_roles WHERE oid = memory_grant.role
+        ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
+END
+$$;
 
 -- === Last: owner and privileges of what is new ===
 

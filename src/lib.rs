@@ -35,11 +35,10 @@ pgrx::extension_sql_file!(
     requires = ["requirements"]
 );
 pgrx::extension_sql_file!("../sql/schema/20_indexes.sql", name = "indexes", requires = ["tables"]);
-pgrx::extension_sql_file!("../sql/schema/30_views.sql", name = "views", requires = ["indexes"]);
 pgrx::extension_sql_file!(
     "../sql/schema/40_functions.sql",
     name = "functions",
-    requires = ["views"]
+    requires = ["indexes"]
 );
 pgrx::extension_sql_file!(
     "../sql/schema/41_lifecycle.sql",
@@ -66,11 +65,8 @@ pgrx::extension_sql_file!(
     name = "security",
     requires = ["lifecycle", "history", "attach_functions", "model_functions"]
 );
-pgrx::extension_sql_file!(
-    "../sql/schema/80_comments.sql",
-    name = "comments",
-    requires = ["security"]
-);
+pgrx::extension_sql_file!("../sql/schema/75_views.sql", name = "views", requires = ["security"]);
+pgrx::extension_sql_file!("../sql/schema/80_comments.sql", name = "comments", requires = ["views"]);
 pgrx::extension_sql_file!("../sql/schema/90_dump.sql", name = "dump", requires = ["comments"]);
 pgrx::extension_sql_file!(
     "../sql/schema/95_revoke.sql",

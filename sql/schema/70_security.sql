@@ -1,12 +1,12 @@
 -- Who may do what. Nothing is granted to PUBLIC. A role gets a level with memory_grant; the level is
--- EXECUTE on the functions of that level and SELECT on what holds content, guarded by row-level
--- security. No role gets INSERT, UPDATE or DELETE: the functions write as the extension's owner after
--- they have checked the caller.
+-- EXECUTE on the functions of that level and SELECT on views (75_views.sql). No role gets INSERT, UPDATE
+-- or DELETE: the functions write as the extension's owner after they have checked the caller.
 
 CREATE FUNCTION memory_agent.visible_users() RETURNS text[]
     LANGUAGE c STABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'visible_users_wrapper';
 
+-- Nobody is granted SELECT on these tables. Their policies stand behind that, for who is granted it by hand.
 -- A policy that names a C function is closed while the library is missing or broken; one that reads
 -- current_setting() would be open to any SET before the library is loaded.
 DO $policies$
@@ -89,22 +89,15 @@ BEGIN
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO %s', memory_agent.public_schema(),
                        memory_grant.role);
     END IF;
-    EXECUTE format('GRANT SELECT ON memory_agent.sessions, memory_agent.agents, memory_agent.entries, '
-                   'memory_agent.entry_windows, memory_agent.session_summaries, '
-                   'memory_agent.episodes, memory_agent.archives, '
-                   '%1$I.memory_entries, %1$I.memory_session_summaries, %1$I.memory_jobs TO %2$s',
+    EXECUTE format('GRANT SELECT ON %1$I.memory_agents, %1$I.memory_archives, %1$I.memory_entries, '
+                   '%1$I.memory_episodes, %1$I.memory_jobs, %1$I.memory_session_summaries, '
+                   '%1$I.memory_sessions TO %2$s',
                    memory_agent.public_schema(), memory_grant.role);
-    -- The payload of a job is for the worker: it may know keys of rows that are other people's.
-    EXECUTE format('GRANT SELECT (id, kind, user_id, agent_id, session_id, entry_id, status, priority, '
-                   'attempts, max_attempts, interrupted, run_after, leased_until, leased_by, progress, '
-                   'progress_of, last_error, created_at, finished_at) '
-                   'ON memory_agent.jobs TO %s', memory_grant.role);
     EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
                    'ON memory_agent.models TO %s', memory_grant.role);
     IF memory_grant.level = 'admin' THEN
-        EXECUTE format('GRANT SELECT ON memory_agent.history, memory_agent.llm_calls, '
-                       'memory_agent.traces, memory_agent.attachments, '
-                       'memory_agent.grants, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
+        EXECUTE format('GRANT SELECT ON memory_agent.attachments, memory_agent.grants, '
+                       '%1$I.memory_changes, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
                        memory_agent.public_schema(), memory_grant.role);
     END IF;
     INSERT INTO memory_agent.grants (role_name, level)

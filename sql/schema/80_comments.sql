@@ -14,8 +14,13 @@ COMMENT ON TABLE memory_agent.archives IS 'The knowledge base: documents and arc
 COMMENT ON TABLE memory_agent.models IS 'Models known in this database. Without an active one, the settings name it.';
 COMMENT ON TABLE memory_agent.attachments IS 'Application tables whose rows become entries.';
 COMMENT ON TABLE memory_agent.grants IS 'Levels of roles, written by memory_grant and memory_revoke.';
+COMMENT ON VIEW memory_agents IS 'What memory_configure stored for all sessions of an agent, by the session''s identity and for all users.';
+COMMENT ON VIEW memory_archives IS 'Documents and archived conversations as wholes, of the session''s identity and shared ones, forgotten ones included.';
+COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of shared memory, row by row; memory_history() tells that of one memory.';
 COMMENT ON VIEW memory_entries IS 'Entries that are not inactive, of the session''s identity and shared memory.';
+COMMENT ON VIEW memory_episodes IS 'Runs of related turns in the sessions of the session''s identity.';
 COMMENT ON VIEW memory_session_summaries IS 'Active summaries of the session''s identity.';
+COMMENT ON VIEW memory_sessions IS 'Conversations of the session''s identity.';
 COMMENT ON VIEW memory_jobs IS 'Jobs of the session''s identity, with progress (done of total).';
 COMMENT ON VIEW memory_llm_calls IS 'Calls of language models, without bodies.';
 COMMENT ON VIEW memory_traces IS 'Traces of reflections.';

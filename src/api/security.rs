@@ -1,16 +1,18 @@
-//! What row-level security asks: whose rows a direct SELECT may show. And levels, given again after an
-//! update.
+//! What views and row-level security ask: whose rows a direct SELECT may show. And levels, given again
+//! after an update.
 #![allow(unsafe_code)]
 
 use crate::error::PgResult;
 use crate::identity::{self, SHARED_USER};
-use crate::store::grants;
+use crate::store::grants::{self, Level};
 use pgrx::prelude::*;
 
-/// The caller's identity and the shared memory. The policies of every table that holds content call
-/// this, so a direct SELECT shows nothing while the library cannot be loaded.
+/// The caller's identity and the shared memory. The views, and the policies of every table that holds
+/// content, call this: a direct SELECT shows nothing while the library cannot be loaded, and nothing to a
+/// role that has privileges by hand but no level. Errors: 42501.
 #[pg_extern(sql = false)]
 fn visible_users() -> PgResult<Vec<String>> {
+    identity::require(Level::Reader)?;
     Ok(vec![identity::visible_identity()?, SHARED_USER.to_owned()])
 }
 

@@ -125,8 +125,8 @@ role: summary\nsummary_kind: L3\ncreated_at: 2001-01-01T00:00:00Z\n---\nAll abou
     "SELECT public.memory_wait('1 s')",
     "SELECT public.memory_retry('00000000-0000-7000-8000-000000000001')",
     "SELECT memory_agent.visible_users()",
-    "SELECT content FROM memory_agent.entries",
     "SELECT content FROM public.memory_entries",
+    "SELECT session_id FROM public.memory_sessions",
 ];
 
 const ADMIN_CALLS: &[&str] = &[

@@ -59,7 +59,7 @@ fn errors_and_messages_show_no_content() {
         "SELECT memory_stats('s')::text",
         "SELECT memory_status()",
         "SELECT * FROM memory_entries",
-        "SELECT * FROM memory_agent.sessions",
+        "SELECT * FROM memory_sessions",
         // Errors of each kind.
         "SELECT memory_recall('pin', 's', user_id => 'messages_alice')",
         "SELECT memory_stats('s', user_id => 'messages_alice')",
@@ -68,7 +68,7 @@ fn errors_and_messages_show_no_content() {
         "SELECT memory_recall('pin', filter => '{\"metadata\": {\"k\": 1}, \"x\": 1}')",
         "SELECT memory_recall('pin', score_threshold => 7)",
         "SELECT memory_context('s', 'pin sleeps', 1)",
-        "SELECT content::int FROM memory_agent.entries",
+        "SELECT content::int FROM memory_entries",
         "INSERT INTO memory_agent.entries DEFAULT VALUES",
         "UPDATE memory_agent.entries SET content = content",
         "DELETE FROM memory_agent.entries",

@@ -115,11 +115,13 @@ fn objects_cannot_be_changed() {
         "ALTER EXTENSION memory_agent DROP TABLE memory_agent.grants",
         "DROP EXTENSION memory_agent",
         "ALTER SCHEMA memory_agent RENAME TO mine",
+        "ALTER VIEW public.memory_entries SET (security_barrier = false)",
         "COMMENT ON TABLE memory_agent.entries IS 'mine'",
+        "GRANT SELECT ON memory_agent.entries TO PUBLIC",
     ] {
         expect_error(client.batch_execute(statement).map(|()| statement), "42501");
     }
     // This is only a WARNING for who has the privilege without the grant option.
-    client.batch_execute("GRANT SELECT ON memory_agent.entries TO PUBLIC").unwrap();
+    client.batch_execute("GRANT SELECT ON memory_entries TO PUBLIC").unwrap();
     assert!(grantees(&mut superuser).iter().all(|(_, grantee, _)| grantee == "ddl_admin"));
 }

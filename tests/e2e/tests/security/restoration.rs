@@ -50,7 +50,7 @@ fn assert_restored(client: &mut Client, role: &str, member: &str) {
     client.batch_execute("RESET ROLE").unwrap();
     expect_error(client.batch_execute("DELETE FROM memory_agent.entries"), "42501");
     expect_error(client.batch_execute("SELECT FROM pg_authid"), "42501");
-    client.batch_execute("SELECT count(*) FROM memory_agent.entries").unwrap();
+    client.batch_execute("SELECT count(*) FROM memory_entries").unwrap();
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Row-level security on every table that holds content, and the known ways around such policies.
+//! Whose rows views show, row-level security on every table that holds content, and the known ways around
+//! such views and policies.
 
 use crate::{create_roles, grant, remember, set, users};
 use memory_agent_e2e::{Client, Database, expect_error, shared};
@@ -52,21 +53,32 @@ const ROWS: &[(&str, &str)] = &[
     ),
 ];
 
-const VIEWS: [&str; 5] = [
+const VIEWS: [&str; 10] = [
+    "memory_agents",
+    "memory_archives",
+    "memory_changes",
     "memory_entries",
+    "memory_episodes",
     "memory_jobs",
     "memory_llm_calls",
     "memory_session_summaries",
+    "memory_sessions",
     "memory_traces",
 ];
 
-/// A database with rows of `alice`, `bob` and everyone in all tables, and a role of level admin: the
-/// only one that may read them all.
+/// Where entries are read: where levels read them, and the table, whose policy stands behind that.
+const ENTRIES: [&str; 2] = ["memory_entries", "memory_agent.entries"];
+
+/// A database with rows of `alice`, `bob` and everyone in all tables, and a role of level admin, the only
+/// one that reads all views. It was granted by hand what no level gives: SELECT on the tables.
 fn filled(name: &'static str, role: &str) -> Database<'static> {
     let database = shared().database(name);
     let mut superuser = database.connect();
     create_roles(&mut superuser, &[role]);
     grant(&mut superuser, role, "admin");
+    superuser
+        .batch_execute(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA memory_agent TO {role}"))
+        .unwrap();
     for (table, row) in ROWS {
         for user in ["alice", "bob", "*"] {
             superuser
@@ -134,49 +146,80 @@ fn tables_and_views_show_own_and_shared_rows() {
     }
 }
 
+/// Those whom row-level security does not hold see all rows, also those that belong to nobody.
+#[test]
+fn superusers_see_every_row_of_a_view_once() {
+    let database = filled("visibility_superuser", "superuser_admin");
+    let mut superuser = database.connect();
+    superuser
+        .batch_execute(
+            "INSERT INTO memory_agent.jobs (id, kind) VALUES (gen_random_uuid(), 'reembed'); \
+             CREATE ROLE visibility_deputy LOGIN IN ROLE postgres; \
+             CREATE ROLE visibility_auditor LOGIN BYPASSRLS; \
+             GRANT SELECT ON ALL TABLES IN SCHEMA public TO visibility_auditor; \
+             GRANT EXECUTE ON FUNCTION memory_agent.visible_users() TO visibility_auditor",
+        )
+        .unwrap();
+    for role in ["postgres", "visibility_deputy", "visibility_auditor"] {
+        let mut client = shared().connect_as(database.name(), role);
+        for view in VIEWS {
+            let query = format!(
+                "SELECT array_agg(concat_ws('', user_id) ORDER BY user_id COLLATE \"C\") FROM {view}"
+            );
+            let users: Vec<String> = client.query_one(&query, &[]).unwrap().get(0);
+            let nobodys = if view == "memory_jobs" { vec![""] } else { vec![] };
+            assert_eq!(users, [vec!["*", "alice", "bob"], nobodys].concat(), "{role}: {view}");
+        }
+    }
+}
+
 /// A view, a table function or a COPY of one's own changes nothing about whose rows they are.
 #[test]
 fn detours_show_no_more() {
     let database = filled("visibility_detours", "detours_admin");
     database.connect().batch_execute("GRANT CREATE ON SCHEMA public TO detours_admin").unwrap();
     let mut client = database.connect_as("detours_admin");
-    client
-        .batch_execute(
-            "CREATE VIEW public.mine AS SELECT * FROM memory_agent.entries; \
-             CREATE FUNCTION public.definer() RETURNS SETOF text SECURITY DEFINER LANGUAGE sql \
-                 AS 'SELECT user_id FROM memory_agent.entries'; \
-             CREATE MATERIALIZED VIEW public.kept AS SELECT user_id FROM memory_agent.entries",
-        )
-        .unwrap();
-    for query in [
-        "SELECT user_id FROM public.mine",
-        "SELECT public.definer()",
-        "WITH e AS MATERIALIZED (SELECT * FROM memory_agent.entries) SELECT user_id FROM e",
-        "SELECT e.user_id FROM memory_agent.entry_windows w RIGHT JOIN memory_agent.entries e USING (user_id)",
-        "SELECT (SELECT max(user_id) FROM memory_agent.entries)",
-        "SELECT user_id FROM memory_agent.entries TABLESAMPLE BERNOULLI (100)",
-    ] {
-        let seen = users(&mut client, query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
-        assert!(seen.is_subset(&set(&["*", "alice"])), "{query}: {seen:?}");
+    for (number, entries) in ENTRIES.into_iter().enumerate() {
+        client.batch_execute("SET memory_agent.user_id = 'alice'").unwrap();
+        client
+            .batch_execute(&format!(
+                "CREATE VIEW public.mine{number} AS SELECT * FROM {entries}; \
+                 CREATE FUNCTION public.definer{number}() RETURNS SETOF text SECURITY DEFINER LANGUAGE sql \
+                     AS 'SELECT user_id FROM {entries}'; \
+                 CREATE MATERIALIZED VIEW public.kept{number} AS SELECT user_id FROM {entries}"
+            ))
+            .unwrap();
+        for query in [
+            format!("SELECT user_id FROM public.mine{number}"),
+            format!("SELECT public.definer{number}()"),
+            format!("WITH e AS MATERIALIZED (SELECT * FROM {entries}) SELECT user_id FROM e"),
+            format!(
+                "SELECT e.user_id FROM memory_archives w RIGHT JOIN {entries} e USING (user_id)"
+            ),
+            format!("SELECT (SELECT max(user_id) FROM {entries})"),
+            format!("SELECT user_id FROM ONLY {entries}"),
+            format!("SELECT (e).user_id FROM (SELECT e FROM {entries} e) e"),
+            "SELECT user_id FROM memory_agent.entries TABLESAMPLE BERNOULLI (100)".to_owned(),
+        ] {
+            let seen =
+                users(&mut client, &query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
+            assert!(seen.is_subset(&set(&["*", "alice"])), "{query}: {seen:?}");
+        }
+        // What was kept when alice asked holds what alice saw.
+        client.batch_execute("SET memory_agent.user_id = 'bob'").unwrap();
+        let kept = format!("SELECT user_id FROM public.kept{number}");
+        assert!(!users(&mut client, &kept).unwrap().contains("bob"));
+        let mut copied = String::new();
+        client
+            .copy_out(&format!("COPY (SELECT content FROM {entries}) TO STDOUT"))
+            .unwrap()
+            .read_to_string(&mut copied)
+            .unwrap();
+        assert!(copied.contains("of bob") && !copied.contains("of alice"), "{copied}");
     }
-    // What was kept when alice asked holds what alice saw.
-    client.batch_execute("SET memory_agent.user_id = 'bob'").unwrap();
-    assert!(!users(&mut client, "SELECT user_id FROM public.kept").unwrap().contains("bob"));
-    let mut copied = String::new();
-    client
-        .copy_out("COPY memory_agent.entries (content) TO STDOUT")
-        .unwrap()
-        .read_to_string(&mut copied)
-        .unwrap();
-    assert!(copied.contains("of bob") && !copied.contains("of alice"), "{copied}");
-    // Statistics hold values of rows; PostgreSQL hides those of guarded tables.
-    database.connect().batch_execute("ANALYZE memory_agent.entries").unwrap();
-    let statistics =
-        "SELECT count(*) FROM pg_stats WHERE schemaname = 'memory_agent' AND tablename = 'entries'";
-    assert_eq!(client.query_one(statistics, &[]).unwrap().get::<_, i64>(0), 0);
 }
 
-/// A cheap function in WHERE must not be shown rows that the policy would remove.
+/// A cheap function in WHERE must not be shown rows that the view or the policy would remove.
 #[test]
 fn conditions_run_after_the_policy() {
     let database = filled("visibility_leak", "leak_admin");
@@ -188,13 +231,16 @@ fn conditions_run_after_the_policy() {
                  AS 'BEGIN INSERT INTO shown VALUES (u); RETURN true; END'",
         )
         .unwrap();
-    client.execute("SELECT FROM memory_agent.entries WHERE pg_temp.peek(user_id)", &[]).unwrap();
-    client.execute("SELECT FROM memory_entries WHERE pg_temp.peek(user_id)", &[]).unwrap();
-    assert_eq!(users(&mut client, "SELECT user_id FROM shown").unwrap(), set(&["*", "alice"]));
-    // Errors of conditions name values: 'of bob' is no number, and is never tried.
-    let conditional = "SELECT FROM memory_agent.entries \
-                       WHERE replace(content, 'of alice', '1')::int = 1 AND user_id <> '*'";
-    assert_eq!(client.execute(conditional, &[]).unwrap(), 1);
+    for entries in ENTRIES {
+        client.execute(&format!("SELECT FROM {entries} WHERE pg_temp.peek(user_id)"), &[]).unwrap();
+        let shown = users(&mut client, "SELECT user_id FROM shown").unwrap();
+        assert_eq!(shown, set(&["*", "alice"]), "{entries}");
+        // Errors of conditions name values: 'of bob' is no number, and is never tried.
+        let conditional = format!(
+            "SELECT FROM {entries} WHERE replace(content, 'of alice', '1')::int = 1 AND user_id <> '*'"
+        );
+        assert_eq!(client.execute(&conditional, &[]).unwrap(), 1);
+    }
 }
 
 #[test]
@@ -218,35 +264,42 @@ fn parallel_workers_see_the_same() {
              SET enable_indexonlyscan = off",
         )
         .unwrap();
-    let query =
-        "SELECT user_id, count(*) FROM memory_agent.entries GROUP BY user_id ORDER BY user_id";
-    let plan: Vec<String> = client
-        .query(&format!("EXPLAIN {query}"), &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
-    assert!(plan.iter().any(|line| line.contains("Workers Planned")), "{plan:#?}");
-    let rows = client.query(query, &[]).unwrap();
-    let counts: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    assert_eq!(counts, [("*".to_owned(), 1), ("alice".to_owned(), 2001)]);
+    for entries in ENTRIES {
+        let query =
+            format!("SELECT user_id, count(*) FROM {entries} GROUP BY user_id ORDER BY user_id");
+        let plan: Vec<String> = client
+            .query(&format!("EXPLAIN {query}"), &[])
+            .unwrap()
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        // A view's rows are found by one process.
+        let is_parallel = plan.iter().any(|line| line.contains("Workers Planned"));
+        assert!(is_parallel || entries == "memory_entries", "{plan:#?}");
+        let rows = client.query(&query, &[]).unwrap();
+        let counts: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        assert_eq!(counts, [("*".to_owned(), 1), ("alice".to_owned(), 2001)], "{entries}");
+    }
 }
 
 #[test]
 fn prepared_statements_follow_the_identity() {
     let database = filled("visibility_prepared", "prepared_admin");
     let mut client = database.connect_as("prepared_admin");
-    let statement = client.prepare("SELECT user_id FROM memory_agent.entries").unwrap();
-    // More than the five executions after which PostgreSQL may settle on a generic plan.
-    for user in ["alice", "bob", "alice", "bob", "alice", "bob", "alice", "bob"] {
-        client.batch_execute(&format!("SET memory_agent.user_id = '{user}'")).unwrap();
-        let seen: BTreeSet<String> =
-            client.query(&statement, &[]).unwrap().iter().map(|row| row.get(0)).collect();
-        assert_eq!(seen, set(&["*", user]));
+    for entries in ENTRIES {
+        let statement = client.prepare(&format!("SELECT user_id FROM {entries}")).unwrap();
+        // More than the five executions after which PostgreSQL may settle on a generic plan.
+        for user in ["alice", "bob", "alice", "bob", "alice", "bob", "alice", "bob"] {
+            client.batch_execute(&format!("SET memory_agent.user_id = '{user}'")).unwrap();
+            let seen: BTreeSet<String> =
+                client.query(&statement, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+            assert_eq!(seen, set(&["*", user]), "{entries}");
+        }
     }
 }
 
-/// Without its library the policy's function cannot answer, and then nobody sees anything.
+/// Without its library the function that says whose rows are shown cannot answer, and then nobody sees
+/// anything.
 #[test]
 fn a_missing_library_shows_nothing() {
     let database = filled("visibility_missing", "missing_admin");
@@ -256,30 +309,29 @@ fn a_missing_library_shows_nothing() {
             "UPDATE pg_proc SET probin = '$libdir/no_such_library' WHERE proname = 'visible_users'",
         )
         .unwrap();
-    let mut client = shared().connect_as(database.name(), "missing_admin");
-    for (table, _) in ROWS {
-        expect_error(
-            client.query(&format!("SELECT user_id FROM memory_agent.{table}"), &[]),
-            "58P01",
-        );
+    let mut client: Client = shared().connect_as(database.name(), "missing_admin");
+    let tables = ROWS.iter().map(|(table, _)| format!("memory_agent.{table}"));
+    for relation in tables.chain(VIEWS.map(str::to_owned)) {
+        expect_error(client.query(&format!("SELECT user_id FROM {relation}"), &[]), "58P01");
     }
-    let mut reader: Client = database.connect_as("missing_admin");
-    expect_error(reader.query("SELECT user_id FROM memory_entries", &[]), "58P01");
 }
 
-/// Who was given SELECT by hand, but no level, has no answer from the policy either.
+/// Who was given SELECT by hand, and also EXECUTE, but no level, has no answer from view and policy.
 #[test]
 fn select_without_a_level_shows_nothing() {
     let database = shared().database("visibility_bare");
     let mut superuser = database.connect();
     create_roles(&mut superuser, &["bare_reader"]);
     remember(&mut superuser, "alice", "of alice");
-    superuser
-        .batch_execute(
-            "GRANT USAGE ON SCHEMA memory_agent TO bare_reader; \
-             GRANT SELECT ON memory_agent.entries TO bare_reader",
-        )
-        .unwrap();
-    let mut client = database.connect_as("bare_reader");
-    expect_error(client.query("SELECT user_id FROM memory_agent.entries", &[]), "42501");
+    for privileges in [
+        "GRANT USAGE ON SCHEMA memory_agent TO bare_reader; \
+         GRANT SELECT ON memory_agent.entries, memory_entries TO bare_reader",
+        "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA memory_agent TO bare_reader",
+    ] {
+        superuser.batch_execute(privileges).unwrap();
+        let mut client = database.connect_as("bare_reader");
+        for entries in ENTRIES {
+            expect_error(client.query(&format!("SELECT user_id FROM {entries}"), &[]), "42501");
+        }
+    }
 }

@@ -46,6 +46,30 @@ fn levels_reach_what_is_new() {
     }
 }
 
+/// A dump of a database that was not updated brings the grants of its version, on tables too. They are
+/// set right by hand.
+#[test]
+fn grants_of_an_old_dump_are_renewed() {
+    let mut client = shared().database("privileges_renewed_fresh").connect();
+    grant_levels(&mut client);
+    let fresh = describe(&mut client);
+    for version in RELEASED {
+        let name = format!("privileges_dump_{version}");
+        let mut client = older_database(shared(), &name, version);
+        grant_levels(&mut client);
+        let target = format!("{name}_restored");
+        shared().plain_database(&target);
+        let programs = Programs::of(shared());
+        let archive = programs.file(&name);
+        programs.dump(&name, &["-Fc", "-f", &archive]);
+        programs.restore(&target, &[], &archive);
+        let mut restored = shared().connect(&target);
+        assert_ne!(describe(&mut restored), fresh);
+        run(&mut restored, "SELECT memory_agent.renew_levels()");
+        assert_same(&describe(&mut restored), &fresh);
+    }
+}
+
 /// Default privileges of the database give nothing away, and what was granted by hand stays.
 #[test]
 fn privileges_by_hand_and_by_default() {
@@ -112,7 +136,7 @@ fn levels_are_renewed_by_the_owner_alone() {
     let before = describe(&mut client);
     run(
         &mut client,
-        "REVOKE ALL ON memory_agent.sessions FROM upgrade_reader; \
+        "REVOKE ALL ON memory_sessions FROM upgrade_reader; \
                       REVOKE ALL ON FUNCTION memory_load FROM upgrade_reader",
     );
     assert_ne!(describe(&mut client), before);

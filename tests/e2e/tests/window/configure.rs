@@ -267,6 +267,6 @@ fn everybody_configures_their_own_and_administrators_all() {
     }
     assert_eq!(memory_agent_e2e::memory::recall(&mut reader, "'apple'").len(), 2);
     let seen: Vec<String> =
-        values(&mut user, "SELECT user_id FROM memory_agent.agents ORDER BY user_id", &[]);
+        values(&mut user, "SELECT user_id FROM memory_agents ORDER BY user_id", &[]);
     assert_eq!(seen, ["*", "alice"]);
 }
