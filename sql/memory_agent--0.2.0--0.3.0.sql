@@ -12,6 +12,22 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
               AND e.extname OPERATOR(pg_catalog.=) 'memory_agent'
             WHERE d.deptype OPERATOR(pg_catalog.=) 'e'), true);
 
+-- === Tables that only functions change ===
+
+-- A privilege on all tables of the database, as members of pg_write_all_data have it, must not make an
+-- administrator of its role.
+ALTER TABLE memory_agent.grants ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.models ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.attachments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
+CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
+CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
+
+-- === The next job that is due ===
+
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (run_after)
+    WHERE status OPERATOR(pg_catalog.=) 'pending';
+
 -- === Last: owner and privileges of what is new ===
 
 -- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps

@@ -95,6 +95,8 @@ CREATE UNIQUE INDEX jobs_pending_idx
     WHERE status = 'pending' AND leased_by IS NULL;
 CREATE INDEX jobs_claim_idx ON memory_agent.jobs (kind, priority DESC, run_after, id)
     WHERE status = 'pending';
+-- When the next job is due that waits for its time.
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (run_after) WHERE status = 'pending';
 -- Whether an older job of the same scope is not finished yet.
 CREATE INDEX jobs_open_idx
     ON memory_agent.jobs (user_id, coalesce(session_id, ''), kind, agent_id, id)

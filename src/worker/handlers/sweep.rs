@@ -1,6 +1,7 @@
 //! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
-//! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and
-//! takes only so many rows; what is left waits for the next sweep.
+//! queued, idle episodes end, done jobs are forgotten, times of a clock that was ahead are mended. Each
+//! step is a short transaction of its own and takes only so many rows; what is left waits for the next
+//! sweep.
 
 use super::reflect;
 use crate::api::{self, ingest};
@@ -37,7 +38,8 @@ pub struct Sweeper {
 impl Sweeper {
     /// Runs all steps; true when a step took a whole batch, so that there may be more.
     pub fn run(&mut self) -> Result<bool, Aborted> {
-        let mut more = transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0))?;
+        let mut more = transaction(|| queue::mend_times(&Spi::read_write()?, BATCH))? > 0;
+        more |= transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0))?;
         more |=
             transaction(|| queue::revive_with_session(&Spi::read_write()?, BATCH))? >= BATCH as u64;
         let expired = transaction(|| sweep::expire(&Spi::read_write()?, BATCH))?;

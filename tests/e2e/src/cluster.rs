@@ -30,6 +30,7 @@ pub enum StopMode {
 #[derive(Clone, Debug)]
 pub struct Builder {
     settings: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
 }
 
 impl Builder {
@@ -46,6 +47,13 @@ impl Builder {
         self
     }
 
+    /// A variable of the server's environment.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.insert(name.to_owned(), value.to_string());
+        self
+    }
+
     /// Makes a new cluster and starts it.
     pub fn start(self) -> Cluster {
         self.start_from(files::copy_initial_data)
@@ -54,7 +62,12 @@ impl Builder {
     /// Starts a cluster on the data directory that `make` makes at the path it is given.
     pub(crate) fn start_from(self, make: impl FnOnce(&Path)) -> Cluster {
         let directory = files::new_directory("c");
-        let cluster = Cluster { directory, settings: self.settings, server: Mutex::new(None) };
+        let cluster = Cluster {
+            directory,
+            settings: self.settings,
+            environment: self.environment,
+            server: Mutex::new(None),
+        };
         make(&cluster.data());
         cluster.write_settings();
         cluster.start();
@@ -68,6 +81,7 @@ impl Builder {
 pub struct Cluster {
     directory: PathBuf,
     settings: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
     server: Mutex<Option<Child>>,
 }
 
@@ -84,7 +98,7 @@ impl Cluster {
             ("log_min_messages", "info"),
         ];
         let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Builder { settings }
+        Builder { settings, environment: BTreeMap::new() }
     }
 
     /// The data directory.
@@ -153,7 +167,7 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("the log: {error}"));
         let mut command = binaries::command("postgres");
         command.arg("-D").arg(self.data());
-        command.stdin(std::process::Stdio::null());
+        command.stdin(std::process::Stdio::null()).envs(&self.environment);
         command
             .stdout(log.try_clone().unwrap_or_else(|error| panic!("the log: {error}")))
             .stderr(log);
@@ -272,7 +286,7 @@ impl Cluster {
     }
 
     pub(crate) fn builder_with_same_settings(&self) -> Builder {
-        Builder { settings: self.settings.clone() }
+        Builder { settings: self.settings.clone(), environment: self.environment.clone() }
     }
 }
 

@@ -3,12 +3,14 @@
 //! test's own process; what facts say is the topic of the suite `worker`.
 
 mod activity;
+mod clock;
 mod crashes;
 mod databases;
 mod invariants;
 mod latency;
 mod launcher;
 mod on_demand;
+mod oom;
 mod shutdown;
 mod surroundings;
 mod sweeps;

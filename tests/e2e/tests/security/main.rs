@@ -7,6 +7,7 @@ mod identity;
 mod levels;
 mod matrix;
 mod messages;
+mod predefined;
 mod privileges;
 mod restoration;
 mod settings;
