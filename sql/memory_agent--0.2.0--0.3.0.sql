@@ -21,8 +21,10 @@ COMMENT ON FUNCTION memory_agent.renew_levels() IS
 DROP INDEX memory_agent.jobs_claim_idx;
 CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, run_after, id)
     WHERE status OPERATOR(pg_catalog.=) 'pending';
-CREATE INDEX jobs_due_idx ON memory_agent.jobs (kind, run_after)
+-- When the next job is due that waits for its time.
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (run_after)
     WHERE status OPERATOR(pg_catalog.=) 'pending';
+
 -- === Levels read views, not tables ===
 
 DO $views$
@@ -144,6 +146,16 @@ BEGIN
         ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
 END
 $$;
+-- === Tables that only functions change ===
+
+-- A privilege on all tables of the database, as members of pg_write_all_data have it, must not make an
+-- administrator of its role.
+ALTER TABLE memory_agent.grants ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.models ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.attachments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
+CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
+CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
 
 -- === Last: owner and privileges of what is new ===
 

@@ -13,6 +13,10 @@ const END_PATIENCE: Duration = Duration::from_millis(500);
 /// A line of the log longer than this is passed on in parts.
 const LOG_LINE_BYTES: usize = 4096;
 
+/// The variables of the server's environment that a child is given: where the certificates of authorities
+/// are (a file, a directory), for endpoints whose certificates an authority of one's own has signed.
+const TRUST: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
 /// What happened to the child since it was last looked at.
 pub enum ChildEvent {
     Running,
@@ -43,6 +47,8 @@ impl Child {
             .env_clear()
             // ONNX Runtime would otherwise queue events about this process for its makers.
             .env("ORT_DISABLE_TELEMETRY", "1")
+            // Whom to trust besides the system's authorities is said where the server is started.
+            .envs(TRUST.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

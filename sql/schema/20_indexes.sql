@@ -96,8 +96,8 @@ CREATE UNIQUE INDEX jobs_pending_idx
 -- Users take turns.
 CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, run_after, id)
     WHERE status = 'pending';
--- When the next job is due.
-CREATE INDEX jobs_due_idx ON memory_agent.jobs (kind, run_after) WHERE status = 'pending';
+-- When the next job is due that waits for its time.
+CREATE INDEX jobs_due_idx ON memory_agent.jobs (run_after) WHERE status = 'pending';
 -- Whether an older job of the same scope is not finished yet.
 CREATE INDEX jobs_open_idx
     ON memory_agent.jobs (user_id, coalesce(session_id, ''), kind, agent_id, id)

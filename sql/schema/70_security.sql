@@ -25,6 +25,17 @@ BEGIN
 END
 $policies$;
 
+-- What decides who may do what, and which files run as models, is changed by functions alone. A privilege
+-- on all tables of the database, as members of pg_write_all_data have it, must not make an administrator of
+-- its role: with row-level security and no policy for it, it changes nothing. Who may read is decided by
+-- privileges, as before.
+ALTER TABLE memory_agent.grants ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.models ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.attachments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
+CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
+CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
+
 -- The lowest level that may call each function. A function that is missing here cannot be granted,
 -- and a test fails.
 CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name, level text)

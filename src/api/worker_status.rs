@@ -15,11 +15,12 @@ use pgrx::pg_sys;
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
 /// what it was sent.
 pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>> {
+    let jobs = status::queue(spi)?;
     let mut rows = vec![launcher_row()];
-    rows.extend(workers());
+    rows.extend(workers(&jobs));
     rows.push(llm(spi, server)?);
     rows.push(extraction(spi)?);
-    rows.push(queue(spi)?);
+    rows.push(queue(&jobs));
     rows.push(history(spi)?);
     Ok(rows)
 }
@@ -54,7 +55,7 @@ fn launcher_row() -> StatusRow {
 }
 
 #[allow(unsafe_code)]
-fn workers() -> Vec<StatusRow> {
+fn workers(jobs: &status::Queue) -> Vec<StatusRow> {
     // SAFETY: set for the life of the session.
     let database = unsafe { pg_sys::MyDatabaseId };
     let last = slots::last(database, 0);
@@ -62,7 +63,7 @@ fn workers() -> Vec<StatusRow> {
     if live.is_empty() {
         let error = last.and_then(|state| state.last_error);
         let detail = error.map_or_else(String::new, |error| format!("last error {}", told(&error)));
-        return vec![row("worker", "not running", detail, None)];
+        return vec![row("worker", "not running", detail, missing_worker(jobs))];
     }
     live.into_iter()
         .map(|(slot, state)| {
@@ -88,6 +89,18 @@ fn workers() -> Vec<StatusRow> {
 /// What to do about a session that calls itself pg_restore and restores nothing.
 const END_RESTORE: &str = "Jobs go on when that session has ended. If it restores nothing, have it use another \
     application_name, or end it with pg_terminate_backend.";
+
+/// What helps where no worker runs and one is wanted.
+fn missing_worker(jobs: &status::Queue) -> Option<&'static str> {
+    match launcher::read() {
+        _ if !guc::worker() => None,
+        Some(state) => state.lacks_slots.then_some(launcher::SHORTAGE_HINT),
+        None if is_preloaded() => None,
+        None => (jobs.pending > 0).then_some(
+            "Jobs wait for the next call that queues one. If that starts no worker, raise max_worker_processes.",
+        ),
+    }
+}
 
 /// An error without its text, which may quote somebody's content: that is in memory_jobs.
 fn told((_, at): &(String, u64)) -> String {
@@ -199,8 +212,7 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     Ok(row("extraction", state, detail, hint))
 }
 
-fn queue(spi: &Spi) -> PgResult<StatusRow> {
-    let queue = status::queue(spi)?;
+fn queue(queue: &status::Queue) -> StatusRow {
     let oldest =
         queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
     let detail = format!(
@@ -216,7 +228,7 @@ fn queue(spi: &Spi) -> PgResult<StatusRow> {
     };
     let hint = (queue.dead > 0)
         .then_some("See last_error in memory_jobs; memory_retry(id) runs a dead job again.");
-    Ok(row("queue", state, detail, hint))
+    row("queue", state, detail, hint)
 }
 
 /// Rows of history that are not sealed for so many seconds want somebody's attention.

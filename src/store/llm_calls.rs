@@ -61,12 +61,14 @@ fn saturated(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// Tokens that were used since the beginning of the day in UTC.
+/// Tokens that were used in the present day in UTC. The day has an end as well: calls that were recorded
+/// while the clock was ahead would count on every day until then.
 pub fn tokens_today(spi: &Spi) -> PgResult<i64> {
     let tokens = spi.first(
         "SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8 \
            FROM memory_agent.llm_calls c \
-          WHERE c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'",
+          WHERE c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' \
+            AND c.at < (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC'",
         &mut Params::new(),
         |row| row.required(1),
     )?;

@@ -16,6 +16,8 @@ pub const LEASE: Duration = Duration::from_secs(300);
 const PATIENT_INTERRUPTIONS: i32 = 10;
 /// Interruptions without any progress between them after which it surely is: it is given up.
 const MOST_INTERRUPTIONS: i32 = 20;
+/// Longer than anything makes a job wait: the pauses that endpoints ask for are an hour at most.
+const LONGEST_WAIT: Duration = Duration::from_hours(2);
 /// The error of a job that found no row of its session.
 pub const NO_SESSION: &str = "its session is not there";
 /// Longest error text that is kept.
@@ -70,6 +72,35 @@ pub fn release_slot(spi: &Spi, slot: u32) -> PgResult<u64> {
 /// Gives back the jobs whose leases ran out.
 pub fn release_expired(spi: &Spi) -> PgResult<u64> {
     release(spi, "j.leased_until < now()", Params::new())
+}
+
+/// Brings the times of jobs back that lie further ahead than any of them can: the machine's clock was put
+/// back since. What was queued while it was a year ahead would wait for that year. A lease is shortened, not
+/// ended, for its worker may be alive. At most `most` of each state; returns how many.
+pub fn mend_times(spi: &Spi, most: i64) -> PgResult<u64> {
+    let ahead = |condition: &str| {
+        format!(
+            "ARRAY(SELECT o.id FROM memory_agent.jobs o \
+               WHERE {condition} > now() + make_interval(secs => $1) \
+               LIMIT $3 FOR UPDATE SKIP LOCKED)"
+        )
+    };
+    spi.execute(
+        &format!(
+            "UPDATE memory_agent.jobs j \
+                SET run_after = least(j.run_after, now()), created_at = least(j.created_at, now()), \
+                    finished_at = least(j.finished_at, now()), \
+                    leased_until = least(j.leased_until, now() + make_interval(secs => $2)) \
+              WHERE j.id = ANY ({} || {} || {})",
+            ahead("o.status = 'pending' AND o.run_after"),
+            ahead("o.status = 'running' AND o.leased_until"),
+            ahead("o.status = 'dead' AND o.finished_at"),
+        ),
+        &mut Params::new()
+            .with(LONGEST_WAIT.as_secs_f64())
+            .with(LEASE.as_secs_f64())
+            .with(most),
+    )
 }
 
 fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {

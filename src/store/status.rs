@@ -18,7 +18,7 @@ pub fn queue(spi: &Spi) -> PgResult<Queue> {
             "SELECT count(*) FILTER (WHERE j.status = 'pending'), \
                     count(*) FILTER (WHERE j.status = 'running'), \
                     count(*) FILTER (WHERE j.status = 'dead'), \
-                    extract(epoch FROM now() - min(j.created_at) FILTER (WHERE j.status = 'pending'))::float8 \
+                    greatest(extract(epoch FROM now() - min(j.created_at) FILTER (WHERE j.status = 'pending')), 0)::float8 \
                FROM memory_agent.jobs j WHERE j.status <> 'done'",
             &mut Params::new(),
             |row| {

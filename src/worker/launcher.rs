@@ -18,12 +18,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const PATH: &str = "pg_stat_tmp/memory_agent.launcher";
+/// The last word of the state's file while no worker can be started.
+const NO_SLOT: &str = "no_slot";
+/// What helps then.
+pub const SHORTAGE_HINT: &str = "Raise max_worker_processes, or lower memory_agent.max_workers.";
+/// How often the log tells of a shortage that lasts.
+const SAY_AGAIN: Duration = Duration::from_secs(600);
 
 /// What the launcher says about itself.
 pub struct LauncherState {
     pub pid: i32,
     /// Databases that are known to have the extension.
     pub databases: usize,
+    /// Whether it could not start the last worker, for want of a place in max_worker_processes.
+    pub lacks_slots: bool,
 }
 
 /// Registers the launcher with the postmaster; only while shared libraries are preloaded. On a
@@ -41,10 +49,13 @@ pub fn register() {
 /// The launcher's state, or `None` when none is alive.
 pub fn read() -> Option<LauncherState> {
     let content = locked_file::read(Path::new(PATH))?;
-    let (pid, databases) = content.text.split_once(' ')?;
-    content
-        .is_locked
-        .then_some(LauncherState { pid: pid.parse().ok()?, databases: databases.parse().ok()? })
+    let mut words = content.text.split(' ');
+    let state = LauncherState {
+        pid: words.next()?.parse().ok()?,
+        databases: words.next()?.parse().ok()?,
+        lacks_slots: words.next() == Some(NO_SLOT),
+    };
+    content.is_locked.then_some(state)
 }
 
 /// Whether a launcher is alive.
@@ -74,14 +85,16 @@ pub extern "C-unwind" fn memory_agent_launcher_main(_argument: pg_sys::Datum) {
         }
     };
     BackgroundWorker::connect_worker_to_spi(None, None);
-    Launcher { lock, places: Places::default(), slot_shortage: false }.run()
+    Launcher { lock, places: Places::default(), slot_shortage: false, said_at: None }.run()
 }
 
 struct Launcher {
     lock: LockedFile,
     places: Places,
-    /// Whether the last start failed for want of a background worker slot.
+    /// Whether one of the last starts failed for want of a background worker slot.
     slot_shortage: bool,
+    /// When the log last told so.
+    said_at: Option<Instant>,
 }
 
 impl Launcher {
@@ -96,7 +109,8 @@ impl Launcher {
     }
 
     fn publish(&mut self) {
-        let text = format!("{} {}", std::process::id(), self.places.with_extension());
+        let shortage = if self.slot_shortage { NO_SLOT } else { "" };
+        let text = format!("{} {} {shortage}", std::process::id(), self.places.with_extension());
         self.lock.write(&text);
     }
 
@@ -117,6 +131,9 @@ impl Launcher {
             signals::wake(pid);
         }
         let mut pause = plan.look_again;
+        if !plan.start.is_empty() {
+            self.slot_shortage = false;
+        }
         for assignment in plan.start {
             if !slots::prepare(assignment.database, assignment.slot) {
                 // A transaction had one started while there was no launcher; it is seen next time.
@@ -125,24 +142,33 @@ impl Launcher {
                 notes::want_no_more(assignment.database);
                 notes::forget_yield(assignment.database, assignment.slot);
                 self.places.started(&assignment, now);
-                self.slot_shortage = false;
                 // Its start is reported; the patience with one that does not come is not.
                 pause = pause.min(Duration::from_secs(30));
             } else {
                 self.places.failed(&assignment, now);
                 pause = pause.min(Duration::from_secs(1));
-                if !std::mem::replace(&mut self.slot_shortage, true) {
-                    ErrorReport::new(
-                        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                        "memory_agent: no background worker slot is free for a job worker",
-                        "memory_agent",
-                    )
-                    .set_hint("Raise max_worker_processes, or lower memory_agent.max_workers.")
-                    .report(PgLogLevel::LOG);
-                }
+                self.slot_shortage = true;
             }
         }
+        if self.slot_shortage {
+            self.tell_of_shortage(now);
+        }
         pause
+    }
+
+    /// The start is tried every second; the log hears of it once in a while.
+    fn tell_of_shortage(&mut self, now: Instant) {
+        if self.said_at.is_some_and(|at| now.duration_since(at) < SAY_AGAIN) {
+            return;
+        }
+        self.said_at = Some(now);
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            "memory_agent: no background worker slot is free for a job worker",
+            "memory_agent",
+        )
+        .set_hint(SHORTAGE_HINT)
+        .report(PgLogLevel::LOG);
     }
 
     fn look(&mut self, now: Instant) -> Result<(), String> {

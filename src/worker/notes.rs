@@ -9,6 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const WANTED: &str = "memory_agent.wanted.";
 const LEAVE: &str = "memory_agent.leave.";
 
+/// Longer than workers are ever asked to stay away.
+const LONGEST_ABSENCE: Duration = Duration::from_secs(60);
+
 fn path(prefix: &str, name: impl std::fmt::Display) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{prefix}{name}"))
 }
@@ -62,7 +65,8 @@ pub fn allow(database: pg_sys::Oid) {
 pub fn stay_away(database: pg_sys::Oid) -> Option<Duration> {
     let text = std::fs::read_to_string(path(LEAVE, database.to_u32())).ok()?;
     let until = Duration::from_millis(text.trim().parse().ok()?);
-    until.checked_sub(since_1970()).filter(|left| !left.is_zero())
+    // The clock may have been put back since.
+    until.checked_sub(since_1970()).filter(|left| !left.is_zero() && *left <= LONGEST_ABSENCE)
 }
 
 /// Asks one worker to make room: to finish what it has begun and to leave then. The note names the

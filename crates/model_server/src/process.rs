@@ -27,6 +27,20 @@ pub fn die_with_parent(parent: Option<u32>) -> io::Result<()> {
     }
 }
 
+/// Keeps what this process holds out of core dumps, and out of reach of other processes of the same user
+/// (ptrace, `/proc/PID/mem`, `/proc/PID/environ`): keys of endpoints pass through it, and texts. Root can
+/// still look.
+///
+/// # Errors
+/// The operating system's.
+pub fn forbid_dumps() -> io::Result<()> {
+    // SAFETY: PR_SET_DUMPABLE takes a flag and touches no memory.
+    match unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Lets this process hold as many connections as its hard limit allows. PostgreSQL may have more
 /// backends than the usual soft limit of 1024 files.
 pub fn raise_open_file_limit() {

@@ -57,6 +57,7 @@ pub enum ServerError {
 pub fn run(options: ServerOptions) -> Result<Infallible, ServerError> {
     log::hide_panic_messages();
     process::die_with_parent(options.parent)?;
+    process::forbid_dumps()?;
     process::restrict_new_files();
     process::raise_open_file_limit();
     let runtime = runtime::Builder::new_current_thread()

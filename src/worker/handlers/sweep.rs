@@ -1,6 +1,7 @@
 //! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
-//! queued, idle episodes end, done jobs are forgotten. Each step is a short transaction of its own and
-//! takes only so many rows; what is left waits for the next sweep.
+//! queued, idle episodes end, done jobs are forgotten, times of a clock that was ahead are mended. Each
+//! step is a short transaction of its own and takes only so many rows; what is left waits for the next
+//! sweep.
 
 use super::reflect;
 use crate::api::{self, ingest};
@@ -44,7 +45,8 @@ pub struct Sweeper {
 /// A step of a sweep; true when it took a whole batch, so that there may be more.
 type Step = fn(&mut Sweeper) -> Result<bool, Aborted>;
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
+    |_| rows(|spi| queue::mend_times(spi, BATCH)),
     |_| transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0)),
     |_| rows(|spi| queue::revive_with_session(spi, BATCH)),
     |_| rows(|spi| sweep::expire(spi, BATCH)),

@@ -49,8 +49,8 @@ impl Builder {
 
     /// A variable of the server's environment.
     #[must_use]
-    pub fn environment(mut self, name: &str, value: &str) -> Self {
-        self.environment.insert(name.to_owned(), value.to_owned());
+    pub fn environment(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.insert(name.to_owned(), value.to_string());
         self
     }
 

@@ -28,7 +28,7 @@ impl Cluster {
     /// Creates a database without the extension and connects to it.
     pub fn plain_database(&self, name: &str) -> Client {
         self.connect("postgres")
-            .batch_execute(&format!("CREATE DATABASE \"{name}\""))
+            .batch_execute(&format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\"")))
             .unwrap_or_else(|error| panic!("CREATE DATABASE {name}: {error:?}"));
         self.connect(name)
     }

@@ -44,15 +44,17 @@ pub fn all() -> Vec<Process> {
 /// and workers, the model server. Empty when a cluster left no orphans.
 pub fn of_data_directory(data: &Path) -> Vec<Process> {
     let name = data.to_string_lossy();
-    all()
-        .into_iter()
-        .filter(|process| process.state != 'Z')
-        .filter(|process| {
-            let working_directory = std::fs::read_link(format!("/proc/{}/cwd", process.pid));
-            working_directory.is_ok_and(|path| path.starts_with(data))
-                || process.command.contains(&*name)
-        })
-        .collect()
+    let works_there = |process: &Process| {
+        let working_directory = std::fs::read_link(format!("/proc/{}/cwd", process.pid));
+        working_directory.is_ok_and(|path| path.starts_with(data))
+            || process.command.contains(&*name)
+    };
+    let (mut found, others): (Vec<_>, Vec<_>) =
+        all().into_iter().filter(|process| process.state != 'Z').partition(works_there);
+    // Only root may see where a model server works; its parent says whose it is.
+    let parents: Vec<i32> = found.iter().map(|process| process.pid).collect();
+    found.extend(others.into_iter().filter(|process| parents.contains(&process.parent)));
+    found
 }
 
 /// The model servers of a data directory; one, unless a test broke something.

@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A text, a session and a name of a speaker, none of which is more than a text.
+const HOSTILE: &str =
+    "\\.\n'); DROP SCHEMA memory_agent CASCADE; -- $$ \"\\\\\" \u{202e}\u{2028}\u{1F680}";
 
 #[test]
 fn standby_recalls_what_the_primary_recalls() {
@@ -155,7 +158,8 @@ fn promotion_finishes_what_the_primary_left() {
     run(&mut client, "SELECT memory_ingest('s', 'user', 'My dog is called Rex.')");
     primary.alter_system("memory_agent.worker", Some("off"));
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
-    run(&mut client, "SELECT memory_ingest('t', 'assistant', 'Without an embedding.')");
+    let embedded_later = "SELECT memory_ingest($1, 'assistant', $1, metadata => jsonb_build_object('name', $1::text))";
+    client.execute(embedded_later, &[&HOSTILE]).unwrap();
     let left = "SELECT string_agg(DISTINCT status, ',' ORDER BY status) FROM memory_agent.jobs";
     assert_eq!(value::<String>(&mut client, left, &[]), "pending,running");
     primary.wait_for_replay(&standby);
@@ -175,6 +179,9 @@ fn promotion_finishes_what_the_primary_left() {
     );
     let embedded = "SELECT bool_and(embedding IS NOT NULL) FROM memory_agent.entries";
     assert!(value::<bool>(&mut promoted, embedded, &[]));
+    let same = "SELECT content = $1 AND session_id = $1 AND metadata->>'name' = $1 \
+                  FROM memory_agent.entries WHERE role = 'assistant'";
+    assert!(value::<bool>(&mut promoted, same, &[&HOSTILE]));
 }
 
 #[test]

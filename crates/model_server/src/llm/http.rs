@@ -1,9 +1,8 @@
 //! One HTTP call: a bounded request and answer within a bounded time. Knows nothing of LLMs.
 //!
-//! Nothing comes from the environment: no proxy is used, and the root certificates are those of
-//! the system. (The library that finds them looks at `SSL_CERT_FILE` and `SSL_CERT_DIR`; the
-//! supervisor starts the server with an empty environment, so they matter only to servers
-//! started by hand.) Redirects are not followed, so credentials reach no other host.
+//! No proxy is used. The root certificates are those of the system, or those of `SSL_CERT_FILE` and
+//! `SSL_CERT_DIR`, which the supervisor passes on from PostgreSQL's environment and nothing else of it.
+//! Redirects are not followed, so credentials reach no other host.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! test's own process; what facts say is the topic of the suite `worker`.
 
 mod activity;
+mod clock;
 mod crashes;
 mod databases;
 mod fairness;
@@ -11,6 +12,7 @@ mod invariants;
 mod latency;
 mod launcher;
 mod on_demand;
+mod oom;
 mod shutdown;
 mod surroundings;
 mod sweeps;

@@ -1,7 +1,7 @@
 //! Settings and shortages that surround the workers: what an administrator set for a database's sessions
 //! must not stop its jobs.
 
-use crate::activity::{reconnect, start, start_with, worker, workers};
+use crate::activity::{drain, facts, reconnect, start, start_with, worker, workers};
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::memory::{run, value};
@@ -69,7 +69,14 @@ fn a_lack_of_processes_is_said_once_and_loses_nothing() {
     let said = "no background worker slot is free for a job worker";
     wait_until(PATIENCE, "the launcher to say why", || scene.cluster.log().contains(said));
     assert!(!value::<bool>(&mut scene.client, "SELECT memory_wait('3 s')", &[]));
-    assert!(scene.status("worker").contains("not running"), "{}", scene.status("worker"));
+    let status = scene.status("worker");
+    assert!(
+        status.contains("not running") && status.contains("Raise max_worker_processes"),
+        "{status}"
+    );
+    // Nothing else waits for it.
+    drop(scene.cluster.database("another").connect());
+    run(&mut scene.client, "SELECT memory_recall('Where do I live?')");
     let log = scene.cluster.log();
     assert_eq!(log.matches(said).count(), 1);
     assert!(log.contains("Raise max_worker_processes"));
@@ -81,4 +88,24 @@ fn a_lack_of_processes_is_said_once_and_loses_nothing() {
     reconnect(&mut scene);
     scene.drain();
     assert_eq!(scene.facts(), ["Noted: I live in Oslo."]);
+}
+
+/// The only place is another database's; as soon as it is free it is taken, without a restart.
+#[test]
+fn a_place_that_becomes_free_is_taken() {
+    let settings = [("max_worker_processes", "3"), ("max_logical_replication_workers", "0")];
+    let mut scene = start_with(echo, &settings);
+    worker(&mut scene.client, DATABASE);
+    let mut second = scene.cluster.database("second").connect();
+    run(&mut second, "SELECT memory_ingest('s', 'user', 'I live in Rome.')");
+    let hint = "SELECT concat(state, ' ', hint) FROM memory_status() WHERE component = 'worker'";
+    wait_until(PATIENCE, "the hint", || {
+        value::<String>(&mut second, hint, &[]).contains("not running Raise max_worker_processes")
+    });
+    run(&mut scene.client, "DROP EXTENSION memory_agent");
+    drain(&mut second);
+    assert_eq!(facts(&mut second), ["Noted: I live in Rome."]);
+    wait_until(PATIENCE, "the hint to go", || {
+        value::<String>(&mut second, hint, &[]).trim() == "running"
+    });
 }

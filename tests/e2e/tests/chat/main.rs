@@ -10,3 +10,4 @@ mod options;
 mod scene;
 mod spent;
 mod stored;
+mod tls;

@@ -1,6 +1,7 @@
 //! Memory that moves: dumps and restores, other schemas, dropping and creating again, logical
 //! replication. What is compared is every row of every table, and what recall answers.
 
+mod hostile;
 mod placement;
 mod replication;
 mod restores;

@@ -8,6 +8,7 @@ mod identity;
 mod levels;
 mod matrix;
 mod messages;
+mod predefined;
 mod privileges;
 mod restoration;
 mod row_types;

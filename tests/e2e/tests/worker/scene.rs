@@ -2,7 +2,7 @@
 
 use memory_agent_e2e::llm::{LlmStub, Model};
 use memory_agent_e2e::memory::{value, values};
-use memory_agent_e2e::{Client, Cluster, Json, Uuid, retry_until, wait_until};
+use memory_agent_e2e::{Builder, Client, Cluster, Json, Uuid, retry_until, wait_until};
 use std::time::Duration;
 
 /// Nobody waits longer than needed, and a busy machine needs a while.
@@ -51,6 +51,15 @@ impl Scene {
     /// Settings as in postgresql.conf; those of the LLM that are not given get values that suit
     /// tests.
     pub fn with_settings(model: impl Model, settings: &[(&str, &str)]) -> Self {
+        Self::built(model, settings, |builder| builder)
+    }
+
+    /// With a cluster that is more than its settings.
+    pub fn built(
+        model: impl Model,
+        settings: &[(&str, &str)],
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let stub = LlmStub::start(model);
         let mut builder = Cluster::builder()
             .preload(true)
@@ -63,7 +72,7 @@ impl Scene {
         for (name, value) in settings {
             builder = builder.setting(name, value);
         }
-        let cluster = builder.start();
+        let cluster = change(builder).start();
         let client = cluster.database(DATABASE).connect();
         Self { client, cluster, stub }
     }
