@@ -29,20 +29,44 @@ const REPEATED_BYTES: usize = 32 * 1024;
 const BASE: Duration = Duration::from_millis(400);
 const PER_BYTE: Duration = Duration::from_micros(6);
 
-/// The text of an input. A first byte of 0 says that the rest is repeated until it is long; of many such
-/// inputs only some are, for they cost what a thousand others do. The first of a process is, so that a
-/// finding that is run by itself is the same again.
+/// The text of an input. A first byte of 0 says that the rest is repeated until it is long, or of three
+/// parts between bytes 3 the second; a byte 2 is the number of the repetition, so that no two are equal.
+/// Of many such inputs only some are repeated, for each costs what a thousand others do. The first of a
+/// process is, so that a finding that is run by itself is the same again.
 pub fn text(data: &[u8]) -> String {
     static SEEN: AtomicU32 = AtomicU32::new(0);
-    match data {
-        [0, rest @ ..]
-            if !rest.is_empty() && SEEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(64) =>
-        {
-            let times = (REPEATED_BYTES / rest.len()).max(1);
-            String::from_utf8_lossy(&rest.repeat(times)).into_owned()
+    let long;
+    let bytes = match data {
+        [0, rest @ ..] if !rest.is_empty() && SEEN.fetch_add(1, Ordering::Relaxed) % 64 == 0 => {
+            long = repeated(rest);
+            &long[..]
         }
-        _ => String::from_utf8_lossy(data).into_owned(),
+        _ => data,
+    };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn repeated(input: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = input.splitn(3, |byte| *byte == 3).collect();
+    let (before, unit, after) = match parts[..] {
+        [before, unit, after] => (before, unit, after),
+        _ => (&[][..], input, &[][..]),
+    };
+    let mut text = before.to_vec();
+    for number in 0.. {
+        let start = text.len();
+        for byte in unit {
+            match byte {
+                2 => text.extend(number.to_string().bytes()),
+                other => text.push(*other),
+            }
+        }
+        if text.len() == start || text.len() >= REPEATED_BYTES {
+            break;
+        }
     }
+    text.extend(after);
+    text
 }
 
 /// Two texts: what is before the first line break, and what is behind it.
