@@ -1,5 +1,5 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install test test-assert test-pg16 test-pg17 test-pg18 test-llm bench evaluate lint clean
+.PHONY: help demo demo-stop setup build install test fuzz test-assert test-pg16 test-pg17 test-pg18 test-llm bench evaluate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -21,6 +21,9 @@ install: ## build, and install into the PostgreSQL that PG_CONFIG names (default
 
 test: ## all tests
 	scripts/test $(ARGS)
+
+fuzz: ## fuzzes every parser, a minute each; ARGS: a target and its seconds, 'filter 600'
+	scripts/fuzz $(ARGS)
 
 test-assert: ## end-to-end tests with a PostgreSQL 15 that checks itself and wipes freed memory
 	scripts/test-assert $(ARGS)

@@ -16,6 +16,7 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 
 COMMENT ON FUNCTION memory_agent.renew_levels() IS
     'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
+
 -- === Users take turns in the queue ===
 
 DROP INDEX memory_agent.jobs_claim_idx;
@@ -146,6 +147,7 @@ BEGIN
         ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
 END
 $$;
+
 -- === Tables that only functions change ===
 
 -- A privilege on all tables of the database, as members of pg_write_all_data have it, must not make an

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // check hooks are C callbacks
 
 use memory_agent_core::fuse::FusionMethod;
+use memory_agent_core::limits;
 use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
@@ -89,8 +90,11 @@ macro_rules! settings {
             $min, $max, GucContext::$context, GucFlags::default(), Some(refuse_nan), None, None)
     };
     (@define text $name:ident, $full:literal, $short:literal, $context:ident, ($flags:expr)) => {
-        GucRegistry::define_string_guc(cstr($full), cstr($short), c"", &value::$name,
-            GucContext::$context, $flags)
+        // SAFETY: the hook keeps to PostgreSQL's protocol for check hooks.
+        unsafe {
+            GucRegistry::define_string_guc_with_hooks(cstr($full), cstr($short), c"",
+                &value::$name, GucContext::$context, $flags, Some(refuse_long), None, None)
+        }
     };
     (@define choice $name:ident, $full:literal, $short:literal, $context:ident, ()) => {
         GucRegistry::define_enum_guc(cstr($full), cstr($short), c"", &value::$name,
@@ -354,6 +358,26 @@ unsafe extern "C-unwind" fn refuse_nan(
 ) -> bool {
     // SAFETY: PostgreSQL passes a valid pointer to the value that was parsed.
     !unsafe { *new_value }.is_nan()
+}
+
+/// Lists of phrases are looked through with every message, and stored values come back with each call.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn refuse_long(
+    new_value: *mut *mut std::ffi::c_char,
+    _extra: *mut *mut std::ffi::c_void,
+    _source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: PostgreSQL passes a valid pointer to the value, a C string or NULL; it copies the texts,
+    // which live forever.
+    unsafe {
+        let is_short = (*new_value).is_null()
+            || CStr::from_ptr(*new_value).to_bytes().len() <= limits::SETTING_BYTES;
+        if !is_short {
+            pg_sys::GUC_check_errdetail_string =
+                c"It has more than 10000 bytes.".as_ptr().cast_mut();
+        }
+        is_short
+    }
 }
 
 /// The fusion method in the ranking crate's terms.

@@ -20,7 +20,7 @@ use std::cell::Cell;
 pub const SHARED_USER: &str = "*";
 
 /// Longest user, agent or session id, in bytes: they are index keys.
-pub const MAX_ID_BYTES: usize = 512;
+pub const MAX_ID_BYTES: usize = memory_agent_core::limits::ID_BYTES;
 
 /// The agent when neither argument nor setting names one.
 pub const DEFAULT_AGENT: &str = "default";

@@ -7,6 +7,7 @@
 use pgrx::prelude::*;
 
 mod api;
+mod arguments;
 mod audit;
 mod backtrace;
 mod canonical;

@@ -4,6 +4,7 @@
 use crate::api::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
 use crate::api::recall;
 use crate::api::request::Arguments;
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::sql_types::JsonbText;
 use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
@@ -13,6 +14,7 @@ use crate::store::sessions::SessionKey;
 use crate::store::spi::Session as Spi;
 use memory_agent_core::archive::{Conversation, namespace};
 use memory_agent_core::chunk::Limits;
+use memory_agent_core::limits::MAX_LISTED;
 use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::{ToIsoString, Uuid};
@@ -111,11 +113,11 @@ pub fn archive_conversation(
 
 /// What a search finds when no limit is given, and the most that it may be asked for.
 const DEFAULT_LIMIT: i32 = 5;
-const MAX_LIMIT: i32 = 1000;
 
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_search_archive(
+    _limits: WithinLimits,
     query: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,
@@ -178,8 +180,8 @@ pub fn singular(doc_type: &str) -> &str {
 /// The most rows that a search or list may return.
 pub fn check_limit(limit: Option<i32>, default: i32) -> PgResult<i32> {
     match limit.unwrap_or(default) {
-        limit if limit > MAX_LIMIT => Err(Error::invalid(
-            format!("limit must be at most {MAX_LIMIT}"),
+        limit if limit > MAX_LISTED => Err(Error::invalid(
+            format!("limit must be at most {MAX_LISTED}"),
             "Read memory_agent.archives to see everything.",
         )
         .into()),

@@ -1,6 +1,7 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
 //! whoever writes the table write memory, so only administrators make one, and only on tables of theirs.
 
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
 use crate::identity;
@@ -12,17 +13,16 @@ use crate::store::catalog;
 use crate::store::entries::new_id;
 use crate::store::grants::Level;
 use crate::store::spi::Session as Spi;
+use memory_agent_core::limits::MAX_METADATA_COLUMNS;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// Most metadata columns: a function of PostgreSQL takes at most 100 arguments.
-const MAX_METADATA_COLUMNS: usize = 48;
-
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_attach(
+    _limits: WithinLimits,
     relation: Option<pg_sys::Oid>,
     content_column: Option<String>,
     user_id_column: Option<String>,
@@ -82,7 +82,11 @@ fn memory_attach(
 }
 
 #[pg_extern(sql = false)]
-fn memory_detach(relation: Option<String>, forget: Option<bool>) -> PgResult<i64> {
+fn memory_detach(
+    _limits: WithinLimits,
+    relation: Option<String>,
+    forget: Option<bool>,
+) -> PgResult<i64> {
     identity::require(Level::Admin)?;
     let relation = relation.unwrap_or_default();
     let found = find(&relation)?;

@@ -6,6 +6,7 @@
 use crate::api::llm::{self, Llm, Question};
 use crate::api::recall;
 use crate::api::request::Arguments;
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -73,6 +74,7 @@ struct Hit {
 
 #[pg_extern(sql = false)]
 fn memory_augment(
+    _limits: WithinLimits,
     messages: Option<JsonbText>,
     session_id: Option<String>,
     user_id: Option<String>,

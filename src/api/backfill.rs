@@ -2,6 +2,7 @@
 //! LLM or extraction was off, is queued now.
 
 use crate::api::{ingest, summaries};
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Extraction};
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 
 #[pg_extern(sql = false)]
 fn memory_backfill(
+    _limits: WithinLimits,
     since: Option<TimestampWithTimeZone>,
     user_id: Option<String>,
     all_users: Option<bool>,

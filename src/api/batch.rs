@@ -4,6 +4,7 @@ use crate::api::ingest::{Turn, without_nulls};
 use crate::error::{Error, PgResult};
 use crate::sql_types::JsonbText;
 use crate::store::spi::{Params, Session as Spi};
+use memory_agent_core::limits::MAX_TURNS;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -19,6 +20,8 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
     let problem = spi.first(
         "SELECT CASE \
             WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
+            WHEN pg_catalog.jsonb_array_length($1) OPERATOR(pg_catalog.>) $2 \
+            THEN pg_catalog.format('turns has %s elements, expected at most %s', pg_catalog.jsonb_array_length($1), $2) \
             ELSE (SELECT CASE \
                      WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
                      THEN pg_catalog.format('turn %s is not an object', t.position) \
@@ -41,7 +44,7 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
                    WHERE pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
                       OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
                    ORDER BY t.position LIMIT 1) END",
-        &mut Params::new().with(turns.clone()),
+        &mut Params::new().with(turns.clone()).with(MAX_TURNS as i32),
         |row| Ok(row.optional::<String>(1)),
     )?;
     if let Some(problem) = problem.flatten() {

@@ -5,6 +5,7 @@
 use crate::api::augment::{self, Wanted};
 use crate::api::ingest::{self, Turn};
 use crate::api::llm::{self, Answered, Llm, Talk};
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -14,6 +15,7 @@ use crate::store::erasures::Erasures;
 use crate::store::grants::Level;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_messages::ChatMessages;
+use memory_agent_core::limits::MODEL_BYTES;
 use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
 use pgrx::datum::Uuid;
@@ -21,14 +23,13 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Longest name of a model, in bytes.
-const MAX_MODEL_BYTES: usize = 200;
 /// The highest temperature that any endpoint takes.
 const MAX_TEMPERATURE: f32 = 2.0;
 
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_chat(
+    _limits: WithinLimits,
     messages: Option<JsonbText>,
     session_id: Option<String>,
     user_id: Option<String>,
@@ -225,9 +226,9 @@ fn beginning(text: &str) -> String {
 /// The name of another model; empty for the configured one.
 fn checked_model(model: Option<String>) -> PgResult<String> {
     let model = model.unwrap_or_default();
-    if model.len() > MAX_MODEL_BYTES || model.chars().any(char::is_control) {
+    if model.len() > MODEL_BYTES || model.chars().any(char::is_control) {
         return Err(Error::invalid(
-            format!("model must be a name of at most {MAX_MODEL_BYTES} bytes"),
+            format!("model must be a name of at most {MODEL_BYTES} bytes"),
             "Leave it out for memory_agent.llm_model.",
         )
         .into());

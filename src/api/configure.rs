@@ -1,6 +1,7 @@
 //! `memory_configure`: settings that belong to an agent or to one of its sessions, wherever they are
 //! used from. What is stored here wins over what a SQL session sets.
 
+use crate::arguments::WithinLimits;
 use crate::configured::{self, Settings};
 use crate::error::{Error, PgResult};
 use crate::identity;
@@ -9,6 +10,7 @@ use crate::store::agents::{self, Stored};
 use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
+use memory_agent_core::limits::SETTING_BYTES;
 use memory_agent_core::text;
 use pgrx::prelude::*;
 use serde_json::{Map, Value, json};
@@ -18,6 +20,7 @@ pub const CONTENT_TYPES: [&str; 3] = ["conversation", "journal", "document"];
 
 #[pg_extern(sql = false)]
 fn memory_configure(
+    _limits: WithinLimits,
     agent_id: Option<String>,
     session_id: Option<String>,
     settings: Option<JsonbText>,
@@ -89,6 +92,13 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
             .into());
         }
         match configured::text(&value) {
+            Some(text) if text.len() > SETTING_BYTES => {
+                let bytes = text.len();
+                let problem = format!(
+                    "the value of \"{given}\" is too long: {bytes} bytes, expected at most {SETTING_BYTES}"
+                );
+                return Err(Error::invalid(problem, HINT).into());
+            }
             Some(text) => configured::check(name, &text),
             None if value.is_null() => {}
             None => {

@@ -10,6 +10,7 @@ mod window;
 
 use crate::api::recall;
 use crate::api::request::Arguments;
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -84,6 +85,7 @@ impl Memory {
 
 #[pg_extern(sql = false)]
 fn memory_context(
+    _limits: WithinLimits,
     session_id: Option<String>,
     query: Option<String>,
     token_budget: Option<i32>,

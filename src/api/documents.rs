@@ -6,6 +6,7 @@ use crate::api::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::api::ingest::check_metadata;
 use crate::api::lifecycle::restore_document;
 use crate::api::prepare::embedder;
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -16,6 +17,7 @@ use crate::store::facts::FactScope;
 use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
+use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -24,14 +26,12 @@ use serde_json::{Map, json};
 
 /// What documents are when nothing else is said.
 const DEFAULT_TYPE: &str = "document";
-/// Longest title and type, in bytes. The title is embedded with every chunk.
-const MAX_TITLE_BYTES: usize = 1000;
-const MAX_TYPE_BYTES: usize = 100;
 /// Documents that are listed when no limit is given.
 const DEFAULT_LISTED: i32 = 10;
 
 #[pg_extern(sql = false)]
 fn memory_add_document(
+    _limits: WithinLimits,
     content: Option<String>,
     title: Option<String>,
     doc_type: Option<String>,
@@ -45,9 +45,9 @@ fn memory_add_document(
     text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
         .map_err(Error::from)?;
     let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
-    if title.as_ref().is_some_and(|title| title.len() > MAX_TITLE_BYTES) {
+    if title.as_ref().is_some_and(|title| title.len() > TITLE_BYTES) {
         return Err(Error::invalid(
-            format!("title must have at most {MAX_TITLE_BYTES} bytes"),
+            format!("title must have at most {TITLE_BYTES} bytes"),
             "Put the rest into content.",
         )
         .into());
@@ -64,9 +64,9 @@ fn memory_add_document(
 
 fn check_type(doc_type: Option<String>) -> PgResult<String> {
     let doc_type = doc_type.unwrap_or_else(|| DEFAULT_TYPE.to_owned());
-    if doc_type.trim().is_empty() || doc_type.len() > MAX_TYPE_BYTES {
+    if doc_type.trim().is_empty() || doc_type.len() > DOC_TYPE_BYTES {
         return Err(Error::invalid(
-            format!("doc_type must have 1 to {MAX_TYPE_BYTES} bytes and not be blank"),
+            format!("doc_type must have 1 to {DOC_TYPE_BYTES} bytes and not be blank"),
             "Leave it out for 'document'.",
         )
         .into());
@@ -176,6 +176,7 @@ impl Document {
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_list_documents(
+    _limits: WithinLimits,
     doc_type: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,

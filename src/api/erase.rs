@@ -2,6 +2,7 @@
 //! `store/erase.rs`.
 
 use crate::api::summaries;
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::identity::{self, Caller};
@@ -15,11 +16,9 @@ use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
-/// Longest reason, in bytes: it stays for ever.
-const MAX_REASON_BYTES: usize = 1000;
-
 #[pg_extern(sql = false)]
 fn memory_erase(
+    _limits: WithinLimits,
     user_id: Option<String>,
     session_id: Option<String>,
     id: Option<Uuid>,
@@ -28,11 +27,6 @@ fn memory_erase(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let target = target(&caller, user_id.is_some(), session_id, id)?;
-    if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON_BYTES) {
-        let problem = format!("reason must have at most {MAX_REASON_BYTES} bytes");
-        let hint = "It stays in history: name a ticket, not what was erased.";
-        return Err(Error::invalid(problem, hint).into());
-    }
     if spi::sees_one_snapshot() {
         let problem = "memory_erase needs isolation level READ COMMITTED: \
                        this transaction does not see what was stored since it began";

@@ -4,6 +4,7 @@
 
 use crate::api::recall::{self, Recalled};
 use crate::api::request::Arguments;
+use crate::arguments::WithinLimits;
 use crate::error::PgResult;
 use crate::sql_types::{JsonbText, Vector};
 use memory_agent_core::rank::DroppedAt;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_explain(
+    _limits: WithinLimits,
     query: Option<String>,
     session_id: Option<String>,
     user_id: Option<String>,

@@ -1,6 +1,7 @@
 //! `memory_export_markdown`: the memories of a session as Markdown files in agent-cli's layout. The
 //! format is the core crate's `markdown`.
 
+use crate::arguments::WithinLimits;
 use crate::error::Error;
 use crate::identity;
 use crate::store::exports::{self, ExportScope};
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_export_markdown(
+    _limits: WithinLimits,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,

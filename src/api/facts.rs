@@ -5,6 +5,7 @@
 use crate::api::ingest;
 use crate::api::prepare::{Prepare, prepare};
 use crate::api::repetitions;
+use crate::arguments::WithinLimits;
 use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -23,12 +24,10 @@ use crate::store::spi::Session as Spi;
 use crate::worker::endpoint;
 use crate::worker::settings;
 use memory_agent_core::facts::says_the_same;
+use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-
-/// Longest fact key, in bytes: it is an index key.
-const MAX_FACT_KEY_BYTES: usize = 512;
 
 struct Fact {
     content: String,
@@ -44,6 +43,7 @@ struct Fact {
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_add(
+    _limits: WithinLimits,
     content: Option<String>,
     session_id: Option<String>,
     user_id: Option<String>,
@@ -96,9 +96,9 @@ fn memory_add(
 
 /// Refuses keys that are blank or too long for an index.
 pub fn check_fact_key(key: &str) -> PgResult<()> {
-    if key.trim().is_empty() || key.len() > MAX_FACT_KEY_BYTES {
+    if key.trim().is_empty() || key.len() > FACT_KEY_BYTES {
         return Err(Error::invalid(
-            format!("fact_key must have 1 to {MAX_FACT_KEY_BYTES} bytes and not be blank"),
+            format!("fact_key must have 1 to {FACT_KEY_BYTES} bytes and not be blank"),
             "Example: fact_key => 'home_city'.",
         )
         .into());

@@ -1,6 +1,7 @@
 //! `memory_verify_history()`: whether history is still what was sealed; and what the guards of the
 //! table ask.
 
+use crate::arguments::WithinLimits;
 use crate::audit;
 use crate::error::Error;
 use crate::identity;
@@ -33,6 +34,7 @@ fn history_is_open() -> bool {
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_verify_history(
+    _limits: WithinLimits,
     user_id: Option<String>,
     seq: Option<i64>,
     hash: Option<Vec<u8>>,

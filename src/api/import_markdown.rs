@@ -6,6 +6,7 @@ use crate::api::facts::check_fact_key;
 use crate::api::ingest::{self, check_metadata, markers_of};
 use crate::api::prepare::{Prepare, prepare};
 use crate::api::session_writer;
+use crate::arguments::WithinLimits;
 use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -38,6 +39,7 @@ const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "wi
 
 #[pg_extern(sql = false)]
 fn memory_import_markdown(
+    _limits: WithinLimits,
     path: Option<String>,
     content: Option<String>,
     user_id: Option<String>,

@@ -2,6 +2,7 @@
 //! of further models. Unlike recall and ingest, these exist only to use a model: without one they
 //! raise an ERROR.
 
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::guc;
 use crate::identity;
@@ -11,22 +12,24 @@ use crate::store::grants::Level;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
 use crate::store::{catalog, vector_index};
+use memory_agent_core::limits::MAX_TEXTS;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::prelude::*;
 use serde_json::json;
 
-/// Most texts in one call of memory_embed(text[]) and memory_rerank.
-const MAX_TEXTS: usize = 10_000;
-
 #[pg_extern(sql = false)]
-fn memory_embed(text: String, purpose: String) -> PgResult<Vector> {
+fn memory_embed(_limits: WithinLimits, text: String, purpose: String) -> PgResult<Vector> {
     embed(vec![text], &purpose)?
         .pop()
         .ok_or_else(|| Error::internal("the model gave no embedding").into())
 }
 
 #[pg_extern(sql = false)]
-fn memory_embed_many(texts: Vec<Option<String>>, purpose: String) -> PgResult<Vec<Vector>> {
+fn memory_embed_many(
+    _limits: WithinLimits,
+    texts: Vec<Option<String>>,
+    purpose: String,
+) -> PgResult<Vec<Vector>> {
     embed(super::ingest::without_nulls(texts)?, &purpose)
 }
 
@@ -56,7 +59,11 @@ fn embed(texts: Vec<String>, purpose: &str) -> PgResult<Vec<Vector>> {
 }
 
 #[pg_extern(sql = false)]
-fn memory_rerank(query: String, documents: Vec<Option<String>>) -> PgResult<Vec<f32>> {
+fn memory_rerank(
+    _limits: WithinLimits,
+    query: String,
+    documents: Vec<Option<String>>,
+) -> PgResult<Vec<f32>> {
     identity::require(Level::Reader)?;
     let documents = super::ingest::without_nulls(documents)?;
     check_texts(&documents)?;
@@ -70,7 +77,7 @@ fn memory_rerank(query: String, documents: Vec<Option<String>>) -> PgResult<Vec<
 }
 
 #[pg_extern(sql = false)]
-fn memory_count_tokens(text: String) -> PgResult<i32> {
+fn memory_count_tokens(_limits: WithinLimits, text: String) -> PgResult<i32> {
     identity::require(Level::Reader)?;
     // An estimate must not become an IMMUTABLE function's answer, so a failure is an ERROR here.
     let count = counting::count_one(&text).map_err(models::Failure::into_error)?;
@@ -79,6 +86,7 @@ fn memory_count_tokens(text: String) -> PgResult<i32> {
 
 #[pg_extern(sql = false)]
 fn memory_register_model(
+    _limits: WithinLimits,
     name: Option<String>,
     kind: Option<String>,
     location: Option<String>,
@@ -258,7 +266,7 @@ fn active(kind: Kind) -> PgResult<ModelRef> {
 }
 
 #[pg_extern(sql = false)]
-fn memory_create_vector_index(method: Option<String>) -> PgResult<String> {
+fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> PgResult<String> {
     identity::require(Level::Admin)?;
     let method = method.unwrap_or_default();
     if !["hnsw", "ivfflat"].contains(&method.as_str()) {

@@ -4,6 +4,7 @@
 use crate::api::batch;
 use crate::api::prepare::{Prepare, prepare};
 use crate::api::session_writer::SessionWriter;
+use crate::arguments::WithinLimits;
 use crate::configured::{self, Settings};
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -19,6 +20,7 @@ use crate::store::spi::Session as Spi;
 use crate::worker::endpoint;
 use crate::worker::settings;
 use memory_agent_core::episodes::CloseReason;
+use memory_agent_core::limits::MAX_MARKERS;
 use memory_agent_core::{markers, text};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -41,6 +43,7 @@ pub struct Turn {
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_ingest(
+    _limits: WithinLimits,
     session_id: Option<String>,
     role: Option<String>,
     content: Option<String>,
@@ -69,6 +72,7 @@ fn memory_ingest(
 
 #[pg_extern(sql = false)]
 fn memory_ingest_batch(
+    _limits: WithinLimits,
     turns: Option<JsonbText>,
     session_id: Option<String>,
     user_id: Option<String>,
@@ -81,6 +85,7 @@ fn memory_ingest_batch(
 
 #[pg_extern(sql = false)]
 fn memory_close_episode(
+    _limits: WithinLimits,
     session_id: Option<String>,
     reason: Option<String>,
     user_id: Option<String>,
@@ -90,12 +95,8 @@ fn memory_close_episode(
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
     let reason = reason.unwrap_or_else(|| CloseReason::Manual.as_str().to_owned());
-    if reason.trim().is_empty() || reason.len() > 200 {
-        return Err(Error::invalid(
-            "reason must have 1 to 200 bytes",
-            "Leave it out for 'manual'.",
-        )
-        .into());
+    if reason.trim().is_empty() {
+        return Err(Error::invalid("reason is blank", "Leave it out for 'manual'.").into());
     }
     let key = SessionKey {
         user_id: caller.user_id.clone(),
@@ -134,6 +135,8 @@ pub struct Checked {
 }
 
 fn check(turn: Turn, now: TimestampWithTimeZone) -> PgResult<Checked> {
+    // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
+    pgrx::check_for_interrupts!();
     text::validate_session_id(&turn.session_id).map_err(Error::from)?;
     text::validate_role(&turn.role).map_err(Error::from)?;
     text::validate_content(&turn.content, guc::max_content_bytes().max(0) as usize)
@@ -168,7 +171,12 @@ pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
 
 /// The markers of an entry: the explicit ones, or those its text shows.
 pub fn markers_of(explicit: Option<&[String]>, content: &str) -> PgResult<Vec<String>> {
-    for marker in explicit.unwrap_or_default() {
+    let given = explicit.unwrap_or_default();
+    if given.len() > MAX_MARKERS {
+        let problem = format!("there are {} markers, expected at most {MAX_MARKERS}", given.len());
+        return Err(Error::invalid(problem, "Use metadata for long lists.").into());
+    }
+    for marker in given {
         markers::validate(marker).map_err(Error::from)?;
     }
     let detected = if guc::auto_detect_markers() { markers::detect(content) } else { Vec::new() };

@@ -1,5 +1,6 @@
 //! `memory_wait` and `memory_retry`: what a user can do about background work.
 
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::identity::{self, Caller};
 use crate::store::grants::Level;
@@ -18,6 +19,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 #[pg_extern(sql = false)]
 fn memory_wait(
+    _limits: WithinLimits,
     timeout: Option<Interval>,
     session_id: Option<String>,
     user_id: Option<String>,
@@ -118,7 +120,11 @@ fn sleep(pause: Duration) {
 }
 
 #[pg_extern(sql = false)]
-fn memory_retry(job_id: Option<Uuid>, user_id: Option<String>) -> PgResult<bool> {
+fn memory_retry(
+    _limits: WithinLimits,
+    job_id: Option<Uuid>,
+    user_id: Option<String>,
+) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
     let Some(job_id) = job_id else {
         return Err(Error::invalid("job_id is NULL", "Take it from the view memory_jobs.").into());

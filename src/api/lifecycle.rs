@@ -5,6 +5,7 @@ use crate::api::ingest;
 use crate::api::prepare::embedder;
 use crate::api::session_writer::facts_from;
 use crate::api::summaries as summary_jobs;
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::identity;
@@ -25,9 +26,6 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// Longest reason, in bytes.
-const MAX_REASON_BYTES: usize = 1000;
-
 /// The events in history. The one of an update is about the version that was replaced.
 pub const UPDATE: &str = "update";
 const FORGET: &str = "delete";
@@ -37,18 +35,23 @@ const UNDONE: &str = "an earlier version was restored";
 
 #[pg_extern(sql = false)]
 fn memory_forget(
+    _limits: WithinLimits,
     id: Option<Uuid>,
     reason: Option<String>,
     user_id: Option<String>,
 ) -> PgResult<bool> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
-    let reason = check_reason(reason)?;
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
     identity::as_owner(|| forget(&caller.user_id, id, reason.as_deref()))
 }
 
 #[pg_extern(sql = false)]
-fn memory_restore(id: Option<Uuid>, user_id: Option<String>) -> PgResult<bool> {
+fn memory_restore(
+    _limits: WithinLimits,
+    id: Option<Uuid>,
+    user_id: Option<String>,
+) -> PgResult<bool> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
     let user = caller.user_id.as_str();
@@ -70,6 +73,7 @@ fn memory_restore(id: Option<Uuid>, user_id: Option<String>) -> PgResult<bool> {
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_history(
+    _limits: WithinLimits,
     id: Option<Uuid>,
     user_id: Option<String>,
 ) -> Result<
@@ -103,19 +107,6 @@ pub fn given_id(id: Option<Uuid>) -> PgResult<Uuid> {
         )
         .into()
     })
-}
-
-/// A reason as it is kept: `None` when it says nothing.
-fn check_reason(reason: Option<String>) -> PgResult<Option<String>> {
-    let reason = reason.filter(|reason| !reason.trim().is_empty());
-    if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON_BYTES) {
-        return Err(Error::invalid(
-            format!("reason must have at most {MAX_REASON_BYTES} bytes"),
-            "It stays in history: keep it short.",
-        )
-        .into());
-    }
-    Ok(reason)
 }
 
 /// An entry that nobody else can change before the end of the transaction.

@@ -2,6 +2,7 @@
 //! loaded, checked and registered; a `reembed` job of the worker does the rest.
 
 use super::inference;
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, EmbeddingProvider};
 use crate::identity;
@@ -14,7 +15,7 @@ use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
-fn memory_use_embedding_model(name: Option<String>) -> PgResult<Uuid> {
+fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> PgResult<Uuid> {
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
     let (known, active) = identity::as_owner(|| {

@@ -8,6 +8,7 @@ mod shown;
 use crate::api::pool::{Pool, fuse_pool};
 use crate::api::request::{Arguments, Request};
 use crate::api::stale;
+use crate::arguments::WithinLimits;
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
@@ -83,6 +84,7 @@ pub type RecallRow = (
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn memory_recall(
+    _limits: WithinLimits,
     query: Option<String>,
     session_id: Option<String>,
     user_id: Option<String>,

@@ -12,6 +12,7 @@ use crate::store::scope::{Archives, Scope};
 use memory_agent_core::filter::Filter;
 use memory_agent_core::freshness;
 use memory_agent_core::fuse::FusionSettings;
+use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
 use memory_agent_core::score;
 use memory_agent_core::text;
@@ -19,12 +20,6 @@ use pgrx::prelude::*;
 
 /// At least so many rows go on to ranking when the scope has them, whatever top_k is.
 const LEAST_CANDIDATES: usize = 30;
-/// Longest query, in bytes.
-const MAX_QUERY_BYTES: usize = 1_048_576;
-/// Most rows of one recall.
-const MAX_TOP_K: i32 = 1000;
-/// Most rewrites of a query.
-const MAX_REWRITES: usize = 4;
 
 /// The arguments as SQL gives them; NULL means the setting's value.
 #[derive(Default)]
@@ -90,9 +85,9 @@ impl Arguments {
             )
             .into());
         }
-        if query.len() > MAX_QUERY_BYTES {
+        if query.len() > QUERY_BYTES {
             return Err(Error::invalid(
-                format!("query has {} bytes, the limit is {MAX_QUERY_BYTES}", query.len()),
+                format!("query has {} bytes, the limit is {QUERY_BYTES}", query.len()),
                 "Ask a shorter question.",
             )
             .into());

@@ -5,6 +5,7 @@ use crate::api::context::tokens::TokenCounter;
 use crate::api::llm;
 use crate::api::window::session;
 use crate::api::window_summary;
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -23,6 +24,7 @@ use std::collections::HashMap;
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_reserve_tokens(
+    _limits: WithinLimits,
     session_id: Option<String>,
     budget: Option<i32>,
     summarize: Option<bool>,

@@ -2,6 +2,7 @@
 //! there is. Counts only, never content.
 
 use super::{attached_status, worker_status};
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode, Inference};
 use crate::identity;
@@ -310,6 +311,7 @@ fn index(spi: &Spi) -> PgResult<StatusRow> {
 
 #[pg_extern(sql = false)]
 fn memory_stats(
+    _limits: WithinLimits,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,

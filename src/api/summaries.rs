@@ -1,6 +1,7 @@
 //! `memory_compress` and `memory_originals`, and when a session's summary is renewed without anybody
 //! asking. Summaries themselves are made by the worker (`worker/handlers/summarize.rs`).
 
+use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
 use crate::identity;
@@ -40,6 +41,7 @@ pub fn queue(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
 
 #[pg_extern(sql = false)]
 fn memory_compress(
+    _limits: WithinLimits,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -79,6 +81,7 @@ fn memory_compress(
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_originals(
+    _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
 ) -> Result<

@@ -4,6 +4,7 @@
 use crate::api::condense::{Condensed, Condenser};
 use crate::api::configure;
 use crate::api::llm::{self, Llm};
+use crate::arguments::WithinLimits;
 use crate::audit;
 use crate::configured;
 use crate::error::{Error, PgResult};
@@ -27,10 +28,11 @@ use serde_json::json;
 /// Tokens of a summary when none are given.
 const DEFAULT_TOKENS: i32 = 128;
 /// Fewest tokens that a sentence can be said in, and most that a summary has.
-const TOKENS: std::ops::RangeInclusive<i32> = 16..=100_000;
+const TOKENS: std::ops::RangeInclusive<i32> = 16..=memory_agent_core::limits::MAX_SUMMARY_TOKENS;
 
 #[pg_extern(sql = false)]
 fn memory_summarize(
+    _limits: WithinLimits,
     text: Option<String>,
     max_tokens: Option<i32>,
     content_type: Option<String>,

@@ -7,6 +7,7 @@ use crate::api::prepare::{Prepare, prepare};
 use crate::api::repetitions;
 use crate::api::session_writer::facts_from;
 use crate::api::summaries as summary_jobs;
+use crate::arguments::WithinLimits;
 use crate::configured::Settings;
 use crate::error::{Error, PgResult};
 use crate::guc;
@@ -29,6 +30,7 @@ use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_update(
+    _limits: WithinLimits,
     id: Option<Uuid>,
     content: Option<String>,
     user_id: Option<String>,

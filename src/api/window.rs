@@ -1,6 +1,7 @@
 //! The window of a session: `memory_load` reads it, `memory_clear` empties it, and forgets the
 //! session's facts with it.
 
+use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::identity::{self, Caller};
 use crate::store::clearing;
@@ -34,6 +35,7 @@ pub fn session(
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn memory_load(
+    _limits: WithinLimits,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -57,6 +59,7 @@ fn memory_load(
 
 #[pg_extern(sql = false)]
 fn memory_clear(
+    _limits: WithinLimits,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,

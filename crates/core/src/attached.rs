@@ -7,7 +7,7 @@ use crate::text::{self, MAX_SESSION_ID_BYTES, TextError};
 /// index, and PostgreSQL's B-trees take 2,704 bytes.
 pub const MAX_KEY_BYTES: usize = 1800;
 /// Longest user id, in bytes.
-const MAX_USER_ID_BYTES: usize = 512;
+const MAX_USER_ID_BYTES: usize = crate::limits::ID_BYTES;
 
 /// A row of an attached table, as far as it decides what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answers::{ChatMessage, ChatRole};
 
-/// Most messages of one chat.
-pub const MAX_MESSAGES: usize = 10_000;
+pub use crate::limits::MAX_MESSAGES;
 
 /// The roles a message can have.
 pub const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];

@@ -156,6 +156,24 @@ fn within_limit<E>(
     Ok(chunks.into_iter().map(|(_, chunk)| chunk).filter(|chunk| !chunk.text.is_empty()).collect())
 }
 
+/// Sums of the tokens of neighbours, each in one step: a document may be half a million lines.
+struct Sums(Vec<u64>);
+
+impl Sums {
+    fn of(tokens: impl Iterator<Item = u32>) -> Self {
+        let mut sums = vec![0];
+        sums.extend(tokens.scan(0, |sum, tokens| {
+            *sum += u64::from(tokens);
+            Some(*sum)
+        }));
+        Self(sums)
+    }
+
+    fn of_range(&self, range: Range<usize>) -> u64 {
+        self.0[range.end] - self.0[range.start]
+    }
+}
+
 /// The two halves of a part of the text: divided between sentences, else between words, else
 /// between characters, as near to the middle as possible. A single character has no halves.
 fn halved(text: &str, range: &Range<usize>) -> Option<[Range<usize>; 2]> {

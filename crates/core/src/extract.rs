@@ -11,6 +11,10 @@ use crate::prompts;
 /// Most characters of a fact. A longer one is no atomic statement but a retold conversation.
 pub const MAX_FACT_CHARS: usize = 1_000;
 
+/// Most entries of the list that an answer is, of any format: entries are compared with each other,
+/// and what an endpoint sends can be megabytes.
+const MAX_LISTED: usize = 4_096;
+
 /// A user's turn from which facts are to be extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PendingTurn<'a> {
@@ -146,9 +150,10 @@ pub(crate) fn list_in<'a>(answer: &'a Value, name: &str) -> Result<&'a [Value], 
         _ => None,
     }
     .map(Vec::as_slice)
+    .filter(|items| items.len() <= MAX_LISTED)
     .ok_or_else(|| {
         AnswerError::new(format!(
-            "the answer must be a JSON object with the list \"{name}\": {}",
+            "the answer must be a JSON object with the list \"{name}\" of at most {MAX_LISTED}: {}",
             excerpt(&answer.to_string())
         ))
     })

@@ -174,9 +174,7 @@ impl Marks {
 
     /// Whether a word here has no counterpart in `other`, not even inflected.
     fn has_words_beyond(&self, other: &Self) -> bool {
-        let counterpart =
-            |word: &String| other.words.iter().any(|candidate| is_inflection(word, candidate));
-        self.words.difference(&other.words).any(|word| !counterpart(word))
+        self.words.difference(&other.words).any(|word| !has_inflection(word, &other.words))
     }
 
     fn order_of_shared(&self, other: &Self) -> Vec<&String> {
@@ -201,6 +199,15 @@ fn is_name(word: &str) -> bool {
     // Letters of scripts without case (Chinese, Arabic, Hindi) are neither.
     let is_lower_letter = |c: char| c.is_lowercase() || !c.is_alphabetic();
     !word.chars().all(is_lower_letter) || word.contains(['.', '@', '_', '/', '\\', ':', '+', '#'])
+}
+
+/// Whether a word stands among others in another form. Only the forms that there can be are looked up,
+/// for a statement may have as many words as a memory has room for.
+fn has_inflection(word: &str, words: &BTreeSet<String>) -> bool {
+    let stems = ENDINGS.iter().filter_map(|ending| word.strip_suffix(ending));
+    let mut forms =
+        stems.flat_map(|stem| ENDINGS.iter().map(move |ending| format!("{stem}{ending}")));
+    forms.any(|form| words.contains(&form) && is_inflection(word, &form))
 }
 
 /// "lives" and "living": a common stem of three letters or more, and endings.

@@ -9,6 +9,7 @@
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, Utc};
 use serde_json::{Map, Value};
 
+use crate::limits::{MAX_FILTER_DEPTH, MAX_FILTER_LIST};
 use crate::markers;
 use crate::text::{KINDS, ROLES};
 
@@ -39,6 +40,10 @@ pub enum FilterError {
     InvalidValue { key: &'static str, value: String, expected: String },
     #[error("filter key {key:?} holds a NUL character (U+0000), which PostgreSQL cannot store")]
     Nul { key: &'static str },
+    #[error("filter key {key:?} has {entries} entries, expected at most {MAX_FILTER_LIST}")]
+    TooLong { key: &'static str, entries: usize },
+    #[error("filter key {key:?} is nested too deeply, expected at most {MAX_FILTER_DEPTH} levels")]
+    TooDeep { key: &'static str },
 }
 
 /// A parsed filter. `None` means no restriction.
@@ -103,6 +108,7 @@ fn metadata(object: &Map<String, Value>) -> Result<Option<Value>, FilterError> {
     let key = "metadata";
     match given(object, key) {
         None => Ok(None),
+        Some(value) if !is_at_most(value, MAX_FILTER_DEPTH) => Err(FilterError::TooDeep { key }),
         Some(value) if has_nul(value) => Err(FilterError::Nul { key }),
         Some(value @ Value::Object(_)) => Ok(Some(value.clone())),
         Some(other) => {
@@ -123,6 +129,9 @@ fn strings(
         Value::Array(items) => items.as_slice(),
         single => std::slice::from_ref(single),
     };
+    if items.len() > MAX_FILTER_LIST {
+        return Err(FilterError::TooLong { key, entries: items.len() });
+    }
     items
         .iter()
         .map(|item| match item {
@@ -222,6 +231,16 @@ fn uuid(object: &Map<String, Value>, key: &'static str) -> Result<Option<String>
 
 fn without_nul(key: &'static str, text: &str) -> Result<String, FilterError> {
     if text.contains('\0') { Err(FilterError::Nul { key }) } else { Ok(text.to_owned()) }
+}
+
+/// Whether a value is nested at most so many levels deep.
+fn is_at_most(value: &Value, levels: usize) -> bool {
+    let deeper = |value| levels.checked_sub(1).is_some_and(|levels| is_at_most(value, levels));
+    match value {
+        Value::Array(items) => items.iter().all(deeper),
+        Value::Object(object) => object.values().all(deeper),
+        _ => true,
+    }
 }
 
 fn has_nul(value: &Value) -> bool {

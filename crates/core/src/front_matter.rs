@@ -3,8 +3,11 @@
 //! Read is also what people and PyYAML's `safe_dump` write: plain and quoted scalars over several
 //! lines, and lists of scalars. Everything else is refused with its line.
 
+use std::collections::HashSet;
 use std::iter::Peekable;
 use std::str::Chars;
+
+use crate::limits::MAX_FRONT_MATTER_KEYS;
 
 /// The line that begins and ends a front matter.
 const FENCE: &str = "---";
@@ -19,6 +22,8 @@ pub enum FrontMatterError {
     NoBegin,
     #[error("the line --- that ends the front matter is missing")]
     NoEnd,
+    #[error("there are more than {MAX_FRONT_MATTER_KEYS} keys")]
+    Keys,
     #[error("line {line}: {problem}")]
     Line { line: usize, problem: &'static str },
 }
@@ -128,6 +133,7 @@ pub fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
 pub fn parse(front: &str) -> Result<Vec<Field>, FrontMatterError> {
     let lines: Vec<&str> = front.lines().collect();
     let mut fields: Vec<Field> = Vec::new();
+    let mut keys = HashSet::new();
     let mut at = 0;
     while let Some(&line) = lines.get(at) {
         if line.trim().is_empty() || line.starts_with('#') {
@@ -138,8 +144,11 @@ pub fn parse(front: &str) -> Result<Vec<Field>, FrontMatterError> {
         let number = at + 2;
         let wrong = |problem| FrontMatterError::Line { line: number, problem };
         let (key, rest) = key_and_rest(line).ok_or_else(|| wrong("expected `key: value`"))?;
-        if fields.iter().any(|field| field.key == key) {
+        if !keys.insert(key) {
             return Err(wrong("this key is there already"));
+        }
+        if keys.len() > MAX_FRONT_MATTER_KEYS {
+            return Err(FrontMatterError::Keys);
         }
         let more = lines[at + 1..].iter().take_while(|line| belongs_to_value(line)).count();
         let value = value(rest, &lines[at + 1..at + 1 + more]).map_err(wrong)?;

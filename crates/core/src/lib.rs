@@ -8,7 +8,8 @@
 //!
 //! What is learned from conversations starts with [`extract`] and [`reconcile`]: the questions
 //! to an LLM and the reading of its [`answers`], with [`gate`] for what needs no LLM. How calls
-//! to an endpoint behave is in [`retry`], [`breaker`], [`rate`] and [`redact`].
+//! to an endpoint behave is in [`retry`], [`breaker`], [`rate`] and [`redact`]; what the model server
+//! and an endpoint send is read by [`protocol`], [`frame`] and [`llm_answers`].
 //!
 //! How conversations are condensed is in [`summarize`], with [`levels`] for how much, [`material`]
 //! and [`chunk`] for what goes into one request, and [`cut`] for what is too long in the end.
@@ -30,6 +31,7 @@ pub mod episodes;
 pub mod extract;
 pub mod facts;
 pub mod filter;
+pub mod frame;
 pub mod freshness;
 pub mod front_matter;
 pub mod fuse;
@@ -38,6 +40,8 @@ pub mod history_chain;
 pub mod json_answer;
 pub mod levels;
 pub mod lexical;
+pub mod limits;
+pub mod llm_answers;
 pub mod markdown;
 pub mod markers;
 pub mod material;
@@ -47,6 +51,7 @@ pub mod neighbors;
 mod phrases;
 mod preamble;
 pub mod prompts;
+pub mod protocol;
 pub mod rank;
 pub mod rate;
 pub mod raw_json;

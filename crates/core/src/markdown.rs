@@ -2,11 +2,14 @@
 //! is in the front matter, agent-cli's keys first. A file written here is read to the letter. One
 //! written by agent-cli or by hand may say less: its path, and what is usual, tell the rest.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::front_matter::{self, Field, FrontMatterError, quote};
+use crate::limits::{MAX_FRONT_MATTER_LIST, MAX_MARKERS};
 use crate::memory_path::{self, GLOBAL, Place, Shelf};
 use crate::raw_json::{Json, Object};
 
@@ -317,6 +320,14 @@ impl Memory {
                 fields.retain(|field| known.contains(&field.key));
             }
             let mut summary: Summary = from_fields(&fields)?;
+            let lists = [
+                ("topics", &summary.topics, MAX_FRONT_MATTER_LIST),
+                ("entities", &summary.entities, MAX_FRONT_MATTER_LIST),
+                ("decisions", &summary.decisions, MAX_FRONT_MATTER_LIST),
+                ("questions", &summary.questions, MAX_FRONT_MATTER_LIST),
+                ("source_ids", &summary.source_ids, MAX_FRONT_MATTER_LIST),
+            ];
+            check_lists(&lists)?;
             summary.role = SUMMARY.to_owned();
             summary.complete(&place, body);
             return Ok((Self::Summary(summary), body.to_owned()));
@@ -328,10 +339,26 @@ impl Memory {
                 fields.into_iter().partition(|field: &Field| known.contains(&field.key));
         }
         let mut entry: Entry = from_fields(&fields)?;
+        check_lists(&[
+            ("markers", &entry.markers, MAX_MARKERS),
+            ("source_ids", &entry.source_ids, MAX_FRONT_MATTER_LIST),
+        ])?;
         entry.metadata = with_others(entry.metadata, &others)?;
         entry.complete(&place, body)?;
         Ok((Self::Entry(entry), body.to_owned()))
     }
+}
+
+/// Refuses lists that are longer than they may be.
+fn check_lists(lists: &[(&str, &Option<Vec<String>>, usize)]) -> Result<(), MarkdownError> {
+    for (name, list, most) in lists {
+        let entries = list.as_ref().map_or(0, Vec::len);
+        if entries > *most {
+            let problem = format!("{name} has {entries} entries, expected at most {most}");
+            return Err(MarkdownError::Field(problem));
+        }
+    }
+    Ok(())
 }
 
 /// The format's version that a file says it has; 0 when it says none.
@@ -376,11 +403,9 @@ fn with_others(metadata: Option<Json>, others: &[Field]) -> Result<Option<Json>,
     let Json(json) = metadata.unwrap_or_else(|| Json("{}".to_owned()));
     let Object(mut members) = serde_json::from_str(&json)
         .map_err(|_| MarkdownError::Field("metadata must be a JSON object".to_owned()))?;
-    for field in others {
-        if members.iter().all(|(key, _)| *key != field.key) {
-            members.push((field.key.clone(), Json(field.value.to_json())));
-        }
-    }
+    let own: HashSet<String> = members.iter().map(|(key, _)| key.clone()).collect();
+    let added = others.iter().filter(|field| !own.contains(&field.key));
+    members.extend(added.map(|field| (field.key.clone(), Json(field.value.to_json()))));
     let members: Vec<String> =
         members.iter().map(|(key, Json(value))| format!("{}: {value}", quote(key))).collect();
     Ok(Some(Json(format!("{{{}}}", members.join(", ")))))

@@ -6,6 +6,7 @@
 //! wrong marker lifts a row in every later recall, a missed one only leaves it
 //! where relevance puts it.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::phrases::PhraseList;
@@ -62,17 +63,11 @@ pub fn validate(marker: &str) -> Result<(), MarkerError> {
 /// The markers to store: exactly the `explicit` ones if there are any given,
 /// even an empty list, else the `detected` ones. Each once, first place kept.
 pub fn merge(explicit: Option<&[String]>, detected: &[&str]) -> Vec<String> {
-    let mut merged: Vec<String> = Vec::new();
-    let mut push = |marker: &str| {
-        if !merged.iter().any(|known| known == marker) {
-            merged.push(marker.to_owned());
-        }
-    };
+    let mut known = HashSet::new();
     match explicit {
-        Some(explicit) => explicit.iter().for_each(|marker| push(marker)),
-        None => detected.iter().for_each(|marker| push(marker)),
+        Some(explicit) => explicit.iter().filter(|marker| known.insert(*marker)).cloned().collect(),
+        None => detected.iter().map(|marker| (*marker).to_owned()).collect(),
     }
-    merged
 }
 
 /// An error message must not repeat a megabyte of input.

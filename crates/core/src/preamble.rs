@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::json_answer;
 
+/// Bytes that are looked at, at most: a layer that is taken off is a pass over the text.
+const MAX_SCANNED: usize = 64 << 20;
 /// What is longer announces nothing.
 const MAX_ANNOUNCEMENT_BYTES: usize = 160;
 /// Openers of words that announce the text.
@@ -58,7 +60,7 @@ pub fn clean(answer: &str) -> String {
     let in_json = fields.as_ref().and_then(|fields| fields.get("summary")?.as_str());
     let answer = in_json.unwrap_or(answer).replace('\0', "");
     let mut text = json_answer::without_reasoning(&answer).unwrap_or_default().trim();
-    loop {
+    for _ in 0..=MAX_SCANNED / text.len().max(1) {
         let before = text.len();
         for without in [without_fence, without_label, without_announcement, without_closing] {
             let rest = without(text).trim();
@@ -68,9 +70,10 @@ pub fn clean(answer: &str) -> String {
         }
         text = without_quotes(text);
         if text.len() == before {
-            return text.to_owned();
+            break;
         }
     }
+    text.to_owned()
 }
 
 /// The fields of an answer that is a JSON object with a summary: the input is JSON, so some models

@@ -1,6 +1,7 @@
 //! The five sections of the answer to a request to compress a conversation (seed 002): the
 //! summary, and lists of what was found in the conversation.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -189,19 +190,20 @@ fn heading(line: &str) -> Option<(Section, &str)> {
 /// The entries of a list: its lines, divided further at commas if `at_commas`.
 fn entries(body: &str, at_commas: bool) -> Vec<String> {
     let mut entries: Vec<String> = Vec::new();
+    let mut known = HashSet::new();
     for line in body.lines() {
         let line = without_bullet(line);
         let parts = if at_commas { at_outer_commas(line) } else { vec![line] };
         for part in parts {
-            let entry = bare_entry(part, at_commas);
-            let is_known =
-                || entries.iter().any(|known| known.to_lowercase() == entry.to_lowercase());
-            if !entry.is_empty()
-                && !is_nothing(&entry)
-                && !is_known()
-                && entries.len() < MAX_ENTRIES
-            {
-                entries.push(entry.chars().take(MAX_ENTRY_CHARS).collect());
+            let entry: String = bare_entry(part, at_commas).chars().take(MAX_ENTRY_CHARS).collect();
+            if entry.is_empty() || is_nothing(&entry) {
+                continue;
+            }
+            if known.len() == MAX_ENTRIES {
+                break;
+            }
+            if known.insert(entry.to_lowercase()) {
+                entries.push(entry);
             }
         }
     }

@@ -12,7 +12,7 @@ pub const ROLES: [&str; 5] = ["user", "assistant", "system", "tool", "memory"];
 pub const KINDS: [&str; 3] = ["turn", "fact", "document"];
 
 /// Longest session id, in bytes.
-pub const MAX_SESSION_ID_BYTES: usize = 512;
+pub const MAX_SESSION_ID_BYTES: usize = crate::limits::ID_BYTES;
 
 /// Text that cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,21 +1,22 @@
 //! The phrases by which a user asks for something said in another session.
 
+use std::collections::HashSet;
+
+use crate::limits::MAX_PHRASES;
+
 /// The default phrases, comma separated as the setting `cross_session_triggers` has them
 /// (seed 002, "Search Triggers").
 pub const DEFAULTS: &str = "what did we discuss, previous conversation, last time, remind me, \
                             we mentioned, earlier you said";
 
-/// The phrases of a comma-separated list, trimmed, without empty and repeated ones. An empty list
-/// has none, and nothing triggers then.
+/// The phrases of a comma-separated list, trimmed, without empty and repeated ones, the first
+/// [`MAX_PHRASES`]. An empty list has none, and nothing triggers then.
 #[must_use]
 pub fn parse(list: &str) -> Vec<String> {
-    let mut phrases: Vec<String> = Vec::new();
-    for phrase in list.split(',').map(str::trim).filter(|phrase| !phrase.is_empty()) {
-        if !phrases.iter().any(|known| known == phrase) {
-            phrases.push(phrase.to_owned());
-        }
-    }
-    phrases
+    let mut known = HashSet::new();
+    let phrases = list.split(',').map(str::trim).filter(|phrase| !phrase.is_empty());
+    let distinct = phrases.filter(|phrase| known.insert(*phrase));
+    distinct.take(MAX_PHRASES).map(str::to_owned).collect()
 }
 
 /// The first of the phrases that is a part of the message, whatever the case of either.

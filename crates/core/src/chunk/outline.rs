@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Sums;
 use super::markdown::{Block, Kind};
 
 /// Blocks that go into one chunk, or a section that has to be cut.
@@ -68,13 +69,14 @@ impl Outline {
     pub(super) fn divide(&self, tokens: &[u32], max_tokens: u32) -> Vec<Unit> {
         let mut units = Vec::new();
         if !tokens.is_empty() {
-            self.divide_range(0..tokens.len(), tokens, u64::from(max_tokens), &mut units);
+            let sums = Sums::of(tokens.iter().copied());
+            self.divide_range(0..tokens.len(), &sums, u64::from(max_tokens), &mut units);
         }
         units
     }
 
-    fn divide_range(&self, blocks: Range<usize>, tokens: &[u32], max: u64, units: &mut Vec<Unit>) {
-        if sum(&tokens[blocks.clone()]) <= max {
+    fn divide_range(&self, blocks: Range<usize>, tokens: &Sums, max: u64, units: &mut Vec<Unit>) {
+        if tokens.of_range(blocks.clone()) <= max {
             units.push(Unit { blocks, is_whole: true });
             return;
         }
@@ -88,11 +90,11 @@ impl Outline {
         let mut last_is_whole = false;
         for (start, end) in begins.zip(ends) {
             let together = units.last().map_or(start, |last| last.blocks.start)..end;
-            if last_is_whole && sum(&tokens[together.clone()]) <= max {
+            if last_is_whole && tokens.of_range(together.clone()) <= max {
                 units.pop();
                 units.push(Unit { blocks: together, is_whole: true });
             } else {
-                last_is_whole = sum(&tokens[start..end]) <= max;
+                last_is_whole = tokens.of_range(start..end) <= max;
                 self.divide_range(start..end, tokens, max, units);
             }
         }
@@ -109,10 +111,6 @@ impl Outline {
         let Some(outermost) = inner().map(|(_, level)| level).min() else { return Vec::new() };
         inner().filter(|(_, level)| *level == outermost).map(|(block, _)| block).collect()
     }
-}
-
-fn sum(tokens: &[u32]) -> u64 {
-    tokens.iter().map(|tokens| u64::from(*tokens)).sum()
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use super::Limits;
 use super::markdown::{self, Block, Kind};
 use super::outline::Unit;
+use super::{Limits, Sums};
 use crate::sentences;
 use crate::tokens::{self, Counter};
 
@@ -148,6 +148,7 @@ fn ends_before(text: &str, begins: fn(&str) -> bool) -> Vec<usize> {
 /// Fills pieces with the atoms of one section.
 fn pack(atoms: &[Atom], limits: Limits) -> Vec<Range<usize>> {
     let max = u64::from(limits.max_tokens);
+    let sums = Sums::of(atoms.iter().map(|atom| atom.tokens));
     let mut pieces = Vec::new();
     // The atoms of the piece that is being filled; those before `fresh` repeat the piece before.
     let (mut start, mut fresh, mut next) = (0, 0, 0);
@@ -155,10 +156,10 @@ fn pack(atoms: &[Atom], limits: Limits) -> Vec<Range<usize>> {
         // A block stays together unless it is too long even alone, or cut already.
         let block_end = next + atoms[next..].partition_point(|a| a.block == atoms[next].block);
         let is_begun = next > 0 && atoms[next - 1].block == atoms[next].block;
-        let stays_together = !is_begun && sum(&atoms[next..block_end]) <= max;
+        let stays_together = !is_begun && sums.of_range(next..block_end) <= max;
         let end = if stays_together { block_end } else { next + 1 };
-        let needed = sum(&atoms[next..end]);
-        let filled = sum(&atoms[start..next]);
+        let needed = sums.of_range(next..end);
+        let filled = sums.of_range(start..next);
         if filled + needed <= max {
             next = end;
             continue;
@@ -175,7 +176,7 @@ fn pack(atoms: &[Atom], limits: Limits) -> Vec<Range<usize>> {
             fresh = next;
         }
         // What is new goes before what is repeated.
-        while start < next && sum(&atoms[start..next]) + needed > max {
+        while start < next && sums.of_range(start..next) + needed > max {
             start += 1;
         }
         if start == next {
@@ -208,8 +209,4 @@ fn overlap(piece: &[Atom], overlap_tokens: u32, next: usize) -> usize {
         start -= 1;
     }
     start
-}
-
-fn sum(atoms: &[Atom]) -> u64 {
-    atoms.iter().map(|atom| u64::from(atom.tokens)).sum()
 }

@@ -8,6 +8,7 @@ mod embedding;
 mod episodes;
 mod limits;
 mod markers;
+mod sizes;
 
 use memory_agent_e2e::Client;
 use memory_agent_e2e::memory::value;

@@ -1,12 +1,11 @@
-//! Anthropic's messages. Reference: <https://docs.anthropic.com/en/api/messages>.
+//! Requests for Anthropic's messages. Reference: <https://docs.anthropic.com/en/api/messages>.
 
 use memory_agent_core::answers::ChatRole;
 use reqwest::header::HeaderValue;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::openai::{message, no_answer};
-use super::{ChatCall, Completion, Finish, Wire, json_number, secret_header};
+use super::openai::message;
+use super::{ChatCall, Wire, json_number, secret_header};
 use crate::llm::base_url::BaseUrl;
 use crate::llm::structured::{Dialect, Sent};
 use crate::protocol::Endpoint;
@@ -65,45 +64,4 @@ fn headers(endpoint: &Endpoint) -> Result<Vec<(&'static str, HeaderValue)>, Stri
         headers.push(("x-api-key", secret_header(endpoint.api_key.expose())?));
     }
     Ok(headers)
-}
-
-#[derive(Deserialize)]
-struct MessageBody {
-    content: Vec<Block>,
-    model: Option<String>,
-    stop_reason: Option<String>,
-    usage: Option<Usage>,
-}
-
-/// A part of the answer; only blocks of type `text` have one.
-#[derive(Deserialize)]
-struct Block {
-    text: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    input_tokens: Option<u32>,
-    output_tokens: Option<u32>,
-}
-
-pub fn completion(body: &[u8]) -> Result<Completion, String> {
-    let body: MessageBody = serde_json::from_slice(body).map_err(|error| no_answer(&error))?;
-    let text: String = body.content.into_iter().filter_map(|block| block.text).collect();
-    let finish = match body.stop_reason.as_deref() {
-        Some("max_tokens") => Finish::Length,
-        Some("refusal") => Finish::ContentFilter,
-        Some("tool_use") if text.is_empty() => Finish::ToolCalls,
-        _ => Finish::Stop,
-    };
-    let (prompt_tokens, completion_tokens) =
-        body.usage.map_or((None, None), |usage| (usage.input_tokens, usage.output_tokens));
-    Ok(Completion {
-        text,
-        finish,
-        refusal: None,
-        model: body.model,
-        prompt_tokens,
-        completion_tokens,
-    })
 }

@@ -25,11 +25,11 @@ use thiserror::Error;
 
 mod chat;
 
+pub use crate::answers::{AnswerFormat, ChatMessage, ChatRole};
 pub use chat::{
     ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome,
     ChatRequest, Conversation, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
 };
-pub use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.

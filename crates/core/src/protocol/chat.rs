@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use crate::answers::{AnswerFormat, ChatMessage};
 use serde::{Deserialize, Serialize};
 
 /// A secret that authenticates at an endpoint. It travels to the model server and from there to

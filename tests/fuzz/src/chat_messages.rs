@@ -1,0 +1,29 @@
+//! Messages of chats in OpenAI's format: a text that is put in is the latest text, and nothing else
+//! of the chat changes.
+
+use memory_agent_core::chat_messages::ChatMessages;
+use serde_json::Value;
+
+pub fn check(data: &[u8]) {
+    let text = crate::text(data);
+    crate::linear(text.len(), || {
+        let Ok(value) = serde_json::from_str::<Value>(&text) else { return };
+        let mut messages = match ChatMessages::parse(value.clone()) {
+            Ok(messages) => messages,
+            Err(error) => return crate::short(error),
+        };
+        let given = messages.clone().into_values();
+        assert_eq!(Value::from(given.clone()), value);
+        assert!(messages.before_latest(3).len() <= 3);
+        let texts = messages.texts();
+        assert!(texts.len() <= given.len());
+        assert!(texts.iter().all(|text| !text.content.trim().is_empty()));
+        let _ = messages.latest_name();
+        let has_user = given.iter().any(|message| message["role"] == "user");
+        messages.replace_latest("put in".to_owned());
+        assert_eq!(messages.latest_text().is_some(), has_user);
+        let after = messages.into_values();
+        assert_eq!(after.len(), given.len());
+        assert!(after.iter().zip(&given).filter(|(after, given)| after != given).count() <= 1);
+    });
+}

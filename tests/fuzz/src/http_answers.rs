@@ -1,0 +1,36 @@
+//! Bodies of HTTP answers of LLMs and embedding models, and the header `Retry-After`. There is no
+//! parser of server-sent events: no request asks for a stream.
+
+use std::time::Duration;
+
+use memory_agent_core::llm_answers::{ApiError, completion, vectors};
+use memory_agent_core::protocol::Provider;
+use memory_agent_core::retry::retry_after;
+
+pub fn check(data: &[u8]) {
+    let text = crate::text(data);
+    let body = text.as_bytes();
+    crate::linear(body.len(), || {
+        for provider in [Provider::OpenAi, Provider::Azure, Provider::Anthropic] {
+            match completion(provider, body) {
+                Ok(completion) => assert!(completion.text.len() <= body.len()),
+                Err(error) => crate::short(error),
+            }
+        }
+        for texts in 0..3 {
+            match vectors(body, texts) {
+                Ok(rows) => {
+                    assert_eq!(rows.len(), texts);
+                    assert!(rows.iter().map(Vec::len).sum::<usize>() <= body.len());
+                }
+                Err(error) => crate::short(error),
+            }
+        }
+        let error = ApiError::parse(body);
+        // What is not UTF-8 is replaced by three bytes; an escape grows when JSON is written again.
+        assert!(error.message.len() <= 6 * body.len());
+        assert!(ApiError::in_success(body).is_none_or(|found| found == error));
+        let wait = retry_after(&text, 1_700_000_000);
+        assert!(wait.is_none_or(|wait| wait <= Duration::from_secs(3600)));
+    });
+}
