@@ -204,7 +204,9 @@ fn share(speakers: &mut [Speaker], topic: usize, dice: &mut Dice) -> Option<&'st
         let at = dice.below(acts.len());
         if acts[at].manner != Manner::RolledBack {
             acts[at].manner = Manner::Transaction;
-            acts[at].sayings.push(Subject::Topic(topic).saying(Position::Holds(step), Change::Update));
+            acts[at]
+                .sayings
+                .push(Subject::Topic(topic).saying(Position::Holds(step), Change::Update));
         }
     }
     Some(TOPICS[topic].name)
@@ -321,7 +323,8 @@ impl Subject {
     /// Another value than the one that is known, perhaps one that held before.
     fn other_step(self, known: Option<Position>, dice: &mut Dice) -> usize {
         let Self::Topic(topic) = self else { return 0 };
-        let steps = (0..TOPICS[topic].values.len()).filter(|step| known != Some(Position::Holds(*step)));
+        let steps =
+            (0..TOPICS[topic].values.len()).filter(|step| known != Some(Position::Holds(*step)));
         dice.pick(&steps.collect::<Vec<_>>())
     }
 
@@ -330,7 +333,8 @@ impl Subject {
             (Self::Topic(index), Position::Holds(step)) => {
                 let topic = &TOPICS[index];
                 let value = topic.values[step];
-                let (fact, said) = (topic.fact.replace("{}", value), topic.said.replace("{}", value));
+                let (fact, said) =
+                    (topic.fact.replace("{}", value), topic.said.replace("{}", value));
                 (topic.name, value.to_owned(), fact, said)
             }
             (Self::Topic(index), Position::Ended(step)) => {
@@ -402,11 +406,10 @@ mod tests {
     fn only_repetitions_say_the_same() {
         for talk in talks() {
             let acts = talk.speakers.iter().flat_map(|speaker| &speaker.acts);
-            let statements: Vec<&Statement> =
-                (acts.filter(|act| act.manner != Manner::RolledBack))
-                    .flat_map(|act| &act.sayings)
-                    .flat_map(|saying| &saying.statements)
-                    .collect();
+            let statements: Vec<&Statement> = (acts.filter(|act| act.manner != Manner::RolledBack))
+                .flat_map(|act| &act.sayings)
+                .flat_map(|saying| &saying.statements)
+                .collect();
             for left in &statements {
                 for right in statements.iter().filter(|right| right.topic == left.topic) {
                     let same = left.value == right.value;

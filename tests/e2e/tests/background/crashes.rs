@@ -12,6 +12,7 @@
 //! | `MEMORY_AGENT_KILL_FROM` | the number of the first round, 1 by default |
 
 mod killer;
+mod sabotage;
 mod speaker;
 mod verdict;
 
@@ -120,43 +121,57 @@ fn round(
     });
     scene.stub.faults(FaultPlan::none());
     let users = talk.users();
-    let lost = (tally.killed() - killed) as i64 * CONCURRENCY * WORKERS;
     drain(scene, &users);
-    let (mut problems, calls) = in_peace(scene, |transaction| {
+    let (mut problems, counts) = in_peace(scene, |transaction| {
         let mut problems = verdict::problems(transaction, &talk, began)?;
         problems.extend(verdict::chains(transaction, &users, heads, false)?);
-        let sql = "SELECT count(*) FILTER (WHERE status = 'ok'), count(*), \
-                          (SELECT sum(interrupted) FROM memory_agent.jobs WHERE user_id = ANY ($1)), \
-                          (SELECT count(*) FROM memory_agent.entries \
-                            WHERE user_id = ANY ($1) AND kind = 'fact' AND content <> '') \
-                     FROM memory_agent.llm_calls WHERE user_id = ANY ($1)";
-        let row = transaction.query_one(sql, &[&users])?;
-        let interrupted: Option<i64> = row.get(2);
-        let counts: (i64, i64, i64, i64) =
-            (row.get(0), row.get(1), interrupted.unwrap_or(0), row.get(3));
-        Ok((problems, counts))
+        Ok((problems, Counts::of(transaction, &users)?))
     });
-    let (recorded, _, interrupted, facts) = calls;
     let calls = scene.stub.take_calls();
     let asked: Vec<String> =
         calls.iter().flat_map(|call| Document::of(call).turns).map(|(_, text)| text).collect();
     problems.extend(verdict::leaked(&talk, &asked));
     // The LLM may be asked more than once, but no answer is recorded that it did not give, and only kills
     // may cost one its record.
-    let answers = calls.iter().filter(|call| call.fault.is_none_or(is_harmless)).count();
-    let unrecorded = answers as i64 - recorded;
-    if recorded > calls.len() as i64 || unrecorded > lost {
+    let answers = calls.iter().filter(|call| call.fault.is_none_or(is_harmless)).count() as i64;
+    let unrecorded = answers - counts.answers;
+    let may_be_lost = (tally.killed() - killed) as i64 * CONCURRENCY * WORKERS;
+    if counts.answers > calls.len() as i64 || unrecorded > may_be_lost {
         problems.push(format!(
-            "{recorded} answers recorded of {answers} given and {} asked for, {lost} may be lost",
-            calls.len()
+            "{} answers recorded of {answers} given; {may_be_lost} may be lost",
+            counts.answers
         ));
     }
-    tally.interrupted += interrupted;
-    tally.facts += facts as usize;
+    tally.interrupted += counts.interrupted;
+    tally.facts += counts.facts;
     tally.sayings += talk.speakers.iter().flat_map(Talk::committed).count();
     tally.answers += answers;
     tally.unrecorded += unrecorded.max(0);
     problems
+}
+
+/// What a round came to.
+struct Counts {
+    /// Answers of the LLM that were recorded.
+    answers: i64,
+    /// How often jobs were given back because their worker or their lease had ended.
+    interrupted: i64,
+    facts: i64,
+}
+
+impl Counts {
+    fn of(transaction: &mut Transaction<'_>, users: &[String]) -> Result<Self, Error> {
+        let row = transaction.query_one(
+            "SELECT (SELECT count(*) FROM memory_agent.llm_calls \
+                      WHERE user_id = ANY ($1) AND status = 'ok'), \
+                    (SELECT coalesce(sum(interrupted), 0)::int8 FROM memory_agent.jobs \
+                      WHERE user_id = ANY ($1)), \
+                    (SELECT count(*) FROM memory_agent.entries \
+                      WHERE user_id = ANY ($1) AND kind = 'fact' AND content <> '')",
+            &[&users],
+        )?;
+        Ok(Self { answers: row.get(0), interrupted: row.get(1), facts: row.get(2) })
+    }
 }
 
 /// Some answers take a while; in one round of four some are bad as well.
@@ -166,7 +181,9 @@ fn faults(dice: &mut Dice) -> FaultPlan {
         kinds.extend(Fault::every_kind(Duration::from_millis(40)));
         kinds.push(Fault::Delay(Duration::from_secs(3)));
     }
-    FaultPlan::script((0..200).map(|_| (dice.below(4) == 0).then(|| dice.pick(&kinds))).collect::<Vec<_>>())
+    FaultPlan::script(
+        (0..200).map(|_| (dice.below(4) == 0).then(|| dice.pick(&kinds))).collect::<Vec<_>>(),
+    )
 }
 
 /// Whether an answer is as good as without.
@@ -195,10 +212,7 @@ fn drain(scene: &Scene, users: &[String]) {
 }
 
 /// Looks at one moment of the database; again, when the last kill ended the session.
-fn in_peace<T>(
-    scene: &Scene,
-    mut look: impl FnMut(&mut Transaction<'_>) -> Result<T, Error>,
-) -> T {
+fn in_peace<T>(scene: &Scene, mut look: impl FnMut(&mut Transaction<'_>) -> Result<T, Error>) -> T {
     let mut seen = None;
     wait_until(PATIENCE, "a look at the database", || {
         let Ok(mut client) = scene.cluster.config(DATABASE).connect(NoTls) else { return false };
@@ -241,10 +255,7 @@ fn expect_everything_sealed(scene: &Scene, heads: &mut Heads) {
 fn a_worker_that_is_killed_by_a_job_does_not_take_the_others_along() {
     let mut scene = start(echo);
     scene.say_and_wait("Said before.");
-    run(
-        &mut scene.client,
-        "SELECT memory_ingest('poison', 'user', 'Poison.')",
-    );
+    run(&mut scene.client, "SELECT memory_ingest('poison', 'user', 'Poison.')");
     scene.drain();
     run(
         &mut scene.client,

@@ -26,9 +26,9 @@ const BROKEN: [(&str, &str); 14] = [
           WHERE user_id = ANY ($1) AND metadata ? 'unreconciled'",
     ),
     (
-        "episodes that wait for their reflection",
+        "episodes that were not reflected on",
         "SELECT count(*) FROM memory_agent.episodes \
-          WHERE user_id = ANY ($1) AND wants_reflection AND status = 'closed'",
+          WHERE user_id = ANY ($1) AND wants_reflection AND status <> 'reflected'",
     ),
     (
         "episodes that are not in one trace",

@@ -172,7 +172,9 @@ impl Strike {
     fn title(&self) -> &'static str {
         match self.victim {
             Victim::ModelServer => "memory_agent_model_server",
-            Victim::SupervisorTerminated | Victim::SupervisorKilled => "memory_agent model supervisor",
+            Victim::SupervisorTerminated | Victim::SupervisorKilled => {
+                "memory_agent model supervisor"
+            }
             Victim::LauncherTerminated | Victim::LauncherKilled => "memory_agent launcher",
             _ => "memory_agent worker",
         }
@@ -246,14 +248,13 @@ impl Jam {
                 &[&self.table],
             );
             let Ok(waiting) = waiting else { return true };
-            found = waiting
-                .iter()
-                .map(|row| (row.get::<_, i32>(0), row.get::<_, String>(1)))
-                .find(|(pid, _)| {
+            found = waiting.iter().map(|row| (row.get::<_, i32>(0), row.get::<_, String>(1))).find(
+                |(pid, _)| {
                     let process = Process::find(*pid);
                     let command = process.map(|process| process.command).unwrap_or_default();
                     command.contains("memory_agent worker") == is_worker
-                });
+                },
+            );
             found.is_some()
         });
         let (pid, holds) = found?;
@@ -271,11 +272,11 @@ pub struct Tally {
     /// Where transactions stood that were stopped in the middle.
     pub places: BTreeMap<String, usize>,
     pub sayings: usize,
-    pub facts: usize,
+    pub facts: i64,
     /// Jobs that were given back because their worker or lease ended.
     pub interrupted: i64,
     /// Answers of the LLM, and those of them that no job recorded.
-    pub answers: usize,
+    pub answers: i64,
     pub unrecorded: i64,
 }
 
@@ -295,7 +296,12 @@ impl Tally {
         };
         println!(
             "{} kills; {} sayings, {} facts; jobs interrupted {} times; {} answers of the LLM, {} of them lost",
-            self.killed(), self.sayings, self.facts, self.interrupted, self.answers, self.unrecorded
+            self.killed(),
+            self.sayings,
+            self.facts,
+            self.interrupted,
+            self.answers,
+            self.unrecorded
         );
         println!("victims: {:?}", sum(|victim, _| format!("{victim:?}")));
         println!("moments: {:?}", sum(|_, moment| format!("{moment:?}")));

@@ -58,7 +58,8 @@ pub fn problems(
                     && (&speaker.user, &speaker.session) == (&row.user, &row.session)
             })
     };
-    problems.extend(rows.iter().filter(|row| !is_past(row)).map(|row| format!("too many: {row:?}")));
+    problems
+        .extend(rows.iter().filter(|row| !is_past(row)).map(|row| format!("too many: {row:?}")));
     Ok(problems)
 }
 
