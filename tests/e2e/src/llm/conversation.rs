@@ -1,7 +1,7 @@
 //! Conversations whose outcome is known: what a user says, turn by turn in several sessions, what a
 //! good model makes of it, and which facts are left in the end.
 
-use super::faults::mixed;
+use super::dice::Dice;
 use super::topics::{HABITS, SMALL_TALK, TOPICS};
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ impl Conversation {
     /// 200 turns in 8 sessions that take turns; 40 of them update a fact and 20 contradict one, 24
     /// repeat one, and the rest are new facts (16 turns say two things) and small talk.
     pub fn generate(seed: u64) -> Self {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::of(seed);
         let sessions: Vec<Vec<Turn>> =
             (0..SESSIONS).map(|number| Session::new(number, &mut dice).play(&mut dice)).collect();
         let turns = (0..TURNS_PER_SESSION)
@@ -297,30 +297,6 @@ impl Subject {
             Self::Habit(index) if step == 0 => HABITS[index].said.to_owned(),
             Self::Habit(index) => HABITS[index].said_at_the_end.to_owned(),
         }
-    }
-}
-
-/// Numbers that the seed decides.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(1);
-        (mixed(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)) % limit as u64) as usize
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for end in (1..items.len()).rev() {
-            items.swap(end, self.below(end + 1));
-        }
-    }
-
-    /// `count` different numbers below `limit`, in random order.
-    fn choose(&mut self, limit: usize, count: usize) -> Vec<usize> {
-        let mut numbers: Vec<usize> = (0..limit).collect();
-        self.shuffle(&mut numbers);
-        numbers.truncate(count);
-        numbers
     }
 }
 

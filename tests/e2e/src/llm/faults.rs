@@ -1,5 +1,6 @@
 //! What can go wrong with an LLM's endpoint, and the plan by which it does.
 
+use super::dice::mixed;
 use super::http::Response;
 use super::{Call, Reply};
 use serde_json::{Value, json};
@@ -222,12 +223,4 @@ impl FaultPlan {
     pub(super) fn fault(&self, call: &Call) -> Option<Fault> {
         (self.0)(call)
     }
-}
-
-/// SplitMix64's finaliser: <https://doi.org/10.1145/2714064.2660195>.
-pub(super) fn mixed(seed: u64) -> u64 {
-    let seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let seed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let seed = (seed ^ (seed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    seed ^ (seed >> 31)
 }

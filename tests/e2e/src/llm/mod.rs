@@ -12,21 +12,25 @@
 
 mod call;
 mod conversation;
+mod dice;
 mod faults;
 mod http;
 mod purpose;
 mod reply;
 mod scripted;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod topics;
 
 pub use call::Call;
 pub use conversation::{Change, Conversation, Outcome, Statement, Superseded, Turn};
+pub use dice::Dice;
 pub use faults::{Fault, FaultPlan, HUGE};
 pub use purpose::{Document, Purpose, Summary, SummaryKind};
 pub use reply::{Model, Reply, hashed_words, tokens};
 pub use scripted::{CONFIDENCE, ScriptedModel};
+pub use talk::{Act, Manner, Saying, Speaker, Talk, Version, Way};
 
 use crate::wait_until;
 use http::Request;
@@ -53,8 +57,11 @@ struct State {
     model: RwLock<Arc<dyn Model>>,
     plan: RwLock<FaultPlan>,
     calls: Mutex<Vec<Call>>,
+    /// The number of the next call.
+    next_call: AtomicUsize,
     in_flight: AtomicUsize,
     max_in_flight: AtomicUsize,
+    answered: AtomicUsize,
     held: AtomicBool,
     down: AtomicBool,
     next_connection: AtomicU64,
@@ -70,8 +77,10 @@ impl LlmStub {
             model: RwLock::new(Arc::new(model)),
             plan: RwLock::new(FaultPlan::none()),
             calls: Mutex::default(),
+            next_call: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             max_in_flight: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
             held: AtomicBool::new(false),
             down: AtomicBool::new(false),
             next_connection: AtomicU64::new(0),
@@ -101,9 +110,19 @@ impl LlmStub {
         lock(&self.state.calls).clone()
     }
 
+    /// The requests since the last call of this, which are forgotten.
+    pub fn take_calls(&self) -> Vec<Call> {
+        std::mem::take(&mut lock(&self.state.calls))
+    }
+
+    /// How many answers were sent so far.
+    pub fn answered(&self) -> usize {
+        self.state.answered.load(Ordering::SeqCst)
+    }
+
     /// How many requests came so far.
     pub fn call_count(&self) -> usize {
-        lock(&self.state.calls).len()
+        self.state.next_call.load(Ordering::SeqCst)
     }
 
     /// Requests that were read and whose answers are not being sent yet.
@@ -226,7 +245,9 @@ impl State {
             _ => {
                 // Whoever has the answer may send the next request at once.
                 drop(in_flight);
-                http::write_response(stream, &response)
+                let sent = http::write_response(stream, &response);
+                self.answered.fetch_add(1, Ordering::SeqCst);
+                sent
             }
         };
         sent.is_ok()
@@ -234,7 +255,7 @@ impl State {
 
     fn record(&self, request: Request) -> Call {
         let mut calls = lock(&self.calls);
-        let mut call = Call::new(calls.len(), request);
+        let mut call = Call::new(self.next_call.fetch_add(1, Ordering::SeqCst), request);
         let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner).clone();
         call.fault = plan.fault(&call);
         calls.push(call.clone());

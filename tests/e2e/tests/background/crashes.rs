@@ -1,215 +1,243 @@
-//! Processes are killed at random moments, again and again, while a conversation is stored and its
-//! facts are extracted: in the end everything is there, once.
+//! Processes are killed at random moments, again and again, while people speak, facts are made of what
+//! they say, history is sealed and sweeps go on. After each round everything is there, once.
+//!
+//! A round is decided by the run's seed and its number, and has users of its own: one that fails can be
+//! repeated alone. How long kills wait for one another is not decided: processes take their time.
+//!
+//! | Variable | Is |
+//! |---|---|
+//! | `MEMORY_AGENT_KILL_SEED` | the seed, a number; by default the clock's, and printed |
+//! | `MEMORY_AGENT_KILL_SECONDS` | rounds begin for so long; 60 by default, 300 for a long look |
+//! | `MEMORY_AGENT_KILL_ROUNDS` | so many rounds instead, however long they take |
+//! | `MEMORY_AGENT_KILL_FROM` | the number of the first round, 1 by default |
 
-use crate::activity::{drain, start, start_with, workers};
-use crate::invariants::{expect_consistency, expect_facts};
+mod killer;
+mod sabotage;
+mod speaker;
+mod verdict;
+
+use crate::activity::{start, start_with, workers};
+use crate::invariants;
 use crate::models::echo;
-use crate::random::Random;
-use crate::scene::{DATABASE, PATIENCE};
-use memory_agent_e2e::llm::{Conversation, Fault, FaultPlan, ScriptedModel};
-use memory_agent_e2e::memory::value;
-use memory_agent_e2e::processes::{self, Process};
-use memory_agent_e2e::{Client, Cluster, wait_until};
-use postgres::NoTls;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use crate::scene::{DATABASE, PATIENCE, Scene};
+use killer::{Strike, Tally};
+use memory_agent_e2e::llm::{Dice, Document, Fault, FaultPlan, ScriptedModel, Talk};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{DateTime, Error, Transaction, Utc, processes, wait_until};
+use postgres::{IsolationLevel, NoTls};
+use speaker::Voice;
+use std::sync::atomic::AtomicI32;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use verdict::Heads;
 
-/// Rounds when `MEMORY_AGENT_CRASH_ROUNDS` does not say otherwise.
-const ROUNDS: usize = 30;
-/// A round's kill comes at some time within this after its turns were handed out.
-const WITHIN: Duration = Duration::from_millis(900);
+/// How long rounds begin when the environment does not say otherwise.
+const SECONDS: u64 = 60;
+/// Kills of a round: so many, and up to so many more.
+const KILLS: (usize, usize) = (2, 3);
+/// Rounds of which some kill has to find a job under way.
+const ENOUGH: u64 = 5;
+/// LLM calls that may be in flight at once.
+const CONCURRENCY: i64 = 4;
+const WORKERS: i64 = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
-    ModelServer,
-    Worker,
-    /// A worker that is ended by SIGTERM, so that everybody else goes on.
-    TerminatedWorker,
-    Writer,
-    Postmaster,
-}
-
-const VICTIMS: [Victim; 5] = [
-    Victim::ModelServer,
-    Victim::Worker,
-    Victim::TerminatedWorker,
-    Victim::Writer,
-    Victim::Postmaster,
-];
-
-/// Hands out turns to the writer, so that all rounds find work under way.
-#[derive(Default)]
-struct Permits {
-    count: Mutex<usize>,
-    more: Condvar,
-}
-
-impl Permits {
-    fn raise_to(&self, count: usize) {
-        *self.count.lock().unwrap() = count;
-        self.more.notify_all();
-    }
-
-    fn wait_for(&self, number: usize) {
-        let count = self.count.lock().unwrap();
-        drop(self.more.wait_while(count, |count| *count <= number).unwrap());
-    }
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
 }
 
 #[test]
 fn killed_processes_lose_nothing_and_repeat_nothing() {
-    let rounds = std::env::var("MEMORY_AGENT_CRASH_ROUNDS")
-        .map_or(ROUNDS, |rounds| rounds.parse().expect("MEMORY_AGENT_CRASH_ROUNDS is a number"));
-    let mut random = Random::seeded("crashes");
-    let seed = random.below(1 << 32);
-    let conversation = Conversation::generate(seed);
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs());
+    let seed = number("MEMORY_AGENT_KILL_SEED").unwrap_or_else(clock);
+    let from = number("MEMORY_AGENT_KILL_FROM").unwrap_or(1);
+    let rounds = number("MEMORY_AGENT_KILL_ROUNDS");
+    let seconds = number("MEMORY_AGENT_KILL_SECONDS").unwrap_or(SECONDS);
     let settings = [
+        ("full_page_writes", "on"),
         ("memory_agent.llm_timeout", "2s"),
         ("memory_agent.llm_max_attempts", "100"),
-        ("memory_agent.job_workers", "2"),
-        ("memory_agent.sweep_interval", "5s"),
+        ("memory_agent.llm_concurrency", &CONCURRENCY.to_string()),
+        ("memory_agent.job_workers", &WORKERS.to_string()),
+        ("memory_agent.sweep_interval", "2s"),
+        ("memory_agent.max_facts_per_episode", "20"),
+        ("memory_agent.max_entries", "8"),
     ];
-    let scene = start_with(ScriptedModel::of(&conversation), &settings);
-    // One answer in ten is bad; half of the others take a while, so that kills find calls in flight.
-    let mut kinds = Fault::every_kind(Duration::from_millis(300));
-    kinds.push(Fault::Delay(Duration::from_secs(3)));
-    let slow = vec![Fault::Delay(Duration::from_millis(150)); 5 * kinds.len()];
-    kinds.extend(slow);
-    scene.stub.faults(FaultPlan::random(seed, 0.6, kinds));
+    let scene = start_with(ScriptedModel::new(), &settings);
+    let (mut tally, mut heads) = (Tally::default(), Heads::new());
+    let start = Instant::now();
+    let mut done = 0;
+    while rounds.map_or(start.elapsed().as_secs() < seconds, |rounds| done < rounds) {
+        let began = Instant::now();
+        let (number, kills) = (from + done, tally.killed());
+        print!("MEMORY_AGENT_KILL_SEED={seed} MEMORY_AGENT_KILL_FROM={number}: ");
+        let problems = round(&scene, seed, number, &mut tally, &mut heads);
+        println!("{} kills in {:?}", tally.killed() - kills, began.elapsed());
+        assert!(problems.is_empty(), "round {number} of seed {seed}: {problems:#?}");
+        done += 1;
+    }
+    println!("{done} rounds in {:?}", start.elapsed());
+    tally.print();
+    expect_everything_sealed(&scene, &mut heads);
+    assert!(done < ENOUGH || tally.interrupted > 0, "no kill found a job under way");
+    assert!(processes::model_servers(&scene.cluster.data()).len() <= 1, "model servers");
+}
 
-    let turns = conversation.turns.len();
-    let (permits, writer) = (Permits::default(), AtomicI32::new(0));
-    let mut kills = [0; VICTIMS.len()];
+/// Several people speak while processes are killed; what is wrong afterwards.
+fn round(
+    scene: &Scene,
+    seed: u64,
+    number: u64,
+    tally: &mut Tally,
+    heads: &mut Heads,
+) -> Vec<String> {
+    let mut dice = Dice::part(seed, number);
+    let talk = Talk::generate(&mut dice, &format!("r{number}"));
+    let strikes: Vec<Strike> =
+        (0..KILLS.0 + dice.below(KILLS.1)).map(|_| Strike::draw(&mut dice)).collect();
+    scene.stub.set_model(talk.model());
+    scene.stub.faults(faults(&mut dice));
+    let now = Utc::now().timestamp_micros() - 600_000_000;
+    let began = DateTime::from_timestamp_micros(now).unwrap_or_default();
+    let writers: Vec<AtomicI32> = talk.speakers.iter().map(|_| AtomicI32::new(0)).collect();
+    let killed = tally.killed();
     std::thread::scope(|scope| {
-        let (cluster, permits, writer) = (&scene.cluster, &permits, &writer);
-        let conversation = &conversation;
-        scope.spawn(move || write(cluster, conversation, permits, writer));
-        // Whatever happens here, the writer must not wait for ever.
-        let _all = RaiseAtEnd(permits, turns);
-        for round in 0..rounds {
-            permits.raise_to(turns * (round + 1) / rounds);
-            std::thread::sleep(random.time_below(WITHIN));
-            let victim = VICTIMS[random.below(VICTIMS.len() as u64) as usize];
-            if kill(cluster, victim, writer) {
-                kills[victim as usize] += 1;
-            }
+        for (index, speaker) in talk.speakers.iter().enumerate() {
+            let voice = Voice { cluster: &scene.cluster, speaker, began, backend: &writers[index] };
+            let dice = Dice::part(seed ^ number, index as u64);
+            scope.spawn(move || voice.speak(dice));
+        }
+        for strike in &strikes {
+            strike.strike(scene, &writers, tally);
         }
     });
-    println!("{rounds} rounds; killed: {:?}", VICTIMS.iter().zip(kills).collect::<Vec<_>>());
     scene.stub.faults(FaultPlan::none());
-    wait_until(PATIENCE, "PostgreSQL to take sessions", || {
-        scene.cluster.config(DATABASE).connect(NoTls).is_ok()
+    let users = talk.users();
+    drain(scene, &users);
+    let (mut problems, counts) = in_peace(scene, |transaction| {
+        let mut problems = verdict::problems(transaction, &talk, began)?;
+        problems.extend(verdict::chains(transaction, &users, heads, false)?);
+        Ok((problems, Counts::of(transaction, &users)?))
     });
-    let mut client = scene.cluster.connect(DATABASE);
-    drain(&mut client);
-    let interrupted: i64 =
-        value(&mut client, "SELECT sum(interrupted) FROM memory_agent.jobs", &[]);
-    println!("jobs were interrupted {interrupted} times");
-    assert!(interrupted > 0, "no kill found a job under way");
-    let stored: i64 = value(
-        &mut client,
-        "SELECT count(DISTINCT metadata->>'number') FROM memory_agent.entries WHERE kind = 'turn'",
-        &[],
-    );
-    let rows: i64 =
-        value(&mut client, "SELECT count(*) FROM memory_agent.entries WHERE kind = 'turn'", &[]);
-    assert_eq!((stored, rows), (turns as i64, turns as i64), "turns, rows");
-    expect_consistency(&mut client);
-    expect_facts(&mut client, &conversation.outcome());
+    let calls = scene.stub.take_calls();
+    let asked: Vec<String> =
+        calls.iter().flat_map(|call| Document::of(call).turns).map(|(_, text)| text).collect();
+    problems.extend(verdict::leaked(&talk, &asked));
+    // The LLM may be asked more than once, but no answer is recorded that it did not give, and only kills
+    // may cost one its record.
+    let answers = calls.iter().filter(|call| call.fault.is_none_or(is_harmless)).count() as i64;
+    let unrecorded = answers - counts.answers;
+    let may_be_lost = (tally.killed() - killed) as i64 * CONCURRENCY * WORKERS;
+    if counts.answers > calls.len() as i64 || unrecorded > may_be_lost {
+        problems.push(format!(
+            "{} answers recorded of {answers} given; {may_be_lost} may be lost",
+            counts.answers
+        ));
+    }
+    tally.interrupted += counts.interrupted;
+    tally.facts += counts.facts;
+    tally.sayings += talk.speakers.iter().flat_map(Talk::committed).count();
+    tally.answers += answers;
+    tally.unrecorded += unrecorded.max(0);
+    problems
 }
 
-struct RaiseAtEnd<'a>(&'a Permits, usize);
+/// What a round came to.
+struct Counts {
+    /// Answers of the LLM that were recorded.
+    answers: i64,
+    /// How often jobs were given back because their worker or their lease had ended.
+    interrupted: i64,
+    facts: i64,
+}
 
-impl Drop for RaiseAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.raise_to(self.1);
+impl Counts {
+    fn of(transaction: &mut Transaction<'_>, users: &[String]) -> Result<Self, Error> {
+        let row = transaction.query_one(
+            "SELECT (SELECT count(*) FROM memory_agent.llm_calls \
+                      WHERE user_id = ANY ($1) AND status = 'ok'), \
+                    (SELECT coalesce(sum(interrupted), 0)::int8 FROM memory_agent.jobs \
+                      WHERE user_id = ANY ($1)), \
+                    (SELECT count(*) FROM memory_agent.entries \
+                      WHERE user_id = ANY ($1) AND kind = 'fact' AND content <> '')",
+            &[&users],
+        )?;
+        Ok(Self { answers: row.get(0), interrupted: row.get(1), facts: row.get(2) })
     }
 }
 
-/// Stores the turns one after the other. When the connection is lost, the database knows whether
-/// the turn was committed.
-fn write(cluster: &Cluster, conversation: &Conversation, permits: &Permits, writer: &AtomicI32) {
+/// Some answers take a while; in one round of four some are bad as well.
+fn faults(dice: &mut Dice) -> FaultPlan {
+    let mut kinds = vec![Fault::Delay(Duration::from_millis(40)); 4];
+    if dice.below(4) == 0 {
+        kinds.extend(Fault::every_kind(Duration::from_millis(40)));
+        kinds.push(Fault::Delay(Duration::from_secs(3)));
+    }
+    FaultPlan::script(
+        (0..200).map(|_| (dice.below(4) == 0).then(|| dice.pick(&kinds))).collect::<Vec<_>>(),
+    )
+}
+
+/// Whether an answer is as good as without.
+fn is_harmless(fault: Fault) -> bool {
+    matches!(fault, Fault::Delay(delay) if delay < Duration::from_secs(1))
+}
+
+/// Waits until no job of these users waits or runs, in a server that may still be on its way back.
+fn drain(scene: &Scene, users: &[String]) {
+    let mut open = String::new();
+    let sql = "SELECT coalesce(string_agg(j::text, e'\\n'), '') FROM memory_agent.jobs j \
+                WHERE user_id = ANY ($1) AND status IN ('pending', 'running')";
+    let start = Instant::now();
     let mut client = None;
-    for (number, turn) in conversation.turns.iter().enumerate() {
-        permits.wait_for(number);
-        let metadata = memory_agent_e2e::json!({"number": number.to_string()});
-        wait_until(PATIENCE, "a turn to be stored", || {
-            let Some(mut session) = client.take().or_else(|| open(cluster, writer)) else {
-                return false;
-            };
-            let stored = is_stored(&mut session, number).and_then(|stored| match stored {
-                true => Ok(()),
-                false => session
-                    .execute(
-                        "SELECT memory_ingest($1, 'user', $2, metadata => $3)",
-                        &[&turn.session, &turn.text, &metadata],
-                    )
-                    .map(|_| ()),
-            });
-            match stored {
-                Ok(()) => client = Some(session),
-                // Nothing but the kills may stop a turn from being stored.
-                Err(error) => assert!(
-                    error
-                        .code()
-                        .is_none_or(|code| ["57P01", "57P02", "57P03"].contains(&code.code())),
-                    "turn {number}: {error:?}"
-                ),
-            }
-            client.is_some()
-        });
+    while start.elapsed() < PATIENCE {
+        client = client.or_else(|| scene.cluster.config(DATABASE).connect(NoTls).ok());
+        let found = client.as_mut().and_then(|client| client.query_one(sql, &[&users]).ok());
+        match found.map(|row| row.get::<_, String>(0)) {
+            Some(jobs) if jobs.is_empty() => return,
+            Some(jobs) => open = jobs,
+            None => client = None,
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
-    writer.store(0, Ordering::SeqCst);
+    panic!("the queue does not drain: {open}");
 }
 
-fn open(cluster: &Cluster, writer: &AtomicI32) -> Option<Client> {
-    let mut client = cluster.config(DATABASE).connect(NoTls).ok()?;
-    client.batch_execute("SET memory_agent.user_id = 'alice'").ok()?;
-    let pid = client.query_one("SELECT pg_backend_pid()", &[]).ok()?.get(0);
-    writer.store(pid, Ordering::SeqCst);
-    Some(client)
-}
-
-fn is_stored(client: &mut Client, number: usize) -> Result<bool, memory_agent_e2e::Error> {
-    let sql = "SELECT EXISTS (SELECT FROM memory_agent.entries \
-                               WHERE kind = 'turn' AND metadata->>'number' = $1)";
-    Ok(client.query_one(sql, &[&number.to_string()])?.get(0))
-}
-
-/// Kills a process if there is one of the kind; whether there was. PostgreSQL restarts itself after
-/// the death of any of its processes, but not after the postmaster's.
-fn kill(cluster: &Cluster, victim: Victim, writer: &AtomicI32) -> bool {
-    let pid = match victim {
-        Victim::Postmaster => {
-            cluster.kill_postmaster();
-            cluster.wait_for_no_processes();
-            cluster.start();
-            return true;
+/// Looks at one moment of the database; again, when the last kill ended the session.
+fn in_peace<T>(scene: &Scene, mut look: impl FnMut(&mut Transaction<'_>) -> Result<T, Error>) -> T {
+    let mut seen = None;
+    wait_until(PATIENCE, "a look at the database", || {
+        let Ok(mut client) = scene.cluster.config(DATABASE).connect(NoTls) else { return false };
+        let found = (client.build_transaction().isolation_level(IsolationLevel::RepeatableRead))
+            .start()
+            .and_then(|mut transaction| look(&mut transaction));
+        match found {
+            Ok(found) => seen = Some(found),
+            Err(error) => {
+                let is_lost = error.code().is_none_or(|code| code.code().starts_with("57P"));
+                assert!(is_lost, "{error:?}");
+            }
         }
-        Victim::ModelServer => processes::model_servers(&cluster.data()).first().map(|one| one.pid),
-        Victim::Worker | Victim::TerminatedWorker => {
-            cluster.config("postgres").connect(NoTls).ok().and_then(|mut client| {
-                let pids = client.query(
-                    "SELECT pid FROM pg_stat_activity \
-                  WHERE backend_type = 'memory_agent worker' AND datname = $1 ORDER BY random()",
-                    &[&DATABASE],
-                );
-                pids.ok()?.first().map(|row| row.get(0))
-            })
-        }
-        Victim::Writer => Some(writer.load(Ordering::SeqCst)),
-    };
-    // An id could be somebody else's by now.
-    let of_this_cluster = |pid: &i32| cluster.processes().iter().any(|process| process.pid == *pid);
-    let Some(pid) = pid.filter(of_this_cluster) else { return false };
-    let signal = if victim == Victim::TerminatedWorker { libc::SIGTERM } else { libc::SIGKILL };
-    processes::signal(pid, signal);
-    wait_until(PATIENCE, "the killed process to end", || {
-        Process::find(pid).is_none_or(|process| process.state == 'Z')
+        seen.is_some()
     });
-    true
+    seen.expect("it was seen")
+}
+
+/// In the end all history is sealed, the heads that were kept are in the chains, and all users together
+/// have what each round found.
+fn expect_everything_sealed(scene: &Scene, heads: &mut Heads) {
+    let users: Vec<String> = heads.keys().cloned().collect();
+    wait_until(PATIENCE, "all history to be sealed", || {
+        in_peace(scene, |transaction| {
+            let sql = "SELECT NOT EXISTS (SELECT FROM memory_agent.history WHERE seq IS NULL)";
+            Ok(transaction.query_one(sql, &[])?.get(0))
+        })
+    });
+    let problems = in_peace(scene, |transaction| {
+        let mut problems = verdict::chains(transaction, &users, heads, true)?;
+        problems.extend(invariants::broken(transaction, &users)?);
+        Ok(problems)
+    });
+    assert!(problems.is_empty(), "in the end: {problems:#?}");
 }
 
 /// Killed again and again by the same job, a worker takes that job up less and less often, but other
@@ -218,12 +246,9 @@ fn kill(cluster: &Cluster, victim: Victim, writer: &AtomicI32) -> bool {
 fn a_worker_that_is_killed_by_a_job_does_not_take_the_others_along() {
     let mut scene = start(echo);
     scene.say_and_wait("Said before.");
-    memory_agent_e2e::memory::run(
-        &mut scene.client,
-        "SELECT memory_ingest('poison', 'user', 'Poison.')",
-    );
+    run(&mut scene.client, "SELECT memory_ingest('poison', 'user', 'Poison.')");
     scene.drain();
-    memory_agent_e2e::memory::run(
+    run(
         &mut scene.client,
         "UPDATE memory_agent.jobs SET status = 'running', interrupted = 11, finished_at = NULL, \
                 leased_by = 'slot 0 of a dead worker', leased_until = now() + interval '1 hour' \

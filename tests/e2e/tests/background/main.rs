@@ -21,9 +21,6 @@ mod waking;
 
 #[path = "../worker/models.rs"]
 mod models;
-#[path = "../common/random.rs"]
-#[allow(dead_code, reason = "other suites use the rest")]
-mod random;
 #[path = "../worker/scene.rs"]
 #[allow(dead_code, reason = "the suite `worker` uses the rest")]
 mod scene;

@@ -7,14 +7,10 @@ mod boundaries;
 mod carry;
 mod consolidation;
 mod failures;
-mod kills;
 mod recall;
 mod script;
 mod traces;
 
-#[path = "../common/random.rs"]
-#[allow(dead_code, reason = "other suites use the rest")]
-mod random;
 #[path = "../worker/scene.rs"]
 #[allow(dead_code, reason = "the suite `worker` uses the rest")]
 mod scene;
