@@ -270,3 +270,38 @@ fn jobs_of_a_slot_that_is_no_more_are_free_when_their_leases_run_out() {
     assert_eq!(scene.all_facts().len(), 1);
     assert!(!scene.cluster.connect(DATABASE).is_closed());
 }
+
+/// Times that nothing but a clock that was ahead can have made: the lease of a worker that nobody follows, a
+/// job that waits for next year, a failure of the future.
+#[test]
+fn times_that_lie_too_far_ahead_are_mended() {
+    let mut scene = start_with(echo, &[OFTEN]);
+    scene.say_and_wait("I live in Oslo.");
+    run(
+        &mut scene.client,
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, status, leased_by, leased_until, \
+                                        run_after, created_at, finished_at) \
+         SELECT gen_random_uuid(), 'embed', 'alice', 'default', 'of ' || status, status, \
+                CASE status WHEN 'running' THEN 'slot 7 of a dead worker' END, \
+                CASE status WHEN 'running' THEN now() + interval '1 year' END, \
+                now() + interval '1 year', now() + interval '1 year', \
+                CASE status WHEN 'dead' THEN now() + interval '1 year' END \
+           FROM unnest(ARRAY['pending', 'running', 'dead']) status",
+    );
+    let mended = "SELECT bool_and(created_at <= now() AND run_after <= now() + interval '2 hours' \
+                                  AND coalesce(finished_at <= now(), true) \
+                                  AND coalesce(leased_until <= now() + interval '5 minutes', true)) \
+                    FROM memory_agent.jobs WHERE session_id LIKE 'of %'";
+    wait_until(PATIENCE, "the times", || value(&mut scene.client, mended, &[]));
+    // An alive worker's job, and a pause that was asked for, are left alone.
+    let lease = "SELECT leased_by = 'slot 7 of a dead worker' FROM memory_agent.jobs WHERE session_id = 'of running'";
+    assert!(value::<bool>(&mut scene.client, lease, &[]));
+    let pause = "UPDATE memory_agent.jobs SET run_after = now() + interval '1 hour', status = 'pending' \
+                  WHERE session_id = 'of dead' RETURNING run_after";
+    let asked: memory_agent_e2e::DateTime<memory_agent_e2e::Utc> =
+        value(&mut scene.client, pause, &[]);
+    scene.say("I like tea.");
+    wait_until(PATIENCE, "another sweep", || scene.facts().len() == 2);
+    let left = "SELECT run_after = $1 FROM memory_agent.jobs WHERE session_id = 'of dead'";
+    assert!(value::<bool>(&mut scene.client, left, &[&asked]));
+}

@@ -82,7 +82,6 @@ fn hostile_texts_and_names_come_back_as_they_were() {
     // Each form into a database of its own; in one of them backslashes mean more than usual.
     for (form, arguments, jobs) in [
         ("plain", &["-Fp"][..], None),
-        ("inserts", &["-Fp", "--inserts", "--rows-per-insert=7"], None),
         ("columns", &["-Fc", "--column-inserts", "--quote-all-identifiers"], Some("1")),
         ("directory", &["-Fd", "-j", "2"], Some("2")),
     ] {
