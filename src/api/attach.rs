@@ -1,6 +1,7 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
 //! whoever writes the table write memory, so only administrators make one, and only on tables of theirs.
 
+use crate::api::ingest;
 use crate::arguments::WithinLimits;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, IdentityMode};
@@ -13,7 +14,6 @@ use crate::store::catalog;
 use crate::store::entries::new_id;
 use crate::store::grants::Level;
 use crate::store::spi::Session as Spi;
-use memory_agent_core::limits::MAX_METADATA_COLUMNS;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -45,7 +45,7 @@ fn memory_attach(
         session_id_column,
         created_at_column,
         role_column,
-        metadata_columns: without_nulls(metadata_columns.unwrap_or_default())?,
+        metadata_columns: ingest::without_nulls(metadata_columns.unwrap_or_default())?,
         user_id,
         agent_id: agent_id.unwrap_or_else(default_agent),
         role: role.unwrap_or_else(|| "user".to_owned()),
@@ -114,21 +114,6 @@ fn memory_detach(
     })?;
     debug1!("memory_agent: detach relation={label} forgotten={forgotten}");
     Ok(i64::try_from(forgotten).unwrap_or(i64::MAX))
-}
-
-fn without_nulls(columns: Vec<Option<String>>) -> PgResult<Vec<String>> {
-    let columns = crate::api::ingest::without_nulls(columns)?;
-    if columns.len() > MAX_METADATA_COLUMNS {
-        return Err(Error::invalid(
-            format!(
-                "metadata_columns has {} columns, the limit is {MAX_METADATA_COLUMNS}",
-                columns.len()
-            ),
-            "Name those that are shown or filtered by.",
-        )
-        .into());
-    }
-    Ok(columns)
 }
 
 fn default_agent() -> String {

@@ -18,6 +18,9 @@ const PATIENT_INTERRUPTIONS: i32 = 10;
 const MOST_INTERRUPTIONS: i32 = 20;
 /// Longer than anything makes a job wait: the pauses that endpoints ask for are an hour at most.
 const LONGEST_WAIT: Duration = Duration::from_hours(2);
+/// Of one user's jobs of a kind, how many are looked at for one that may run. The others wait behind: they
+/// are more only where writers of attached tables queue one each, and the job that runs takes these along.
+const LOOKED_AT: i64 = 100;
 /// The error of a job that found no row of its session.
 pub const NO_SESSION: &str = "its session is not there";
 /// Longest error text that is kept.
@@ -134,13 +137,13 @@ pub fn claim(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Optio
     }
 }
 
-/// Each look at a user costs one descent of jobs_turn_idx, however many jobs users have.
+/// Each look at a user costs one descent of jobs_turn_idx and [`LOOKED_AT`] jobs, however many there are.
 fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Option<Job>> {
     let lease = format!("{}{}", lessee(slot), uuid::Uuid::new_v4());
     let exclusive: Vec<String> =
         kind.exclusive().iter().map(|kind| kind.as_str().to_owned()).collect();
     spi.first(
-        "WITH RECURSIVE users(user_id) AS ( \
+        &format!("WITH RECURSIVE users(user_id) AS ( \
             SELECT (SELECT j.user_id FROM memory_agent.jobs j \
                      WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > $5 \
                      ORDER BY j.user_id LIMIT 1) \
@@ -153,17 +156,23 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
             SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
           WHERE j.id = ( \
             SELECT due.id FROM users u, LATERAL ( \
-                SELECT j.id FROM memory_agent.jobs j \
-                 WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = $1 AND j.user_id = u.user_id \
+                SELECT j.id \
+                  FROM (SELECT c.id FROM memory_agent.jobs c \
+                         WHERE c.status = 'pending' AND c.run_after <= now() AND c.kind = $1 \
+                           AND c.user_id = u.user_id \
+                         ORDER BY c.priority DESC, c.run_after, c.id LIMIT {LOOKED_AT}) c \
+                  JOIN memory_agent.jobs j ON j.id = c.id \
+                 WHERE j.status = 'pending' AND j.run_after <= now() \
                    AND NOT EXISTS ( \
                         SELECT FROM memory_agent.jobs o \
                          WHERE o.user_id = j.user_id \
                            AND coalesce(o.session_id, '') = coalesce(j.session_id, '') \
                            AND o.kind = ANY ($4) AND o.agent_id = j.agent_id \
                            AND o.status IN ('pending', 'running') AND o.id < j.id) \
-                 ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE SKIP LOCKED) due \
+                 ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED) due \
              LIMIT 1) \
-         RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts, j.interrupted",
+         RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts, j.interrupted"
+        ),
         &mut Params::new()
             .with(kind.as_str().to_owned())
             .with(lease.clone())

@@ -65,7 +65,7 @@ fn arguments_are_checked() {
         ("'body', user_id => ' '", "user_id"),
         ("'body', agent_id => ''", "agent_id"),
         ("'body', user_id => 'alice', user_id_column => 'owner'", "exclude each other"),
-        ("'body', metadata_columns => array_fill('kind'::text, ARRAY[49])", "limit is 48"),
+        ("'body', metadata_columns => array_fill('kind'::text, ARRAY[49])", "at most 48"),
     ] {
         let message = refused(&mut client, &format!("'notes', {arguments}"), "22023");
         assert!(message.contains(expected), "{arguments}: {message}");

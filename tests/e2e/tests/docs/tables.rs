@@ -215,3 +215,34 @@ fn worker_has_the_bounds_of_every_kind() {
     );
     assert_same(&first_cells("docs/worker.md", "Work"), &kinds);
 }
+
+/// Each threat of docs/security.md names tests that exist: a suite, and perhaps a module or a test in it.
+#[test]
+fn threats_are_tried_by_tests_that_exist() {
+    let tests = repository().join("tests/e2e/tests");
+    for (line, cells) in Document::read("docs/security.md").rows_under("From") {
+        let tried = &cells[cells.len() - 1];
+        for part in tried.split(", ") {
+            let named = code(part);
+            let [suite, rest @ ..] = named.as_slice() else {
+                panic!("docs/security.md:{line} is tried by nothing: {part}")
+            };
+            if *suite == "make fuzz" {
+                continue;
+            }
+            let folder = tests.join(suite);
+            let sources: String = match std::fs::read_dir(&folder) {
+                Ok(files) => files
+                    .filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok())
+                    .collect(),
+                Err(_) => std::fs::read_to_string(folder.with_extension("rs"))
+                    .unwrap_or_else(|_| panic!("docs/security.md:{line}: no suite {suite}")),
+            };
+            for name in rest {
+                let stands = sources.contains(&format!("mod {name};"))
+                    || sources.contains(&format!("fn {name}("));
+                assert!(stands, "docs/security.md:{line}: {suite} has no {name}");
+            }
+        }
+    }
+}
