@@ -73,6 +73,7 @@ struct Hit {
 }
 
 #[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
 fn memory_augment(
     _limits: WithinLimits,
     messages: Option<JsonbText>,

@@ -30,6 +30,7 @@ const DEFAULT_TYPE: &str = "document";
 const DEFAULT_LISTED: i32 = 10;
 
 #[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
 fn memory_add_document(
     _limits: WithinLimits,
     content: Option<String>,

@@ -150,7 +150,7 @@ fn an_llm_that_times_out_for_one_user_answers_the_other() {
         ("memory_agent.llm_max_attempts", "2"),
         ("memory_agent.worker", "off"),
     ];
-    let mut scene = Scene::with_settings(echo, &settings);
+    let scene = Scene::with_settings(echo, &settings);
     scene.stub.faults(FaultPlan::when(|call| {
         let is_slow = call.purpose() == Purpose::Extract && says(call, "Mallory");
         is_slow.then_some(Fault::Delay(Duration::from_secs(600)))
