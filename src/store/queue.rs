@@ -146,11 +146,11 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
         &format!("WITH RECURSIVE users(user_id) AS ( \
             SELECT (SELECT j.user_id FROM memory_agent.jobs j \
                      WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > $5 \
-                     ORDER BY j.user_id LIMIT 1) \
+                     ORDER BY j.user_id, j.priority DESC LIMIT 1) \
             UNION ALL \
             SELECT (SELECT j.user_id FROM memory_agent.jobs j \
                      WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > u.user_id \
-                     ORDER BY j.user_id LIMIT 1) \
+                     ORDER BY j.user_id, j.priority DESC LIMIT 1) \
               FROM users u WHERE u.user_id IS NOT NULL) \
          UPDATE memory_agent.jobs j \
             SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \

@@ -1,6 +1,6 @@
 //! What a role may read, column by column, and what EXPLAIN says of a guess about it.
 
-use super::world::{MISSING, PLANTED, literal};
+use super::world::{MISSING, OF_USERS, PLANTED, literal};
 use memory_agent_e2e::memory::run;
 use memory_agent_e2e::{Client, sqlstate};
 use std::collections::BTreeSet;
@@ -16,29 +16,31 @@ pub struct Readable {
 /// Every column that a role may read but those of PostgreSQL's catalogs and of tables that hold nothing of
 /// a user; and every expression that a guarded table's index is on, where its columns can be read.
 pub fn readable(superuser: &mut Client, client: &mut Client, role: &str) -> Vec<Readable> {
-    let columns = "\
-        SELECT c.oid::regclass::text, 'r.' || quote_ident(a.attname), format_type(a.atttypid, NULL) \
+    let columns = &format!(
+        "SELECT c.oid::regclass::text, 'r.' || quote_ident(a.attname), format_type(a.atttypid, NULL) \
           FROM pg_class c \
           JOIN pg_namespace n ON n.oid = c.relnamespace \
           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
          WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') \
            AND n.nspname NOT IN ('pg_catalog', 'information_schema') \
            AND has_column_privilege($1, c.oid, a.attnum, 'SELECT') \
-           AND (n.nspname <> 'memory_agent' OR c.relrowsecurity) \
-         ORDER BY c.relname, a.attnum";
+           AND (n.nspname <> 'memory_agent' OR {OF_USERS}) \
+         ORDER BY c.relname, a.attnum"
+    );
     let mut found = look_up(superuser, columns, &role);
     let relations: BTreeSet<String> =
         found.iter().map(|readable| readable.relation.clone()).collect();
     // In a view metadata has another name. The table of the index, or any view.
-    let expressions = "\
-        SELECT DISTINCT c.oid::regclass::text, replace(d.definition, 'metadata', n.name), \
+    let expressions = &format!(
+        "SELECT DISTINCT c.oid::regclass::text, replace(d.definition, 'metadata', n.name), \
                format_type(a.atttypid, NULL) \
           FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid \
           JOIN pg_attribute a ON a.attrelid = i.indexrelid \
          CROSS JOIN LATERAL pg_get_indexdef(i.indexrelid, a.attnum, true) d(definition) \
          CROSS JOIN (VALUES ('metadata'), ($1)) n(name) \
-         WHERE c.relrowsecurity AND c.relnamespace = 'memory_agent'::regnamespace \
-           AND i.indkey[a.attnum - 1] = 0";
+         WHERE {OF_USERS} AND c.relnamespace = 'memory_agent'::regnamespace \
+           AND i.indkey[a.attnum - 1] = 0"
+    );
     for of_index in look_up(superuser, expressions, &"entry_metadata") {
         for relation in &relations {
             let is_other_table = relation.contains('.') && *relation != of_index.relation;

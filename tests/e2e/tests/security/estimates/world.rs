@@ -31,14 +31,17 @@ struct Column {
     allowed: Vec<String>,
 }
 
-/// The tables with row-level security.
+/// Whether the rows of a relation `c` belong to users: the policies of other tables show all rows.
+pub const OF_USERS: &str =
+    "EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'visible')";
+
+/// The tables whose rows belong to users.
 pub fn guarded_tables(superuser: &mut Client) -> Vec<String> {
-    values(
-        superuser,
+    let query = format!(
         "SELECT c.relname::text FROM pg_class c \
-          WHERE c.relnamespace = 'memory_agent'::regnamespace AND c.relrowsecurity ORDER BY 1",
-        &[],
-    )
+          WHERE c.relnamespace = 'memory_agent'::regnamespace AND {OF_USERS} ORDER BY 1"
+    );
+    values(superuser, &query, &[])
 }
 
 fn columns(superuser: &mut Client, table: &str) -> Vec<Column> {
