@@ -12,7 +12,8 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
-/// JSON text has at most so many bytes for each byte of jsonb: an escaped control character has.
+/// JSON text without its numbers has at most so many bytes for each byte of jsonb: an escaped control
+/// character has.
 const TEXT_PER_JSONB: usize = 6;
 /// jsonb has at most so many bytes for each byte of its text: a number of one digit has, with its header.
 const JSONB_PER_TEXT: usize = 8;
@@ -87,14 +88,17 @@ unsafe fn check_one(
     let stored = unsafe { pg_sys::toast_raw_datum_size(datum) }.saturating_sub(pg_sys::VARHDRSZ);
     match kind {
         pg_sys::JSONBOID => {
-            let is_short = stored.saturating_mul(TEXT_PER_JSONB) <= most;
-            let bytes = match stored > most.saturating_mul(JSONB_PER_TEXT).saturating_add(64) {
-                true => stored,
-                false if is_short => 0,
-                // SAFETY: a jsonb of bounded size.
-                false => unsafe { printed_bytes(datum) },
-            };
-            within(name, bytes, most, limit)
+            if stored > most.saturating_mul(JSONB_PER_TEXT).saturating_add(64) {
+                return within(name, stored, most, limit);
+            }
+            // SAFETY: a jsonb of bounded size.
+            let numbers = unsafe { bytes_of_numbers(datum, most) };
+            within(name, numbers, most, limit)?;
+            if stored.saturating_mul(TEXT_PER_JSONB).saturating_add(numbers) <= most {
+                return Ok(());
+            }
+            // SAFETY: a jsonb of bounded size, as its text.
+            within(name, unsafe { printed_bytes(datum) }, most, limit)
         }
         pg_sys::TEXTARRAYOID => {
             // Each element has a header of its own and is aligned.
@@ -129,6 +133,37 @@ fn within(name: &str, bytes: usize, most: usize, limit: Limit) -> Result<(), Err
     };
     let problem = format!("{name} is too long: {bytes} bytes, expected at most {most}");
     Err(Error::invalid(problem, hint).into())
+}
+
+/// The bytes that the numbers of a jsonb are printed in, or more than `most` as soon as they are: 1e131071 is
+/// stored in 16 bytes.
+///
+/// # Safety
+/// `datum` is a jsonb, not NULL.
+unsafe fn bytes_of_numbers(datum: pg_sys::Datum, most: usize) -> usize {
+    use pg_sys::JsonbIteratorToken::{WJB_DONE, WJB_ELEM, WJB_VALUE};
+    // SAFETY: the iterator walks a whole jsonb, and fills the value that it returns WJB_VALUE or WJB_ELEM for.
+    unsafe {
+        let jsonb = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::Jsonb>();
+        let mut iterator = pg_sys::JsonbIteratorInit(&raw mut (*jsonb).root);
+        let mut value: pg_sys::JsonbValue = std::mem::zeroed();
+        let mut bytes = 0usize;
+        loop {
+            let token = pg_sys::JsonbIteratorNext(&raw mut iterator, &raw mut value, false);
+            if token == WJB_DONE || bytes > most {
+                return bytes;
+            }
+            if matches!(token, WJB_VALUE | WJB_ELEM) && value.type_ == pg_sys::jbvType::jbvNumeric {
+                pgrx::check_for_interrupts!();
+                let number = Some(pg_sys::Datum::from(value.val.numeric));
+                let printed = pgrx::direct_function_call::<&CStr>(pg_sys::numeric_out, &[number]);
+                if let Some(text) = printed {
+                    bytes = bytes.saturating_add(text.to_bytes().len());
+                    pg_sys::pfree(text.as_ptr().cast_mut().cast());
+                }
+            }
+        }
+    }
 }
 
 /// # Safety

@@ -4,6 +4,7 @@
 use crate::error::PgResult;
 use crate::sql_types::JsonbText;
 use crate::store::jobs::JobKind;
+use crate::store::schema;
 use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use std::str::FromStr;
@@ -18,8 +19,8 @@ const PATIENT_INTERRUPTIONS: i32 = 10;
 const MOST_INTERRUPTIONS: i32 = 20;
 /// Longer than anything makes a job wait: the pauses that endpoints ask for are an hour at most.
 const LONGEST_WAIT: Duration = Duration::from_hours(2);
-/// Of one user's jobs of a kind, how many are looked at for one that may run. The others wait behind: they
-/// are more only where writers of attached tables queue one each, and the job that runs takes these along.
+/// Of one user's jobs of a kind that are due, how many are looked at. Each of them leads to the oldest one of
+/// its scope, which is claimed; they are more only where writers of attached tables queue one each.
 const LOOKED_AT: i64 = 100;
 /// The error of a job that found no row of its session.
 pub const NO_SESSION: &str = "its session is not there";
@@ -69,12 +70,17 @@ fn lessee(slot: u32) -> String {
 
 /// Gives back what the last worker of this slot left: the slot's lock proves that it is gone.
 pub fn release_slot(spi: &Spi, slot: u32) -> PgResult<u64> {
-    release(spi, "starts_with(j.leased_by, $1)", Params::new().with(lessee(slot)))
+    // Reading an attached table may end the worker; what else it did then is not to blame.
+    let counted = "CASE WHEN j.kind = 'attach' OR NOT EXISTS ( \
+            SELECT FROM memory_agent.jobs a \
+             WHERE a.status = 'running' AND a.kind = 'attach' AND starts_with(a.leased_by, $1)) \
+        THEN 1 ELSE 0 END";
+    release(spi, "starts_with(j.leased_by, $1)", counted, Params::new().with(lessee(slot)))
 }
 
 /// Gives back the jobs whose leases ran out.
 pub fn release_expired(spi: &Spi) -> PgResult<u64> {
-    release(spi, "j.leased_until < now()", Params::new())
+    release(spi, "j.leased_until < now()", "1", Params::new())
 }
 
 /// Brings the times of jobs back that lie further ahead than any of them can: the machine's clock was put
@@ -106,15 +112,16 @@ pub fn mend_times(spi: &Spi, most: i64) -> PgResult<u64> {
     )
 }
 
-fn release(spi: &Spi, condition: &str, mut params: Params) -> PgResult<u64> {
+/// `counted` is how many interruptions it is for a job.
+fn release(spi: &Spi, condition: &str, counted: &str, mut params: Params) -> PgResult<u64> {
     spi.execute(
         &format!(
             "UPDATE memory_agent.jobs j \
-                SET leased_until = NULL, interrupted = j.interrupted + 1, \
-                    status = CASE WHEN j.interrupted + 1 >= {MOST_INTERRUPTIONS} THEN 'dead' ELSE 'pending' END, \
-                    finished_at = CASE WHEN j.interrupted + 1 >= {MOST_INTERRUPTIONS} THEN now() END, \
-                    last_error = CASE WHEN j.interrupted + 1 >= {MOST_INTERRUPTIONS} \
-                        THEN concat('its worker ended ', j.interrupted + 1, ' times while it ran: see the server''s log') \
+                SET leased_until = NULL, interrupted = j.interrupted + {counted}, \
+                    status = CASE WHEN j.interrupted + {counted} >= {MOST_INTERRUPTIONS} THEN 'dead' ELSE 'pending' END, \
+                    finished_at = CASE WHEN j.interrupted + {counted} >= {MOST_INTERRUPTIONS} THEN now() END, \
+                    last_error = CASE WHEN j.interrupted + {counted} >= {MOST_INTERRUPTIONS} \
+                        THEN concat('its worker ended ', j.interrupted + {counted}, ' times while it ran: see the server''s log') \
                         ELSE j.last_error END, \
                     run_after = CASE WHEN j.interrupted < {PATIENT_INTERRUPTIONS} THEN j.run_after \
                         ELSE now() + make_interval(secs => least(600, \
@@ -137,38 +144,48 @@ pub fn claim(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Optio
     }
 }
 
-/// Each look at a user costs one descent of jobs_turn_idx and [`LOOKED_AT`] jobs, however many there are.
+/// Each look at a user costs one descent of jobs_turn_idx and two for each of [`LOOKED_AT`] jobs, however many
+/// there are. Schemas before 0.3.0 lack that index: there the users are found in one pass.
 fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Option<Job>> {
+    let users = if schema::has_0_3() {
+        "SELECT (SELECT j.user_id FROM memory_agent.jobs j \
+                  WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > $5 \
+                  ORDER BY j.user_id, j.priority DESC LIMIT 1) \
+         UNION ALL \
+         SELECT (SELECT j.user_id FROM memory_agent.jobs j \
+                  WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > u.user_id \
+                  ORDER BY j.user_id, j.priority DESC LIMIT 1) \
+           FROM users u WHERE u.user_id IS NOT NULL"
+    } else {
+        "SELECT DISTINCT j.user_id FROM memory_agent.jobs j \
+          WHERE j.status = 'pending' AND j.run_after <= now() AND j.kind = $1 AND j.user_id > $5 ORDER BY 1"
+    };
     let lease = format!("{}{}", lessee(slot), uuid::Uuid::new_v4());
     let exclusive: Vec<String> =
         kind.exclusive().iter().map(|kind| kind.as_str().to_owned()).collect();
     spi.first(
-        &format!("WITH RECURSIVE users(user_id) AS ( \
-            SELECT (SELECT j.user_id FROM memory_agent.jobs j \
-                     WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > $5 \
-                     ORDER BY j.user_id, j.priority DESC LIMIT 1) \
-            UNION ALL \
-            SELECT (SELECT j.user_id FROM memory_agent.jobs j \
-                     WHERE j.status = 'pending' AND j.kind = $1 AND j.user_id > u.user_id \
-                     ORDER BY j.user_id, j.priority DESC LIMIT 1) \
-              FROM users u WHERE u.user_id IS NOT NULL) \
+        &format!(
+            "WITH RECURSIVE users(user_id) AS ({users}) \
          UPDATE memory_agent.jobs j \
             SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
           WHERE j.id = ( \
             SELECT due.id FROM users u, LATERAL ( \
                 SELECT j.id \
-                  FROM (SELECT c.id FROM memory_agent.jobs c \
+                  FROM (SELECT c.user_id, c.agent_id, c.session_id FROM memory_agent.jobs c \
                          WHERE c.status = 'pending' AND c.run_after <= now() AND c.kind = $1 \
                            AND c.user_id = u.user_id \
-                         ORDER BY c.priority DESC, c.run_after, c.id LIMIT {LOOKED_AT}) c \
-                  JOIN memory_agent.jobs j ON j.id = c.id \
-                 WHERE j.status = 'pending' AND j.run_after <= now() \
-                   AND NOT EXISTS ( \
-                        SELECT FROM memory_agent.jobs o \
-                         WHERE o.user_id = j.user_id \
-                           AND coalesce(o.session_id, '') = coalesce(j.session_id, '') \
-                           AND o.kind = ANY ($4) AND o.agent_id = j.agent_id \
-                           AND o.status IN ('pending', 'running') AND o.id < j.id) \
+                         ORDER BY c.priority DESC, c.run_after, c.id LIMIT {LOOKED_AT}) c, \
+                       LATERAL ( \
+                        SELECT o.id FROM unnest($4) k(kind), LATERAL ( \
+                            SELECT o.id FROM memory_agent.jobs o \
+                             WHERE o.user_id = c.user_id \
+                               AND coalesce(o.session_id, '') = coalesce(c.session_id, '') \
+                               AND o.kind = k.kind AND o.agent_id = c.agent_id \
+                               AND o.status IN ('pending', 'running') \
+                             ORDER BY o.id LIMIT 1) o \
+                         ORDER BY o.id LIMIT 1) first \
+                  JOIN memory_agent.jobs j ON j.id = first.id \
+                 WHERE j.kind = $1 AND j.status = 'pending' AND j.run_after <= now() \
                  ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED) due \
              LIMIT 1) \
          RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts, j.interrupted"

@@ -24,6 +24,13 @@ pub fn has_0_2() -> bool {
     has_function(c"renew_levels")
 }
 
+/// Whether the objects of 0.3.0 are here, likewise: the index `memory_agent.jobs_turn_idx` stands for all.
+pub fn has_0_3() -> bool {
+    let Some(namespace) = catalog::namespace() else { return false };
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_relname_relid(c"jobs_turn_idx".as_ptr(), namespace) != pg_sys::InvalidOid }
+}
+
 /// Whether there is a function `memory_agent.name()` without arguments.
 pub fn has_function(name: &CStr) -> bool {
     let Some(namespace) = catalog::namespace() else { return false };

@@ -139,8 +139,9 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
     if let Some(keys) = job.payload.get("keys").and_then(Value::as_array) {
         let texts = keys.iter().filter_map(Value::as_str);
         let keys: Vec<JsonbText> = texts.map(|key| JsonbText(key.to_owned())).collect();
-        return look_again(spi, job, &source, &key, keys);
+        return look_again(spi, job, &source, &key, keys, done);
     }
+    let before = *done;
     let is_over = if job.payload.get("phase").and_then(Value::as_str) == Some("gone") {
         end_vanished(spi, job, &source, &key)?
     } else {
@@ -151,17 +152,21 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
         queue::finish(spi, job)?;
         return Ok(Step::Finished);
     }
-    job.payload["done"] = json!(*done);
-    went_well(job);
-    queue::save(spi, job)?;
-    queue::progress(spi, job, *done, None)?;
-    Ok(Step::Continue)
+    go_on(spi, job, before, *done)
 }
 
-/// A stretch was read: the next one may be longer.
-fn went_well(job: &mut Job) {
+/// A stretch was read: the next one may be longer. As [progress](queue::progress) does in the row, what ended
+/// workers before is forgotten.
+fn go_on(spi: &Spi, job: &mut Job, before: i64, done: i64) -> PgResult<Step> {
+    if done > before {
+        job.interrupted = job.interrupted.min(1);
+    }
+    job.payload["done"] = json!(done);
     job.payload["rows"] = json!(rows(job) * 2);
     job.payload["interrupted"] = json!(job.interrupted);
+    queue::save(spi, job)?;
+    queue::progress(spi, job, done, None)?;
+    Ok(Step::Continue)
 }
 
 fn is_said(job: &Job, what: &str) -> bool {
@@ -246,8 +251,11 @@ fn look_again(
     source: &Source,
     key: &[KeyColumn],
     mut keys: Vec<JsonbText>,
+    done: &mut i64,
 ) -> PgResult<Step> {
     let later = keys.split_off(rows(job).min(keys.len()));
+    let before = *done;
+    *done += keys.len() as i64;
     let keys = keys.as_slice();
     let max_bytes = guc::max_content_bytes();
     entries::lock_keys(spi, &source.label, keys)?;
@@ -268,7 +276,5 @@ fn look_again(
     }
     let later: Vec<&str> = later.iter().map(|key| key.0.as_str()).collect();
     job.payload["keys"] = json!(later);
-    went_well(job);
-    queue::save(spi, job)?;
-    Ok(Step::Continue)
+    go_on(spi, job, before, *done)
 }

@@ -68,6 +68,11 @@ impl EmbedTask {
         }
     }
 
+    /// Whether it goes on from the place that another task has come to.
+    pub fn is_resumed(job: &Job) -> bool {
+        job.payload.get("place").is_some()
+    }
+
     /// Keeps in the job how far it has come.
     pub fn note_place(&mut self) {
         let place = Place {

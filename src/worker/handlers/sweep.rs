@@ -40,6 +40,11 @@ pub struct Sweeper {
     /// The idle episode that was looked at last: sessions that have a longer gap of their own stay idle,
     /// and must not keep the others from their turn.
     idle_after: Option<IdlePlace>,
+    /// Where in their lists the next sweep begins, if the last one had no time for all: scopes whose own
+    /// settings say that nothing is due stay in front.
+    extractions_from: usize,
+    reflections_from: usize,
+    summaries_from: usize,
 }
 
 /// A step of a sweep; true when it took a whole batch, so that there may be more.
@@ -53,10 +58,10 @@ const STEPS: [Step; 12] = [
     |_| delete_old(sweep::purge),
     |_| delete_old(llm_calls::delete_old),
     |_| delete_old(traces::delete_old),
-    |_| queue_extractions(),
+    |sweeper| queue_extractions(&mut sweeper.extractions_from),
     Sweeper::end_idle_episodes,
-    |_| queue_reflections(),
-    |_| renew_summaries(),
+    |sweeper| queue_reflections(&mut sweeper.reflections_from),
+    |sweeper| renew_summaries(&mut sweeper.summaries_from),
     |_| tidy(),
 ];
 
@@ -85,11 +90,13 @@ impl Sweeper {
         self.idle_after = idle.last().filter(|_| is_full).map(|(_, place)| place.clone());
         let mut ended = 0;
         let started = Instant::now();
+        let mut seen = after;
         for (key, place) in idle {
             if started.elapsed() >= STEP_TIME {
-                self.idle_after = Some(place);
+                self.idle_after = seen;
                 return Ok(true);
             }
+            seen = Some(place);
             let outcome = transaction(|| {
                 let spi = Spi::read_write()?;
                 let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
@@ -140,28 +147,37 @@ fn delete_old(delete: impl FnOnce(&Spi, Duration, i64) -> PgResult<u64>) -> Resu
 }
 
 /// Queues something for each of these, in a transaction each: no lock is held while the next is waited for.
-/// True when the time was over before.
+/// True when the time was over before. `from` is where the next time begins, for those that stay in the list.
 fn queue_each<T>(
-    all: Vec<T>,
+    mut all: Vec<T>,
+    from: &mut usize,
     mut queue: impl FnMut(&Spi, T) -> PgResult<()>,
 ) -> Result<bool, Aborted> {
     let started = Instant::now();
-    for one in all {
+    let begin = std::mem::take(from) % all.len().max(1);
+    all.rotate_left(begin);
+    for (position, one) in all.into_iter().enumerate() {
         if started.elapsed() >= STEP_TIME {
+            *from = begin + position;
             return Ok(true);
         }
-        transaction(|| queue(&Spi::read_write()?, one))?;
+        match transaction(|| queue(&Spi::read_write()?, one)) {
+            Ok(()) => {}
+            // Another session has it locked: it is in the next list again.
+            Err(aborted) if aborted.may_pass => {}
+            Err(aborted) => return Err(aborted),
+        }
     }
     Ok(false)
 }
 
 /// Queues turns that no job knows of.
-fn queue_extractions() -> Result<bool, Aborted> {
+fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     if endpoint::missing_llm().is_some() {
         return Ok(false);
     }
     let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
-    queue_each(forgotten, |spi, (user_id, agent_id, session_id)| {
+    queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
         let session = session_id.as_deref();
         let payload = configured::scoped_to(&user_id, &agent_id, session, || {
             Ok(settings::extraction_payload())
@@ -172,7 +188,7 @@ fn queue_extractions() -> Result<bool, Aborted> {
 
 /// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
 /// ended while there was no LLM.
-fn queue_reflections() -> Result<bool, Aborted> {
+fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     if endpoint::missing_llm().is_some() {
         return Ok(false);
     }
@@ -182,7 +198,7 @@ fn queue_reflections() -> Result<bool, Aborted> {
         let patience = Duration::from_secs(settings.patience().unsigned_abs());
         reflections::due(&Spi::read_write()?, min_turns, patience, BATCH)
     })?;
-    queue_each(due, |spi, key| {
+    queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
         let own =
             configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
@@ -199,13 +215,13 @@ fn queue_reflections() -> Result<bool, Aborted> {
 }
 
 /// Queues the sessions again whose summaries lack turns that no job knows of.
-fn renew_summaries() -> Result<bool, Aborted> {
+fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
     if endpoint::missing_llm().is_some() {
         return Ok(false);
     }
     let least = i64::from(guc::summary_min_tokens());
     let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
-    queue_each(forgotten, |spi, (key, fill)| {
+    queue_each(forgotten, from, |spi, (key, fill)| {
         let (user, agent) = (&key.user_id, &key.agent_id);
         configured::scoped_to(user, agent, Some(&key.session_id), || {
             api::summaries::queue(spi, &key, &fill)

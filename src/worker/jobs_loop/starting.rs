@@ -111,7 +111,10 @@ impl JobsLoop {
             }
             JobKind::Reembed => self.reembedding = Some(ReembedTask::new(job)),
             JobKind::Embed => {
-                self.try_or_note(|_| transaction(|| queue::fold(&Spi::read_write()?, &job)));
+                // One that goes on from its place has passed rows that these are about.
+                if !EmbedTask::is_resumed(&job) {
+                    self.try_or_note(|_| transaction(|| queue::fold(&Spi::read_write()?, &job)));
+                }
                 self.embedding = Some(EmbedTask::new(job));
             }
             JobKind::Attach => self.attaching = Some(AttachTask::new(job)),

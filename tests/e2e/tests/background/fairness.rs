@@ -71,6 +71,27 @@ fn calls_before(stub: &LlmStub, text: &str) -> usize {
     calls.iter().position(about).unwrap_or_else(|| panic!("{text} was never embedded"))
 }
 
+/// Of a user's jobs only so many are looked at. The one that may run, because it is the oldest of its scope, is
+/// found behind more of them: a hundred and fifty writers queued theirs while it was postponed.
+#[test]
+fn the_oldest_job_of_a_scope_is_found_behind_many() {
+    let (_stub, cluster) = with_slow_embedder(usize::MAX);
+    let mut client = cluster.database("behind").connect();
+    store(&mut client, "alice", "'s'", "'Alice talks.'", 1);
+    run(
+        &mut client,
+        "UPDATE memory_agent.jobs SET run_after = now() + interval '3 s'; \
+         INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, entry_id) \
+         SELECT ('ffffffff-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'embed', 'alice', 'default', 's', \
+                gen_random_uuid() FROM generate_series(1, 150) n",
+    );
+    cluster.alter_system("memory_agent.worker", Some("on"));
+    wait_until(PATIENCE, "all jobs", || {
+        jobs(&mut client, "alice").iter().all(|job| job.starts_with("embed/done"))
+    });
+    assert_eq!(embedded(&mut client, "alice"), 1);
+}
+
 /// Alice's turns are too much for one call, each of mallory's is too much by itself: alice's go on in
 /// smaller steps, mallory's job alone is given up, and zoe has her turn between them.
 #[test]
@@ -87,7 +108,7 @@ fn what_takes_too_long_is_halved_and_holds_up_nobody() {
     let before = calls_before(&stub, "Zoe skis.");
     assert!(before <= 3, "{before} calls before zoe's");
     wait_until(PATIENCE, "alice's turns", || embedded(&mut client, "alice") == 64);
-    assert_eq!(jobs(&mut client, "alice"), ["embed/done/0"]);
+    wait_until(PATIENCE, "alice's job", || jobs(&mut client, "alice") == ["embed/done/0"]);
     wait_until(PATIENCE, "mallory's job to be given up", || {
         jobs(&mut client, "mallory").iter().any(|job| job.starts_with("embed/dead/2"))
     });

@@ -149,6 +149,13 @@ fn what_has_too_many_parts_is_refused() {
     };
     for (call, named) in [
         ("memory_ingest('s', 'user', 'x', markers => array_fill('goal'::text, ARRAY[101]))".into(), "markers"),
+        // Stored in 16 bytes each, printed in 131,072.
+        (
+            "memory_recall('x', filter => ('{\"metadata\": {\"a\": [' || \
+                 (SELECT string_agg('1e131071', ',') FROM generate_series(1, 2500)) || ']}}')::jsonb)"
+                .into(),
+            "filter",
+        ),
         (
             "memory_ingest_batch(jsonb_build_array(jsonb_build_object('role', 'user', 'content', 'x', \
                  'markers', (SELECT jsonb_agg('custom:' || n) FROM generate_series(1, 120000) n))), 's')"
