@@ -133,10 +133,9 @@ fn release(spi: &Spi, condition: &str, counted: &str, mut params: Params) -> PgR
     )
 }
 
-/// Claims the next job of a kind that is due, if any. Users take turns: the first one after the user
-/// `after` who has such a job, in the order of their ids, and then the first of all; of a user's jobs the one
-/// of the highest priority that has waited for longest. Jobs of one scope whose kinds
-/// [exclude](JobKind::exclusive) each other run one after the other, in the order in which they were queued.
+/// Claims the next job of a kind that is due, if any. Users take turns: the first one after the user `after`
+/// who has such a job, in the order of their ids, and then the first of all. Jobs of one scope whose kinds
+/// [exclude](JobKind::exclusive) each other run one after the other, as they were queued.
 pub fn claim(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Option<Job>> {
     match claim_after(spi, slot, kind, after)? {
         None if !after.is_empty() => claim_after(spi, slot, kind, ""),
