@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How long a claimed job belongs to its worker without a renewal.
 pub const LEASE: Duration = Duration::from_secs(300);
-/// Interruptions (a worker that died) after which a job is run less and less often: perhaps it is
+/// Interruptions (a worker that died, say) after which a job is run less and less often: perhaps it is
 /// what kills the worker.
 const PATIENT_INTERRUPTIONS: i32 = 10;
 /// Interruptions without any progress between them after which it surely is: it is given up.
@@ -39,7 +39,7 @@ pub struct Job {
     /// Failures so far that were the job's own.
     pub attempts: i32,
     pub max_attempts: i32,
-    /// How often its worker ended while it ran.
+    /// How often its worker ended while it ran, or could not store what became of it.
     pub interrupted: i32,
     /// Proves that the job still is this worker's.
     lease: String,
@@ -68,19 +68,33 @@ fn lessee(slot: u32) -> String {
     format!("slot {slot} ")
 }
 
-/// Gives back what the last worker of this slot left: the slot's lock proves that it is gone.
-pub fn release_slot(spi: &Spi, slot: u32) -> PgResult<u64> {
+/// Gives back what this slot has leased and none of its tasks, whose jobs are `held`, works at: what the last
+/// worker of the slot left, of which the slot's lock proves that it is gone, and what this one could not give
+/// back when it should have. Returns whether some are left, which others have locked.
+pub fn release_slot(spi: &Spi, slot: u32, held: &[&Job]) -> PgResult<bool> {
+    let lost = "j.status = 'running' AND starts_with(j.leased_by, $1) AND j.leased_by <> ALL ($2)";
     // Reading an attached table may end the worker; what else it did then is not to blame.
-    let counted = "CASE WHEN j.kind = 'attach' OR NOT EXISTS ( \
-            SELECT FROM memory_agent.jobs a \
-             WHERE a.status = 'running' AND a.kind = 'attach' AND starts_with(a.leased_by, $1)) \
-        THEN 1 ELSE 0 END";
-    release(spi, "starts_with(j.leased_by, $1)", counted, Params::new().with(lessee(slot)))
+    let counted = "CASE WHEN j.kind = 'attach' \
+           OR NOT EXISTS (SELECT FROM memory_agent.jobs a \
+                           WHERE a.status = 'running' AND a.kind = 'attach' AND starts_with(a.leased_by, $1)) \
+         THEN 1 ELSE 0 END";
+    let params = || Params::new().with(lessee(slot)).with(leases(held));
+    release(spi, lost, counted, params())?;
+    let left = spi.first(
+        &format!("SELECT true FROM memory_agent.jobs j WHERE {lost} LIMIT 1"),
+        &mut params(),
+        |_| Ok(()),
+    )?;
+    Ok(left.is_some())
+}
+
+fn leases(jobs: &[&Job]) -> Vec<String> {
+    jobs.iter().map(|job| job.lease.clone()).collect()
 }
 
 /// Gives back the jobs whose leases ran out.
 pub fn release_expired(spi: &Spi) -> PgResult<u64> {
-    release(spi, "j.leased_until < now()", "1", Params::new())
+    release(spi, "j.status = 'running' AND j.leased_until < now()", "1", Params::new())
 }
 
 /// Brings the times of jobs back that lie further ahead than any of them can: the machine's clock was put
@@ -121,13 +135,13 @@ fn release(spi: &Spi, condition: &str, counted: &str, mut params: Params) -> PgR
                     status = CASE WHEN j.interrupted + {counted} >= {MOST_INTERRUPTIONS} THEN 'dead' ELSE 'pending' END, \
                     finished_at = CASE WHEN j.interrupted + {counted} >= {MOST_INTERRUPTIONS} THEN now() END, \
                     last_error = CASE WHEN j.interrupted + {counted} >= {MOST_INTERRUPTIONS} \
-                        THEN concat('its worker ended ', j.interrupted + {counted}, ' times while it ran: see the server''s log') \
+                        THEN concat('interrupted ', j.interrupted + {counted}, ' times: each time its worker ended, or could not store what became of it; see the server''s log') \
                         ELSE j.last_error END, \
                     run_after = CASE WHEN j.interrupted < {PATIENT_INTERRUPTIONS} THEN j.run_after \
                         ELSE now() + make_interval(secs => least(600, \
                             power(2, least(j.interrupted - {PATIENT_INTERRUPTIONS}, 10)))) END \
               WHERE j.id IN (SELECT j.id FROM memory_agent.jobs j \
-                              WHERE j.status = 'running' AND {condition} FOR UPDATE SKIP LOCKED)"
+                              WHERE {condition} FOR UPDATE SKIP LOCKED)"
         ),
         &mut params,
     )
@@ -365,11 +379,10 @@ fn shortened(reason: &str) -> String {
 /// Keeps claimed jobs for another lease.
 pub fn renew(spi: &Spi, jobs: &[&Job]) -> PgResult<()> {
     let ids: Vec<Uuid> = jobs.iter().map(|job| job.id).collect();
-    let leases: Vec<String> = jobs.iter().map(|job| job.lease.clone()).collect();
     spi.execute(
         "UPDATE memory_agent.jobs j SET leased_until = now() + make_interval(secs => $3) \
           WHERE j.id = ANY ($1) AND j.leased_by = ANY ($2) AND j.status = 'running'",
-        &mut Params::new().with(ids).with(leases).with(LEASE.as_secs_f64()),
+        &mut Params::new().with(ids).with(leases(jobs)).with(LEASE.as_secs_f64()),
     )?;
     Ok(())
 }

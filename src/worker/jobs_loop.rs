@@ -5,7 +5,7 @@ mod outcomes;
 mod starting;
 mod turns;
 
-use self::outcomes::SLOW_DELAY;
+use self::outcomes::{BUSY_DELAY, SLOW_DELAY};
 use self::starting::CLAIMED;
 use self::turns::Turns;
 use super::endpoint;
@@ -76,7 +76,8 @@ pub struct JobsLoop {
     restoring: Option<Restore>,
     tokens_counted_at: Option<Instant>,
     over_daily_limit: bool,
-    has_started: bool,
+    /// When the worker looks for jobs that the slot has leased and no task works at: first when it starts.
+    release_at: Option<Instant>,
     last_error: Option<(String, u64)>,
     /// Nothing new is begun.
     is_closing: bool,
@@ -111,7 +112,7 @@ impl JobsLoop {
             restoring: None,
             tokens_counted_at: None,
             over_daily_limit: false,
-            has_started: false,
+            release_at: Some(now),
             last_error: None,
             is_closing: false,
             has_postponed: false,
@@ -238,22 +239,31 @@ impl JobsLoop {
             Instant::now() + if more == Some(true) { Duration::ZERO } else { SEAL_EVERY };
     }
 
-    fn renew(&mut self) {
-        self.renew_at = Instant::now() + RENEW_EVERY;
-        let held: Vec<Job> = self
-            .asking
-            .iter()
-            .map(|(_, task)| task.job())
+    /// The jobs that tasks work at.
+    fn held(&self) -> Vec<&Job> {
+        (self.asking.iter().map(|(_, task)| task.job()))
             .chain(self.blocked.iter().map(|blocked| blocked.task.job()))
             .chain(self.embedding.iter().map(|task| &task.job))
             .chain(self.reembedding.iter().map(|task| &task.job))
             .chain(self.attaching.iter().map(|task| &task.job))
-            .cloned()
-            .collect();
+            .collect()
+    }
+
+    fn renew(&mut self) {
+        self.renew_at = Instant::now() + RENEW_EVERY;
+        let held = self.held();
         if !held.is_empty() {
-            let held: Vec<&Job> = held.iter().collect();
-            self.try_or_note(|_| transaction(|| queue::renew(&Spi::read_write()?, &held)));
+            let renewed = transaction(|| queue::renew(&Spi::read_write()?, &held));
+            self.try_or_note(|_| renewed);
         }
+    }
+
+    /// Gives back what the slot has leased and nobody works at; again soon, if that did not succeed.
+    fn release(&mut self) {
+        let (slot, held) = (self.slot, self.held());
+        let released = transaction(|| queue::release_slot(&Spi::read_write()?, slot, &held));
+        let is_done = self.try_or_note(|_| released) == Some(false);
+        self.release_at = (!is_done).then(|| Instant::now() + BUSY_DELAY);
     }
 
     /// When there will be something to do, if nothing happens before.
@@ -269,6 +279,7 @@ impl JobsLoop {
         if self.llm.is_sending() {
             due.push(Duration::from_millis(10));
         }
+        due.extend(self.release_at.map(|at| at.saturating_duration_since(Instant::now())));
         due.extend(
             self.blocked
                 .iter()
@@ -296,12 +307,8 @@ impl JobsLoop {
 
 impl Body for JobsLoop {
     fn turn(&mut self) -> Next {
-        if !self.has_started {
-            // The slot's last worker is gone: what it had claimed is free again.
-            let slot = self.slot;
-            self.has_started = self
-                .try_or_note(|_| transaction(|| queue::release_slot(&Spi::read_write()?, slot)))
-                .is_some();
+        if self.release_at.is_some_and(|at| at <= Instant::now()) {
+            self.release();
         }
         self.take_answers();
         self.try_blocked();
@@ -327,7 +334,8 @@ impl Body for JobsLoop {
     }
 
     fn is_idle(&self) -> bool {
-        self.asking.is_empty()
+        self.release_at.is_none()
+            && self.asking.is_empty()
             && self.blocked.is_empty()
             && self.embedding.is_none()
             && self.reembedding.is_none()

@@ -1,6 +1,7 @@
 //! What becomes of a job after a step of it: it goes on, waits, fails, or is given back to the queue.
 
 use super::{Blocked, JobsLoop, llm_endpoint};
+use crate::error::PgResult;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 use crate::store::spi::Session as Spi;
@@ -11,7 +12,7 @@ use memory_agent_core::retry;
 use std::time::{Duration, Instant};
 
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
-const BUSY_DELAY: Duration = Duration::from_secs(1);
+pub(super) const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
 /// When a job is tried again for which the models took too long while they were well.
 pub(super) const SLOW_DELAY: Duration = Duration::from_secs(10);
@@ -102,9 +103,7 @@ impl JobsLoop {
 
     pub(super) fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {
         self.note_error(reason);
-        self.try_or_note(|_| {
-            transaction(|| queue::postpone(&Spi::read_write()?, job, delay, reason))
-        });
+        self.give_back(|spi| queue::postpone(spi, job, delay, reason));
     }
 
     pub(super) fn fail(&mut self, job: &Job, reason: &str) {
@@ -118,6 +117,15 @@ impl JobsLoop {
 
     pub(super) fn fail_for(&mut self, job: &Job, delay: Duration, reason: &str) {
         self.note_error(reason);
-        self.try_or_note(|_| transaction(|| queue::fail(&Spi::read_write()?, job, delay, reason)));
+        self.give_back(|spi| queue::fail(spi, job, delay, reason));
+    }
+
+    /// What cannot be stored, because somebody has the job's row locked, say, is forgotten: the job is given
+    /// back as one that was interrupted.
+    fn give_back(&mut self, store: impl FnOnce(&Spi) -> PgResult<()>) {
+        let stored = self.try_or_note(|_| transaction(|| store(&Spi::read_write()?)));
+        if stored.is_none() {
+            self.release_at = Some(Instant::now() + BUSY_DELAY);
+        }
     }
 }

@@ -277,8 +277,51 @@ fn a_worker_that_is_killed_by_a_job_does_not_take_the_others_along() {
     assert!(value::<bool>(&mut scene.client, "SELECT pg_terminate_backend($1, 10000)", &[&killed]));
     wait_until(PATIENCE, "the job to be given up", || {
         let sql = "SELECT EXISTS (SELECT FROM memory_agent.jobs WHERE session_id = 'poison' \
-                    AND status = 'dead' AND last_error LIKE 'its worker ended 20 times%')";
+                    AND status = 'dead' AND last_error LIKE 'interrupted 20 times%')";
         value(&mut scene.client, sql, &[])
     });
     scene.say_and_wait("Said afterwards.");
+}
+
+/// A worker that cannot store what becomes of a job, because somebody has its row locked, gives the job back
+/// when it can. It does not leave it to the end of the lease, which is minutes away.
+#[test]
+fn a_job_that_could_not_be_given_back_is_soon() {
+    let mut scene = start(echo);
+    scene.stub.hold(true);
+    scene.say("Said once.");
+    wait_until(PATIENCE, "a call", || scene.stub.in_flight() > 0);
+    let mut other = scene.cluster.connect(DATABASE);
+    run(&mut other, "BEGIN; LOCK TABLE memory_agent.jobs, memory_agent.llm_calls IN EXCLUSIVE MODE");
+    scene.stub.hold(false);
+    wait_until(PATIENCE, "the worker to stop at the lock, and to go on", || {
+        let sql = "SELECT EXISTS (SELECT FROM memory_status() \
+                    WHERE component = 'worker' AND detail LIKE '%last error%')";
+        value(&mut scene.client, sql, &[])
+    });
+    run(&mut other, "ROLLBACK");
+    scene.drain();
+    assert_eq!(scene.facts(), ["Noted: Said once."]);
+}
+
+/// The same for what a worker finds that its predecessor left.
+#[test]
+fn a_dead_workers_job_that_is_locked_is_soon_given_back() {
+    let mut scene = start(echo);
+    scene.stub.hold(true);
+    scene.say("Said once.");
+    wait_until(PATIENCE, "a call", || scene.stub.in_flight() > 0);
+    let mut other = scene.cluster.connect(DATABASE);
+    run(&mut other, "BEGIN; SELECT FROM memory_agent.jobs WHERE status = 'running' FOR UPDATE");
+    let killed = workers(&mut scene.client, DATABASE)[0];
+    assert!(value::<bool>(&mut scene.client, "SELECT pg_terminate_backend($1, 10000)", &[&killed]));
+    scene.stub.hold(false);
+    // Its successor has begun when it did something else.
+    run(&mut scene.client, "SELECT memory_ingest('another', 'user', 'Said meanwhile.')");
+    wait_until(PATIENCE, "another job", || {
+        scene.facts().contains(&"Noted: Said meanwhile.".to_owned())
+    });
+    run(&mut other, "ROLLBACK");
+    scene.drain();
+    assert_eq!(scene.facts().len(), 2, "{:?}", scene.facts());
 }

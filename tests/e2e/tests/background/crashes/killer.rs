@@ -51,7 +51,7 @@ const VICTIMS: [(Victim, usize); 12] = [
     (Victim::WriterKilled, 3),
     (Victim::Postmaster, 2),
     (Victim::Immediate, 1),
-    (Victim::Leases, 2),
+    (Victim::Leases, 6),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
