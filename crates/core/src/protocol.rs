@@ -26,6 +26,7 @@ use thiserror::Error;
 mod chat;
 
 pub use crate::answers::{AnswerFormat, ChatMessage, ChatRole};
+pub use crate::rerank_budget::Shortened;
 pub use chat::{
     ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome,
     ChatRequest, Conversation, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
@@ -33,7 +34,7 @@ pub use chat::{
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 3;
+pub const PROTOCOL_VERSION: u8 = 4;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -80,12 +81,15 @@ pub enum Request {
         #[serde(deserialize_with = "bounded")]
         token_texts: Vec<String>,
     },
-    /// Scores every document against the query with a cross-encoder.
+    /// Scores documents against the query with a cross-encoder, the first ones first.
     Rerank {
         model: ModelRef,
         query: String,
         #[serde(deserialize_with = "bounded")]
         documents: Vec<String>,
+        /// How long that may take, in milliseconds; 0: until all are scored. What it comes to is said
+        /// in [`crate::rerank_budget`].
+        budget: u32,
     },
     /// Loads the model if necessary, runs it once and says what it is: for registration.
     Describe { model: ModelRef },
@@ -110,8 +114,8 @@ pub enum Response {
         /// Per token text of the request its number of cl100k tokens.
         token_counts: Vec<u32>,
     },
-    /// Answer to [`Request::Rerank`]: one unbounded score per document, higher is better.
-    Logits(Vec<f32>),
+    /// Answer to [`Request::Rerank`].
+    Scores(Scores),
     /// Answer to [`Request::Describe`].
     Description(ModelDescription),
     /// Answer to [`Request::Status`].
@@ -122,6 +126,15 @@ pub enum Response {
     Error { code: ErrorCode, message: String },
     /// Answer to [`Request::Chat`] and [`Request::Converse`], whether the endpoint gave one or not.
     Chat(ChatOutcome),
+}
+
+/// What a cross-encoder says of documents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Per document of the request an unbounded score, higher is better; `None` if it was not scored.
+    pub logits: Vec<Option<f32>>,
+    /// Why some were not scored.
+    pub shortened: Option<Shortened>,
 }
 
 /// Why a request failed, for the client to decide what to do.
@@ -209,6 +222,9 @@ pub struct ServerStatus {
     pub pair_cache_misses: u64,
     /// Resident memory of the server in bytes.
     pub resident_bytes: u64,
+    /// Reranks that scored less than their budgets, because of others or of the clock.
+    pub shortened_by_load: u64,
+    pub shortened_by_clock: u64,
     /// HTTP services that were used.
     pub endpoints: Vec<EndpointStatus>,
 }
@@ -221,6 +237,8 @@ pub struct LoadedModel {
     pub kind: ModelKind,
     pub loaded_seconds_ago: u64,
     pub load_milliseconds: u32,
+    /// How fast it reads, as measured when it was loaded; 0 for an embedder.
+    pub tokens_per_second: u32,
 }
 
 /// Why bytes are no frame, or a value cannot become one.
@@ -252,6 +270,14 @@ impl Frame {
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ProtocolError> {
         let (value, rest) = postcard::take_from_bytes(&self.body)?;
         if rest.is_empty() { Ok(value) } else { Err(ProtocolError::TrailingBytes(rest.len())) }
+    }
+
+    /// Whether the body is a [`Request::Prepare`] or [`Request::Rerank`]: its answer follows from its bytes
+    /// alone, and asking twice is the same as asking once.
+    #[must_use]
+    pub fn is_pure(&self) -> bool {
+        // The encoding begins with the place of the variant.
+        matches!(self.body.first(), Some(0 | 1))
     }
 }
 

@@ -21,6 +21,7 @@ mod batch;
 mod budget;
 mod cache;
 mod connection;
+mod flights;
 mod listener;
 mod llm;
 mod log;

@@ -14,10 +14,14 @@ use crate::pooling::{normalize, pool};
 use crate::process;
 use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose};
 use crate::tokenizer::{ModelTokenizer, TokenSequence};
+use memory_agent_core::rerank_budget::rounded_speed;
 
 /// How much a number may change when its sequence runs in a batch, before the model counts as
 /// one that must not be batched. Floating point models stay below 0.00001.
 const BATCH_TOLERANCE: f32 = 0.001;
+
+/// How often a model is run to measure its speed.
+const SPEED_RUNS: usize = 5;
 
 /// Texts of different length and character for the checks at load.
 const PROBE_TEXTS: [&str; 3] = [
@@ -33,6 +37,7 @@ pub struct Model {
     tokenizer: ModelTokenizer,
     sessions: SessionPool,
     max_batch: usize,
+    tokens_per_second: u32,
     loaded_at: Instant,
     load_time: Duration,
 }
@@ -61,17 +66,21 @@ impl Model {
         // ORT's own message for a missing file does not have the operating system's reason.
         std::fs::File::open(&path).map_err(|error| unreadable(&config.name, &path, &error))?;
         let options = SessionOptions { path, intra_threads };
-        let sessions = SessionPool::new(runtime, options, sessions)
+        let pool = SessionPool::new(runtime, options, sessions)
             .map_err(|reason| invalid(&config, reason))?;
         let mut model = Self {
             config,
             tokenizer,
-            sessions,
+            sessions: pool,
             max_batch: 1,
+            tokens_per_second: 0,
             loaded_at: started,
             load_time: Duration::ZERO,
         };
         model.max_batch = if model.is_batch_invariant()? { MAX_BATCH_SEQUENCES } else { 1 };
+        if model.config.kind == ModelKind::Reranker {
+            model.tokens_per_second = rounded_speed(model.measured_speed()? * sessions as f64);
+        }
         process::release_free_memory();
         model.loaded_at = Instant::now();
         model.load_time = started.elapsed();
@@ -111,6 +120,12 @@ impl Model {
         self.max_batch
     }
 
+    /// How fast it reads, all sessions together, as measured when it was loaded; 0 for an embedder.
+    #[must_use]
+    pub fn tokens_per_second(&self) -> u32 {
+        self.tokens_per_second
+    }
+
     /// Fails unless the model is of that kind.
     ///
     /// # Errors
@@ -143,11 +158,11 @@ impl Model {
     ///
     /// # Errors
     /// As [`ModelTokenizer::pairs`].
-    pub fn pairs(
-        &self,
+    pub fn pairs<'a>(
+        &'a self,
         query: &str,
-        documents: &[&str],
-    ) -> Result<Vec<TokenSequence>, InferenceError> {
+        documents: impl IntoIterator<Item = &'a str> + 'a,
+    ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError> {
         self.tokenizer.pairs(query, documents)
     }
 
@@ -231,7 +246,9 @@ impl Model {
                 .map(|text| self.windows(text, Purpose::Document))
                 .collect::<Result<Vec<_>, _>>()?
                 .concat(),
-            ModelKind::Reranker => self.pairs(PROBE_TEXTS[1], &PROBE_TEXTS)?,
+            ModelKind::Reranker => {
+                self.pairs(PROBE_TEXTS[1], PROBE_TEXTS)?.collect::<Result<Vec<_>, _>>()?
+            }
         };
         let together = self.run(&probes.iter().collect::<Vec<_>>())?;
         for (probe, in_batch) in probes.iter().zip(together) {
@@ -242,6 +259,21 @@ impl Model {
             }
         }
         Ok(true)
+    }
+
+    /// Tokens a second of one session. The fastest of some runs counts: the others had company.
+    fn measured_speed(&self) -> Result<f64, InferenceError> {
+        let document = [PROBE_TEXTS[0]; 2].join(" ");
+        let pair = self.pairs(PROBE_TEXTS[1], [document.as_str()])?.next().transpose()?;
+        let Some(pair) = pair else { return Ok(0.0) };
+        let batch = vec![&pair; self.max_batch];
+        let mut fastest = f64::INFINITY;
+        for _ in 0..SPEED_RUNS {
+            let started = Instant::now();
+            self.run(&batch)?;
+            fastest = fastest.min(started.elapsed().as_secs_f64());
+        }
+        Ok((pair.len() * batch.len()) as f64 / fastest)
     }
 }
 

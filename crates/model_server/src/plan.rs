@@ -2,6 +2,8 @@
 //! What a cache knows is not run again. Everything here is computation in the calling thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::cache::{Caches, Generation, Key, key};
 use crate::cl100k;
@@ -10,9 +12,10 @@ use crate::error::InferenceError;
 use crate::model::Model;
 use crate::protocol::{
     ChatRequest, Conversation, Endpoint, ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose,
-    RemoteEmbedder, Response,
+    RemoteEmbedder, Response, Scores, Shortened,
 };
 use crate::tokenizer::TokenSequence;
+use memory_agent_core::rerank_budget::{Allowance, patience};
 
 /// Why a request is answered with an error.
 #[derive(Debug)]
@@ -51,7 +54,13 @@ pub enum Plan {
     /// Nothing: this is the answer.
     Answered(Response),
     /// Run `sequences`, then make the answer of the rows.
-    Run { model: Arc<Model>, sequences: Vec<TokenSequence>, finish: Finish },
+    Run {
+        model: Arc<Model>,
+        sequences: Vec<TokenSequence>,
+        finish: Finish,
+        /// Of a rerank.
+        budget: Option<Budget>,
+    },
     /// Have `texts` embedded elsewhere, tell `finish` how many windows each got, then make the
     /// answer of the rows.
     Embed { remote: Box<RemoteEmbedder>, purpose: Purpose, texts: Vec<String>, finish: Finish },
@@ -67,7 +76,7 @@ pub enum Plan {
 #[derive(Debug)]
 pub enum Finish {
     Embeddings { texts: Vec<TextPlan>, generation: Generation, token_counts: Vec<u32> },
-    Logits { pairs: Vec<PairPlan>, generation: Generation },
+    Scores { pairs: Vec<PairPlan>, generation: Generation, shortened: Option<Shortened> },
 }
 
 /// Where the embedding of one text comes from.
@@ -86,6 +95,8 @@ pub enum TextPlan {
 pub enum PairPlan {
     Cached(f32),
     Run { remember: Key },
+    /// Nowhere: it is not to be scored.
+    None,
 }
 
 /// Plans [`Request::Prepare`](crate::protocol::Request::Prepare).
@@ -117,7 +128,7 @@ pub fn prepare(
     let cut = |text: &str| model.windows(text, purpose);
     let (sequences, finish) =
         look_up(caches, &reference.directory, purpose, texts, token_counts, cut)?;
-    Ok(Plan::Run { model, sequences, finish })
+    Ok(Plan::Run { model, sequences, finish, budget: None })
 }
 
 /// Finds out which texts have to be embedded.
@@ -163,6 +174,48 @@ fn remote_identity(remote: &RemoteEmbedder) -> String {
     format!("{provider:?}\n{base_url}\n{model}\n{api_version}\n{:?}", remote.dimension)
 }
 
+/// The reranks that are under way.
+#[derive(Debug, Default)]
+pub struct Company(Arc<AtomicUsize>);
+
+impl Company {
+    pub fn join(&self) -> Place {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Place(Arc::clone(&self.0))
+    }
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a rerank may take.
+#[derive(Debug)]
+pub struct Budget {
+    /// 0 for no limit.
+    pub milliseconds: u32,
+    pub place: Place,
+}
+
+impl Budget {
+    fn allowance(&self, tokens_per_second: u32) -> Allowance {
+        let company = self.place.0.load(Ordering::Relaxed);
+        Allowance::new(self.milliseconds, tokens_per_second, company)
+    }
+
+    /// When what has not run by then is given up.
+    pub fn until(&self) -> Option<Instant> {
+        let patience = Duration::from_millis(patience(self.milliseconds)?.into());
+        Instant::now().checked_add(patience)
+    }
+}
+
 /// Plans [`Request::Rerank`](crate::protocol::Request::Rerank).
 pub fn rerank(
     engine: Result<Arc<Engine>, InferenceError>,
@@ -170,9 +223,11 @@ pub fn rerank(
     reference: &ModelRef,
     query: &str,
     documents: &[String],
+    budget: Budget,
 ) -> Result<Plan, Failure> {
     if documents.is_empty() {
-        return Ok(Plan::Answered(Response::Logits(Vec::new())));
+        let scores = Scores { logits: Vec::new(), shortened: None };
+        return Ok(Plan::Answered(Response::Scores(scores)));
     }
     let model = engine?.model(reference)?;
     model.expect_kind(ModelKind::Reranker)?;
@@ -181,22 +236,30 @@ pub fn rerank(
         .map(|document| key(&reference.directory, &[query, document.as_str()]))
         .collect();
     let (cached, generation) = caches.pairs.get_all(&keys);
-    let missing: Vec<&str> = documents
-        .iter()
-        .zip(&cached)
-        .filter(|(_, score)| score.is_none())
-        .map(|(document, _)| document.as_str())
-        .collect();
-    let sequences = model.pairs(query, &missing)?;
-    let pairs = cached
-        .into_iter()
-        .zip(keys)
-        .map(|(score, remember)| match score {
+    let mut count = budget.allowance(model.tokens_per_second()).count();
+    let mut shortened = None;
+    let mut sequences = Vec::new();
+    let mut pairs = Vec::with_capacity(documents.len());
+    let known = cached.into_iter().zip(keys);
+    for (sequence, (score, remember)) in
+        model.pairs(query, documents.iter().map(String::as_str))?.zip(known)
+    {
+        let sequence = sequence?;
+        if let Err(why) = count.take(sequence.len(), score.is_some()) {
+            shortened = Some(why);
+            break;
+        }
+        pairs.push(match score {
             Some(score) => PairPlan::Cached(score),
-            None => PairPlan::Run { remember },
-        })
-        .collect();
-    Ok(Plan::Run { model, sequences, finish: Finish::Logits { pairs, generation } })
+            None => {
+                sequences.push(sequence);
+                PairPlan::Run { remember }
+            }
+        });
+    }
+    pairs.resize_with(documents.len(), || PairPlan::None);
+    let finish = Finish::Scores { pairs, generation, shortened };
+    Ok(Plan::Run { model, sequences, finish, budget: Some(budget) })
 }
 
 impl Finish {
@@ -215,7 +278,8 @@ impl Finish {
         self
     }
 
-    /// Makes the answer of the rows of the plan's sequences, and fills the cache.
+    /// Makes the answer of the rows of the plan's sequences, and fills the cache. A row of a rerank is
+    /// empty if its sequence was not run.
     pub fn answer(self, caches: &Caches, rows: Vec<Vec<f32>>) -> Response {
         let mut rows = rows.into_iter();
         match self {
@@ -237,22 +301,25 @@ impl Finish {
                 caches.queries.insert(generation, fresh);
                 Response::Prepared { embeddings, token_counts }
             }
-            Self::Logits { pairs, generation } => {
+            Self::Scores { pairs, generation, mut shortened } => {
                 let mut fresh = Vec::new();
-                let mut scores = rows.flatten();
                 let logits = pairs
                     .into_iter()
-                    .filter_map(|pair| match pair {
+                    .map(|pair| match pair {
                         PairPlan::Cached(score) => Some(score),
                         PairPlan::Run { remember } => {
-                            let score = scores.next()?;
-                            fresh.push((remember, score));
-                            Some(score)
+                            let score = rows.next().and_then(|row| row.first().copied());
+                            match score {
+                                Some(score) => fresh.push((remember, score)),
+                                None => shortened = Some(Shortened::Clock),
+                            }
+                            score
                         }
+                        PairPlan::None => None,
                     })
                     .collect();
                 caches.pairs.insert(generation, fresh);
-                Response::Logits(logits)
+                Response::Scores(Scores { logits, shortened })
             }
         }
     }

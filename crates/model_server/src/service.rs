@@ -14,14 +14,15 @@ use crate::cache::Caches;
 use crate::config::ModelConfig;
 use crate::engine::{Engine, EngineOptions, ThreadLayout};
 use crate::error::InferenceError;
+use crate::flights::Flights;
 use crate::llm::{MAX_REMOTE_REQUESTS, Remote};
 use crate::log;
 use crate::model::Model;
-use crate::plan::{Failure, Plan, prepare, rerank};
+use crate::plan::{Budget, Company, Failure, Plan, prepare, rerank};
 use crate::process;
 use crate::protocol::{
     ErrorCode, Frame, LoadedModel, ModelDescription, ModelKind, ModelRef, Purpose, RemoteEmbedder,
-    Request, Response, ServerStatus,
+    Request, Response, Scores, ServerStatus, Shortened,
 };
 use crate::queue::{Queue, Refusal};
 use crate::{cl100k, llm, worker};
@@ -55,10 +56,15 @@ pub struct Service {
     queue: Arc<Queue<Model>>,
     remote: Remote,
     caches: Caches,
+    flights: Flights,
     heavy: Semaphore,
     started: Instant,
+    /// Reranks with a budget that are under way.
+    reranking: Company,
     requests: AtomicU64,
     rejected: AtomicU64,
+    shortened_by_load: AtomicU64,
+    shortened_by_clock: AtomicU64,
     sequences: Arc<AtomicU64>,
 }
 
@@ -73,10 +79,14 @@ impl Service {
             queue: Arc::new(Queue::new(options.queue_items)),
             remote: Remote::new(),
             caches: Caches::new(options.cache_entries),
+            flights: Flights::default(),
             heavy: Semaphore::new(1),
             started: Instant::now(),
+            reranking: Company::default(),
             requests: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
+            shortened_by_load: AtomicU64::new(0),
+            shortened_by_clock: AtomicU64::new(0),
             sequences: Arc::default(),
             options,
         };
@@ -117,9 +127,16 @@ impl Service {
     /// * `held_bytes`: memory taken by requests at present, for [`Request::Status`].
     pub async fn answer(self: &Arc<Self>, frame: Frame, held_bytes: usize) -> Response {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        match self.try_answer(frame, held_bytes).await {
-            Ok(response) => response,
-            Err(failure) => failure.into(),
+        let key = frame.is_pure().then(|| Flights::key(&frame.body));
+        let answer = async {
+            match self.try_answer(frame, held_bytes).await {
+                Ok(response) => response,
+                Err(failure) => failure.into(),
+            }
+        };
+        match key {
+            Some(key) => self.flights.join(key, answer).await,
+            None => answer.await,
         }
     }
 
@@ -150,16 +167,23 @@ impl Service {
             }
             plan
         };
+        self.carry_out(plan).await
+    }
+
+    async fn carry_out(&self, plan: Plan) -> Result<Response, Failure> {
         match plan {
             Plan::Answered(response) => Ok(response),
-            Plan::Run { model, sequences, finish } => {
+            Plan::Run { model, sequences, finish, budget } => {
                 let count = sequences.len();
                 let ticket = self
                     .queue
                     .submit(model, sequences)
                     .map_err(|refusal| self.refused(refusal, count))?;
-                let rows = ticket.rows().await?;
-                Ok(finish.answer(&self.caches, rows))
+                let until = budget.as_ref().and_then(Budget::until);
+                let rows = ticket.rows(until).await?;
+                let answer = finish.answer(&self.caches, rows);
+                self.count_shortened(&answer);
+                Ok(answer)
             }
             Plan::Embed { remote, purpose, texts, finish } => {
                 let windows = self.embed_remotely(remote, purpose, texts).await?;
@@ -210,6 +234,15 @@ impl Service {
         }))
     }
 
+    fn count_shortened(&self, answer: &Response) {
+        let Response::Scores(Scores { shortened, .. }) = answer else { return };
+        match shortened {
+            Some(Shortened::Load) => self.shortened_by_load.fetch_add(1, Ordering::Relaxed),
+            Some(Shortened::Clock) => self.shortened_by_clock.fetch_add(1, Ordering::Relaxed),
+            Some(Shortened::Budget) | None => 0,
+        };
+    }
+
     fn remote_place(&self) -> Result<llm::Place, Failure> {
         self.remote.place().ok_or_else(|| {
             self.busy(format!("{MAX_REMOTE_REQUESTS} requests to HTTP services are unanswered"))
@@ -235,8 +268,9 @@ impl Service {
             Request::Prepare { model, purpose, texts, token_texts } => {
                 prepare(self.engine(), &self.caches, model.as_ref(), purpose, &texts, &token_texts)
             }
-            Request::Rerank { model, query, documents } => {
-                rerank(self.engine(), &self.caches, &model, &query, &documents)
+            Request::Rerank { model, query, documents, budget } => {
+                let budget = Budget { milliseconds: budget, place: self.reranking.join() };
+                rerank(self.engine(), &self.caches, &model, &query, &documents, budget)
             }
             Request::Describe { model: ModelRef { name, remote: Some(remote), .. } } => {
                 Ok(Plan::DescribeRemote { name, remote })
@@ -329,6 +363,8 @@ impl Service {
             query_cache_misses,
             pair_cache_hits,
             pair_cache_misses,
+            shortened_by_load: self.shortened_by_load.load(Ordering::Relaxed),
+            shortened_by_clock: self.shortened_by_clock.load(Ordering::Relaxed),
             resident_bytes: process::resident_bytes(),
             endpoints: self.remote.status(),
         }
@@ -343,5 +379,6 @@ fn loaded(directory: String, model: &Model) -> LoadedModel {
         kind: description.kind,
         loaded_seconds_ago: model.loaded_at().elapsed().as_secs(),
         load_milliseconds: description.load_milliseconds,
+        tokens_per_second: model.tokens_per_second(),
     }
 }

@@ -168,31 +168,27 @@ impl ModelTokenizer {
         }
     }
 
-    /// The sequences that pair the query with each document, cut to the model's limit by
+    /// The sequences that pair the query with each document, each made when it is asked for, cut to the model's limit by
     /// taking tokens from the longer side until both are equally long, then from both.
     ///
     /// # Errors
     /// [`InferenceError::Internal`] if the model is no reranker or the tokenizer library fails.
-    pub fn pairs(
-        &self,
+    pub fn pairs<'a>(
+        &'a self,
         query: &str,
-        documents: &[&str],
-    ) -> Result<Vec<TokenSequence>, InferenceError> {
+        documents: impl IntoIterator<Item = &'a str> + 'a,
+    ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError> {
         let template = self.pair.as_ref().ok_or_else(|| {
             InferenceError::Internal(format!("model \"{}\" takes no pairs", self.model))
         })?;
         let budget = self.max_tokens - template.special_tokens();
         let query_ids = self.content_ids(query, budget)?;
-        documents
-            .iter()
-            .map(|document| {
-                let document_ids = self.content_ids(document, budget)?;
-                let (query_tokens, document_tokens) =
-                    truncate_longest_first(query_ids.len(), document_ids.len(), budget);
-                Ok(template
-                    .fill(&[&[&query_ids[..query_tokens]], &[&document_ids[..document_tokens]]]))
-            })
-            .collect()
+        Ok(documents.into_iter().map(move |document| {
+            let document_ids = self.content_ids(document, budget)?;
+            let (query_tokens, document_tokens) =
+                truncate_longest_first(query_ids.len(), document_ids.len(), budget);
+            Ok(template.fill(&[&[&query_ids[..query_tokens]], &[&document_ids[..document_tokens]]]))
+        }))
     }
 
     /// The first `limit` tokens of a text, without special tokens.

@@ -153,7 +153,7 @@ fn sequences_are_those_of_the_tokenizers_library() {
     for query in texts {
         for document in texts {
             let expected = theirs.encode((query, document), true).unwrap();
-            let sequence: TokenSequence = ours.pairs(query, &[document]).unwrap().remove(0);
+            let sequence: TokenSequence = ours.pairs(query, [document]).unwrap().next().unwrap().unwrap();
             let second = expected.get_type_ids().iter().filter(|id| **id == 1).count();
             assert_eq!(sequence.len(), expected.len());
             let difference =
@@ -171,7 +171,7 @@ fn sequences_are_those_of_the_tokenizers_library() {
 fn special_tokens_in_a_text_are_only_characters() {
     let config = ModelConfig::load(&reranker()).unwrap();
     let tokenizer = ModelTokenizer::load(&config, reranker().directory.as_ref()).unwrap();
-    let pair = &tokenizer.pairs("a [SEP] b", &["[CLS] [PAD] c"]).unwrap()[0];
+    let pair = tokenizer.pairs("a [SEP] b", ["[CLS] [PAD] c"]).unwrap().next().unwrap().unwrap();
     let separator = pair.ids[pair.len() - 1];
     assert_eq!(pair.ids.iter().filter(|id| **id == separator).count(), 2);
     assert_eq!(pair.ids.iter().filter(|id| **id == pair.ids[0]).count(), 1);

@@ -4,6 +4,7 @@
 
 mod common;
 
+mod budget;
 mod cancellation;
 mod concurrency;
 mod engine;

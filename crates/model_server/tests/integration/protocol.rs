@@ -6,7 +6,7 @@ use memory_agent_model_server::protocol::{
     ChatMessage, ChatOutcome, ChatRequest, ChatRole, Conversation, Endpoint, EndpointStatus,
     ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
     ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError, Provider, Purpose,
-    RemoteEmbedder, Request, Response, ServerStatus, encode,
+    RemoteEmbedder, Request, Response, Scores, ServerStatus, Shortened, encode,
 };
 use proptest::prelude::*;
 
@@ -142,11 +142,9 @@ fn request() -> impl Strategy<Value = Request> {
                 token_texts
             }
         ),
-        (model(), ".{0,50}", texts()).prop_map(|(model, query, documents)| Request::Rerank {
-            model,
-            query,
-            documents
-        }),
+        (model(), ".{0,50}", texts(), any::<u32>()).prop_map(
+            |(model, query, documents, budget)| Request::Rerank { model, query, documents, budget }
+        ),
         model().prop_map(|model| Request::Describe { model }),
         Just(Request::Status),
         Just(Request::FlushCaches),
@@ -155,20 +153,25 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
+fn shortened() -> impl Strategy<Value = Shortened> {
+    prop_oneof![Just(Shortened::Budget), Just(Shortened::Load), Just(Shortened::Clock)]
+}
+
 fn status() -> impl Strategy<Value = ServerStatus> {
-    let loaded = (".{0,20}", ".{0,20}", kind(), any::<u64>(), any::<u32>()).prop_map(
-        |(name, directory, kind, loaded_seconds_ago, load_milliseconds)| LoadedModel {
+    let loaded = (".{0,20}", ".{0,20}", kind(), any::<u64>(), any::<[u32; 2]>()).prop_map(
+        |(name, directory, kind, loaded_seconds_ago, [load_milliseconds, tokens_per_second])| LoadedModel {
             name,
             directory,
             kind,
             loaded_seconds_ago,
             load_milliseconds,
+            tokens_per_second,
         },
     );
     (
         ".{0,10}",
         any::<[u32; 2]>(),
-        any::<[u64; 11]>(),
+        any::<[u64; 13]>(),
         prop::collection::vec(loaded, 0..3),
         prop::collection::vec(endpoint_status(), 0..3),
     )
@@ -188,6 +191,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             pair_cache_hits: numbers[8],
             pair_cache_misses: numbers[9],
             resident_bytes: numbers[10],
+            shortened_by_load: numbers[11],
+            shortened_by_clock: numbers[12],
             endpoints,
         })
 }
@@ -209,7 +214,8 @@ fn response() -> impl Strategy<Value = Response> {
     prop_oneof![
         (windows, prop::collection::vec(any::<u32>(), 0..4))
             .prop_map(|(embeddings, token_counts)| Response::Prepared { embeddings, token_counts }),
-        vector().prop_map(Response::Logits),
+        (prop::collection::vec(prop::option::of(number()), 0..8), prop::option::of(shortened()))
+            .prop_map(|(logits, shortened)| Response::Scores(Scores { logits, shortened })),
         chat_outcome().prop_map(Response::Chat),
         (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 2]>()).prop_map(
             |(name, kind, dimension, [max_tokens, load_milliseconds])| {
@@ -226,6 +232,16 @@ fn response() -> impl Strategy<Value = Response> {
         Just(Response::Flushed),
         (code, ".{0,50}").prop_map(|(code, message)| Response::Error { code, message }),
     ]
+}
+
+proptest! {
+    /// Whether a request may be carried out once for several clients is read off its bytes.
+    #[test]
+    fn only_questions_to_the_models_are_pure(request in request()) {
+        let body = encode(1, &request).unwrap()[FRAME_HEADER_BYTES..].to_vec();
+        let expected = matches!(request, Request::Prepare { .. } | Request::Rerank { .. });
+        prop_assert_eq!(Frame { id: 1, body }.is_pure(), expected);
+    }
 }
 
 /// Pushes bytes in pieces of the given lengths, over and over, and collects the frames.
