@@ -8,6 +8,7 @@ Usage: bench [SECTION ...] [OPTION ...]
 Sections; without any, all of them:
   --quality       recall on labelled conversations, through memory_recall
   --latency       recall and ingest, as ratios to the raw models and to a bare pgvector query
+  --load          recalls of 1, 8 and 32 connections that ask without pause: times and quality
   --memory        private memory of a backend, and the model server's
   --scale         recall and ingest while a user's memory grows
   --worker        embed jobs, and ingest while an LLM extracts facts
@@ -31,6 +32,7 @@ Options:
 pub struct Arguments {
     pub quality: bool,
     pub latency: bool,
+    pub load: bool,
     pub memory: bool,
     pub scale: bool,
     pub worker: bool,
@@ -54,6 +56,7 @@ impl Arguments {
         let mut parsed = Self {
             quality: false,
             latency: false,
+            load: false,
             memory: false,
             scale: false,
             worker: false,
@@ -75,6 +78,7 @@ impl Arguments {
                 "--help" | "-h" => return Ok(None),
                 "--quality" => parsed.quality = true,
                 "--latency" => parsed.latency = true,
+                "--load" => parsed.load = true,
                 "--memory" => parsed.memory = true,
                 "--scale" => parsed.scale = true,
                 "--worker" => parsed.worker = true,
@@ -94,6 +98,7 @@ impl Arguments {
         let sections = [
             &mut parsed.quality,
             &mut parsed.latency,
+            &mut parsed.load,
             &mut parsed.memory,
             &mut parsed.scale,
             &mut parsed.worker,
@@ -134,7 +139,7 @@ mod tests {
     fn no_section_means_all_of_them() {
         let all = parse("--limit 3").unwrap().unwrap();
         assert!(all.quality && all.latency && all.memory && all.scale && all.worker && all.drain);
-        assert!(all.attach);
+        assert!(all.attach && all.load);
         assert_eq!(all.limit, Some(3));
         let one = parse("--memory").unwrap().unwrap();
         assert!(one.memory && !one.quality && !one.latency && !one.scale);

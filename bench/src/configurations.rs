@@ -145,6 +145,8 @@ pub struct Plan {
     pub title: &'static str,
     /// Whether the speaker's name is part of what is embedded and indexed.
     pub named_speakers: bool,
+    /// When its questions are asked where that makes no difference to what is measured.
+    pub asked: Asked,
     pub configurations: &'static [Configuration],
     /// Configuration, lowest recall at five.
     pub targets: &'static [(&'static str, f64)],
@@ -157,6 +159,7 @@ pub const PLANS: [Plan; 2] = [
         folder: "locomo-open",
         title: "LoCoMo (two people chat, turns)",
         named_speakers: true,
+        asked: Asked::Now,
         configurations: &[
             DENSE.like(0.497),
             BM25.like(0.522),
@@ -190,6 +193,7 @@ pub const PLANS: [Plan; 2] = [
         folder: "realmem-open",
         title: "RealMem (an agent's memory points of projects)",
         named_speakers: false,
+        asked: Asked::Then,
         configurations: &[
             DENSE.like(0.288),
             BM25.like(0.273),

@@ -30,6 +30,8 @@ impl Environment {
             .setting("shared_buffers", "256MB")
             .setting("max_wal_size", "4GB")
             .setting("memory_agent.inference_threads", threads)
+            // The default, which clusters of tests have not.
+            .setting("memory_agent.rerank_budget", "60")
             .start();
         let mut client = cluster.connect("postgres");
         let directory = |client: &mut Client, name: &str| -> Result<PathBuf> {

@@ -11,6 +11,7 @@ mod embed_jobs;
 mod ingest;
 mod ingest_llm;
 mod latency;
+mod load;
 mod memory;
 mod metrics;
 mod quality;
@@ -59,6 +60,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     if arguments.latency {
         latency::run(&environment, arguments, &mut report)?;
         ingest::run(&environment, arguments, &mut report)?;
+    }
+    if arguments.load {
+        load::run(&environment, arguments, &mut report)?;
     }
     if arguments.memory {
         memory::run(&environment, &mut report)?;

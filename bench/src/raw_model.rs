@@ -56,7 +56,8 @@ impl RawModels {
     /// Scores documents; returns the time of running alone, tokenising not counted.
     pub fn rerank(&self, query: &str, documents: &[&str]) -> Result<Duration> {
         let started = Instant::now();
-        self.engine.model(&self.reranker)?.pairs(query, documents)?;
+        let model = self.engine.model(&self.reranker)?;
+        model.pairs(query, documents.iter().copied())?.collect::<std::result::Result<Vec<_>, _>>()?;
         let tokenising = started.elapsed();
         let started = Instant::now();
         self.engine.rerank(&self.reranker, query, documents, &mut go_on)?;

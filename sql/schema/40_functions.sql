@@ -31,7 +31,8 @@ CREATE FUNCTION memory_recall(
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
     filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
     recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
-    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
+    rerank_budget integer DEFAULT NULL)
     RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
                    similarity real, lexical real, recency real, markers text[], token_count integer,
                    session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
@@ -43,7 +44,8 @@ CREATE FUNCTION memory_explain(
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
     filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
     recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
-    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
+    rerank_budget integer DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_explain_wrapper';
 

@@ -4,10 +4,11 @@
 
 use crate::api::recall::{self, Recalled};
 use crate::api::request::Arguments;
-use crate::arguments::WithinLimits;
+use crate::arguments::{RerankBudget, WithinLimits};
 use crate::error::PgResult;
 use crate::sql_types::{JsonbText, Vector};
 use memory_agent_core::rank::DroppedAt;
+use memory_agent_core::rerank_budget::Shortened;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -30,6 +31,7 @@ fn memory_explain(
     rerank: Option<bool>,
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
+    rerank_budget: RerankBudget,
 ) -> PgResult<JsonbText> {
     let arguments = Arguments {
         query,
@@ -47,6 +49,7 @@ fn memory_explain(
         rerank,
         query_embedding,
         rewrites,
+        rerank_budget: rerank_budget.0,
         ..Arguments::default()
     };
     let document = arguments.with_settings(|arguments| {
@@ -64,6 +67,7 @@ fn document(recalled: &Recalled) -> Value {
         "mode": trace.search_mode,
         "embedding": trace.embedding,
         "reranking": trace.reranking,
+        "rerank_shortened_by": trace.shortened.map(Shortened::as_str),
         "recency_weight": trace.recency_weight,
         "milliseconds": {
             "embed": rounded(trace.embed_ms),
@@ -76,6 +80,7 @@ fn document(recalled: &Recalled) -> Value {
             "dense": trace.dense_rows,
             "lexical": trace.lexical_matches,
             "pool": trace.pool,
+            "reranked": trace.reranked,
             "returned": recalled.shown.len(),
         },
         "candidates": candidates(recalled),

@@ -71,9 +71,10 @@ fn memory_rerank(
         return Ok(Vec::new());
     }
     let model = active(Kind::Reranker)?;
-    models::current()
-        .rerank(&model, &query, documents)
-        .map_err(|failure| failure.into_error().into())
+    let scores = models::current()
+        .rerank(&model, &query, documents, 0)
+        .map_err(|failure| failure.into_error())?;
+    Ok(scores.logits.into_iter().flatten().collect())
 }
 
 #[pg_extern(sql = false)]

@@ -8,7 +8,7 @@ mod shown;
 use crate::api::pool::{Pool, fuse_pool};
 use crate::api::request::{Arguments, Request};
 use crate::api::stale;
-use crate::arguments::WithinLimits;
+use crate::arguments::{RerankBudget, WithinLimits};
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
@@ -22,6 +22,7 @@ use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
 use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
+use memory_agent_core::rerank_budget::Shortened;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -37,6 +38,10 @@ pub struct Trace {
     pub rank_ms: f64,
     pub embedding: String,
     pub reranking: String,
+    /// Rows that were reranked.
+    pub reranked: usize,
+    /// Why not all of the pool were.
+    pub shortened: Option<Shortened>,
     pub search_mode: &'static str,
     pub documents: u64,
     pub lexical_matches: usize,
@@ -100,6 +105,7 @@ fn memory_recall(
     rerank: Option<bool>,
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
+    rerank_budget: RerankBudget,
 ) -> Result<
     TableIterator<
         'static,
@@ -139,6 +145,7 @@ fn memory_recall(
         rerank,
         query_embedding,
         rewrites,
+        rerank_budget: rerank_budget.0,
         ..Arguments::default()
     };
     Ok(TableIterator::new(arguments.with_settings(|arguments| {

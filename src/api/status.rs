@@ -15,6 +15,7 @@ use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
 use crate::store::{model_change, schema, status, vector_index};
 use memory_agent_core::text;
+use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -142,14 +143,16 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
     match client::status() {
         Ok(status) => {
             let detail = format!(
-                "pid {}, up {} s, {} threads, {} MB, {} requests, {} waiting, {} refused",
+                "pid {}, up {} s, {} threads, {} MB, {} requests, {} waiting, {} refused, \
+                 {} reranks cut short by load",
                 status.pid,
                 status.uptime_seconds,
                 status.threads,
                 status.resident_bytes / 1_048_576,
                 status.requests,
                 status.queue_items,
-                status.rejected
+                status.rejected,
+                status.shortened_by_load + status.shortened_by_clock
             );
             (Some(status), row("model server", "running", detail, None))
         }
@@ -225,8 +228,25 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
         return (row(component, "present", model.name, None), None);
     }
     match models::current().describe(&model) {
-        Ok(_) => (row(component, "loaded", model.name, None), None),
+        Ok(description) => {
+            let detail = match description.tokens_per_second {
+                0 => model.name,
+                speed => format!("{}, {speed} tokens a second{}", model.name, within_budget(speed)),
+            };
+            (row(component, "loaded", detail, None), None)
+        }
         Err(failure) => (row_of_failure(component, &failure), Some(failure)),
+    }
+}
+
+/// What the session's budget of a rerank comes to.
+fn within_budget(tokens_per_second: u32) -> String {
+    match guc::rerank_budget().max(0).unsigned_abs() {
+        0 => String::new(),
+        milliseconds => {
+            let tokens = Allowance::new(milliseconds, tokens_per_second, 1).tokens();
+            format!(", {tokens} in the {milliseconds} ms of memory_agent.rerank_budget")
+        }
     }
 }
 

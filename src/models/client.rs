@@ -4,7 +4,7 @@
 use super::connection::{Connection, Manner, Patience};
 use super::{Failure, Models, Prepared, supervisor_state};
 use memory_agent_model_server::protocol::{
-    ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response,
+    ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response, Scores,
     ServerStatus,
 };
 use std::cell::RefCell;
@@ -60,14 +60,18 @@ impl Models for ServerModels {
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
-    ) -> Result<Vec<f32>, Failure> {
+        budget: u32,
+    ) -> Result<Scores, Failure> {
         let expected = documents.len();
-        let request = Request::Rerank { model: model.clone(), query: query.to_owned(), documents };
+        let (model, query) = (model.clone(), query.to_owned());
+        let request = Request::Rerank { model, query, documents, budget };
         call(&request, &Manner::of_inference(), |response| match response {
-            Response::Logits(logits)
-                if logits.len() == expected && logits.iter().all(|logit| logit.is_finite()) =>
+            Response::Scores(scores)
+                if scores.logits.len() == expected
+                    && scores.logits.iter().flatten().all(|logit| logit.is_finite())
+                    && (scores.shortened.is_some() || !scores.logits.contains(&None)) =>
             {
-                Ok(logits)
+                Ok(scores)
             }
             other => Err(other),
         })

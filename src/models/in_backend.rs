@@ -5,7 +5,7 @@
 use super::{Failure, Models, Prepared, paths};
 use memory_agent_model_server::engine::{Engine, EngineOptions};
 use memory_agent_model_server::error::InferenceError;
-use memory_agent_model_server::protocol::{ModelDescription, ModelRef, Purpose};
+use memory_agent_model_server::protocol::{ModelDescription, ModelRef, Purpose, Scores};
 use pgrx::pg_sys;
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -39,8 +39,11 @@ impl Models for BackendModels {
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
-    ) -> Result<Vec<f32>, Failure> {
-        with_engine(|engine| engine.rerank(model, query, &borrowed(&documents), &mut check))
+        budget: u32,
+    ) -> Result<Scores, Failure> {
+        with_engine(|engine| {
+            engine.rerank_within(budget, model, query, &borrowed(&documents), &mut check)
+        })
     }
 
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure> {

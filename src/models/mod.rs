@@ -17,7 +17,9 @@ pub mod supervisor_state;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Inference};
 use crate::worker::endpoint;
-use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose};
+use memory_agent_model_server::protocol::{
+    ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
+};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
@@ -120,13 +122,16 @@ pub trait Models {
         token_texts: Vec<String>,
     ) -> Result<Prepared, Failure>;
 
-    /// One logit per document.
+    /// Scores documents, the first ones first.
+    ///
+    /// * `budget`: how long that may take, in milliseconds; 0 for until all are scored.
     fn rerank(
         &self,
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
-    ) -> Result<Vec<f32>, Failure>;
+        budget: u32,
+    ) -> Result<Scores, Failure>;
 
     /// Loads the model and says what it is.
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure>;

@@ -191,6 +191,8 @@ pub struct ModelDescription {
     /// Longest input of one sequence in the model's own tokens, special tokens included; 0 if
     /// unknown, as with remote models.
     pub max_tokens: u32,
+    /// How fast a reranker reads, as measured when it was loaded; 0 for an embedder.
+    pub tokens_per_second: u32,
     /// How long loading took when it happened, in milliseconds; of a remote model, how long one
     /// embedding took.
     pub load_milliseconds: u32,
@@ -237,8 +239,6 @@ pub struct LoadedModel {
     pub kind: ModelKind,
     pub loaded_seconds_ago: u64,
     pub load_milliseconds: u32,
-    /// How fast it reads, as measured when it was loaded; 0 for an embedder.
-    pub tokens_per_second: u32,
 }
 
 /// Why bytes are no frame, or a value cannot become one.

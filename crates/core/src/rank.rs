@@ -153,7 +153,8 @@ pub fn pool(candidates: &[Candidate], settings: &RankSettings) -> Vec<(usize, f6
 /// `pool` is the answer of [`pool()`] for the same candidates, or has the same
 /// form with fused scores of a longer list. `logits` holds one value per row of
 /// the pool, in its order; `None` if nothing was reranked. A logit that is
-/// missing or not finite leaves its row unreranked.
+/// missing or not finite leaves its row unreranked; it then counts as the lowest
+/// of the others.
 ///
 /// # Panics
 /// If an index in `pool` is not one of a candidate.
@@ -178,7 +179,11 @@ pub fn finish(
         .map(|position| logits.and_then(|logits| logits.get(position)).copied())
         .map(|logit| logit.filter(|logit| logit.is_finite()))
         .collect();
-    let reranked = normalised_logits(&logits, settings.score_normalization);
+    let mut reranked = normalised_logits(&logits, settings.score_normalization);
+    // What the reranker did not read is taken for as good as the worst that it did: it had the more
+    // promising ones first.
+    let worst = reranked.iter().flatten().copied().min_by(f64::total_cmp);
+    reranked.iter_mut().for_each(|row| *row = row.or(worst));
 
     let mut in_pool = vec![false; candidates.len()];
     let mut scored: Vec<Scored> = Vec::with_capacity(candidates.len());

@@ -75,6 +75,12 @@ impl Allowance {
         Self { own: own as usize, share: share as usize }
     }
 
+    /// Tokens of a rerank that has no company.
+    #[must_use]
+    pub fn tokens(self) -> usize {
+        self.own
+    }
+
     /// Begins to count.
     #[must_use]
     pub fn count(self) -> Count {

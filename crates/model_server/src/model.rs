@@ -107,6 +107,7 @@ impl Model {
                 ModelKind::Reranker => None,
             },
             max_tokens: u32::try_from(self.config.max_tokens).unwrap_or(u32::MAX),
+            tokens_per_second: self.tokens_per_second,
             load_milliseconds: u32::try_from(self.load_time.as_millis()).unwrap_or(u32::MAX),
         }
     }

@@ -230,6 +230,7 @@ impl Service {
             kind: ModelKind::Embedder,
             dimension: u32::try_from(dimension).ok(),
             max_tokens: 0,
+            tokens_per_second: 0,
             load_milliseconds: u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX),
         }))
     }
@@ -379,6 +380,5 @@ fn loaded(directory: String, model: &Model) -> LoadedModel {
         kind: description.kind,
         loaded_seconds_ago: model.loaded_at().elapsed().as_secs(),
         load_milliseconds: description.load_milliseconds,
-        tokens_per_second: model.tokens_per_second(),
     }
 }

@@ -7,7 +7,7 @@ use crate::guc;
 use crate::models;
 use crate::sql_types::Vector;
 use crate::store::details::Detail;
-use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use memory_agent_model_server::protocol::{ModelRef, Purpose, Scores};
 
 /// The query's embeddings: the given one, or computed; empty when that fails.
 pub fn query_embeddings(
@@ -46,7 +46,8 @@ pub fn query_embeddings(
     embeddings
 }
 
-/// Step 2: the logits of the pool, or `None` with the reason in the trace.
+/// Step 2: the logits of the pool, as far as the budget goes and NaN beyond, or `None` with the reason in the
+/// trace.
 pub fn rerank(
     request: &Request,
     model: Option<&ModelRef>,
@@ -75,10 +76,12 @@ pub fn rerank(
         return Ok(None);
     }
     let documents = details.iter().map(|detail| detail.text.clone()).collect();
-    match models::current().rerank(model, &request.query, documents) {
-        Ok(logits) => {
+    match models::current().rerank(model, &request.query, documents, request.rerank_budget) {
+        Ok(Scores { logits, shortened }) => {
             trace.reranking = model.name.clone();
-            Ok(Some(logits))
+            trace.reranked = logits.iter().flatten().count();
+            trace.shortened = shortened;
+            Ok(Some(logits.into_iter().map(|logit| logit.unwrap_or(f32::NAN)).collect()))
         }
         Err(failure) => {
             trace.reranking = format!("failed: {}", failure.message);

@@ -82,7 +82,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with PostgreSQL's defaults, without durability and without TCP.
+    /// A cluster with the defaults but for the reranker's budget, without durability and without TCP.
     pub fn builder() -> Builder {
         let defaults = [
             ("listen_addresses", ""),
@@ -92,6 +92,8 @@ impl Cluster {
             ("max_connections", "60"),
             ("log_line_prefix", "%m [%p] %q%d "),
             ("log_min_messages", "info"),
+            // What is reranked must not depend on how busy the machine was when the model was loaded.
+            ("memory_agent.rerank_budget", "0"),
         ];
         let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Builder { settings, environment: BTreeMap::new() }

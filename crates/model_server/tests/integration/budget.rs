@@ -23,10 +23,10 @@ fn scored(scores: &Scores) -> usize {
 /// A server with the reranker loaded, and the tokens it reads in a millisecond.
 fn server_and_speed(options: &[&str]) -> (Server, f64) {
     let server = Server::start_with(options);
-    server.connect().call(&Request::Describe { model: reranker() }).unwrap();
-    let speed = server.status().models[0].tokens_per_second;
-    assert!(speed > 0);
-    (server, f64::from(speed) / 1000.0)
+    let described = server.connect().call(&Request::Describe { model: reranker() }).unwrap();
+    let Response::Description(description) = described else { panic!("{described:?}") };
+    assert!(description.tokens_per_second > 0);
+    (server, f64::from(description.tokens_per_second) / 1000.0)
 }
 
 #[test]

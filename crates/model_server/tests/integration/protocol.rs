@@ -158,14 +158,13 @@ fn shortened() -> impl Strategy<Value = Shortened> {
 }
 
 fn status() -> impl Strategy<Value = ServerStatus> {
-    let loaded = (".{0,20}", ".{0,20}", kind(), any::<u64>(), any::<[u32; 2]>()).prop_map(
-        |(name, directory, kind, loaded_seconds_ago, [load_milliseconds, tokens_per_second])| LoadedModel {
+    let loaded = (".{0,20}", ".{0,20}", kind(), any::<u64>(), any::<u32>()).prop_map(
+        |(name, directory, kind, loaded_seconds_ago, load_milliseconds)| LoadedModel {
             name,
             directory,
             kind,
             loaded_seconds_ago,
             load_milliseconds,
-            tokens_per_second,
         },
     );
     (
@@ -217,13 +216,14 @@ fn response() -> impl Strategy<Value = Response> {
         (prop::collection::vec(prop::option::of(number()), 0..8), prop::option::of(shortened()))
             .prop_map(|(logits, shortened)| Response::Scores(Scores { logits, shortened })),
         chat_outcome().prop_map(Response::Chat),
-        (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 2]>()).prop_map(
-            |(name, kind, dimension, [max_tokens, load_milliseconds])| {
+        (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 3]>()).prop_map(
+            |(name, kind, dimension, [max_tokens, tokens_per_second, load_milliseconds])| {
                 Response::Description(ModelDescription {
                     name,
                     kind,
                     dimension,
                     max_tokens,
+                    tokens_per_second,
                     load_milliseconds,
                 })
             }

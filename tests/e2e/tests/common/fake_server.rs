@@ -55,9 +55,9 @@ impl Behaviour {
             Self::OtherVersion => frame(1, 99, &[4]),
             Self::Unfinished => frame(64, version, &[0; 5]),
             Self::TooLong => frame(u32::MAX, version, &[0; 5]),
-            // The bodies are Response::Flushed and Response::Logits of nothing.
+            // The bodies are Response::Flushed and Response::Scores of nothing.
             Self::WrongKind => frame(1, version, &[4]),
-            Self::NoScores => frame(2, version, &[1, 0]),
+            Self::NoScores => frame(3, version, &[1, 0, 0]),
         }
     }
 }

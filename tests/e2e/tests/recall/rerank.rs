@@ -3,7 +3,7 @@
 
 use super::{assert_close, relevance_only};
 use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run, value};
-use memory_agent_e2e::{Client, shared};
+use memory_agent_e2e::{Client, expect_error, shared};
 
 /// The words and the topic of the question are in all of them, the answer in one.
 const PASSAGES: [&str; 5] = [
@@ -146,6 +146,48 @@ fn the_reranker_is_left_out_by_argument_or_setting() {
     run(&mut client, "SET memory_agent.rerank = off");
     assert_eq!(explain(&mut client, QUESTION)["reranking"], "off");
     assert_ne!(explain(&mut client, &format!("{QUESTION}, rerank => true"))["reranking"], "off");
+}
+
+#[test]
+fn a_budget_reranks_the_most_promising_rows() {
+    let mut client = shared().database("rerank_budget").connect();
+    let turns: Vec<String> =
+        (0..40).map(|n| format!("In {} people lived in Berlin, and {n} in huts.", 1900 + n)).collect();
+    ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
+    relevance_only(&mut client);
+    run(&mut client, "SET memory_agent.rerank = on");
+    let reranked = |document: &serde_json::Value| {
+        (document["rows"]["reranked"].as_i64().unwrap(), document["rerank_shortened_by"].clone())
+    };
+    let all = explain(&mut client, QUESTION);
+    let pool = all["rows"]["pool"].as_i64().unwrap();
+    assert_eq!(reranked(&all), (pool, serde_json::Value::Null));
+
+    run(&mut client, "SET memory_agent.rerank_budget = 1");
+    let some = explain(&mut client, QUESTION);
+    let (count, reason) = reranked(&some);
+    assert!((1..pool).contains(&count), "{count} of {pool}");
+    assert_eq!(reason, "budget");
+    let candidates = some["candidates"].as_array().unwrap();
+    let of = |is_reranked: bool, value: &str| {
+        let rows = candidates.iter().filter(|row| row["logit"].is_null() != is_reranked);
+        rows.filter_map(|row| row[value].as_f64()).collect::<Vec<_>>()
+    };
+    let least = of(true, "fused").into_iter().fold(f64::INFINITY, f64::min);
+    assert!(of(false, "fused").iter().all(|fused| *fused <= least), "the best come first");
+    let worst = of(true, "logit").into_iter().map(sigmoid).fold(f64::INFINITY, f64::min);
+    for row in candidates.iter().filter(|row| row["logit"].is_null()) {
+        if let Some(relevance) = row["relevance"].as_f64() {
+            assert!(relevance <= 0.5 * worst + 0.5 + 1e-6, "{row}");
+        }
+    }
+    // The same question on the same memory gives the same rows, and the argument wins.
+    let rows = recall(&mut client, QUESTION);
+    assert_eq!(recall(&mut client, QUESTION), rows);
+    assert_eq!(recall(&mut client, &format!("{QUESTION}, rerank_budget => 1")), rows);
+    assert_eq!(reranked(&explain(&mut client, &format!("{QUESTION}, rerank_budget => 0"))).0, pool);
+    let negative = client.query("SELECT memory_recall('q', rerank_budget => -1)", &[]);
+    expect_error(negative, "22023");
 }
 
 #[test]
