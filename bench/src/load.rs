@@ -47,7 +47,8 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
             for (name, arguments) in CONFIGURATIONS {
                 progress(format_args!("  {connections} connections, {name}"));
                 forget(environment)?;
-                let scene = Scene { environment, database: &database, dataset: &dataset, ids: &ids };
+                let scene =
+                    Scene { environment, database: &database, dataset: &dataset, ids: &ids };
                 let before = cut_short(&mut client)?;
                 let mut run = scene.ask(plan, connections, arguments)?;
                 run.cut_short = cut_short(&mut client)? - before;
@@ -107,7 +108,9 @@ impl Scene<'_> {
         let began = Instant::now();
         let parts: Vec<std::result::Result<Run, String>> = std::thread::scope(|scope| {
             let askers: Vec<_> = (0..connections)
-                .map(|_| scope.spawn(|| self.one(plan, arguments, &next).map_err(|e| e.to_string())))
+                .map(|_| {
+                    scope.spawn(|| self.one(plan, arguments, &next).map_err(|e| e.to_string()))
+                })
                 .collect();
             let join = |asker: std::thread::ScopedJoinHandle<'_, _>| {
                 asker.join().unwrap_or_else(|_| Err("an asker panicked".to_owned()))
@@ -145,8 +148,10 @@ impl Scene<'_> {
             let as_of = (plan.asked == Asked::Then).then_some(asked_at);
             let rows =
                 run.times.time(|| client.query(&recall, &[query, conversation_id, &as_of]))?;
-            let answer: Vec<String> =
-                rows.iter().filter_map(|row| self.ids.get(row.get::<_, &str>(0)).cloned()).collect();
+            let answer: Vec<String> = rows
+                .iter()
+                .filter_map(|row| self.ids.get(row.get::<_, &str>(0)).cloned())
+                .collect();
             run.measures.push(Measures::of(&answer, evidence));
         }
     }

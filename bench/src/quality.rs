@@ -42,7 +42,11 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
 }
 
 /// Stores all conversations; returns the dataset's id of each entry.
-pub fn ingest(client: &mut Client, plan: &Plan, dataset: &Dataset) -> Result<HashMap<String, String>> {
+pub fn ingest(
+    client: &mut Client,
+    plan: &Plan,
+    dataset: &Dataset,
+) -> Result<HashMap<String, String>> {
     progress(format_args!("{}: storing {} rows", plan.folder, dataset.documents.len()));
     let mut ids = HashMap::new();
     for (conversation, documents) in dataset.conversations() {

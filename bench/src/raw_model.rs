@@ -57,7 +57,9 @@ impl RawModels {
     pub fn rerank(&self, query: &str, documents: &[&str]) -> Result<Duration> {
         let started = Instant::now();
         let model = self.engine.model(&self.reranker)?;
-        model.pairs(query, documents.iter().copied())?.collect::<std::result::Result<Vec<_>, _>>()?;
+        model
+            .pairs(query, documents.iter().copied())?
+            .collect::<std::result::Result<Vec<_>, _>>()?;
         let tokenising = started.elapsed();
         let started = Instant::now();
         self.engine.rerank(&self.reranker, query, documents, &mut go_on)?;

@@ -102,9 +102,8 @@ fn pick<'a>(number: &mut usize, from: &[&'a str]) -> &'a str {
 
 /// Lengths of turns in characters, twenty that are equally frequent in long chats of two people: the 2.5th,
 /// 7.5th, ... percentile of LoCoMo's turns, below them the shortest that is told apart from others.
-const LENGTHS: [usize; 20] = [
-    60, 60, 60, 68, 76, 84, 92, 101, 110, 121, 132, 143, 156, 168, 183, 199, 218, 240, 273, 338,
-];
+const LENGTHS: [usize; 20] =
+    [60, 60, 60, 68, 76, 84, 92, 101, 110, 121, 132, 143, 156, 168, 183, 199, 218, 240, 273, 338];
 
 /// The text of one turn without its speaker, as long as people's turns are: 144 characters on average.
 pub fn sentence(number: usize) -> String {

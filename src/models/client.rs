@@ -4,8 +4,8 @@
 use super::connection::{Connection, Manner, Patience};
 use super::{Failure, Models, Prepared, supervisor_state};
 use memory_agent_model_server::protocol::{
-    ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response, Scores,
-    ServerStatus,
+    ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response,
+    Scores, ServerStatus,
 };
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

@@ -17,9 +17,7 @@ pub mod supervisor_state;
 use crate::error::{Error, PgResult};
 use crate::guc::{self, Inference};
 use crate::worker::endpoint;
-use memory_agent_model_server::protocol::{
-    ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
-};
+use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose, Scores};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 

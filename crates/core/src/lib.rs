@@ -72,6 +72,7 @@ pub mod signature;
 pub mod summarize;
 mod summary_prompts;
 pub mod text;
+pub mod time_phrases;
 pub mod tokens;
 pub mod triggers;
 pub mod window;

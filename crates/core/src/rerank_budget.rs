@@ -173,7 +173,10 @@ mod tests {
 
     #[test]
     fn the_clock_waits_for_several_budgets() {
-        assert_eq!([0, 1, 60, u32::MAX].map(patience), [None, Some(100), Some(300), Some(u32::MAX)]);
+        assert_eq!(
+            [0, 1, 60, u32::MAX].map(patience),
+            [None, Some(100), Some(300), Some(u32::MAX)]
+        );
     }
 
     proptest! {

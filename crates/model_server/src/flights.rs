@@ -107,10 +107,8 @@ mod tests {
                 Response::Flushed
             });
             let second = flights.join(key, async { Response::Flushed });
-            let (left, answered) = tokio::join!(
-                tokio::time::timeout(Duration::from_millis(20), first),
-                second
-            );
+            let (left, answered) =
+                tokio::join!(tokio::time::timeout(Duration::from_millis(20), first), second);
             assert!(left.is_err());
             assert_eq!(answered, Response::Flushed);
             assert!(is_empty(&flights));

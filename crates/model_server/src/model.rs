@@ -163,7 +163,8 @@ impl Model {
         &'a self,
         query: &str,
         documents: impl IntoIterator<Item = &'a str> + 'a,
-    ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError> {
+    ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError>
+    {
         self.tokenizer.pairs(query, documents)
     }
 

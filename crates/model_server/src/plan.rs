@@ -94,7 +94,9 @@ pub enum TextPlan {
 #[derive(Debug)]
 pub enum PairPlan {
     Cached(f32),
-    Run { remember: Key },
+    Run {
+        remember: Key,
+    },
     /// Nowhere: it is not to be scored.
     None,
 }

@@ -177,7 +177,8 @@ impl ModelTokenizer {
         &'a self,
         query: &str,
         documents: impl IntoIterator<Item = &'a str> + 'a,
-    ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError> {
+    ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError>
+    {
         let template = self.pair.as_ref().ok_or_else(|| {
             InferenceError::Internal(format!("model \"{}\" takes no pairs", self.model))
         })?;

@@ -7,8 +7,8 @@ use memory_agent_model_server::protocol::{Purpose, Request};
 use memory_agent_model_server::{Engine, EngineOptions};
 
 use crate::common::{
-    Server, embed_request, embedder, logits, onnxruntime, rerank_request, rerank_within,
-    reranker, text,
+    Server, embed_request, embedder, logits, onnxruntime, rerank_request, rerank_within, reranker,
+    text,
 };
 
 #[test]

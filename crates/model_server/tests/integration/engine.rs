@@ -153,7 +153,8 @@ fn sequences_are_those_of_the_tokenizers_library() {
     for query in texts {
         for document in texts {
             let expected = theirs.encode((query, document), true).unwrap();
-            let sequence: TokenSequence = ours.pairs(query, [document]).unwrap().next().unwrap().unwrap();
+            let sequence: TokenSequence =
+                ours.pairs(query, [document]).unwrap().next().unwrap().unwrap();
             let second = expected.get_type_ids().iter().filter(|id| **id == 1).count();
             assert_eq!(sequence.len(), expected.len());
             let difference =

@@ -77,7 +77,8 @@ fn a_model_under_another_name_or_of_another_kind_is_refused() {
     let request = Request::Rerank {
         model: embedder(),
         query: "q".to_owned(),
-        documents: vec!["d".to_owned()], budget: 0,
+        documents: vec!["d".to_owned()],
+        budget: 0,
     };
     let (code, message) = error(client.call(&request).unwrap());
     assert_eq!(code, ErrorCode::ModelInvalid);
@@ -198,7 +199,8 @@ fn the_log_never_contains_texts() {
         .call(&Request::Rerank {
             model,
             query: secret.to_owned(),
-            documents: vec![secret.to_owned()], budget: 0,
+            documents: vec![secret.to_owned()],
+            budget: 0,
         })
         .unwrap();
     assert!(!server.log().contains(secret));

@@ -212,7 +212,8 @@ fn a_remote_model_does_not_rerank() {
     let request = Request::Rerank {
         model: model(&stub),
         query: "where?".to_owned(),
-        documents: vec!["here".to_owned()], budget: 0,
+        documents: vec!["here".to_owned()],
+        budget: 0,
     };
     let (code, message) = error(&server, &request);
     assert_eq!(code, ErrorCode::ModelInvalid);

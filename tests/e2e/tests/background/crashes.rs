@@ -292,7 +292,10 @@ fn a_job_that_could_not_be_given_back_is_soon() {
     scene.say("Said once.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() > 0);
     let mut other = scene.cluster.connect(DATABASE);
-    run(&mut other, "BEGIN; LOCK TABLE memory_agent.jobs, memory_agent.llm_calls IN EXCLUSIVE MODE");
+    run(
+        &mut other,
+        "BEGIN; LOCK TABLE memory_agent.jobs, memory_agent.llm_calls IN EXCLUSIVE MODE",
+    );
     scene.stub.hold(false);
     wait_until(PATIENCE, "the worker to stop at the lock, and to go on", || {
         let sql = "SELECT EXISTS (SELECT FROM memory_status() \

@@ -151,8 +151,9 @@ fn the_reranker_is_left_out_by_argument_or_setting() {
 #[test]
 fn a_budget_reranks_the_most_promising_rows() {
     let mut client = shared().database("rerank_budget").connect();
-    let turns: Vec<String> =
-        (0..40).map(|n| format!("In {} people lived in Berlin, and {n} in huts.", 1900 + n)).collect();
+    let turns: Vec<String> = (0..40)
+        .map(|n| format!("In {} people lived in Berlin, and {n} in huts.", 1900 + n))
+        .collect();
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
     relevance_only(&mut client);
     run(&mut client, "SET memory_agent.rerank = on");
