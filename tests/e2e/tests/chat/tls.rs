@@ -10,6 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const KEY: &str = "sk-e2e-tls-0123456789abcdef";
 const TEXT: &str = "The code of the safe is 4711.";
@@ -30,7 +31,7 @@ impl Certificates {
         let here = "IP:127.0.0.1";
         for (name, authority, alternative, days) in [
             ("good", "ca", here, 2),
-            ("expired", "ca", here, -1),
+            ("expired", "ca", here, 0),
             ("wrong_name", "ca", "DNS:llm.example.com", 2),
             ("unknown_authority", "other_ca", here, 2),
         ] {
@@ -47,6 +48,10 @@ impl Certificates {
             "req -x509 {NEW_KEY} -keyout self_signed.key -out self_signed.pem -days 2 -subj /CN=self \
              -addext subjectAltName={here} -addext basicConstraints=critical,CA:FALSE"
         ));
+        // One that ends before it begins is not to be had everywhere; this one has no day.
+        let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let made = seconds();
+        wait_until(PATIENCE, "a certificate to expire", || seconds() > made);
         own
     }
 

@@ -156,7 +156,7 @@ fn context_counts_exactly_and_stays_within_its_budget() {
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(
-        *fits.borrow() > 15 && *refused.borrow() > 2,
+        *fits.borrow() > 5 && *refused.borrow() > 2,
         "{} fit, {} refused",
         fits.borrow(),
         refused.borrow()
