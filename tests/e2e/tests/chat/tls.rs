@@ -49,7 +49,8 @@ impl Certificates {
              -addext subjectAltName={here} -addext basicConstraints=critical,CA:FALSE"
         ));
         // One that ends before it begins is not to be had everywhere; this one has no day.
-        let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let seconds =
+            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let made = seconds();
         wait_until(PATIENCE, "a certificate to expire", || seconds() > made);
         own
