@@ -161,51 +161,33 @@ CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
 
 -- === A recall's budget ===
 
--- What somebody's view or rule uses cannot be dropped. It stays as it is, under another name.
-DO $replaced$
-DECLARE
-    arguments CONSTANT text := '(text, text, text, text, integer, integer, text[], jsonb, timestamptz, real, real, '
-                               'real, boolean, vector, text[])';
-    replaced text;
-BEGIN
-    FOREACH replaced IN ARRAY ARRAY['memory_recall', 'memory_explain'] LOOP
-        BEGIN
-            EXECUTE pg_catalog.concat('DROP FUNCTION @extschema@.', replaced, arguments);
-        EXCEPTION WHEN dependent_objects_still_exist THEN
-            EXECUTE pg_catalog.concat('ALTER FUNCTION @extschema@.', replaced, arguments,
-                                      ' RENAME TO ', replaced, '_0_2');
-        END;
-    END LOOP;
-END
-$replaced$;
-
 CREATE FUNCTION memory_recall(
-    query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL,
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
     filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
     recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
-    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
-    rerank_budget integer DEFAULT NULL)
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
                    similarity real, lexical real, recency real, markers text[], token_count integer,
                    session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
-    AS 'MODULE_PATHNAME', 'memory_recall_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_recall_within_wrapper';
 
 CREATE FUNCTION memory_explain(
-    query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL,
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
     filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
     recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
-    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
-    rerank_budget integer DEFAULT NULL)
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
-    AS 'MODULE_PATHNAME', 'memory_explain_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_explain_within_wrapper';
 
-COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[],integer) IS
-    'Returns the memories that answer a query, in order. Never writes: works in read-only transactions and on standbys. session_id: this session, the user''s global memory and shared memory; NULL: all sessions of the user. top_k: rows (default memory_agent.default_top_k; 0 or less: none). token_budget: the rows'' tokens never add up to more; without top_k it alone cuts. kinds: of turn, fact, document. filter: a jsonb predicate with the keys metadata, role, kind, markers_any, markers_all, created_after, created_before, session_id, agent_id, episode_id. as_of: what was true then, ages counted from then. score_threshold: least sigmoid of the reranker''s logit (without a reranker: least relevance). recency_weight, mmr_lambda: 0 to 1. rerank: whether to use the cross-encoder. query_embedding: instead of embedding the query. rewrites: further wordings, whose candidates join the pool. rerank_budget: how long the cross-encoder may take, in milliseconds (default memory_agent.rerank_budget; 0: no limit). Columns: score = (1 - w) * relevance + w * recency + marker boost; relevance 0 to 1; similarity is the cosine, NULL without an embedding; lexical is BM25, NULL without a common word; recency 0 to 1. Errors: 22023, 42501.';
-COMMENT ON FUNCTION memory_explain(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[],integer) IS
-    'The same recall as memory_recall, as one jsonb document: mode, milliseconds of each step, sizes of the pools, and for every candidate all parts of its score and the step that dropped it.';
+COMMENT ON FUNCTION memory_recall(text,integer,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+    'The same, with a time budget for the cross-encoder. rerank_budget: how long it may take, in milliseconds; 0 means no limit, NULL what memory_agent.rerank_budget says. The most promising candidates are read first. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_explain(text,integer,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+    'The same recall as memory_recall with this rerank_budget, as one jsonb document. rerank_budget: in milliseconds; 0 means no limit. Errors: 22023, 42501.';
 
 -- === Last: owner and privileges of what is new ===
 

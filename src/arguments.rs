@@ -41,33 +41,6 @@ unsafe impl<'fcx> ArgAbi<'fcx> for WithinLimits {
 // The functions are declared by hand in sql/schema; this type is in none of them.
 pgrx::impl_sql_translatable!(WithinLimits, arg_only = "internal");
 
-/// The argument `rerank_budget`, which 0.3.0 appended: NULL where a function is declared without it, by the
-/// schema of an earlier version.
-pub struct RerankBudget(pub Option<i32>);
-
-impl RerankBudget {
-    /// How many arguments come before it.
-    const PLACE: usize = 15;
-}
-
-// SAFETY: it takes no datum of its own: a virtual argument, which looks at the call.
-unsafe impl<'fcx> ArgAbi<'fcx> for RerankBudget {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        // SAFETY: the call's own information; `nargs` values follow, this one an integer.
-        unsafe {
-            let call = pg_sys::FunctionCallInfo::unbox_arg_unchecked(arg);
-            let given = (*call).args.as_slice((*call).nargs.max(0) as usize).get(Self::PLACE);
-            Self(given.and_then(|given| i32::from_datum(given.value, given.isnull)))
-        }
-    }
-
-    fn is_virtual_arg() -> bool {
-        true
-    }
-}
-
-pgrx::impl_sql_translatable!(RerankBudget, arg_only = "internal");
-
 /// Compares every argument that is given with its row of the table.
 ///
 /// # Safety

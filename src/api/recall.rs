@@ -8,7 +8,7 @@ mod shown;
 use crate::api::pool::{Pool, fuse_pool};
 use crate::api::request::{Arguments, Request};
 use crate::api::stale;
-use crate::arguments::{RerankBudget, WithinLimits};
+use crate::arguments::WithinLimits;
 use crate::error::PgResult;
 use crate::guc;
 use crate::identity;
@@ -105,7 +105,6 @@ fn memory_recall(
     rerank: Option<bool>,
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
-    rerank_budget: RerankBudget,
 ) -> Result<
     TableIterator<
         'static,
@@ -145,16 +144,86 @@ fn memory_recall(
         rerank,
         query_embedding,
         rewrites,
-        rerank_budget: rerank_budget.0,
         ..Arguments::default()
     };
-    Ok(TableIterator::new(arguments.with_settings(|arguments| {
+    Ok(TableIterator::new(answer(arguments)?))
+}
+
+/// `memory_recall` with a budget of its own. It is another function to PostgreSQL, so that dumps and views
+/// of earlier versions find theirs.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
+fn memory_recall_within(
+    _limits: WithinLimits,
+    query: Option<String>,
+    rerank_budget: Option<i32>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    token_budget: Option<i32>,
+    kinds: Option<Vec<Option<String>>>,
+    filter: Option<JsonbText>,
+    as_of: Option<TimestampWithTimeZone>,
+    score_threshold: Option<f32>,
+    recency_weight: Option<f32>,
+    mmr_lambda: Option<f32>,
+    rerank: Option<bool>,
+    query_embedding: Option<Vector>,
+    rewrites: Option<Vec<Option<String>>>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(kind, String),
+            name!(role, String),
+            name!(content, String),
+            name!(score, f32),
+            name!(relevance, f32),
+            name!(similarity, Option<f32>),
+            name!(lexical, Option<f32>),
+            name!(recency, f32),
+            name!(markers, Vec<String>),
+            name!(token_count, i32),
+            name!(session_id, Option<String>),
+            name!(episode_id, Option<Uuid>),
+            name!(metadata, JsonbText),
+            name!(created_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
+    let arguments = Arguments {
+        query,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        token_budget,
+        kinds,
+        filter,
+        as_of,
+        score_threshold,
+        recency_weight,
+        mmr_lambda,
+        rerank,
+        query_embedding,
+        rewrites,
+        rerank_budget,
+        ..Arguments::default()
+    };
+    Ok(TableIterator::new(answer(arguments)?))
+}
+
+fn answer(arguments: Arguments) -> PgResult<Vec<RecallRow>> {
+    arguments.with_settings(|arguments| {
         let request = arguments.check()?;
         match run(&request)? {
             Some(recalled) => rows(&request, recalled),
             None => Ok(Vec::new()),
         }
-    })?))
+    })
 }
 
 /// Steps 1 to 5. `None` when no rows are wanted.
