@@ -124,16 +124,18 @@ settings! {
         "memory_agent.fusion\0", "How dense and lexical scores are fused: weighted min-max, or reciprocal rank fusion.\0";
     real dense_weight: f64 = 0.5, Userset, (0.0, 1.0),
         "memory_agent.dense_weight\0", "Share of the dense arm in the weighted fusion.\0";
-    real mmr_lambda: f64 = 0.7, Userset, (0.0, 1.0),
-        "memory_agent.mmr_lambda\0", "Maximal marginal relevance: 1 is pure score, lower is more diverse.\0";
-    real recency_weight: f64 = 0.2, Userset, (0.0, 1.0),
-        "memory_agent.recency_weight\0", "Share of recency in the score.\0";
+    choice ranking: RankingForm = RankingForm::Learned, Userset, (),
+        "memory_agent.ranking\0", "How the numbers of a candidate become its relevance: a learned probability, or weights set by hand.\0";
+    real mmr_lambda: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.mmr_lambda\0", "Maximal marginal relevance: 1 is pure score, lower is more diverse; -1 means 1 with the learned ranking, else 0.7.\0";
+    real recency_weight: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.recency_weight\0", "Share of recency in the score; -1 means what is learned, else 0.2.\0";
     choice recency_decay: Decay = Decay::Exponential, Userset, (),
         "memory_agent.recency_decay\0", "Form of the recency decay.\0";
     real recency_days: f64 = -1.0, Userset, (-1.0, 36_500.0),
         "memory_agent.recency_days\0", "Time constant of the decay in days; -1 means 30 (exponential), 75 (half_life) or 7 (reciprocal).\0";
-    real score_threshold: f64 = 0.35, Userset, (0.0, 1.0),
-        "memory_agent.score_threshold\0", "Least sigmoid of the reranker's logit of a row that is returned.\0";
+    real score_threshold: f64 = -1.0, Userset, (-1.0, 1.0),
+        "memory_agent.score_threshold\0", "Least probability of a row that is returned, or least sigmoid of the reranker's logit; -1 means 0.05 and 0.35.\0";
     choice score_normalization: Normalization = Normalization::Sigmoid, Userset, (),
         "memory_agent.score_normalization\0", "How the reranker's logits become relevance.\0";
     flag rerank: bool = true, Userset, (),

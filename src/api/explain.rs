@@ -7,6 +7,7 @@ use crate::api::request::Arguments;
 use crate::arguments::WithinLimits;
 use crate::error::PgResult;
 use crate::sql_types::{JsonbText, Vector};
+use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
 use pgrx::prelude::*;
@@ -114,6 +115,7 @@ fn document(recalled: &Recalled) -> Value {
         "embedding": trace.embedding,
         "reranking": trace.reranking,
         "rerank_shortened_by": trace.shortened.map(Shortened::as_str),
+        "ranking": trace.ranking,
         "recency_weight": trace.recency_weight,
         "milliseconds": {
             "embed": rounded(trace.embed_ms),
@@ -165,6 +167,7 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
                 "marker_boost": row.marker_boost,
                 "score": row.score,
                 "token_count": detail.token_count,
+                "features": recalled.features.as_ref().map(|all| features(&all[row.index])),
                 "dropped": row.dropped.map(|step| step.as_str()),
             })
         })
@@ -179,6 +182,23 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
             })
         }))
         .collect()
+}
+
+/// What the learned ranking weighs.
+fn features(of: &Features) -> Value {
+    json!({
+        "similarity": of.similarity,
+        "gap": of.gap,
+        "lexical_share": of.lexical_share,
+        "lexical_relative": of.lexical_relative,
+        "recency": of.recency,
+        "query_size": of.query_size,
+        "other_speaker": of.other_speaker,
+        "in_time": of.in_time,
+        "out_of_time": of.out_of_time,
+        "session": of.session,
+        "length": of.length,
+    })
 }
 
 fn rounded(milliseconds: f64) -> f64 {

@@ -12,6 +12,8 @@ pub struct Pool {
     pub fused: Vec<(usize, f64)>,
     /// By position: what the arms say of the row itself.
     pub arms: Vec<ArmScores>,
+    /// By position: the similarity with a share of the neighbours'.
+    pub dense: Vec<Option<f64>>,
     /// By position.
     pub ids: Vec<Uuid>,
     /// Candidates that were not good enough, with their fused scores.
@@ -28,6 +30,7 @@ impl Pool {
             let replacement = self.ids.iter().position(|id| id == by).unwrap_or_else(|| {
                 self.ids.push(*by);
                 self.arms.push(ArmScores { similarity: None, lexical: None });
+                self.dense.push(None);
                 self.left_out.retain(|(id, _, _)| id != by);
                 self.fused.push((self.ids.len() - 1, 0.0));
                 self.ids.len() - 1
@@ -50,6 +53,7 @@ impl Pool {
             })
             .collect();
         self.arms = kept.iter().map(|&old| self.arms[old]).collect();
+        self.dense = kept.iter().map(|&old| self.dense[old]).collect();
         self.ids = kept.iter().map(|&old| self.ids[old]).collect();
     }
 }
@@ -88,6 +92,7 @@ pub fn fuse_pool(
     Pool {
         fused: order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect(),
         arms: order.iter().map(|&row| own(row)).collect(),
+        dense: order.iter().map(|&row| rows[row].dense).collect(),
         ids: order.iter().map(|&row| id(row)).collect(),
         left_out,
         replaced: Vec::new(),

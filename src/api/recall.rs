@@ -3,6 +3,7 @@
 //! Nothing is written: it works in a read-only transaction and on a standby.
 
 mod inference;
+mod learned;
 mod shown;
 
 use crate::api::pool::{Pool, fuse_pool};
@@ -10,7 +11,7 @@ use crate::api::request::{Arguments, Request};
 use crate::api::stale;
 use crate::arguments::WithinLimits;
 use crate::error::PgResult;
-use crate::guc;
+use crate::guc::{self, RankingForm};
 use crate::identity;
 use crate::models::Failure;
 use crate::sql_types::{JsonbText, Vector};
@@ -20,6 +21,7 @@ use crate::store::models::{self as model_store, Kind};
 use crate::store::search::{self, Found, Query};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
+use memory_agent_core::blend::Features;
 use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_core::rerank_budget::Shortened;
@@ -43,6 +45,7 @@ pub struct Trace {
     /// Why not all of the pool were.
     pub shortened: Option<Shortened>,
     pub search_mode: &'static str,
+    pub ranking: &'static str,
     pub documents: u64,
     pub lexical_matches: usize,
     pub dense_rows: usize,
@@ -59,6 +62,8 @@ pub struct Recalled {
     pub details: Vec<Detail>,
     /// Per detail: similarity and BM25 score.
     pub arms: Vec<ArmScores>,
+    /// Per detail: what the learned ranking weighs, if it ranks.
+    pub features: Option<Vec<Features>>,
     pub ranking: Ranking,
     /// Positions in `ranking.scored`, in the order shown.
     pub shown: Vec<usize>,
@@ -231,7 +236,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     if request.wants_nothing {
         return Ok(None);
     }
-    let mut trace = Trace { recency_weight: request.settings.recency_weight, ..Trace::default() };
+    let mut trace = Trace::default();
     let (embedder, reranker) = identity::as_owner(|| {
         let spi = Spi::read_only()?;
         let embedder = model_store::active(&spi, Kind::Embedder)?;
@@ -256,27 +261,47 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         limit: request.candidates_per_arm,
         included: &[],
     };
-    let (pool, details, episode) = identity::as_owner(|| {
+    let mut settings = request.settings_of(false);
+    let (pool, details, episode, lexical_bound) = identity::as_owner(|| {
         let spi = Spi::read_only()?;
         let episode = open_episode_turns(&spi, request)?;
         let query = Query { included: &episode, ..query };
         let found = search::candidates(&spi, &request.scope, &query)?;
         note_search(&mut trace, &found);
-        let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &request.settings);
+        let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &settings);
         stale::settle(&spi, request, &mut pool)?;
         let users = request.scope.caller.visible();
         let details =
             details::read(&spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
         let details = in_order(details, &pool.ids);
-        Ok((pool, details, episode))
+        Ok((pool, details, episode, found.lexical_bound))
     })?;
-    let Pool { fused, arms, left_out, replaced, .. } = pool;
+    let Pool { fused, arms, dense, left_out, replaced, .. } = pool;
     trace.pool = fused.len();
     trace.left_out = left_out;
     trace.search_ms = milliseconds(started);
 
     let started = Instant::now();
-    let logits = inference::rerank(request, reranker.as_ref(), &details, &mut trace)?;
+    let features = match guc::ranking() {
+        // Logits of another model mean something else.
+        RankingForm::Learned
+            if reranker.as_ref().is_none_or(|model| model.name == learned::RERANKER) =>
+        {
+            learned::features(request, &details, &arms, &dense, lexical_bound)
+        }
+        _ => None,
+    };
+    if features.is_some() {
+        settings = request.settings_of(true);
+    }
+    trace.ranking = if features.is_some() { "learned" } else { "weighted" };
+    trace.recency_weight = settings.recency_weight;
+    // The most promising rows are read first.
+    let mut order: Vec<usize> = (0..details.len()).collect();
+    if let Some(features) = &features {
+        order.sort_by(|&a, &b| features[b].unscored().total_cmp(&features[a].unscored()));
+    }
+    let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
     trace.rerank_ms = milliseconds(started);
     if let Some(first) = trace.failures.first() {
         let without =
@@ -291,10 +316,15 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let started = Instant::now();
     let mut candidates: Vec<Candidate> =
         details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
+    for (place, features) in features.iter().flatten().enumerate() {
+        let logit = logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
+        candidates[place].probability =
+            Some(logit.map_or_else(|| features.unscored(), |logit| features.scored(logit)));
+    }
     for &(stale, replacement) in &replaced {
         candidates[stale].demoted_below.push(replacement);
     }
-    let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &request.settings);
+    let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
     let shown = shown::within_budget(request, &details, &episode, &mut ranking);
     trace.rank_ms = milliseconds(started);
     debug1!(
@@ -311,7 +341,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         .into_iter()
         .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
         .collect();
-    Ok(Some(Recalled { details, arms, ranking, shown, replaced, trace }))
+    Ok(Some(Recalled { details, arms, features, ranking, shown, replaced, trace }))
 }
 
 fn milliseconds(since: Instant) -> f64 {
@@ -363,6 +393,7 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
         embedding: detail.embedding.clone(),
         token_count: detail.token_count.max(0) as u32,
         demoted_below: Vec::new(),
+        probability: None,
     }
 }
 

@@ -18,6 +18,8 @@ use memory_agent_core::score;
 use memory_agent_core::text;
 use pgrx::prelude::*;
 
+/// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
+const LEAST_PROBABILITY: f64 = 0.05;
 /// At least so many rows go on to ranking when the scope has them, whatever top_k is.
 const LEAST_CANDIDATES: usize = 30;
 
@@ -56,8 +58,33 @@ pub struct Request {
     pub rerank_budget: u32,
     pub token_budget: Option<u32>,
     pub candidates_per_arm: usize,
+    /// Without what [`Request::settings_of`] adds.
     pub settings: RankSettings,
+    /// Whether nobody has set the weight of recency.
+    pub recency_is_learned: bool,
+    mmr_is_default: bool,
+    asks_for_fresh: bool,
     pub wants_nothing: bool,
+}
+
+impl Request {
+    /// The settings of a ranking by learned probabilities, or by weights set by hand: what nobody has set
+    /// has another default in each.
+    pub fn settings_of(&self, is_learned: bool) -> RankSettings {
+        let mut settings = self.settings.clone();
+        let (weight, lambda, threshold) =
+            if is_learned { (0.0, 1.0, LEAST_PROBABILITY) } else { (0.2, 0.7, 0.35) };
+        if self.recency_is_learned {
+            settings.recency_weight = weight;
+        }
+        settings.recency_weight =
+            score::raise_recency_weight(settings.recency_weight, self.asks_for_fresh);
+        if self.mmr_is_default {
+            settings.mmr_lambda = lambda;
+        }
+        settings.score_threshold.get_or_insert(threshold);
+        settings
+    }
 }
 
 impl Arguments {
@@ -126,9 +153,11 @@ impl Arguments {
         let (filter, filter_metadata) = parse_filter(self.filter)?;
         let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
         let threshold = unit("score_threshold", self.score_threshold)?;
+        let chosen =
+            |given: Option<f64>, setting: f64| given.or((setting >= 0.0).then_some(setting));
         let base_weight =
-            unit("recency_weight", self.recency_weight)?.unwrap_or_else(guc::recency_weight);
-        let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?.unwrap_or_else(guc::mmr_lambda);
+            chosen(unit("recency_weight", self.recency_weight)?, guc::recency_weight());
+        let mmr_lambda = chosen(unit("mmr_lambda", self.mmr_lambda)?, guc::mmr_lambda());
         let asks_for_fresh = guc::freshness_boost() && freshness::asks_for_fresh(&query);
         let token_budget = match self.token_budget {
             Some(budget) if budget < 0 => {
@@ -178,16 +207,19 @@ impl Arguments {
                 max_candidates,
                 score_normalization: guc::normalization(),
                 rerank_weight: guc::rerank_weight(),
-                score_threshold: Some(threshold.unwrap_or_else(guc::score_threshold)),
+                score_threshold: chosen(threshold, guc::score_threshold()),
                 threshold_is_explicit: threshold.is_some(),
                 threshold_keeps: wanted,
                 recency_decay: guc::decay(),
                 recency_days: guc::recency_days(),
-                recency_weight: score::raise_recency_weight(base_weight, asks_for_fresh),
+                recency_weight: base_weight.unwrap_or(0.0),
                 marker_weight: guc::marker_weight(),
-                mmr_lambda,
+                mmr_lambda: mmr_lambda.unwrap_or(1.0),
                 top_k: top_k.map(|top_k| top_k.max(0) as usize),
             },
+            recency_is_learned: base_weight.is_none(),
+            mmr_is_default: mmr_lambda.is_none(),
+            asks_for_fresh,
             wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
             rerank: self.rerank.unwrap_or_else(guc::rerank),
             rerank_budget,

@@ -2,6 +2,15 @@
 
 use pgrx::guc::PostgresGucEnum;
 
+/// `memory_agent.ranking`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum RankingForm {
+    #[name = c"learned"]
+    Learned,
+    #[name = c"weighted"]
+    Weighted,
+}
+
 /// `memory_agent.fusion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum Fusion {

@@ -21,6 +21,10 @@ pub struct Detail {
     /// Days between the event and the moment of the question; negative for the future.
     pub age_days: f64,
     pub embedding: Option<Vec<f32>>,
+    /// Lexemes that are indexed of it, with repetitions.
+    pub words: u32,
+    /// Who said it.
+    pub speaker: Option<String>,
 }
 
 /// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
@@ -43,7 +47,9 @@ pub fn read(
                 CASE WHEN e.embedding_model = $3 THEN e.embedding \
                      ELSE (SELECT w.embedding FROM memory_agent.entry_windows w \
                             WHERE w.user_id = e.user_id AND w.entry_id = e.id \
-                              AND w.embedding_model = $3 AND w.ordinal = 1) END \
+                              AND w.embedding_model = $3 AND w.ordinal = 1) END, \
+                e.doc_len, \
+                CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN e.metadata->>'name' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
     );
     spi.all(
@@ -66,6 +72,8 @@ pub fn read(
                 created_at: row.required(9)?,
                 age_days: row.required(10)?,
                 embedding: row.optional::<Vector>(11).map(|vector| vector.0),
+                words: row.required::<i32>(12)?.max(0).unsigned_abs(),
+                speaker: row.optional(13),
             })
         },
     )

@@ -10,7 +10,7 @@ use crate::store::nearest::{PartTotals, nearest, totals};
 use crate::store::scope::{Scope, ScopeSql, bind};
 use crate::store::spi::{Params, Session as Spi};
 use crate::store::{neighbors, windows};
-use memory_agent_core::bm25::{Bm25, LexicalMatch, score_matches};
+use memory_agent_core::bm25::{Bm25, LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -83,6 +83,8 @@ pub struct Found {
     pub documents: u64,
     /// Rows with at least one word of the query.
     pub lexical_matches: usize,
+    /// No BM25 score is above this.
+    pub lexical_bound: f64,
 }
 
 /// Searches a scope.
@@ -226,11 +228,13 @@ fn exact(
         return Ok(None);
     }
     let documents = rows.len() as u64;
-    for (found, score) in matches.iter().zip(bm25(&matches, terms, documents, total_length)) {
+    let LexicalScores { scores, bound } = bm25(&matches, terms, documents, total_length);
+    for (found, score) in matches.iter().zip(scores) {
         rows[found.key].lexical = Some(score);
     }
     let lexical_matches = matches.len();
-    let mut found = Found { rows, mode: Mode::Exact, documents, lexical_matches };
+    let mut found =
+        Found { rows, mode: Mode::Exact, documents, lexical_matches, lexical_bound: bound };
     raise_by_windows(spi, scope, query, vector, &mut found)?;
     for (place, row) in places.iter_mut().zip(&found.rows) {
         place.similarity = row.similarity;
@@ -282,7 +286,7 @@ fn through_indexes(
             Ok(ControlFlow::Continue(()))
         })?;
     }
-    let scores = bm25(&matches, terms, documents, total_length);
+    let LexicalScores { scores, bound } = bm25(&matches, terms, documents, total_length);
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     let lexical_matches = matches.len();
@@ -304,7 +308,7 @@ fn through_indexes(
     }
     add_included(spi, scope, query, &mut rows, &known)?;
     fill_similarities(spi, scope, query, vector, &mut rows)?;
-    let mut found = Found { rows, mode, documents, lexical_matches };
+    let mut found = Found { rows, mode, documents, lexical_matches, lexical_bound: bound };
     raise_by_windows(spi, scope, query, vector, &mut found)?;
     neighbors::blend(spi, scope, query, vector, &mut found.rows)?;
     Ok(found)
@@ -412,7 +416,12 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     }
 }
 
-fn bm25(matches: &[LexicalMatch], terms: &[String], documents: u64, total_length: u64) -> Vec<f64> {
+fn bm25(
+    matches: &[LexicalMatch],
+    terms: &[String],
+    documents: u64,
+    total_length: u64,
+) -> LexicalScores {
     let parameters = Bm25 {
         k1: guc::bm25_k1(),
         b: guc::bm25_b(),

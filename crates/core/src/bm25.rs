@@ -83,6 +83,15 @@ pub struct LexicalMatch {
     pub term_frequencies: Vec<u16>,
 }
 
+/// The scores of all rows that match a query, and what they can be compared with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LexicalScores {
+    /// In the order of the matches.
+    pub scores: Vec<f64>,
+    /// What a short row would score that had every term as often as can be: the bound of all scores.
+    pub bound: f64,
+}
+
 /// Scores all rows that match a query, in the order given.
 ///
 /// `matches` must hold every matching row of the scope, because the document
@@ -95,7 +104,7 @@ pub fn score_matches(
     documents: u64,
     total_length: u64,
     parameters: Bm25,
-) -> Vec<f64> {
+) -> LexicalScores {
     let mut document_frequencies = vec![0u64; term_count];
     for row in matches {
         for (count, frequency) in document_frequencies.iter_mut().zip(&row.term_frequencies) {
@@ -105,10 +114,11 @@ pub fn score_matches(
     let idf: Vec<f64> =
         document_frequencies.iter().map(|frequency| idf(documents, *frequency)).collect();
     let mean_length = if documents > 0 { total_length as f64 / documents as f64 } else { 0.0 };
-    matches
+    let scores = matches
         .iter()
         .map(|row| parameters.score(&row.term_frequencies, &idf, row.document_length, mean_length))
-        .collect()
+        .collect();
+    LexicalScores { scores, bound: (parameters.k1 + 1.0) * idf.iter().sum::<f64>() }
 }
 
 #[cfg(test)]
@@ -171,16 +181,16 @@ mod tests {
     fn rare_terms_and_short_rows_win() {
         let matches = [row(10, &[1, 0]), row(10, &[1, 1]), row(10, &[0, 1]), row(40, &[0, 1])];
         let rare_first = [row(10, &[1, 0]), row(10, &[0, 1]), row(10, &[0, 1]), row(40, &[0, 1])];
-        let scores = score_matches(&matches, 2, 100, 1000, PLAIN);
+        let scores = score_matches(&matches, 2, 100, 1000, PLAIN).scores;
         assert!(scores[1] > scores[0] && scores[0] > scores[2] - 1.0 && scores[2] > scores[3]);
-        let scores = score_matches(&rare_first, 2, 100, 1000, Bm25::default());
+        let scores = score_matches(&rare_first, 2, 100, 1000, Bm25::default()).scores;
         assert!(scores[0] > scores[1]);
     }
 
     #[test]
     fn document_frequencies_are_counted_from_the_matches() {
         let matches = [row(3, &[2, 0]), row(5, &[1, 4]), row(9, &[1])];
-        let scores = score_matches(&matches, 2, 20, 100, Bm25::default());
+        let scores = score_matches(&matches, 2, 20, 100, Bm25::default()).scores;
         let idf = [idf(20, 3), idf(20, 1)];
         let expected: Vec<f64> = [(3, vec![2, 0]), (5, vec![1, 4]), (9, vec![1, 0])]
             .iter()
@@ -191,8 +201,8 @@ mod tests {
 
     #[test]
     fn nothing_to_score_gives_nothing() {
-        assert!(score_matches(&[], 3, 10, 100, Bm25::default()).is_empty());
-        assert_eq!(score_matches(&[row(0, &[1])], 1, 0, 0, Bm25::default()).len(), 1);
+        assert!(score_matches(&[], 3, 10, 100, Bm25::default()).scores.is_empty());
+        assert_eq!(score_matches(&[row(0, &[1])], 1, 0, 0, Bm25::default()).scores.len(), 1);
     }
 
     proptest! {
@@ -208,6 +218,8 @@ mod tests {
         ) {
             let matches: Vec<_> = rows.iter().map(|(length, tf)| row(*length, tf)).collect();
             let scores = score_matches(&matches, 4, documents, total_length, Bm25 { k1, b, length_floor });
+            prop_assert!(scores.scores.iter().all(|score| *score <= scores.bound + 1e-9));
+            let scores = scores.scores;
             prop_assert_eq!(scores.len(), matches.len());
             prop_assert!(scores.iter().all(|score| score.is_finite() && *score >= 0.0));
         }

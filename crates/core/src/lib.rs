@@ -19,6 +19,7 @@ pub mod answers;
 pub mod archive;
 pub mod attached;
 pub mod augment;
+pub mod blend;
 pub mod bm25;
 pub mod breaker;
 pub mod budget;

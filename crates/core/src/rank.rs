@@ -31,6 +31,9 @@ pub struct Candidate {
     /// Indexes of the candidates that replaced what this one says: a turn whose
     /// extracted facts were superseded ranks before none of the new facts.
     pub demoted_below: Vec<usize>,
+    /// The learned probability that the row answers the question ([`crate::blend`]), which is its relevance
+    /// then. `None` weighs the logit and the fused score instead.
+    pub probability: Option<f64>,
 }
 
 impl Candidate {
@@ -53,7 +56,7 @@ pub struct RankSettings {
     pub score_normalization: ScoreNormalization,
     /// Share of the reranker in the relevance, 0 to 1.
     pub rerank_weight: f64,
-    /// Lowest accepted `sigmoid(logit)`, tested before blending.
+    /// Lowest accepted probability, or `sigmoid(logit)` before blending where there is none.
     pub score_threshold: Option<f64>,
     /// Whether the caller gave the threshold with the query. Then it is strict:
     /// no row below it is shown, however few are left, and rows without a logit
@@ -190,9 +193,12 @@ pub fn finish(
     for (position, (index, _)) in pool.iter().enumerate() {
         in_pool[*index] = true;
         let fused_relevance = fused_relevance(*index);
-        let relevance = match reranked[position] {
-            Some(reranked) => blend_relevance(reranked, fused_relevance, settings.rerank_weight),
-            None => fused_relevance,
+        let relevance = match (candidates[*index].probability, reranked[position]) {
+            (Some(probability), _) => probability,
+            (None, Some(reranked)) => {
+                blend_relevance(reranked, fused_relevance, settings.rerank_weight)
+            }
+            (None, None) => fused_relevance,
         };
         let mut row = score_row(candidates, *index, fused[*index], relevance, settings);
         row.logit = logits[position];
@@ -200,7 +206,7 @@ pub fn finish(
     }
 
     let in_pool_replacements = replacements.within(pool);
-    apply_threshold(&in_pool_replacements, &mut scored, settings);
+    apply_threshold(candidates, &in_pool_replacements, &mut scored, settings);
     in_pool_replacements.settle(candidates, &mut scored);
     let mut ranking = Ranking { selected: Vec::new(), scored };
     select(candidates, in_pool_replacements.by_position(), &mut ranking, settings);
@@ -316,6 +322,7 @@ fn score_row(
 /// Drops what is below the threshold, and a stale row together with any of its
 /// replacements; a default threshold only if it leaves enough.
 fn apply_threshold(
+    candidates: &[Candidate],
     replacements: &PoolReplacements,
     scored: &mut [Scored],
     settings: &RankSettings,
@@ -323,14 +330,16 @@ fn apply_threshold(
     let Some(threshold) = settings.score_threshold else {
         return;
     };
-    let is_below = |row: &Scored| match row.logit {
-        Some(logit) => sigmoid(logit) < threshold,
-        None => settings.threshold_is_explicit && row.relevance < threshold,
+    let probability = |row: &Scored| candidates[row.index].probability;
+    let is_below = |row: &Scored| match (probability(row), row.logit) {
+        (Some(probability), _) => probability < threshold,
+        (None, Some(logit)) => sigmoid(logit) < threshold,
+        (None, None) => settings.threshold_is_explicit && row.relevance < threshold,
     };
     let mut below: Vec<bool> = scored.iter().map(is_below).collect();
     replacements.spread_to_stale(&mut below);
-    let rows_left =
-        scored.iter().zip(&below).filter(|(row, below)| row.logit.is_some() && !**below);
+    let is_tested = |row: &Scored| row.logit.is_some() || probability(row).is_some();
+    let rows_left = scored.iter().zip(&below).filter(|(row, below)| is_tested(row) && !**below);
     if !settings.threshold_is_explicit && rows_left.count() < settings.threshold_keeps {
         return;
     }

@@ -9,7 +9,7 @@ use crate::fuse::FusionMethod;
 fn any_candidate() -> impl Strategy<Value = Candidate> {
     (
         (prop::option::of(-1.0..1.0f64), prop::option::of(0.0..30.0f64)),
-        (-5.0..500.0f64, any::<bool>()),
+        (-5.0..500.0f64, any::<bool>(), prop::option::of(0.0..=1.0f64)),
         prop::option::of(prop::collection::vec(-1.0..1.0f32, 3)),
         prop::sample::select(vec!["", "goal", "constraint", "custom:x"]),
         prop_oneof![
@@ -18,7 +18,13 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
         ],
     )
         .prop_map(
-            |((similarity, lexical), (age_days, half_speed), embedding, marker, demoted_below)| {
+            |(
+                (similarity, lexical),
+                (age_days, half_speed, probability),
+                embedding,
+                marker,
+                demoted_below,
+            )| {
                 Candidate {
                     similarity,
                     lexical,
@@ -28,6 +34,7 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
                     embedding,
                     token_count: 1,
                     demoted_below,
+                    probability,
                 }
             },
         )

@@ -47,11 +47,12 @@ pub fn query_embeddings(
 }
 
 /// Step 2: the logits of the pool, as far as the budget goes and NaN beyond, or `None` with the reason in the
-/// trace.
+/// trace. `order`: the places of the details, those first that are to be read first.
 pub fn rerank(
     request: &Request,
     model: Option<&ModelRef>,
     details: &[Detail],
+    order: &[usize],
     trace: &mut Trace,
 ) -> PgResult<Option<Vec<f32>>> {
     let Some(model) = model else {
@@ -75,13 +76,17 @@ pub fn rerank(
         trace.reranking = format!("failed: {}", outage.message);
         return Ok(None);
     }
-    let documents = details.iter().map(|detail| detail.text.clone()).collect();
+    let documents = order.iter().map(|&place| details[place].text.clone()).collect();
     match models::current().rerank(model, &request.query, documents, request.rerank_budget) {
         Ok(Scores { logits, shortened }) => {
             trace.reranking = model.name.clone();
             trace.reranked = logits.iter().flatten().count();
             trace.shortened = shortened;
-            Ok(Some(logits.into_iter().map(|logit| logit.unwrap_or(f32::NAN)).collect()))
+            let mut of_details = vec![f32::NAN; details.len()];
+            for (&place, logit) in order.iter().zip(logits) {
+                of_details[place] = logit.unwrap_or(f32::NAN);
+            }
+            Ok(Some(of_details))
         }
         Err(failure) => {
             trace.reranking = format!("failed: {}", failure.message);

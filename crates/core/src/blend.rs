@@ -1,0 +1,244 @@
+//! The learned blend: the probability that a row answers the question, from what a recall knows of both.
+//!
+//! Two logistic regressions say it. One is for rows that the cross-encoder has not read; it orders the
+//! candidates and so decides which ones it reads first. The other one has its logit as well. Both were
+//! fitted to the same labels, so that a row that was read and one that was not can be compared, and the
+//! probability means the same for every question. `models/blend.py` fits them; docs/ranking.md says on what,
+//! and how good they are.
+
+/// Characters from which on a query counts as long as can be.
+const LONG_QUERY: f64 = 250.0;
+/// Age in days at which recency has fallen to 1/e.
+const RECENCY_DAYS: f64 = 30.0;
+/// So many of the best rows are looked at for others of the same session.
+const NEIGHBORHOOD: usize = 10;
+/// The logit below which the cross-encoder makes no more difference.
+const LOGIT_KNEE: f64 = -4.0;
+
+/// What is known of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Query {
+    pub chars: usize,
+    /// Whether it names a time.
+    pub has_time: bool,
+    /// The BM25 score of a row that had every word of the query as often as can be; 0 without words.
+    pub best_lexical: f64,
+}
+
+/// What is known of a candidate before the cross-encoder reads it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Row<'a> {
+    /// Cosine similarity of the row itself.
+    pub similarity: Option<f64>,
+    /// The same with a share of its neighbours'.
+    pub dense: Option<f64>,
+    /// BM25 score.
+    pub lexical: Option<f64>,
+    /// At the time of the question.
+    pub age_days: f64,
+    /// Lexemes that are indexed of it, with repetitions.
+    pub words: u32,
+    pub session: Option<&'a str>,
+    /// Whether the query has the speaker's name.
+    pub speaker_is_named: bool,
+    /// Whether it was created within a time that the query names.
+    pub is_in_time: bool,
+}
+
+/// The numbers that the regressions weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Features {
+    /// Cosine similarity.
+    pub similarity: f64,
+    /// How far its dense score lies below the best one.
+    pub gap: f64,
+    /// BM25 score as a share of what the query could give.
+    pub lexical_share: f64,
+    /// BM25 score as a share of the best row's.
+    pub lexical_relative: f64,
+    /// 1 for now, falling towards 0 with age.
+    pub recency: f64,
+    /// Length of the query, 1 for long statements.
+    pub query_size: f64,
+    /// 1 if the query names a speaker, and not this row's.
+    pub other_speaker: f64,
+    /// 1 if the row is of a time that the query names.
+    pub in_time: f64,
+    /// 1 if the query names times and the row is of none.
+    pub out_of_time: f64,
+    /// Share of the best ten rows that are other rows of the same session.
+    pub session: f64,
+    /// Logarithm of the row's length.
+    pub length: f64,
+}
+
+/// The features of all candidates, which come best first by their fused scores.
+#[must_use]
+pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
+    let best = |of: fn(&Row<'_>) -> Option<f64>| rows.iter().filter_map(of).fold(0.0, f64::max);
+    let (best_dense, best_lexical) = (best(|row| row.dense), best(|row| row.lexical));
+    let lowest = |of: fn(&Row<'_>) -> Option<f64>| rows.iter().filter_map(of).reduce(f64::min);
+    let lowest_similarity = lowest(|row| row.similarity).unwrap_or(0.0);
+    let lowest_dense = lowest(|row| row.dense).unwrap_or(0.0);
+    let names_somebody = rows.iter().any(|row| row.speaker_is_named);
+    let flag = |condition: bool| f64::from(u8::from(condition));
+    let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    rows.iter()
+        .enumerate()
+        .map(|(place, row)| {
+            let of_session =
+                |other: &&Row<'_>| row.session.is_some() && other.session == row.session;
+            let in_session = rows.iter().take(NEIGHBORHOOD).filter(of_session).count();
+            let others = in_session
+                .saturating_sub(usize::from(place < NEIGHBORHOOD && row.session.is_some()));
+            let lexical = row.lexical.unwrap_or(0.0);
+            Features {
+                // A row without an embedding is taken for the least similar one.
+                similarity: row.similarity.unwrap_or(lowest_similarity),
+                gap: best_dense - row.dense.unwrap_or(lowest_dense),
+                lexical_share: share(lexical, query.best_lexical),
+                lexical_relative: share(lexical, best_lexical),
+                recency: (-row.age_days.max(0.0) / RECENCY_DAYS).exp(),
+                query_size: (query.chars as f64 / LONG_QUERY).min(1.0),
+                other_speaker: flag(names_somebody && !row.speaker_is_named),
+                in_time: flag(query.has_time && row.is_in_time),
+                out_of_time: flag(query.has_time && !row.is_in_time),
+                session: others as f64 / NEIGHBORHOOD as f64,
+                length: f64::from(row.words).ln_1p(),
+            }
+        })
+        .collect()
+}
+
+impl Features {
+    /// The probability of a row that the cross-encoder has not read.
+    #[must_use]
+    pub fn unscored(&self) -> f64 {
+        logistic(
+            -5.6427 + 1.2443 * self.similarity - 14.6371 * self.gap
+                + 7.4215 * self.lexical_share
+                + (0.4208 + 1.8206 * self.query_size) * self.recency
+                - 0.7245 * self.query_size
+                - 1.9423 * self.other_speaker
+                + 1.1004 * self.in_time
+                - 0.3318 * self.out_of_time
+                + 1.9712 * self.session
+                + 0.5061 * self.length,
+        )
+    }
+
+    /// The probability of a row that ms-marco-MiniLM-L-12-v2 gave this logit.
+    #[must_use]
+    pub fn scored(&self, logit: f32) -> f64 {
+        let logit = f64::from(logit);
+        logistic(
+            -3.5145 - 9.8490 * self.gap
+                + 1.5016 * self.lexical_relative
+                + (2.2808 * self.query_size - 0.0869) * self.recency
+                - 1.8344 * self.query_size
+                - 1.5747 * self.other_speaker
+                + 1.0486 * self.in_time
+                + 0.3150 * self.length
+                + (0.0668 - 0.1214 * self.query_size) * logit
+                + 0.1519 * (logit - LOGIT_KNEE).max(0.0),
+        )
+    }
+}
+
+fn logistic(log_odds: f64) -> f64 {
+    1.0 / (1.0 + (-log_odds).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(similarity: f64, lexical: f64) -> Row<'static> {
+        Row {
+            similarity: Some(similarity),
+            dense: Some(similarity),
+            lexical: Some(lexical),
+            age_days: 400.0,
+            words: 12,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn features_are_what_they_say() {
+        let query = Query { chars: 50, has_time: true, best_lexical: 10.0 };
+        let rows = [
+            Row { session: Some("a"), speaker_is_named: true, age_days: 30.0, ..row(0.8, 4.0) },
+            Row { session: Some("a"), is_in_time: true, ..row(0.6, 2.0) },
+            Row { session: None, lexical: None, similarity: None, dense: None, ..row(0.0, 0.0) },
+        ];
+        let found = features(&query, &rows);
+        let first = Features {
+            similarity: 0.8,
+            gap: 0.0,
+            lexical_share: 0.4,
+            lexical_relative: 1.0,
+            recency: (-1.0f64).exp(),
+            query_size: 0.2,
+            other_speaker: 0.0,
+            in_time: 0.0,
+            out_of_time: 1.0,
+            session: 0.1,
+            length: 13.0f64.ln(),
+        };
+        assert_eq!(found[0], first);
+        assert_eq!(
+            (found[1].other_speaker, found[1].in_time, found[1].out_of_time),
+            (1.0, 1.0, 0.0)
+        );
+        assert!(
+            (found[1].gap - 0.2).abs() < 1e-12 && (found[1].lexical_relative - 0.5).abs() < 1e-12
+        );
+        assert_eq!(
+            (found[2].similarity, found[2].session, found[2].lexical_share),
+            (0.6, 0.0, 0.0)
+        );
+        assert!((found[2].gap - 0.2).abs() < 1e-12, "as far as the farthest");
+    }
+
+    #[test]
+    fn a_row_that_fits_is_likely_and_one_that_does_not_is_not() {
+        let query = Query { chars: 40, has_time: false, best_lexical: 10.0 };
+        let found = features(&query, &[row(0.75, 7.0), row(0.55, 0.0)]);
+        assert!(found[0].unscored() > 0.2 && found[1].unscored() < 0.02, "{found:?}");
+        assert!(found[0].scored(8.0) > 0.5 && found[0].scored(-8.0) < 0.2, "{found:?}");
+    }
+
+    #[test]
+    fn no_candidates_have_no_features() {
+        assert_eq!(features(&Query::default(), &[]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn probabilities_are_between_zero_and_one(
+            chars in 0..10_000usize, has_time in any::<bool>(), best_lexical in 0.0..1e3f64,
+            rows in prop::collection::vec(
+                (prop::option::of(-1.0..1.0f64), prop::option::of(0.0..1e3f64), -1e6..1e6f64, any::<u32>(), any::<bool>()),
+                0..20,
+            ),
+            logit in -30.0..30.0f32,
+        ) {
+            let rows: Vec<Row> = rows
+                .into_iter()
+                .map(|(similarity, lexical, age_days, words, flag)| Row {
+                    similarity, dense: similarity, lexical, age_days, words,
+                    session: flag.then_some("s"), speaker_is_named: flag, is_in_time: flag,
+                })
+                .collect();
+            for features in features(&Query { chars, has_time, best_lexical }, &rows) {
+                prop_assert!((0.0..=1.0).contains(&features.unscored()), "{features:?}");
+                prop_assert!((0.0..=1.0).contains(&features.scored(logit)), "{features:?}");
+                prop_assert!(features.scored(logit) <= features.scored(logit + 5.0) + 1e-9
+                    || features.query_size > 0.5);
+            }
+        }
+    }
+}
