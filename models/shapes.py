@@ -34,13 +34,20 @@ OPSET = 20
 IR_VERSION = 9
 WORDS = "query passage text the cat sleeps on a mat who where does she work in berlin rent doubled last spring".split()
 MARKS = list("abcdefghijklmnopqrstuvwxyz0123456789.,:;?!'-_")
-TEXTS = ("Where does she work?", "She works in Berlin.", "The rent doubled last spring; the cat sleeps on the mat.", "a")
+TEXTS = (
+    "Where does she work?",
+    "She works in Berlin.",
+    "The rent doubled last spring; the cat sleeps on the mat.",
+    "a",
+)
 
 
 def numbers(seed: int, *shape: int) -> np.ndarray:
     """Numbers between -1 and 1 that look random."""
     mixed = (np.arange(math.prod(shape), dtype=np.uint64) + np.uint64(seed * 1_000_003)) * np.uint64(2_654_435_761)
-    return ((mixed >> np.uint64(7)) % np.uint64(2001)).astype(np.float32).reshape(shape) / np.float32(1000) - np.float32(1)
+    return ((mixed >> np.uint64(7)) % np.uint64(2001)).astype(np.float32).reshape(shape) / np.float32(
+        1000
+    ) - np.float32(1)
 
 
 # Tokenizers
@@ -54,7 +61,9 @@ def wordpiece() -> Tokenizer:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    return finish(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+    return finish(
+        tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    )
 
 
 def byte_level() -> Tokenizer:
@@ -140,7 +149,9 @@ class Shape:
         if self.positions:
             x = g.op("Add", x, g.op("Gather", const("positions"), index, axis=0))
         else:
-            angle = g.op("Mul", g.op("Unsqueeze", g.op("Cast", index, to=TensorProto.FLOAT), g.ints(1)), const("frequencies"))
+            angle = g.op(
+                "Mul", g.op("Unsqueeze", g.op("Cast", index, to=TensorProto.FLOAT), g.ints(1)), const("frequencies")
+            )
             x = g.op("Add", x, g.op("Cos", angle))
         mask = "attention_mask"
         if mask not in self.inputs:
@@ -204,9 +215,20 @@ def write_head(folder: pathlib.Path) -> None:
     """The files of the layers that a reranker of the Ettin family ends in."""
     place = "torch.nn.modules"
     layers = {
-        "2_Dense": ({"in_features": WIDTH, "out_features": WIDTH, "bias": False, "activation_function": f"{place}.activation.GELU"}, {"linear.weight": DENSE}),
+        "2_Dense": (
+            {
+                "in_features": WIDTH,
+                "out_features": WIDTH,
+                "bias": False,
+                "activation_function": f"{place}.activation.GELU",
+            },
+            {"linear.weight": DENSE},
+        ),
         "3_LayerNorm": ({"dimension": WIDTH}, {"norm.weight": SCALE, "norm.bias": SHIFT}),
-        "4_Dense": ({"in_features": WIDTH, "out_features": 1, "bias": True, "activation_function": f"{place}.linear.Identity"}, {"linear.weight": LAST, "linear.bias": BIAS}),
+        "4_Dense": (
+            {"in_features": WIDTH, "out_features": 1, "bias": True, "activation_function": f"{place}.linear.Identity"},
+            {"linear.weight": LAST, "linear.bias": BIAS},
+        ),
     }
     for name, (config, tensors) in layers.items():
         write_json(folder / name / "config.json", config)
@@ -245,7 +267,12 @@ def write_tokenizer(folder: pathlib.Path, tokenizer: Tokenizer) -> None:
 
 def modules(*names: str) -> list[dict]:
     return [
-        {"idx": number, "name": str(number), "path": "" if name == "Transformer" else f"{number}_{name}", "type": f"sentence_transformers.models.{name}"}
+        {
+            "idx": number,
+            "name": str(number),
+            "path": "" if name == "Transformer" else f"{number}_{name}",
+            "type": f"sentence_transformers.models.{name}",
+        }
         for number, name in enumerate(names)
     ]
 
@@ -296,7 +323,16 @@ def write(target: pathlib.Path) -> None:
     prefixes = ("query: ", "passage: ")
     write_tokenizer(target / name, shape.tokenizer)
     write_graph(target / name / "model.onnx", shape.graph())
-    write_json(target / name / "config.json", {"name": name, "kind": "reranker", "query_prefix": prefixes[0], "document_prefix": prefixes[1], "max_tokens": 128})
+    write_json(
+        target / name / "config.json",
+        {
+            "name": name,
+            "kind": "reranker",
+            "query_prefix": prefixes[0],
+            "document_prefix": prefixes[1],
+            "max_tokens": 128,
+        },
+    )
     answers.reranker(name, shape, 128, prefixes, lambda result: result["logits"])
 
     # As the rerankers of the Ettin family are published: a bare ModernBERT, its head in files beside it. One field is
@@ -306,11 +342,29 @@ def write(target: pathlib.Path) -> None:
     folder = target / name
     write_tokenizer(folder, shape.tokenizer)
     write_graph(folder / "onnx/model.onnx", shape.graph())
-    write_json(folder / "config.json", {"architectures": ["ModernBertModel"], "model_type": "modernbert", "max_position_embeddings": 8192, "hidden_size": WIDTH, "pad_token_id": shape.tokenizer.token_to_id("[PAD]"), "max_tokens": 8192})
-    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1000000000000000019884624838656})
-    write_json(folder / "config_sentence_transformers.json", {"model_type": "CrossEncoder", "prompts": {}, "default_prompt_name": None})
+    write_json(
+        folder / "config.json",
+        {
+            "architectures": ["ModernBertModel"],
+            "model_type": "modernbert",
+            "max_position_embeddings": 8192,
+            "hidden_size": WIDTH,
+            "pad_token_id": shape.tokenizer.token_to_id("[PAD]"),
+            "max_tokens": 8192,
+        },
+    )
+    write_json(
+        folder / "tokenizer_config.json",
+        {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1000000000000000019884624838656},
+    )
+    write_json(
+        folder / "config_sentence_transformers.json",
+        {"model_type": "CrossEncoder", "prompts": {}, "default_prompt_name": None},
+    )
     write_json(folder / "modules.json", modules("Transformer", "Pooling", "Dense", "LayerNorm", "Dense"))
-    write_json(folder / "1_Pooling/config.json", {"embedding_dimension": WIDTH, "pooling_mode": "cls", "include_prompt": True})
+    write_json(
+        folder / "1_Pooling/config.json", {"embedding_dimension": WIDTH, "pooling_mode": "cls", "include_prompt": True}
+    )
     write_head(folder)
     answers.reranker(name, shape, 8192, ("", ""), lambda result: head(result["tokens"][0]))
 
@@ -320,10 +374,21 @@ def write(target: pathlib.Path) -> None:
     folder = target / name
     write_tokenizer(folder, shape.tokenizer)
     write_graph(folder / "onnx/model.onnx", shape.graph())
-    write_json(folder / "config.json", {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1})
+    write_json(
+        folder / "config.json",
+        {
+            "architectures": ["XLMRobertaModel"],
+            "model_type": "xlm-roberta",
+            "max_position_embeddings": 514,
+            "pad_token_id": 1,
+        },
+    )
     write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "query: ", "passage": "passage: "}})
     write_json(folder / "modules.json", modules("Transformer", "Pooling", "Normalize"))
-    write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True})
+    write_json(
+        folder / "1_Pooling/config.json",
+        {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True},
+    )
     answers.embedder(name, shape, 512, ("query: ", "passage: "), lambda result: result["tokens"].mean(axis=0))
 
     # Its own config.json, whose pooling wins over the one in the graph; weights in a file of their own.
@@ -333,18 +398,32 @@ def write(target: pathlib.Path) -> None:
     folder = target / name
     write_tokenizer(folder, shape.tokenizer)
     write_graph(folder / "model.onnx", shape.graph(), external=True)
-    write_json(folder / "config.json", {"name": name, "kind": "embedder", "dimension": WIDTH, "pooling": "cls", "query_prefix": "query: ", "max_tokens": 256})
+    write_json(
+        folder / "config.json",
+        {
+            "name": name,
+            "kind": "embedder",
+            "dimension": WIDTH,
+            "pooling": "cls",
+            "query_prefix": "query: ",
+            "max_tokens": 256,
+        },
+    )
     answers.embedder(name, shape, 256, ("query: ", ""), lambda result: result["tokens"][0])
 
-    # The least config.json there is: the graph pools by itself, and masks what has the id of padding.
+    # The graph pools by itself, and masks what has the id of padding. A blank belongs to the word after it, also the one
+    # at the end of a prefix.
     name = "pooling-embedder"
-    tokenizer = unigram()
-    shape = Shape(tokenizer, ("input_ids",), ("last_hidden_state", "sentence_embedding"), pad=tokenizer.token_to_id("<pad>"), seed=51)
+    tokenizer = byte_level()
+    outputs = ("last_hidden_state", "sentence_embedding")
+    shape = Shape(tokenizer, ("input_ids",), outputs, pad=tokenizer.token_to_id("[PAD]"), seed=51)
     folder = target / name
     write_tokenizer(folder, shape.tokenizer)
     write_graph(folder / "model.onnx", shape.graph())
-    write_json(folder / "config.json", {"kind": "embedder", "max_tokens": 512})
-    answers.embedder(name, shape, 512, ("", ""), lambda result: result["sentence_embedding"])
+    prefixes = ("query: ", "passage: ")
+    config = {"kind": "embedder", "query_prefix": prefixes[0], "document_prefix": prefixes[1], "max_tokens": 512}
+    write_json(folder / "config.json", config)
+    answers.embedder(name, shape, 512, prefixes, lambda result: result["sentence_embedding"])
 
     # Graphs that are refused.
     write_graph(target / "refused/two-classes.onnx", Shape(wordpiece(), outputs=("logits",), classes=2).graph())

@@ -46,7 +46,7 @@ struct Module {
 impl Published {
     /// Reads the files of a folder.
     ///
-    /// * `config`: its config.json. If that names a pooling, what modules.json says is not looked at.
+    /// * `config`: its config.json. A pooling in it replaces that of modules.json; null, all of that.
     pub fn read(directory: &Path, config: &Fields, defects: &mut Defects) -> Self {
         let mut published = Self::default();
         let sentence = Fields::optional(directory, "config_sentence_transformers.json", defects);
@@ -59,8 +59,9 @@ impl Published {
             published.query_prefix = prompt("query");
             published.document_prefix = prompt("document").or_else(|| prompt("passage"));
         }
-        if directory.join("modules.json").exists() && !config.names("pooling") {
-            published.set_modules(directory, defects);
+        let has_result = config.names("pooling") && config.lacks("pooling");
+        if directory.join("modules.json").exists() && !has_result {
+            published.set_modules(directory, config, defects);
         }
         published
     }
@@ -111,14 +112,17 @@ impl Published {
         .map(|tokens| tokens.min(MAX_TOKENS));
     }
 
-    fn set_modules(&mut self, directory: &Path, defects: &mut Defects) {
+    fn set_modules(&mut self, directory: &Path, config: &Fields, defects: &mut Defects) {
         let modules: Vec<Module> =
             fields::read(directory, "modules.json", defects).unwrap_or_default();
         for Module { path, class } in modules {
             match class.rsplit('.').next().unwrap_or_default() {
                 // Every vector is scaled to length 1 unless config.json says otherwise.
                 "Transformer" | "Normalize" => {}
-                "Pooling" => self.pooling = pooling(directory, &path, defects),
+                "Pooling" if config.lacks("pooling") => {
+                    self.pooling = pooling(directory, &path, defects);
+                }
+                "Pooling" => {}
                 "Dense" => self.layers.extend(defects.keep(Layer::dense(directory, &path))),
                 "LayerNorm" => self.layers.extend(defects.keep(Layer::norm(directory, &path))),
                 other => defects.add(
