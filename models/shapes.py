@@ -69,13 +69,9 @@ def wordpiece() -> Tokenizer:
 def byte_level() -> Tokenizer:
     """ModernBERT: BPE on bytes, a blank belongs to the word after it, special tokens at the end, one segment."""
     tokens = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = []
-    for word in [*WORDS, *(f"\u0120{word}" for word in WORDS)]:
-        for end in range(1, len(word)):
-            merge = (word[:end], word[end])
-            if merge not in merges:
-                merges.append(merge)
-                tokens.append("".join(merge))
+    letters = [(word[:end], word[end]) for word in WORDS for end in range(1, len(word))]
+    merges = list(dict.fromkeys([*letters, *(("\u0120", word) for word in WORDS)]))
+    tokens += ["".join(merge) for merge in merges]
     special = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
     vocabulary = {token: number for number, token in enumerate(dict.fromkeys([*tokens, *special]))}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
