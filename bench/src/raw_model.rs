@@ -26,8 +26,7 @@ impl RawModels {
             threads: environment.threads,
         })?;
         let reference = |name| ModelConfig::reference(&environment.model_directory.join(name));
-        let models =
-            Self { engine, embedder: reference(EMBEDDER)?, reranker: reference(RERANKER)? };
+        let models = Self { engine, embedder: reference(EMBEDDER), reranker: reference(RERANKER) };
         models.engine.model(&models.embedder)?;
         models.engine.model(&models.reranker)?;
         Ok(models)

@@ -16,6 +16,7 @@ use crate::store::spi::Session as Spi;
 use crate::store::{model_change, schema, status, vector_index};
 use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_core::text;
+use memory_agent_model_server::model::missing_files;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -216,11 +217,9 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
     if let Some(remote) = &model.remote {
         return remote_model(component, &model, remote, ask_server);
     }
-    let missing = ["model.onnx", "tokenizer.json", "config.json"]
-        .into_iter()
-        .find(|file| !Path::new(&model.directory).join(file).exists());
-    if let Some(file) = missing {
-        let detail = format!("{}: {file} is not there", model.name);
+    let missing = missing_files(Path::new(&model.directory)).join(", ");
+    if !missing.is_empty() {
+        let detail = format!("{}: not there: {missing}", model.name);
         let hint = "Run make install again, or set memory_agent.model_dir.";
         return (row(component, "missing", detail, Some(hint)), None);
     }

@@ -269,7 +269,7 @@ impl Engine {
             .iter()
             .filter_map(|(directory, entry)| Some((directory.clone(), entry.loaded()?)))
             .collect();
-        models.sort_by(|(_, a), (_, b)| a.config().name.cmp(&b.config().name));
+        models.sort_by(|(_, a), (_, b)| a.name().cmp(b.name()));
         models
     }
 }
@@ -308,12 +308,12 @@ impl Entry {
 
 /// Checks that a directory holds the model it was asked for.
 fn named(model: Arc<Model>, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
-    if model.config().name == reference.name {
+    if model.config().is_named(&reference.name) {
         return Ok(model);
     }
     Err(InferenceError::ModelInvalid {
         model: reference.name.clone(),
-        reason: format!("\"{}\" holds the model \"{}\"", reference.directory, model.config().name),
+        reason: format!("\"{}\" holds the model \"{}\"", reference.directory, model.name()),
     })
 }
 

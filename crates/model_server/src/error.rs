@@ -12,8 +12,8 @@ use crate::protocol::{ErrorCode, ModelKind};
 pub enum InferenceError {
     #[error("cannot load ONNX Runtime from \"{}\": {reason}", path.display())]
     RuntimeMissing { path: PathBuf, reason: String },
-    #[error("model \"{model}\": cannot read \"{}\": {reason}", path.display())]
-    ModelMissing { model: String, path: PathBuf, reason: String },
+    #[error("model \"{model}\": {reason}")]
+    ModelMissing { model: String, reason: String },
     #[error("model \"{model}\": {reason}")]
     ModelInvalid { model: String, reason: String },
     #[error("model \"{model}\" is of kind {actual}, not {wanted}")]

@@ -3,7 +3,7 @@
 //! one process through [`Engine`].
 //!
 //! A request travels `connection` -> `service` -> `plan` (tokenise, look into the caches) ->
-//! `queue` -> `worker` -> `model` -> `onnx`, and its answer back. What other services compute
+//! `queue` -> `worker` -> `model` -> `graph` -> `onnx`, and its answer back. What other services compute
 //! goes from `plan` to `llm` instead.
 
 pub mod cl100k;
@@ -11,6 +11,7 @@ pub mod client;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod head;
 pub mod model;
 pub mod onnx;
 pub mod server;
@@ -21,14 +22,19 @@ mod batch;
 mod budget;
 mod cache;
 mod connection;
+mod defects;
+mod fields;
 mod flights;
+mod graph;
 mod listener;
 mod llm;
 mod log;
 mod plan;
 mod pooling;
 mod process;
+mod published;
 mod queue;
+mod sessions;
 mod signals;
 mod worker;
 

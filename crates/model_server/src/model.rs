@@ -1,19 +1,18 @@
-//! One model: its configuration, tokenizer and ONNX sessions, checked against each other when
-//! it is loaded. A model turns token sequences into rows of numbers: an embedding each for an
-//! embedder, one score each for a reranker.
+//! One model: its configuration, tokenizer and graph, checked against each other when it is loaded.
 
-use std::path::Path;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::batch::MAX_BATCH_SEQUENCES;
-use crate::config::{ModelConfig, Pooling, unreadable};
+use crate::config::ModelConfig;
+use crate::defects::Defects;
 use crate::error::InferenceError;
-use crate::onnx::{OnnxSession, Output, Runtime, SessionOptions};
-use crate::pooling::{normalize, pool};
+use crate::graph::Graph;
+use crate::onnx::{Runtime, SessionOptions};
 use crate::process;
 use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose};
-use crate::tokenizer::{ModelTokenizer, TokenSequence};
+use crate::sessions::SessionPool;
+use crate::tokenizer::{ModelTokenizer, TokenSequence, read_tokenizer};
 use memory_agent_core::rerank_budget::rounded_speed;
 
 /// How much a number may change when its sequence runs in a batch, before the model counts as
@@ -33,9 +32,13 @@ const PROBE_TEXTS: [&str; 3] = [
 /// A loaded model.
 #[derive(Debug)]
 pub struct Model {
+    /// The name it was first asked for by; the files may know another or none.
+    name: String,
     config: ModelConfig,
     tokenizer: ModelTokenizer,
-    sessions: SessionPool,
+    graph: Graph,
+    /// Length of a row.
+    width: usize,
     max_batch: usize,
     tokens_per_second: u32,
     loaded_at: Instant,
@@ -45,46 +48,77 @@ pub struct Model {
 impl Model {
     /// Loads a model and runs it on probe texts.
     ///
-    /// * `sessions`: how many threads may run the model at once; each costs memory of about
+    /// * `count`: how many threads may run the model at once; each costs memory of about
     ///   the model file's size.
     /// * `intra_threads`: threads that share one run.
     ///
     /// # Errors
     /// [`InferenceError::ModelMissing`] or [`InferenceError::ModelInvalid`]; the message names
-    /// the file or the contradiction.
+    /// everything that the folder lacks or has wrong.
     pub fn load(
         runtime: &Runtime,
         reference: &ModelRef,
-        sessions: usize,
+        count: usize,
         intra_threads: usize,
     ) -> Result<Self, InferenceError> {
         let started = Instant::now();
         let directory = Path::new(&reference.directory);
-        let config = ModelConfig::load(reference)?;
-        let tokenizer = ModelTokenizer::load(&config, directory)?;
-        let path = directory.join("model.onnx");
-        // ORT's own message for a missing file does not have the operating system's reason.
-        std::fs::File::open(&path).map_err(|error| unreadable(&config.name, &path, &error))?;
-        let options = SessionOptions { path, intra_threads };
-        let pool = SessionPool::new(runtime, options, sessions)
-            .map_err(|reason| invalid(&config, reason))?;
+        let mut defects = Defects::default();
+        let config = ModelConfig::read(reference, &mut defects);
+        let tokenizer = read_tokenizer(directory, &mut defects);
+        let path = graph_path(directory);
+        let sessions = match std::fs::File::open(&path) {
+            Ok(_) => SessionPool::new(runtime, SessionOptions { path, intra_threads }, count)
+                .map_err(|reasons| reasons.into_iter().for_each(|reason| defects.push(reason)))
+                .ok(),
+            // ORT's own message for a missing file does not have the operating system's reason.
+            Err(error) => {
+                defects.missing("model.onnx", error, "put the graph there, or at onnx/model.onnx");
+                None
+            }
+        };
+        let Some(config) = config else { return Err(defects.into_error(reference)) };
+        let tokenizer =
+            tokenizer.and_then(|tokenizer| defects.keep(ModelTokenizer::new(tokenizer, &config)));
+        let graph = sessions.and_then(|sessions| defects.keep(Graph::new(sessions, &config)));
+        let width = graph.as_ref().map_or(0, |graph| graph.probe(&config, &mut defects));
+        let (Some(tokenizer), Some(graph), true) = (tokenizer, graph, defects.is_empty()) else {
+            return Err(defects.into_error(reference));
+        };
+        let name = reference.name.clone();
         let mut model = Self {
+            name,
             config,
             tokenizer,
-            sessions: pool,
+            graph,
+            width,
             max_batch: 1,
             tokens_per_second: 0,
             loaded_at: started,
             load_time: Duration::ZERO,
         };
-        model.max_batch = if model.is_batch_invariant()? { MAX_BATCH_SEQUENCES } else { 1 };
+        match model.is_batch_invariant() {
+            Ok(is_invariant) => {
+                model.max_batch = if is_invariant { MAX_BATCH_SEQUENCES } else { 1 }
+            }
+            Err(error) => {
+                let what = format!("the graph does not run on the tokenizer's tokens ({error})");
+                defects.add(what, "take model.onnx and tokenizer.json from the same model");
+                return Err(defects.into_error(reference));
+            }
+        }
         if model.config.kind == ModelKind::Reranker {
-            model.tokens_per_second = rounded_speed(model.measured_speed()? * sessions as f64);
+            model.tokens_per_second = rounded_speed(model.measured_speed()? * count as f64);
         }
         process::release_free_memory();
         model.loaded_at = Instant::now();
         model.load_time = started.elapsed();
         Ok(model)
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     #[must_use]
@@ -100,10 +134,10 @@ impl Model {
     #[must_use]
     pub fn description(&self) -> ModelDescription {
         ModelDescription {
-            name: self.config.name.clone(),
+            name: self.name.clone(),
             kind: self.config.kind,
             dimension: match self.config.kind {
-                ModelKind::Embedder => self.config.dimension,
+                ModelKind::Embedder => u32::try_from(self.width).ok(),
                 ModelKind::Reranker => None,
             },
             max_tokens: u32::try_from(self.config.max_tokens).unwrap_or(u32::MAX),
@@ -136,7 +170,7 @@ impl Model {
             Ok(())
         } else {
             Err(InferenceError::WrongKind {
-                model: self.config.name.clone(),
+                model: self.name.clone(),
                 actual: self.config.kind,
                 wanted,
             })
@@ -173,71 +207,21 @@ impl Model {
     /// are in use.
     ///
     /// # Errors
-    /// [`InferenceError::RunFailed`], [`InferenceError::NotFinite`], or
-    /// [`InferenceError::ModelInvalid`] if the output does not have the configured shape.
+    /// [`InferenceError::RunFailed`] or [`InferenceError::NotFinite`].
     pub fn run(&self, batch: &[&TokenSequence]) -> Result<Vec<Vec<f32>>, InferenceError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let failed = |reason| InferenceError::RunFailed { model: self.config.name.clone(), reason };
-        let mut lease = self.sessions.take().map_err(failed)?;
-        let rows = lease.run(batch, |output| self.rows(batch, &output)).map_err(failed)??;
+        let failed = |reason| InferenceError::RunFailed { model: self.name.clone(), reason };
+        let rows = self.graph.run(batch, self.tokenizer.pad_id()).map_err(failed)?;
+        if let Some(row) = rows.iter().find(|row| row.len() != self.width) {
+            return Err(failed(format!("a row has {} numbers, not {}", row.len(), self.width)));
+        }
         if rows.iter().flatten().all(|value| value.is_finite()) {
             Ok(rows)
         } else {
-            Err(InferenceError::NotFinite { model: self.config.name.clone() })
+            Err(InferenceError::NotFinite { model: self.name.clone() })
         }
-    }
-
-    /// Takes the rows out of a graph's output.
-    fn rows(
-        &self,
-        batch: &[&TokenSequence],
-        output: &Output<'_>,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let count = batch.len() as i64;
-        let longest = batch.iter().map(|sequence| sequence.len()).max().unwrap_or(0) as i64;
-        let dimension = match self.config.kind {
-            ModelKind::Embedder => self.config.dimension.unwrap_or(0) as usize,
-            ModelKind::Reranker => 1,
-        };
-        let row_numbers = match (self.config.kind, self.config.pooling, output.shape) {
-            // A graph for pooling by the first token may return only that one.
-            (ModelKind::Embedder, Some(pooling), [n, tokens, d])
-                if *n == count
-                    && *d == dimension as i64
-                    && (*tokens == longest || pooling == Pooling::Cls && *tokens > 0) =>
-            {
-                *tokens as usize * dimension
-            }
-            (ModelKind::Embedder, None, [n, d]) if *n == count && *d == dimension as i64 => {
-                dimension
-            }
-            (ModelKind::Reranker, _, [n] | [n, 1]) if *n == count => 1,
-            _ => {
-                return Err(invalid(
-                    &self.config,
-                    format!(
-                        "the graph returned the shape {:?} for {count} sequences, which is not \
-                         that of a {} with dimension {dimension} and pooling {:?}",
-                        output.shape, self.config.kind, self.config.pooling
-                    ),
-                ));
-            }
-        };
-        let rows = output.data.chunks_exact(row_numbers).zip(batch).map(|(numbers, sequence)| {
-            let mut row = match (self.config.kind, self.config.pooling) {
-                (ModelKind::Embedder, Some(pooling)) => {
-                    pool(pooling, numbers, sequence.len(), dimension)
-                }
-                _ => numbers.to_vec(),
-            };
-            if self.config.kind == ModelKind::Embedder && self.config.normalize {
-                normalize(&mut row);
-            }
-            row
-        });
-        Ok(rows.collect())
     }
 
     /// Runs probe texts alone and together, which also proves that the graph runs at all.
@@ -279,92 +263,23 @@ impl Model {
     }
 }
 
-fn invalid(config: &ModelConfig, reason: String) -> InferenceError {
-    InferenceError::ModelInvalid { model: config.name.clone(), reason }
-}
-
-/// The sessions of one graph. A session must not run twice at the same time: the authors of
-/// `ort` found ONNX Runtime not to be thread-safe there. So every concurrent run needs its own.
-#[derive(Debug)]
-struct SessionPool {
-    runtime: Runtime,
-    options: SessionOptions,
-    state: Mutex<PoolState>,
-    returned: Condvar,
-}
-
-#[derive(Debug)]
-struct PoolState {
-    idle: Vec<OnnxSession>,
-    /// Sessions that may still be created, in place of ones lost to a panic.
-    missing: usize,
-}
-
-impl SessionPool {
-    /// Loads `count` sessions, in parallel.
-    fn new(runtime: &Runtime, options: SessionOptions, count: usize) -> Result<Self, String> {
-        let idle = std::thread::scope(|scope| {
-            let loaders: Vec<_> =
-                (1..count).map(|_| scope.spawn(|| OnnxSession::load(runtime, &options))).collect();
-            let mut idle = vec![OnnxSession::load(runtime, &options)?];
-            for loader in loaders {
-                idle.push(loader.join().map_err(|_| "loading panicked".to_owned())??);
-            }
-            Ok::<_, String>(idle)
-        })?;
-        Ok(Self {
-            runtime: runtime.clone(),
-            options,
-            state: Mutex::new(PoolState { idle, missing: 0 }),
-            returned: Condvar::new(),
-        })
-    }
-
-    /// Takes a session, waiting for one if all are in use.
-    fn take(&self) -> Result<Lease<'_>, String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(session) = state.idle.pop() {
-                return Ok(Lease { pool: self, session: Some(session) });
-            }
-            if state.missing > 0 {
-                let session = OnnxSession::load(&self.runtime, &self.options)?;
-                state.missing -= 1;
-                return Ok(Lease { pool: self, session: Some(session) });
-            }
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+/// Where the graph of a model is: in its folder, or where exports for a model hub put it.
+fn graph_path(directory: &Path) -> PathBuf {
+    let path = directory.join("model.onnx");
+    if path.exists() {
+        path
+    } else {
+        Some(directory.join("onnx/model.onnx")).filter(|other| other.exists()).unwrap_or(path)
     }
 }
 
-/// A session in use; dropping it returns it.
-#[derive(Debug)]
-struct Lease<'pool> {
-    pool: &'pool SessionPool,
-    session: Option<OnnxSession>,
-}
-
-impl Lease<'_> {
-    fn run<T>(
-        &mut self,
-        batch: &[&TokenSequence],
-        read: impl FnOnce(Output<'_>) -> T,
-    ) -> Result<T, String> {
-        match &mut self.session {
-            Some(session) => session.run(batch, read),
-            None => Err("the session is gone".to_owned()),
-        }
+/// The files of a model that are not there.
+#[must_use]
+pub fn missing_files(directory: &Path) -> Vec<&'static str> {
+    let mut missing = vec!["config.json", "tokenizer.json"];
+    missing.retain(|file| !directory.join(file).exists());
+    if !graph_path(directory).exists() {
+        missing.push("model.onnx");
     }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.session.take() {
-            // What a panic left behind is not trusted.
-            Some(session) if !std::thread::panicking() => state.idle.push(session),
-            _ => state.missing += 1,
-        }
-        self.pool.returned.notify_one();
-    }
+    missing
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 use ort::session::builder::GraphOptimizationLevel;
-use ort::session::{Session, SessionInputValue};
+use ort::session::{RunOptions, Session, SessionInputValue};
 use ort::value::{TensorElementType, TensorRef, ValueType};
 
 use crate::error::InferenceError;
@@ -103,60 +103,94 @@ impl OnnxSession {
     /// Loads and optimises a graph. All threads it starts block every signal.
     ///
     /// # Errors
-    /// The reason as text if the file is no graph that takes BERT-like input: tensors of 64-bit
-    /// integers named `input_ids`, `attention_mask` and optionally `token_type_ids`.
-    pub fn load(runtime: &Runtime, options: &SessionOptions) -> Result<Self, String> {
-        let _signals = SignalsBlocked::new().map_err(|error| error.to_string())?;
-        let session = build_session(runtime, options).map_err(|error| error.to_string())?;
-        let inputs = session
-            .inputs()
-            .iter()
-            .map(|outlet| {
-                let input = match outlet.name() {
-                    "input_ids" => Input::Ids,
-                    "attention_mask" => Input::AttentionMask,
-                    "token_type_ids" => Input::Segments,
-                    other => return Err(format!("the graph wants an unknown input \"{other}\"")),
-                };
-                match outlet.dtype() {
-                    ValueType::Tensor { ty: TensorElementType::Int64, .. } => {
-                        Ok((outlet.name().to_owned(), input))
-                    }
-                    other => Err(format!("input \"{}\" is {other}, not int64", outlet.name())),
+    /// The reasons as text if the file is no graph that takes BERT-like input: tensors of 64-bit
+    /// integers named `input_ids` and, if it wants them, `attention_mask` and `token_type_ids`.
+    pub fn load(runtime: &Runtime, options: &SessionOptions) -> Result<Self, Vec<String>> {
+        let _signals = SignalsBlocked::new().map_err(|error| vec![error.to_string()])?;
+        let session = build_session(runtime, options).map_err(|error| {
+            vec![format!(
+                "the graph cannot be loaded ({error}): export or download it again, whole"
+            )]
+        })?;
+        let mut inputs = Vec::new();
+        let mut reasons = Vec::new();
+        for outlet in session.inputs() {
+            let input = match outlet.name() {
+                "input_ids" => Some(Input::Ids),
+                "attention_mask" => Some(Input::AttentionMask),
+                "token_type_ids" => Some(Input::Segments),
+                _ => None,
+            };
+            match (input, outlet.dtype()) {
+                (Some(input), ValueType::Tensor { ty: TensorElementType::Int64, .. }) => {
+                    inputs.push((outlet.name().to_owned(), input));
                 }
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        if session.outputs().is_empty() {
-            return Err("the graph has no output".to_owned());
+                (Some(_), other) => reasons.push(format!(
+                    "the graph's input \"{}\" is {other}: export the graph with inputs of int64",
+                    outlet.name()
+                )),
+                (None, _) => reasons.push(format!(
+                    "the graph wants an unknown input \"{}\": export one that takes input_ids, \
+                     attention_mask and token_type_ids or fewer of them",
+                    outlet.name()
+                )),
+            }
         }
-        Ok(Self { session, inputs })
+        if session.outputs().is_empty() {
+            reasons.push("the graph has no output: export one that has".to_owned());
+        }
+        if reasons.is_empty() { Ok(Self { session, inputs }) } else { Err(reasons) }
     }
 
-    /// Runs sequences as one batch, the shorter ones padded to the longest, and hands the
-    /// graph's first output to `read`.
+    /// The names of what the graph returns.
+    pub fn outputs(&self) -> impl Iterator<Item = &str> {
+        self.session.outputs().iter().map(|outlet| outlet.name())
+    }
+
+    /// Runs sequences as one batch, the shorter ones padded to the longest, and hands one of the
+    /// graph's outputs to `read`.
+    ///
+    /// * `pad`: the id of the token that padding consists of.
+    /// * `output`: the position of the output.
     ///
     /// # Errors
     /// The reason as text if the run failed or the output is not 32-bit floating point.
     pub fn run<T>(
         &mut self,
         batch: &[&TokenSequence],
+        pad: u32,
+        output: usize,
         read: impl FnOnce(Output<'_>) -> T,
     ) -> Result<T, String> {
         let rows = batch.len();
         let columns = batch.iter().map(|sequence| sequence.len()).max().unwrap_or(0);
         let tensors: Vec<Vec<i64>> =
-            self.inputs.iter().map(|(_, input)| fill(*input, batch, columns)).collect();
+            self.inputs.iter().map(|(_, input)| fill(*input, batch, columns, pad)).collect();
         let mut values: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(tensors.len());
         for ((name, _), tensor) in self.inputs.iter().zip(&tensors) {
             let value = TensorRef::from_array_view(([rows, columns], tensor.as_slice()))
                 .map_err(|error| error.to_string())?;
             values.push((name, value.into()));
         }
-        let outputs = self.session.run(values).map_err(|error| error.to_string())?;
+        let options = run_options(rows * columns).map_err(|error| error.to_string())?;
+        let outputs =
+            self.session.run_with_options(values, &options).map_err(|error| error.to_string())?;
         let (shape, data) =
-            outputs[0].try_extract_tensor::<f32>().map_err(|error| error.to_string())?;
+            outputs[output].try_extract_tensor::<f32>().map_err(|error| error.to_string())?;
         Ok(read(Output { shape, data }))
     }
+}
+
+/// A run of more tokens than this gives its memory back when it ends. Attention takes memory by the
+/// square of the length, and what ONNX Runtime once took it would otherwise keep.
+const LONG_RUN_TOKENS: usize = 1024;
+
+fn run_options(tokens: usize) -> ort::Result<RunOptions> {
+    let mut options = RunOptions::new()?;
+    if tokens > LONG_RUN_TOKENS {
+        options.set("memory.enable_memory_arena_shrinkage", "cpu:0")?;
+    }
+    Ok(options)
 }
 
 fn build_session(runtime: &Runtime, options: &SessionOptions) -> ort::Result<Session> {
@@ -172,9 +206,13 @@ fn build_session(runtime: &Runtime, options: &SessionOptions) -> ort::Result<Ses
         .commit_from_file(&options.path)
 }
 
-/// One input tensor of a batch, row by row; the places after a sequence's end are 0.
-fn fill(input: Input, batch: &[&TokenSequence], columns: usize) -> Vec<i64> {
-    let mut tensor = vec![0; batch.len() * columns];
+/// One input tensor of a batch, row by row; the places after a sequence's end are padding.
+fn fill(input: Input, batch: &[&TokenSequence], columns: usize, pad: u32) -> Vec<i64> {
+    let padding = match input {
+        Input::Ids => i64::from(pad),
+        Input::AttentionMask | Input::Segments => 0,
+    };
+    let mut tensor = vec![padding; batch.len() * columns];
     for (row, sequence) in tensor.chunks_exact_mut(columns.max(1)).zip(batch) {
         match input {
             Input::Ids => copy(row, &sequence.ids),

@@ -112,7 +112,7 @@ impl Service {
     }
 
     fn preload_model(&self, directory: &Path) -> Result<u32, InferenceError> {
-        let reference = ModelConfig::reference(directory)?;
+        let reference = ModelConfig::reference(directory);
         Ok(self.engine()?.model(&reference)?.description().load_milliseconds)
     }
 

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use tokenizers::Tokenizer;
 
-use crate::config::{ModelConfig, unreadable};
+use crate::config::ModelConfig;
+use crate::defects::Defects;
 use crate::error::InferenceError;
 use crate::protocol::{ModelKind, Purpose};
 
@@ -16,9 +17,15 @@ use crate::protocol::{ModelKind, Purpose};
 /// border is whole in one of them.
 pub const WINDOW_OVERLAP_TOKENS: usize = 64;
 
+/// Least room for text in a window: each has to bring something that the one before it has not.
+const MIN_WINDOW_TOKENS: usize = WINDOW_OVERLAP_TOKENS + WINDOW_OVERLAP_TOKENS / 2;
+
 /// Most windows of one document; text beyond them is not embedded. With 512 tokens a window,
 /// 32 windows are about 14,000 tokens or 20 pages, and bound the cost of one text to seconds.
 pub const MAX_WINDOWS: usize = 32;
+
+/// Most tokens in all windows of one document, for models that take long ones.
+const MAX_WINDOW_TOKENS: usize = 16_384;
 
 /// Bytes of text tokenised at once per token wanted. English has 4 to 5 bytes per token; with 6
 /// most texts need one piece.
@@ -76,65 +83,96 @@ impl Template {
     }
 }
 
+/// The text put before a text of some purpose.
+#[derive(Debug)]
+struct Prefix {
+    ids: Vec<u32>,
+    /// The whitespace that it ends in. It belongs to the word that follows: tokenizers that make
+    /// one token of a blank and a word would make two otherwise.
+    space: String,
+}
+
 /// The tokenizer of one model with that model's limits. Tokenisation never fails on a text
 /// and never pads.
 #[derive(Debug)]
 pub struct ModelTokenizer {
     tokenizer: Tokenizer,
-    model: String,
     max_tokens: usize,
-    query_prefix: Vec<u32>,
-    document_prefix: Vec<u32>,
+    pad_id: u32,
+    query_prefix: Prefix,
+    document_prefix: Prefix,
     single: Template,
     /// `None` for an embedder.
     pair: Option<Template>,
 }
 
+/// Reads `directory/tokenizer.json`.
+pub(crate) fn read_tokenizer(directory: &Path, defects: &mut Defects) -> Option<Tokenizer> {
+    let remedy = "save the tokenizer as one file, as AutoTokenizer of transformers does";
+    let bytes = defects.read(directory, "tokenizer.json", remedy)?;
+    Tokenizer::from_bytes(bytes)
+        .map_err(|error| {
+            defects.add(format_args!("tokenizer.json cannot be loaded ({error})"), remedy);
+        })
+        .ok()
+}
+
 impl ModelTokenizer {
-    /// Reads `directory/tokenizer.json`. Its own truncation and padding are switched off.
+    /// Prepares a tokenizer. Its own truncation and padding are switched off.
     ///
     /// # Errors
-    /// [`InferenceError::ModelMissing`] if the file cannot be read,
-    /// [`InferenceError::ModelInvalid`] if it is no tokenizer or does not fit `config`.
-    pub fn load(config: &ModelConfig, directory: &Path) -> Result<Self, InferenceError> {
-        let path = directory.join("tokenizer.json");
-        let bytes =
-            std::fs::read(&path).map_err(|error| unreadable(&config.name, &path, &error))?;
-        let invalid = |reason: String| InferenceError::ModelInvalid {
-            model: config.name.clone(),
-            reason: format!("\"{}\": {reason}", path.display()),
+    /// The reason as text, and what to do, if it does not fit `config`.
+    pub fn new(mut tokenizer: Tokenizer, config: &ModelConfig) -> Result<Self, String> {
+        let unusable = |reason: String| {
+            format!(
+                "tokenizer.json cannot be used ({reason}): take that of the model as it is published"
+            )
         };
-        let mut tokenizer =
-            Tokenizer::from_bytes(bytes).map_err(|error| invalid(error.to_string()))?;
+        let pad_id = pad_id(&tokenizer);
         tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
+        tokenizer.with_truncation(None).map_err(|error| unusable(error.to_string()))?;
         // Memory content is data: "[SEP]" in a text is five characters, not a separator.
         tokenizer.set_encode_special_tokens(true);
 
-        let single = learn_template(&tokenizer, 1).map_err(&invalid)?;
+        let single = learn_template(&tokenizer, 1).map_err(unusable)?;
         let pair = match config.kind {
             ModelKind::Embedder => None,
-            ModelKind::Reranker => Some(learn_template(&tokenizer, 2).map_err(&invalid)?),
+            ModelKind::Reranker => Some(learn_template(&tokenizer, 2).map_err(unusable)?),
         };
-        let mut loaded = Self {
+        if pair.as_ref().is_some_and(|pair| pair.parts[1].is_empty()) {
+            return Err(unusable("it puts no token between query and document".to_owned()));
+        }
+        let prefix = |purpose| {
+            let text = config.prefix(purpose);
+            let words = text.trim_end();
+            let ids = content_ids(&tokenizer, words, usize::MAX)?;
+            Ok::<_, InferenceError>(Prefix { ids, space: text[words.len()..].to_owned() })
+        };
+        let failed = |error: InferenceError| unusable(error.to_string());
+        let loaded = Self {
+            query_prefix: prefix(Purpose::Query).map_err(failed)?,
+            document_prefix: prefix(Purpose::Document).map_err(failed)?,
             tokenizer,
-            model: config.name.clone(),
             max_tokens: config.max_tokens,
-            query_prefix: Vec::new(),
-            document_prefix: Vec::new(),
+            pad_id,
             single,
             pair,
         };
-        loaded.query_prefix = loaded.content_ids(config.prefix(Purpose::Query), usize::MAX)?;
-        loaded.document_prefix =
-            loaded.content_ids(config.prefix(Purpose::Document), usize::MAX)?;
-        let longest_prefix = loaded.query_prefix.len().max(loaded.document_prefix.len());
-        if longest_prefix + loaded.single.special_tokens() + 2 * WINDOW_OVERLAP_TOKENS
-            > config.max_tokens
-        {
-            return Err(invalid(format!("a prefix of {longest_prefix} tokens is too long")));
+        let longest_prefix = loaded.query_prefix.ids.len().max(loaded.document_prefix.ids.len());
+        let template = loaded.pair.as_ref().unwrap_or(&loaded.single);
+        if 2 * longest_prefix + template.special_tokens() + MIN_WINDOW_TOKENS > config.max_tokens {
+            return Err(format!(
+                "a prefix of {longest_prefix} tokens is too long for {} tokens in all: shorten it \
+                 in config.json",
+                config.max_tokens
+            ));
         }
         Ok(loaded)
+    }
+
+    /// The token that padding consists of.
+    pub fn pad_id(&self) -> u32 {
+        self.pad_id
     }
 
     /// The sequences to embed for a text: one for a query, which is cut at the model's limit;
@@ -148,13 +186,14 @@ impl ModelTokenizer {
         text: &str,
         purpose: Purpose,
     ) -> Result<Vec<TokenSequence>, InferenceError> {
-        let (prefix, max_windows) = match purpose {
-            Purpose::Query => (&self.query_prefix, 1),
-            Purpose::Document => (&self.document_prefix, MAX_WINDOWS),
+        let max_windows = match purpose {
+            Purpose::Query => 1,
+            Purpose::Document => (MAX_WINDOW_TOKENS / self.max_tokens).clamp(1, MAX_WINDOWS),
         };
+        let prefix = &self.prefix(purpose).ids;
         let width = self.max_tokens - self.single.special_tokens() - prefix.len();
         let step = width - WINDOW_OVERLAP_TOKENS;
-        let ids = self.content_ids(text, width + (max_windows - 1) * step)?;
+        let ids = self.content_ids(text, purpose, width + (max_windows - 1) * step)?;
 
         let mut windows = Vec::new();
         let mut start = 0;
@@ -179,50 +218,92 @@ impl ModelTokenizer {
         documents: impl IntoIterator<Item = &'a str> + 'a,
     ) -> Result<impl Iterator<Item = Result<TokenSequence, InferenceError>> + 'a, InferenceError>
     {
-        let template = self.pair.as_ref().ok_or_else(|| {
-            InferenceError::Internal(format!("model \"{}\" takes no pairs", self.model))
-        })?;
+        let template = self
+            .pair
+            .as_ref()
+            .ok_or_else(|| InferenceError::Internal("an embedder takes no pairs".to_owned()))?;
         let budget = self.max_tokens - template.special_tokens();
-        let query_ids = self.content_ids(query, budget)?;
+        let text_ids = move |text: &str, purpose| {
+            let mut ids = self.prefix(purpose).ids.clone();
+            ids.extend(self.content_ids(text, purpose, budget - ids.len())?);
+            Ok::<_, InferenceError>(ids)
+        };
+        let query_ids = text_ids(query, Purpose::Query)?;
         Ok(documents.into_iter().map(move |document| {
-            let document_ids = self.content_ids(document, budget)?;
+            let document_ids = text_ids(document, Purpose::Document)?;
             let (query_tokens, document_tokens) =
                 truncate_longest_first(query_ids.len(), document_ids.len(), budget);
             Ok(template.fill(&[&[&query_ids[..query_tokens]], &[&document_ids[..document_tokens]]]))
         }))
     }
 
-    /// The first `limit` tokens of a text, without special tokens.
-    fn content_ids(&self, text: &str, limit: usize) -> Result<Vec<u32>, InferenceError> {
-        let piece_bytes = limit
-            .saturating_mul(PIECE_BYTES_PER_TOKEN)
-            .clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
-        let mut ids = Vec::new();
-        let mut rest = text;
-        while !rest.is_empty() && ids.len() < limit {
-            let (piece, after) = rest.split_at(piece_end(rest, piece_bytes));
-            let encoding = self.tokenizer.encode_fast(piece, false).map_err(|error| {
-                InferenceError::Internal(format!("tokenizer of \"{}\": {error}", self.model))
-            })?;
-            ids.extend_from_slice(encoding.get_ids());
-            rest = after;
+    fn prefix(&self, purpose: Purpose) -> &Prefix {
+        match purpose {
+            Purpose::Query => &self.query_prefix,
+            Purpose::Document => &self.document_prefix,
         }
-        ids.truncate(limit);
-        Ok(ids)
+    }
+
+    /// The first `limit` tokens of a text as they follow its prefix, without special tokens.
+    fn content_ids(
+        &self,
+        text: &str,
+        purpose: Purpose,
+        limit: usize,
+    ) -> Result<Vec<u32>, InferenceError> {
+        let prefix = self.prefix(purpose);
+        if prefix.space.is_empty() {
+            return content_ids(&self.tokenizer, text, limit);
+        }
+        content_ids(&self.tokenizer, &format!("{}{text}", prefix.space), limit)
     }
 }
 
-/// Where a piece of at most `limit` bytes ends: after a whitespace if the piece has one, so that
-/// no word is cut, else at a character boundary. At least one character, as `limit` exceeds any.
+/// The token that a tokenizer pads with. Most say so only in their vocabulary.
+fn pad_id(tokenizer: &Tokenizer) -> u32 {
+    let named = |name| tokenizer.token_to_id(name);
+    tokenizer
+        .get_padding()
+        .map(|padding| padding.pad_id)
+        .or_else(|| named("[PAD]"))
+        .or_else(|| named("<pad>"))
+        .unwrap_or(0)
+}
+
+/// The first `limit` tokens of a text, without special tokens.
+fn content_ids(
+    tokenizer: &Tokenizer,
+    text: &str,
+    limit: usize,
+) -> Result<Vec<u32>, InferenceError> {
+    let piece_bytes =
+        limit.saturating_mul(PIECE_BYTES_PER_TOKEN).clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+    let mut ids = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() && ids.len() < limit {
+        let (piece, after) = rest.split_at(piece_end(rest, piece_bytes));
+        let encoding = tokenizer
+            .encode_fast(piece, false)
+            .map_err(|error| InferenceError::Internal(format!("tokenizer: {error}")))?;
+        ids.extend_from_slice(encoding.get_ids());
+        rest = after;
+    }
+    ids.truncate(limit);
+    Ok(ids)
+}
+
+/// Where a piece of at most `limit` bytes ends: before the last whitespace in it, so that no word
+/// is cut and a word keeps the blank before it, which belongs to its token in some vocabularies;
+/// else at a character boundary. At least one character, as `limit` exceeds any.
 fn piece_end(text: &str, limit: usize) -> usize {
     if text.len() <= limit {
         return text.len();
     }
     let boundary = text.floor_char_boundary(limit);
-    match text.as_bytes()[..boundary].iter().rposition(u8::is_ascii_whitespace) {
-        Some(whitespace) => whitespace + 1,
-        None => boundary,
-    }
+    let piece = &text[..boundary];
+    let is_space = |c: char| c.is_ascii_whitespace();
+    let words = piece.rfind(is_space).map_or("", |end| piece[..end].trim_end_matches(is_space));
+    if words.is_empty() { boundary } else { words.len() }
 }
 
 /// Lengths of two texts after cutting the longer one until both together fit `budget`.
@@ -294,9 +375,11 @@ mod tests {
     }
 
     #[test]
-    fn pieces_end_after_whitespace_or_between_characters() {
+    fn pieces_end_before_whitespace_or_between_characters() {
         assert_eq!(piece_end("short", 100), 5);
-        assert_eq!(piece_end("one two three", 9), 8);
+        assert_eq!(piece_end("one two \n three", 6), 3);
+        assert_eq!(piece_end("one two \n three", 9), 7);
+        assert_eq!(piece_end("   longer", 7), 7);
         assert_eq!(piece_end("漢漢漢漢", 7), 6);
     }
 }

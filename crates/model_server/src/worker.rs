@@ -65,7 +65,7 @@ fn serve(batch: Batch<Model>, sequences: &AtomicU64) {
 fn run(batch: &Batch<Model>) -> JobResult {
     let model = batch.model();
     catch_unwind(AssertUnwindSafe(|| model.run(&batch.sequences()))).unwrap_or_else(|_| {
-        let name = &model.config().name;
+        let name = model.name();
         Err(InferenceError::Internal(format!("running the model \"{name}\" panicked")))
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use memory_agent_model_server::protocol::{ModelKind, Purpose};
+use memory_agent_model_server::protocol::{ModelKind, ModelRef, Purpose};
 use memory_agent_model_server::tokenizer::{MAX_WINDOWS, ModelTokenizer, TokenSequence};
 use memory_agent_model_server::{Engine, EngineOptions, InferenceError, config::ModelConfig};
 use tokenizers::{Tokenizer, TruncationParams};
@@ -11,6 +11,16 @@ use crate::common::{cosine, embedder, mean_embedder, onnxruntime, reranker, text
 
 fn engine() -> Engine {
     Engine::new(EngineOptions { onnxruntime_path: onnxruntime(), threads: 1 }).unwrap()
+}
+
+fn published_tokenizer(model: &ModelRef) -> Tokenizer {
+    Tokenizer::from_file(format!("{}/tokenizer.json", model.directory)).unwrap()
+}
+
+fn tokenizer(model: &ModelRef) -> (ModelConfig, ModelTokenizer) {
+    let config = ModelConfig::load(model).unwrap();
+    let tokenizer = ModelTokenizer::new(published_tokenizer(model), &config).unwrap();
+    (config, tokenizer)
 }
 
 fn go_on() -> ControlFlow<()> {
@@ -126,8 +136,7 @@ fn a_long_document_has_windows_and_a_long_query_is_cut() {
 
 #[test]
 fn windows_overlap_and_are_bounded_in_number_and_length() {
-    let config = ModelConfig::load(&embedder()).unwrap();
-    let tokenizer = ModelTokenizer::load(&config, embedder().directory.as_ref()).unwrap();
+    let (config, tokenizer) = tokenizer(&embedder());
     let windows = tokenizer.windows(&text(1, 1200), Purpose::Document).unwrap();
     for (window, next) in windows.iter().zip(&windows[1..]) {
         assert_eq!(window.len(), config.max_tokens);
@@ -142,10 +151,8 @@ fn windows_overlap_and_are_bounded_in_number_and_length() {
 
 #[test]
 fn sequences_are_those_of_the_tokenizers_library() {
-    let config = ModelConfig::load(&reranker()).unwrap();
-    let ours = ModelTokenizer::load(&config, reranker().directory.as_ref()).unwrap();
-    let mut theirs =
-        Tokenizer::from_file(format!("{}/tokenizer.json", reranker().directory)).unwrap();
+    let (config, ours) = tokenizer(&reranker());
+    let mut theirs = published_tokenizer(&reranker());
     theirs.with_padding(None);
     let truncation = TruncationParams { max_length: config.max_tokens, ..Default::default() };
     theirs.with_truncation(Some(truncation)).unwrap();
@@ -170,8 +177,7 @@ fn sequences_are_those_of_the_tokenizers_library() {
 
 #[test]
 fn special_tokens_in_a_text_are_only_characters() {
-    let config = ModelConfig::load(&reranker()).unwrap();
-    let tokenizer = ModelTokenizer::load(&config, reranker().directory.as_ref()).unwrap();
+    let (_, tokenizer) = tokenizer(&reranker());
     let pair = tokenizer.pairs("a [SEP] b", ["[CLS] [PAD] c"]).unwrap().next().unwrap().unwrap();
     let separator = pair.ids[pair.len() - 1];
     assert_eq!(pair.ids.iter().filter(|id| **id == separator).count(), 2);

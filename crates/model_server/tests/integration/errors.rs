@@ -42,7 +42,7 @@ fn broken_models_are_refused_with_the_reason_and_nothing_else_suffers() {
     let endless = config.replace("512", "51200");
     let cases: [(&str, &[u8], ErrorCode, &str); 10] = [
         ("config.json", b"", ErrorCode::ModelMissing, "config.json"),
-        ("config.json", b"{}", ErrorCode::ModelInvalid, "missing field"),
+        ("config.json", b"{}", ErrorCode::ModelInvalid, "no file says what kind"),
         ("config.json", wrong_dimension.as_bytes(), ErrorCode::ModelInvalid, "383"),
         ("config.json", no_pooling.as_bytes(), ErrorCode::ModelInvalid, "shape"),
         ("config.json", endless.as_bytes(), ErrorCode::ModelInvalid, "max_tokens 51200"),

@@ -1,5 +1,5 @@
-//! Tests with the shipped models and the real ONNX Runtime, in one binary so that they are
-//! linked once. `common.rs` says where the files are looked for.
+//! Tests with the shipped models, tiny ones and the real ONNX Runtime, in one binary so that they
+//! are linked once. `common.rs` says where the files are looked for.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -18,4 +18,5 @@ mod remote_converse;
 mod remote_embeddings;
 mod remote_faults;
 mod server;
+mod shapes;
 mod token_counts;

@@ -26,6 +26,13 @@ impl ModelFolder {
         Self(folder)
     }
 
+    /// A copy of one of the tiny models of the model server's tests.
+    fn tiny(model: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("ma_e2e_{}_{model}", std::process::id()));
+        copy_folder(&tiny_models().join(model), &folder);
+        Self(folder)
+    }
+
     fn sql(&self) -> String {
         format!("'{}'", self.0.display())
     }
@@ -34,6 +41,25 @@ impl ModelFolder {
 impl Drop for ModelFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tiny_models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/model_server/tests/models")
+}
+
+/// Copies a folder so that the server, another user, can read it.
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).unwrap();
+            std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
     }
 }
 
@@ -120,6 +146,57 @@ fn a_model_of_ones_own_is_used_from_its_folder() {
         &[],
     );
     assert_eq!(rows, 1);
+}
+
+/// The rerankers of the Ettin family are published so: an ONNX file without the head, which is in
+/// files beside it, BPE, no `token_type_ids`.
+#[test]
+fn a_reranker_is_used_as_it_was_downloaded() {
+    let mut client = shared().database("register_published").connect();
+    let folder = ModelFolder::tiny("modernbert-reranker");
+    let register =
+        format!("SELECT memory_register_model('downloaded', 'reranker', {}, true)", folder.sql());
+    let description: Json = value(&mut client, &register, &[]);
+    assert_eq!(description["max_tokens"], 8192);
+    ingest(&mut client, "s", "The cat sleeps on the mat.");
+    ingest(&mut client, "s", "She works in Berlin.");
+    let explained = explain(&mut client, "'Where does she work?'");
+    assert_eq!(explained["reranking"], "downloaded", "{explained}");
+    let recalled: i64 = value(
+        &mut client,
+        "SELECT count(*) FROM memory_recall('Where does she work?', score_threshold => 0)",
+        &[],
+    );
+    assert_eq!(recalled, 2);
+    // models/shapes.py computed what it has to give.
+    let logits: Vec<f32> = value(
+        &mut client,
+        "SELECT memory_rerank('Where does she work?', ARRAY['She works in Berlin.', 'a'])",
+        &[],
+    );
+    let answers = std::fs::read(tiny_models().join("answers.json")).unwrap();
+    let answers: Json = serde_json::from_slice(&answers).unwrap();
+    for (logit, answer) in logits.iter().zip([0, 2]) {
+        let expected = answers["modernbert-reranker"][answer]["row"][0].as_f64().unwrap();
+        assert!((f64::from(*logit) - expected).abs() < 1e-4, "{logits:?} {expected}");
+    }
+    let loaded: String =
+        value(&mut client, "SELECT state FROM memory_status() WHERE component = 'reranker'", &[]);
+    assert_eq!(loaded, "loaded");
+}
+
+#[test]
+fn one_error_names_all_that_a_folder_lacks() {
+    let mut client = shared().database("register_defects").connect();
+    let folder = ModelFolder::tiny("mean-embedder");
+    std::fs::write(folder.0.join("config.json"), r#"{"kind": "embedder", "dimension": 7}"#)
+        .unwrap();
+    std::fs::remove_file(folder.0.join("tokenizer.json")).unwrap();
+    let register = format!("SELECT memory_register_model('m', 'embedder', {})", folder.sql());
+    let message = expect_error(client.query(&register, &[]), "58000");
+    for part in ["write \"max_tokens\"", "tokenizer.json", "the graph gives 8 numbers", "(3)"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
 }
 
 #[test]
