@@ -82,7 +82,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with the defaults but for the reranker's budget, without durability and without TCP.
+    /// A cluster with the defaults, but without the reranker's budget and the learned ranking, without durability and without TCP.
     pub fn builder() -> Builder {
         let defaults = [
             ("listen_addresses", ""),
@@ -94,6 +94,8 @@ impl Cluster {
             ("log_min_messages", "info"),
             // What is reranked must not depend on how busy the machine was when the model was loaded.
             ("memory_agent.rerank_budget", "0"),
+            // What follows from a formula that can be computed by hand is easier to say beforehand.
+            ("memory_agent.ranking", "weighted"),
         ];
         let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Builder { settings, environment: BTreeMap::new() }

@@ -6,6 +6,7 @@ mod budget;
 mod explain;
 mod filters;
 mod index_path;
+mod learned;
 mod ranking;
 mod rerank;
 mod scopes;

@@ -39,17 +39,24 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("dense_weight", "0.5", "user", Real(0.0, 1.0), "recall::weighted_fusion_adds_scaled_scores"),
     (
-        "mmr_lambda",
-        "0.7",
+        "ranking",
+        "learned",
         "user",
-        Real(0.0, 1.0),
+        Choice(&["learned", "weighted"]),
+        "recall::the_learned_ranking_is_a_probability",
+    ),
+    (
+        "mmr_lambda",
+        "-1",
+        "user",
+        Real(-1.0, 1.0),
         "recall::mmr_puts_something_else_before_a_repetition",
     ),
     (
         "recency_weight",
-        "0.2",
+        "-1",
         "user",
-        Real(0.0, 1.0),
+        Real(-1.0, 1.0),
         "recall::the_score_is_relevance_recency_and_markers_by_their_weights",
     ),
     (
@@ -68,9 +75,9 @@ pub const SETTINGS: &[Setting] = &[
     ),
     (
         "score_threshold",
-        "0.35",
+        "-1",
         "user",
-        Real(0.0, 1.0),
+        Real(-1.0, 1.0),
         "recall::the_default_threshold_leaves_at_least_top_k_rows",
     ),
     (

@@ -1,0 +1,169 @@
+//! The learned ranking: its numbers, what they make of speakers, times and ages, and where it has no say.
+
+use super::assert_close;
+use memory_agent_e2e::memory::{explain, recall, recalled_texts, run};
+use memory_agent_e2e::{Client, Json, shared};
+
+/// Turns of two people, one of them with a date.
+const TURNS: [(&str, &str, &str); 10] = [
+    ("Caroline", "2023-05-07", "I painted a sunrise over the lake."),
+    ("Melanie", "2023-05-08", "I painted the fence in the garden."),
+    ("Caroline", "2023-06-02", "My sister and I moved to Lisbon last winter."),
+    ("Melanie", "2023-06-03", "We moved the sofa, and the cat hated it."),
+    ("Caroline", "2023-07-10", "The support group meets on Tuesdays."),
+    ("Melanie", "2023-07-11", "My son has started to play the violin."),
+    ("Caroline", "2023-08-20", "I painted a sunrise over the sea."),
+    ("Melanie", "2023-08-21", "Work has been a lot this month."),
+    ("Caroline", "2023-09-01", "I adopted a dog called Rex."),
+    ("Melanie", "2023-09-02", "Our dog is afraid of thunder."),
+];
+
+fn talk(name: &'static str) -> Client {
+    let mut client = shared().database(name).connect();
+    for (place, (speaker, date, content)) in TURNS.iter().enumerate() {
+        run(
+            &mut client,
+            &format!(
+                "SELECT memory_ingest('s{}', 'user', '{content}', created_at => '{date} 12:00+00', \
+                                      metadata => '{{\"name\": \"{speaker}\"}}')",
+                place / 2
+            ),
+        );
+    }
+    run(&mut client, "SET memory_agent.ranking = learned");
+    client
+}
+
+fn candidates(document: &Json) -> &Vec<Json> {
+    document["candidates"].as_array().expect("candidates")
+}
+
+fn best(client: &mut Client, question: &str) -> f32 {
+    recall(client, question).iter().map(|row| row.relevance).fold(0.0, f32::max)
+}
+
+#[test]
+fn the_learned_ranking_is_a_probability() {
+    let mut client = talk("learned_probability");
+    let question = "'Where did Caroline move to?'";
+    let document = explain(&mut client, question);
+    assert_eq!(document["ranking"], "learned");
+    for row in candidates(&document) {
+        let relevance = row["relevance"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&relevance), "{row}");
+        assert_close(row["score"].as_f64().unwrap(), relevance);
+    }
+    let shown: Vec<f32> = recall(&mut client, question).iter().map(|row| row.relevance).collect();
+    assert!(shown.is_sorted_by(|a, b| a >= b), "{shown:?}");
+    assert_eq!(recalled_texts(&mut client, question)[0], TURNS[2].2);
+    // It tells what is remembered from what is not.
+    let unknown = "'What is quantum chromodynamics?'";
+    let (known, not) = (best(&mut client, question), best(&mut client, unknown));
+    assert!(known > 0.2 && not < 0.2, "{known} {not}");
+    // Given with the question, the threshold is strict.
+    assert!(recall(&mut client, &format!("{unknown}, score_threshold => 0.2")).is_empty());
+    let rows = recall(&mut client, &format!("{question}, score_threshold => 0.2"));
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.relevance >= 0.2));
+}
+
+#[test]
+fn without_logits_it_is_the_same_scale() {
+    let mut client = talk("learned_unread");
+    let question = "'Where did Caroline move to?'";
+    let document = explain(&mut client, &format!("{question}, rerank => false"));
+    assert_eq!(document["ranking"], "learned");
+    assert!(candidates(&document).iter().all(|row| row["logit"].is_null()));
+    assert_eq!(recalled_texts(&mut client, &format!("{question}, rerank => false"))[0], TURNS[2].2);
+    // What the budget leaves unread keeps what it had.
+    let unread = |document: &Json, id: &Json| {
+        let row = candidates(document).iter().find(|row| row["id"] == *id).unwrap().clone();
+        (row["logit"].is_null(), row["relevance"].as_f64().unwrap())
+    };
+    let some = explain(&mut client, &format!("{question}, rerank_budget => 1"));
+    let mut compared = 0;
+    for row in candidates(&some) {
+        let (_, before) = unread(&document, &row["id"]);
+        if row["logit"].is_null() {
+            assert_close(row["relevance"].as_f64().unwrap(), before);
+            compared += 1;
+        }
+    }
+    assert!(compared > 0, "{some}");
+    // The most probable rows are read first.
+    let least_read = candidates(&some)
+        .iter()
+        .filter(|row| !row["logit"].is_null())
+        .map(|row| unread(&document, &row["id"]).1)
+        .fold(f64::INFINITY, f64::min);
+    let most_unread = candidates(&some)
+        .iter()
+        .filter(|row| row["logit"].is_null())
+        .map(|row| row["relevance"].as_f64().unwrap())
+        .fold(0.0, f64::max);
+    assert!(most_unread <= least_read, "{most_unread} {least_read}");
+}
+
+#[test]
+fn speakers_and_times_that_a_question_names_count() {
+    let mut client = talk("learned_names");
+    let painted = |client: &mut Client, question: &str| {
+        recalled_texts(client, &format!("'{question}', rerank => false"))[0].clone()
+    };
+    assert_eq!(painted(&mut client, "What did Melanie paint?"), TURNS[1].2);
+    assert_eq!(painted(&mut client, "What sunrise did Caroline paint in May 2023?"), TURNS[0].2);
+    assert_eq!(painted(&mut client, "What sunrise did Caroline paint in August 2023?"), TURNS[6].2);
+    let document = explain(&mut client, "'What did Caroline paint in May 2023?'");
+    for row in candidates(&document) {
+        let features = &row["features"];
+        let flags = ["other_speaker", "in_time", "out_of_time"].map(|name| features[name] == 1.0);
+        assert_ne!(flags[1], flags[2], "{row}");
+    }
+    let count = |name: &str| {
+        candidates(&document).iter().filter(|row| row["features"][name] == 1.0).count()
+    };
+    assert_eq!((count("other_speaker"), count("in_time")), (5, 2));
+}
+
+#[test]
+fn a_weight_of_recency_replaces_what_was_learned_of_age() {
+    let mut client = shared().database("learned_age").connect();
+    for date in ["2020-01-01", "2023-09-01"] {
+        run(
+            &mut client,
+            &format!(
+                "SELECT memory_ingest('{date}', 'user', 'The dog is called Rex.', created_at => '{date}')"
+            ),
+        );
+    }
+    run(&mut client, "SET memory_agent.ranking = learned; SET memory_agent.rerank = off");
+    let question = "'What is the name of the dog?', as_of => '2023-09-02'";
+    let relevances = |client: &mut Client, arguments: &str| -> Vec<f32> {
+        recall(client, &format!("{question}{arguments}")).iter().map(|row| row.relevance).collect()
+    };
+    let learned = relevances(&mut client, "");
+    assert!(learned[0] > learned[1], "{learned:?}");
+    let without = relevances(&mut client, ", recency_weight => 0");
+    assert_close(without[0], without[1]);
+    for row in recall(&mut client, &format!("{question}, recency_weight => 1")) {
+        assert_close(row.score, row.recency);
+    }
+}
+
+#[test]
+fn words_alone_and_other_rerankers_are_weighted() {
+    let mut client = shared().database("learned_words").connect();
+    run(
+        &mut client,
+        "SET memory_agent.ranking = learned; SET memory_agent.embed_on_ingest = off; \
+         SELECT memory_ingest('s', 'user', 'The dog is called Rex.')",
+    );
+    assert_eq!(explain(&mut client, "'dog'")["ranking"], "weighted");
+    run(
+        &mut client,
+        "SET memory_agent.ranking = weighted; SET memory_agent.embed_on_ingest = sync",
+    );
+    run(&mut client, "SELECT memory_ingest('s', 'user', 'The cat is called Tom.')");
+    assert_eq!(explain(&mut client, "'cat'")["ranking"], "weighted");
+    run(&mut client, "SET memory_agent.ranking = learned");
+    assert_eq!(explain(&mut client, "'cat'")["ranking"], "learned");
+}
