@@ -159,36 +159,6 @@ CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
 
--- === A recall's budget ===
-
-CREATE FUNCTION memory_recall(
-    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
-    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
-    recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
-    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
-    RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
-                   similarity real, lexical real, recency real, markers text[], token_count integer,
-                   session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
-    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
-    AS 'MODULE_PATHNAME', 'memory_recall_within_wrapper';
-
-CREATE FUNCTION memory_explain(
-    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
-    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
-    recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
-    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
-    RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
-    AS 'MODULE_PATHNAME', 'memory_explain_within_wrapper';
-
-COMMENT ON FUNCTION memory_recall(text,integer,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
-    'The same, with a time budget for the cross-encoder. rerank_budget: how long it may take, in milliseconds; 0 means no limit, NULL what memory_agent.rerank_budget says. The most promising candidates are read first. Errors: 22023, 42501.';
-COMMENT ON FUNCTION memory_explain(text,integer,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
-    'The same recall as memory_recall with this rerank_budget, as one jsonb document. rerank_budget: in milliseconds; 0 means no limit. Errors: 22023, 42501.';
-
 -- === Last: owner and privileges of what is new ===
 
 -- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps

@@ -23,11 +23,8 @@ const CONNECTIONS: [usize; 3] = [1, 8, 32];
 /// A step between two questions of a run that no number of questions is a multiple of, so that those that
 /// come together are of different conversations.
 const STRIDE: usize = 7919;
-const CONFIGURATIONS: [(&str, &str); 3] = [
-    ("defaults", ""),
-    ("without a budget", ", rerank_budget => 0"),
-    ("without reranker", ", rerank => false"),
-];
+const CONFIGURATIONS: [(&str, &str); 3] =
+    [("defaults", ""), ("without a budget", ""), ("without reranker", ", rerank => false")];
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     for plan in &PLANS {
@@ -90,6 +87,7 @@ struct Scene<'a> {
     database: &'a str,
     dataset: &'a Dataset,
     ids: &'a HashMap<String, String>,
+    has_budget: bool,
 }
 
 #[derive(Default)]
@@ -129,7 +127,10 @@ impl Scene<'_> {
 
     fn one(&self, plan: &Plan, arguments: &str, next: &AtomicUsize) -> Result<Run> {
         let mut client = self.environment.cluster.connect(self.database);
-        client.batch_execute("SET client_min_messages = error")?;
+        let budget = if self.has_budget { "60" } else { "0" };
+        client.batch_execute(&format!(
+            "SET client_min_messages = error; SET memory_agent.rerank_budget = {budget}"
+        ))?;
         let recall = client.prepare(&format!(
             "SELECT id::text FROM memory_recall($1, user_id => $2, top_k => {DEPTH}, \
                                                 as_of => $3::text::timestamptz{arguments})"

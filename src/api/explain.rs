@@ -54,50 +54,6 @@ fn memory_explain(
     explained(arguments)
 }
 
-/// `memory_explain` with a budget, beside `memory_recall` with one.
-#[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
-fn memory_explain_within(
-    _limits: WithinLimits,
-    query: Option<String>,
-    rerank_budget: Option<i32>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    token_budget: Option<i32>,
-    kinds: Option<Vec<Option<String>>>,
-    filter: Option<JsonbText>,
-    as_of: Option<TimestampWithTimeZone>,
-    score_threshold: Option<f32>,
-    recency_weight: Option<f32>,
-    mmr_lambda: Option<f32>,
-    rerank: Option<bool>,
-    query_embedding: Option<Vector>,
-    rewrites: Option<Vec<Option<String>>>,
-) -> PgResult<JsonbText> {
-    let arguments = Arguments {
-        query,
-        session_id,
-        user_id,
-        agent_id,
-        top_k,
-        token_budget,
-        kinds,
-        filter,
-        as_of,
-        score_threshold,
-        recency_weight,
-        mmr_lambda,
-        rerank,
-        query_embedding,
-        rewrites,
-        rerank_budget,
-        ..Arguments::default()
-    };
-    explained(arguments)
-}
-
 fn explained(arguments: Arguments) -> PgResult<JsonbText> {
     let document = arguments.with_settings(|arguments| {
         Ok(match recall::run(&arguments.check()?)? {

@@ -41,7 +41,6 @@ pub struct Arguments {
     pub rerank: Option<bool>,
     pub query_embedding: Option<Vector>,
     pub rewrites: Option<Vec<Option<String>>>,
-    pub rerank_budget: Option<i32>,
     /// Not an argument of `memory_recall`, which never sees archived conversations.
     pub archives: Archives,
     pub except_session: Option<String>,
@@ -169,14 +168,6 @@ impl Arguments {
             }
             budget => budget.map(|budget| budget as u32),
         };
-        let rerank_budget = self.rerank_budget.unwrap_or_else(guc::rerank_budget);
-        let Ok(rerank_budget) = u32::try_from(rerank_budget) else {
-            return Err(Error::invalid(
-                "rerank_budget is negative",
-                "It is in milliseconds; 0 means no limit.",
-            )
-            .into());
-        };
         if self.top_k.is_some_and(|top_k| top_k > MAX_TOP_K) {
             return Err(Error::invalid(
                 format!("top_k must be at most {MAX_TOP_K}"),
@@ -222,7 +213,7 @@ impl Arguments {
             asks_for_fresh,
             wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
             rerank: self.rerank.unwrap_or_else(guc::rerank),
-            rerank_budget,
+            rerank_budget: guc::rerank_budget().max(0).unsigned_abs(),
             scope: Scope {
                 caller,
                 session_id: self.session_id,

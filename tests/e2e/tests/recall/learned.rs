@@ -8,8 +8,8 @@ use memory_agent_e2e::{Client, Json, shared};
 const TURNS: [(&str, &str, &str); 10] = [
     ("Caroline", "2023-05-07", "I painted a sunrise over the lake."),
     ("Melanie", "2023-05-08", "I painted the fence in the garden."),
-    ("Caroline", "2023-06-02", "My sister and I moved to Lisbon last winter."),
-    ("Melanie", "2023-06-03", "We moved the sofa, and the cat hated it."),
+    ("Caroline", "2023-06-12", "My sister and I moved to Lisbon last winter."),
+    ("Melanie", "2023-06-13", "We moved the sofa, and the cat hated it."),
     ("Caroline", "2023-07-10", "The support group meets on Tuesdays."),
     ("Melanie", "2023-07-11", "My son has started to play the violin."),
     ("Caroline", "2023-08-20", "I painted a sunrise over the sea."),
@@ -79,7 +79,8 @@ fn without_logits_it_is_the_same_scale() {
         let row = candidates(document).iter().find(|row| row["id"] == *id).unwrap().clone();
         (row["logit"].is_null(), row["relevance"].as_f64().unwrap())
     };
-    let some = explain(&mut client, &format!("{question}, rerank_budget => 1"));
+    run(&mut client, "SET memory_agent.rerank_budget = 1");
+    let some = explain(&mut client, question);
     let mut compared = 0;
     for row in candidates(&some) {
         let (_, before) = unread(&document, &row["id"]);
