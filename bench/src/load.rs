@@ -23,6 +23,7 @@ const CONNECTIONS: [usize; 3] = [1, 8, 32];
 /// A step between two questions of a run that no number of questions is a multiple of, so that those that
 /// come together are of different conversations.
 const STRIDE: usize = 7919;
+const UNLIMITED: &str = "without a budget";
 const CONFIGURATIONS: [(&str, &str); 3] =
     [("defaults", ""), ("without a budget", ""), ("without reranker", ", rerank => false")];
 
@@ -44,8 +45,13 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
             for (name, arguments) in CONFIGURATIONS {
                 progress(format_args!("  {connections} connections, {name}"));
                 forget(environment)?;
-                let scene =
-                    Scene { environment, database: &database, dataset: &dataset, ids: &ids };
+                let scene = Scene {
+                    environment,
+                    database: &database,
+                    dataset: &dataset,
+                    ids: &ids,
+                    has_budget: name != UNLIMITED,
+                };
                 let before = cut_short(&mut client)?;
                 let mut run = scene.ask(plan, connections, arguments)?;
                 run.cut_short = cut_short(&mut client)? - before;
