@@ -1,6 +1,7 @@
 """agent-cli's memory component: its client without its server, its Chroma, recency, and MMR as they are."""
 
 import asyncio
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -10,15 +11,13 @@ from agent_cli.memory._store import upsert_memories
 from agent_cli.memory.models import MemoryMetadata
 from models import cross_encoder, embedder
 
+# Chroma would like to remember how to make the embedder; here it is given anew.
+warnings.filterwarnings("ignore", category=DeprecationWarning, module="chromadb")
+
 
 class Shipped(chromadb.EmbeddingFunction):
     def __init__(self):
         pass
-
-    @staticmethod
-    def name():
-        # Under this name Chroma does not try to remember how it was made.
-        return "default"
 
     def __call__(self, input):
         return embedder().documents(list(input))

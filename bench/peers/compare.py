@@ -152,7 +152,7 @@ def ask(number, systems, place, questions, barrier, next_question, answers, seed
             if number == 0 and end * 10 // len(questions) > start * 10 // len(questions):
                 progress(f"  {end} of {len(questions)} questions")
         answers.put(None)
-    except Exception:
+    except Exception:  # whatever it is, the parent has to know
         # The others would wait for this one.
         barrier.abort()
         answers.put(traceback.format_exc())
@@ -231,7 +231,9 @@ def table(title, levels):
     n = next(iter(first.values()))["n"]
     head = [f"{title}, n = {n}", "R@5", "R@10", "nDCG@10", "MRR@10"]
     for connections in levels:
-        head += [f"p50 / p95, ms, {connections} asking"] + ([f"a second, {connections} asking"] if connections > 1 else [])
+        head.append(f"p50 / p95, ms, {connections} asking")
+        if connections > 1:
+            head.append(f"a second, {connections} asking")
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for name, one in first.items():
         cells = [name] + [f"{one[key]:.3f}".lstrip("0") for key in ("R@5", "R@10", "nDCG@10", "MRR@10")]

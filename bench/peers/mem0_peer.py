@@ -6,13 +6,13 @@ import os
 os.environ["MEM0_TELEMETRY"] = "False"
 os.environ.setdefault("MEM0_DIR", "/tmp/memory_agent_peers_mem0")
 
-import logging  # noqa: E402
-from datetime import datetime  # noqa: E402
+import logging
+from datetime import datetime
 
-from mem0 import Memory  # noqa: E402
-from mem0.embeddings.base import EmbeddingBase  # noqa: E402
-from mem0.reranker.base import BaseReranker  # noqa: E402
-from models import DIMENSION, cross_encoder, embedder  # noqa: E402
+from mem0 import Memory
+from mem0.embeddings.base import EmbeddingBase
+from mem0.reranker.base import BaseReranker
+from models import DIMENSION, cross_encoder, embedder
 
 # It says in every process that the optional spaCy is not there; README.md says it once.
 logging.getLogger("mem0.utils.spacy_models").setLevel(logging.CRITICAL)
