@@ -13,6 +13,7 @@ import math
 import multiprocessing
 import platform
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,10 @@ SYSTEMS = {
     "agent-cli, 500 entries": ("agent_cli_peer", "AgentCliEvicting"),
 }
 PACKAGES = ("mem0ai", "langgraph-checkpoint-postgres", "agent-cli", "chromadb", "onnxruntime")
+RERANKER = "SELECT detail FROM memory_status() WHERE component = 'reranker'"
+VERSIONS = """
+SELECT 'PostgreSQL ' || current_setting('server_version') || ', ' || string_agg(name || ' ' || default_version, ', ')
+FROM pg_available_extensions WHERE name IN ('vector', 'memory_agent')"""
 # Rows of an answer.
 K = 10
 # Questions that each connection asks one system without pause before the next system's turn, if several ask.
@@ -255,22 +260,29 @@ def knows_time(name):
     return getattr(importlib.import_module(module), kind).knows_time
 
 
-def compare(plan, arguments, directory, socket):
+def server(home):
+    return f"host={home}/socket port=5432 user=postgres"
+
+
+def compare(plan, arguments, directory, home):
     """One labelled set, from an empty database to its table."""
     # Those that cannot be asked about the past would find what was said after the question.
     systems = [name for name in arguments.systems if not plan.as_of or knows_time(name)]
     conversations, questions = dataset(arguments.data / plan.folder, plan, arguments.conversations, arguments.limit)
     database = plan.folder.replace("-", "_")
-    server = f"host={socket} port=5432 user=postgres"
-    with psycopg.connect(f"{server} dbname=postgres", autocommit=True) as connection:
+    with psycopg.connect(f"{server(home)} dbname=postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {database}")
-    place = (f"{server} dbname={database}", str(directory / plan.folder))
+    place = (f"{server(home)} dbname={database}", str(directory / plan.folder))
     Path(place[1]).mkdir()
     progress(f"{plan.title}: {sum(map(len, conversations.values()))} rows, {len(questions)} questions")
     store(systems, place, conversations)
     with psycopg.connect(place[0], autocommit=True) as connection:
         # What autovacuum would have done a minute later, for all systems.
         connection.execute("VACUUM ANALYZE")
+        if any(name.startswith("memory_agent") for name in systems):
+            # What its defaults may read was measured when it loaded the model, so it says how quiet the machine was.
+            (detail,) = connection.execute(RERANKER).fetchone()
+            print(f"\n{plan.title}: {detail}")
     levels = {}
     for connections in arguments.connections:
         progress(f" {connections} asking")
@@ -294,6 +306,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the order in which systems are asked")
     parser.add_argument("--json", type=Path, help="writes all figures there")
     arguments = parser.parse_args()
+    # Ended from outside, it still takes its cluster away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     software = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
     cluster = [str(ROOT / "scripts/cluster")]
     with tempfile.TemporaryDirectory(prefix="memory_agent_peers.") as scratch:
@@ -306,10 +320,12 @@ def main():
         try:
             options = [part for setting in settings for part in ("-c", setting)]
             subprocess.run([*cluster, "start", str(home), "--preload", *options], check=True)
+            with psycopg.connect(f"{server(home)} dbname=postgres") as connection:
+                software = f"{connection.execute(VERSIONS).fetchone()[0]}, {software}"
             levels = {}
             for plan in PLANS:
                 if plan.folder in arguments.sets.split(","):
-                    levels[plan.folder] = compare(plan, arguments, directory, home / "socket")
+                    levels[plan.folder] = compare(plan, arguments, directory, home)
         finally:
             subprocess.run([*cluster, "destroy", str(home)], check=True)
     print(f"{date.today()}, Python {platform.python_version()}, {software}, models on {THREADS} threads.")
