@@ -1,0 +1,269 @@
+"""Distils the L-12 into fewer layers over lists, with labels where the data has them.
+
+The loss of a list, with z the logits and target t = the teacher's logits, raised by LABEL_BONUS for a row that is
+labelled as relevant and that the teacher, too, ranks in the better half:
+
+    KL(softmax(t) || softmax(z))            the order, most of all of the best
+    + SQUARED * mean (z - t)^2              the scale: recall takes sigmoids and thresholds of logits
+    + HIDDEN * mean squared difference of normalised hidden states, student layer i to the teacher layer it came from
+
+For long statements the teacher is no good, so their lists have only KL to an even distribution over the labelled rows.
+The hidden states need the teacher beside the student: the default on a GPU. On a CPU its logits come from label.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+import time
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import lists as lists_file
+import pairs
+import student
+
+LABEL_BONUS = 2.0
+SQUARED = 0.05
+HIDDEN = 1.0
+TEMPERATURE = 1.0
+LABEL_SMOOTHING = 0.1
+WARM_UP = 0.05
+LEAST_RATE = 0.02
+DROPOUT = 0.0
+WEIGHT_DECAY = 0.01
+SAVE_SECONDS = 240
+LONG_STATEMENT = lists_file.KINDS.index("long_statement")
+
+
+@dataclasses.dataclass
+class Options:
+    """batch: lists a step. part: pairs that are run together. online: the teacher runs beside the student."""
+
+    layers: list[int]
+    steps: int
+    batch: int
+    part: int
+    rate: float
+    online: bool
+    device: str
+    seed: int
+
+
+def defaults(device: str) -> dict:
+    """What suits the device: a GPU takes large steps, with the teacher beside it."""
+    if device == "cuda":
+        return {"steps": 12000, "batch": 128, "part": 1024, "rate": 4e-4, "online": True}
+    return {"steps": 4000, "batch": 4, "part": 16, "rate": 1.5e-4, "online": False}
+
+
+def mixed(device: str):
+    return torch.autocast("cuda", dtype=torch.bfloat16) if device == "cuda" else contextlib.nullcontext()
+
+
+def rate_at(step: int, options: Options) -> float:
+    """Linear warm-up, then a half cosine down to LEAST_RATE of the peak."""
+    warm = max(1, int(options.steps * WARM_UP))
+    if step < warm:
+        return options.rate * (step + 1) / warm
+    done = (step - warm) / max(1, options.steps - warm)
+    return options.rate * (LEAST_RATE + (1 - LEAST_RATE) * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
+
+
+def list_loss(z: Tensor, teacher: Tensor, label: Tensor, kind: Tensor) -> Tensor:
+    """The mean loss of lists without the hidden states; all but `kind` [lists, LENGTH]."""
+    better_half = teacher >= teacher.median(dim=1, keepdim=True).values
+    target = teacher + LABEL_BONUS * ((label == 1) & better_half)
+    by_teacher = functional.softmax(target / TEMPERATURE, dim=1)
+    relevant = (label == 1).float()
+    by_label = relevant / relevant.sum(dim=1, keepdim=True).clamp(min=1)
+    by_label = by_label * (1 - LABEL_SMOOTHING) + LABEL_SMOOTHING / label.shape[1]
+    labels_only = (kind == LONG_STATEMENT)[:, None]
+    goal = torch.where(labels_only, by_label, by_teacher)
+    logs = functional.log_softmax(z / TEMPERATURE, dim=1)
+    divergence = (goal * (goal.clamp(min=1e-9).log() - logs)).sum(dim=1)
+    squared = torch.where(labels_only, 0.0, (z - target) ** 2).mean(dim=1)
+    return (divergence + SQUARED * squared).mean()
+
+
+def hidden_loss(mine: list[Tensor], teachers: list[Tensor], real: Tensor) -> Tensor:
+    """Mean squared difference of the normalised hidden states of tokens that are not padding."""
+    total = mine[0].new_zeros((), dtype=torch.float32)
+    width = mine[0].shape[-1:]
+    for one, other in zip(mine, teachers):
+        difference = functional.layer_norm(one.float(), width) - functional.layer_norm(other.float(), width)
+        total = total + (difference.square().mean(dim=-1) * real).sum() / real.sum()
+    return total / len(mine)
+
+
+class Trainer:
+    """One training run with its checkpoints in `folder`."""
+
+    def __init__(self, data: pathlib.Path, folder: pathlib.Path, teacher_graph: pathlib.Path, options: Options) -> None:
+        self.options, self.folder = options, folder
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(options.seed)
+        self.lists = pairs.Lists(data, options.device)
+        self.logits = None if options.online else pairs.TeacherLogits(data, len(self.lists.held), self.lists.length)
+        teacher = student.read_shipped(teacher_graph).eval().requires_grad_(False)
+        self.model = student.from_teacher(teacher, options.layers).to(options.device).train()
+        self.model.dropout = DROPOUT
+        self.teacher = teacher.to(options.device) if options.online else None
+        decayed = [parameter for parameter in self.model.parameters() if parameter.dim() > 1]
+        others = [parameter for parameter in self.model.parameters() if parameter.dim() == 1]
+        groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98))
+        self.step = 0
+        self.random = np.random.default_rng(options.seed)
+        self.waiting: list[int] = []
+        self.resume()
+
+    @property
+    def checkpoint(self) -> pathlib.Path:
+        return self.folder / "checkpoint.pt"
+
+    def resume(self) -> None:
+        if self.checkpoint.exists():
+            state = torch.load(self.checkpoint, map_location=self.options.device, weights_only=False)
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.step, self.waiting = state["step"], state["waiting"]
+            self.random.bit_generator.state = state["random"]
+            print(f"resumed at step {self.step}", flush=True)
+
+    def save(self) -> None:
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "waiting": self.waiting,
+            "random": self.random.bit_generator.state,
+        }
+        torch.save(state, self.checkpoint.with_suffix(".new"))
+        self.checkpoint.with_suffix(".new").replace(self.checkpoint)
+
+    def usable(self) -> np.ndarray:
+        known = ~self.lists.held
+        return np.flatnonzero(known if self.logits is None else known & self.logits.labelled())
+
+    def next_numbers(self) -> Tensor:
+        """The lists of the next step; every list once before any comes again."""
+        if len(self.waiting) < self.options.batch:
+            self.waiting = self.random.permutation(self.usable()).tolist() + self.waiting
+        chosen = [self.waiting.pop() for _ in range(self.options.batch)]
+        return torch.tensor(chosen, device=self.options.device)
+
+    def teacher_logits(self, numbers: Tensor) -> Tensor:
+        values = torch.from_numpy(self.logits.values[numbers.cpu().numpy()].astype(np.float32))
+        return values.to(self.options.device)
+
+    def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(student's logits, teacher's logits, hidden loss) of the lists."""
+        count = len(numbers) * self.lists.length
+        z = torch.empty(count, device=self.options.device)
+        target = torch.empty(count, device=self.options.device)
+        hidden = torch.zeros((), device=self.options.device)
+        found, positions = [], []
+        for part, (ids, types, real) in self.lists.parts(numbers, self.options.part):
+            with mixed(self.options.device):
+                logits, mine = self.model(ids, types, real)
+                if self.teacher is not None:
+                    with torch.no_grad():
+                        target[part], theirs = self.teacher_forward(ids, types, real)
+                    matched = [theirs[layer] for layer in self.options.layers]
+                    hidden = hidden + hidden_loss(mine, matched, real) * len(part) / count
+            found.append(logits.float())
+            positions.append(part)
+        z = torch.cat(found)[torch.argsort(torch.cat(positions))].view(len(numbers), -1)
+        if self.teacher is None:
+            return z, self.teacher_logits(numbers), hidden
+        return z, target.view(len(numbers), -1), hidden
+
+    def teacher_forward(self, ids: Tensor, types: Tensor, real: Tensor) -> tuple[Tensor, list[Tensor]]:
+        logits, hidden = self.teacher(ids, types, real)
+        return logits.float(), hidden
+
+    def train_step(self) -> tuple[float, float]:
+        rate = rate_at(self.step, self.options)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        numbers = self.next_numbers()
+        z, target, hidden = self.forward(numbers)
+        loss = list_loss(z, target, self.lists.label[numbers], self.lists.kind[numbers])
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss + HIDDEN * hidden).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.step += 1
+        return loss.detach(), hidden.detach()
+
+    def run(self, until: int | None = None) -> None:
+        """Trains to the last step, or to `until`; prints and saves on the way."""
+        until = until or self.options.steps
+        saved = started = time.monotonic()
+        first, losses = self.step, []
+        every = max(1, self.options.steps // 40)
+        while self.step < until:
+            losses.append(self.train_step())
+            if self.step % every == 0 or self.step == until:
+                lists_done = (self.step - first) * self.options.batch
+                speed = lists_done * self.lists.length / (time.monotonic() - started)
+                mean = [float(sum(values)) / len(losses) for values in zip(*losses)]
+                record = {"step": self.step, "loss": round(mean[0], 4), "hidden": round(mean[1], 4)}
+                record |= self.validate() | {"pairs_per_second": round(speed)}
+                print(json.dumps(record), flush=True)
+                with (self.folder / "log.jsonl").open("a") as log:
+                    log.write(json.dumps(record) + "\n")
+                losses = []
+            if time.monotonic() - saved > SAVE_SECONDS or self.step == until:
+                self.save()
+                saved = time.monotonic()
+
+    def validate(self, most: int = 200) -> dict[str, float]:
+        """On lists that are held: loss, agreement of the best row, correlation with the teacher, rank of the labelled."""
+        numbers = self.lists.held if self.logits is None else self.lists.held & self.logits.labelled()
+        chosen = np.flatnonzero(numbers)[: most if self.teacher is None else 4 * most]
+        if not len(chosen):
+            return {}
+        self.model.eval()
+        mine, theirs = [], []
+        with torch.no_grad():
+            for start in range(0, len(chosen), self.options.batch):
+                numbers = torch.tensor(chosen[start : start + self.options.batch], device=self.options.device)
+                z, target, _ = self.forward(numbers)
+                mine.append(z)
+                theirs.append(target)
+        self.model.train()
+        z, target = torch.cat(mine), torch.cat(theirs)
+        at = torch.tensor(chosen, device=self.options.device)
+        label, kind = self.lists.label[at], self.lists.kind[at]
+        result = {"held_loss": list_loss(z, target, label, kind), "same_best": same_best(z, target, kind)}
+        result["correlation"] = correlation(z, target, kind)
+        labelled = (label == 1).any(dim=1)
+        if labelled.any():
+            result["reciprocal_rank"] = reciprocal_rank(z[labelled], label[labelled])
+            result["reciprocal_rank_of_teacher"] = reciprocal_rank(target[labelled], label[labelled])
+        return {name: round(float(value), 4) for name, value in result.items()}
+
+
+def same_best(z: Tensor, target: Tensor, kind: Tensor) -> Tensor:
+    trusted = kind != LONG_STATEMENT
+    return (z.argmax(dim=1) == target.argmax(dim=1))[trusted].float().mean()
+
+
+def correlation(z: Tensor, target: Tensor, kind: Tensor) -> Tensor:
+    """The mean over lists of the correlation of the two models' logits."""
+    z, target = (x[kind != LONG_STATEMENT] for x in (z, target))
+    z, target = (x - x.mean(dim=1, keepdim=True) for x in (z, target))
+    return ((z * target).sum(dim=1) / (z.norm(dim=1) * target.norm(dim=1)).clamp(min=1e-6)).mean()
+
+
+def reciprocal_rank(z: Tensor, label: Tensor) -> Tensor:
+    best = z.masked_fill(label != 1, -math.inf).max(dim=1).values
+    return (1 / (1 + (z > best[:, None]).sum(dim=1))).mean()
