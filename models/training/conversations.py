@@ -183,15 +183,17 @@ def sgd_dialogue(dialogue: dict, schemas: dict) -> Dialogue:
         description = schemas[service].get(slot, spoken_slot(slot))
         description = description[0].lower() + description[1:].rstrip(".")
         name = service.rsplit("_", 1)[0].lower()
-        questions.append(Question(f"What was the {description} that {{0}} asked for?", "slot", where, [fact_of_service[service]]))
-        questions.append(Question(f"Which {spoken_slot(slot)} did {{0}} choose for {name}?", "slot", where, [fact_of_service[service]]))
+        for text in (
+            f"What was the {description} that {{0}} asked for?",
+            f"Which {spoken_slot(slot)} did {{0}} choose for {name}?",
+        ):
+            questions.append(Question(text, "slot", where, [fact_of_service[service]]))
     for start in (0, len(turns) // 2):
         statement = long_statement(turns, 0, start)
         if statement:
-            about = [
-                fact_of_service[service] for (service, _), (value, _) in values.items() if value.lower() in statement.lower()
-            ]
-            questions.append(Question(statement, "long_statement", [], sorted(set(about))))
+            said = statement.lower()
+            about = {fact_of_service[service] for (service, _), (value, _) in values.items() if value.lower() in said}
+            questions.append(Question(statement, "long_statement", [], sorted(about)))
     return Dialogue("sgd", turns, facts, questions)
 
 

@@ -4,9 +4,9 @@
 usage: decontaminate.py --data DIR EVALUATION_DIR...
 
 Looked at are rows and queries as they are trained on, with names and made questions (lists.py, its seed).
-EVALUATION_DIR has corpus.jsonl (`content`) and queries.jsonl (`query`). Writes decontaminated.txt beside this file: the
-first 16 hex digits of the sha256 of each training text that is left out. Prints how many there are, of which source, and
-the runs of words, which are only ever the commonplaces of chats if the sets have nothing to do with each other.
+EVALUATION_DIR has corpus.jsonl (`content`) and queries.jsonl (`query`). Writes decontaminated.txt beside this
+file: the first 16 hex digits of the sha256 of each training text that is left out. Prints how many there are, of which
+source, and the runs of words: commonplaces of chats, if the sets have nothing to do with each other.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 usage: evaluate.py --cache DIR --set EVALUATION_DIR [--set ...] MODEL_DIR...
 
 EVALUATION_DIR has corpus.jsonl (id, conversation_id, speaker, content, created_at) and queries.jsonl (query_id,
-conversation_id, query, evidence, asked_at, category). A question sees its own conversation; rows are "speaker: content".
+conversation_id, query, evidence, asked_at, category). A question sees its own conversation; rows: "speaker: content".
 The pool is the best 50 by .5 dense (bge-small-en-v1.5) + .5 BM25, each scaled over the rows that may be seen. Questions
 of the category `adversarial` are left out. Pools, embeddings and logits are kept in the cache.
 
@@ -30,6 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 EMBEDDER = HERE.parent / "bge-small-en-v1.5"
 POOL = 50
 LONG = 250
+FIELDS = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
 METRICS = ("R@5", "R@10", "nDCG@10")
 
 
@@ -38,13 +39,36 @@ def read(path: pathlib.Path) -> list[dict]:
 
 
 class Model:
-    """A shipped graph and its tokenizer; texts of one length run together, so nothing is padded."""
+    """A shipped graph and its tokenizer; texts of one length run together, so nothing is padded.
 
-    def __init__(self, folder: pathlib.Path, threads: int) -> None:
+    On a GPU a reranker's graph is run as the float model of the same weights, which orders alike.
+    """
+
+    def __init__(self, folder: pathlib.Path, threads: int, device: str = "cpu") -> None:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.enable_truncation(512, strategy="longest_first")
-        self.session = speed.session(str(folder / "model.onnx"), threads)
-        self.digest = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()[:12]
+        self.digest = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()[:12] + f"-{device}"
+        self.most = 8 if device == "cpu" else 256
+        if device == "cpu":
+            session = speed.session(str(folder / "model.onnx"), threads)
+            self.compute = lambda feed: session.run(None, feed)[0]
+        else:
+            self.compute = self.in_torch(folder / "model.onnx", device)
+
+    @staticmethod
+    def in_torch(path: pathlib.Path, device: str):
+        import torch
+
+        import student
+
+        model = student.read_shipped(path).eval().to(device)
+
+        def compute(feed: dict[str, np.ndarray]) -> np.ndarray:
+            ids, types, real = (torch.from_numpy(feed[name]).to(device) for name in FIELDS)
+            with torch.no_grad():
+                return model(ids, types, real.bool())[0].cpu().numpy()
+
+        return compute
 
     def run(self, texts: list) -> np.ndarray:
         """The first output value, or row, of every text or pair."""
@@ -55,14 +79,14 @@ class Model:
         start = 0
         while start < len(order):
             end = start + 1
-            while end < len(order) and end - start < 8 and lengths[order[end]] == lengths[order[start]]:
+            while end < len(order) and end - start < self.most and lengths[order[end]] == lengths[order[start]]:
                 end += 1
             batch = [encodings[at] for at in order[start:end]]
             feed = {
                 name: np.array([getattr(encoding, field) for encoding in batch], dtype=np.int64)
-                for name, field in (("input_ids", "ids"), ("attention_mask", "attention_mask"), ("token_type_ids", "type_ids"))
+                for name, field in FIELDS.items()
             }
-            for at, value in zip(order[start:end], self.session.run(None, feed)[0]):
+            for at, value in zip(order[start:end], self.compute(feed)):
                 found[at] = value.reshape(-1)
             start = end
         return np.array(found)
@@ -119,15 +143,16 @@ class Set:
             first[at, : len(best)] = score[best]
         np.savez(path, pool=pools, first=first)
 
-    def logits(self, folder: pathlib.Path, threads: int) -> np.ndarray:
+    def logits(self, folder: pathlib.Path, threads: int, device: str) -> np.ndarray:
         """Logits of the pools by a model, from the cache as far as they are there."""
-        model = Model(folder, threads)
+        model = Model(folder, threads, device)
         path = self.cache / f"logits-{self.name}-{model.digest}.npy"
         values = np.load(path) if path.exists() else np.full(self.pool.shape, np.nan, dtype=np.float32)
         missing = np.argwhere(np.isnan(values) & (self.pool >= 0))
         for start in range(0, len(missing), 2000):
             part = missing[start : start + 2000]
-            pairs = [(self.all_queries[self.queries[at]]["query"], self.texts[self.pool[at, place]]) for at, place in part]
+            queries = [self.all_queries[self.queries[at]]["query"] for at, _ in part]
+            pairs = list(zip(queries, (self.texts[self.pool[at, place]] for at, place in part)))
             values[part[:, 0], part[:, 1]] = model.run(pairs)[:, 0]
             np.save(path, values)
             print(f"  {self.name}: {start + len(part)} of {len(missing)}", file=sys.stderr, flush=True)
@@ -162,6 +187,7 @@ def main() -> None:
     parser.add_argument("--cache", type=pathlib.Path, required=True)
     parser.add_argument("--set", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("models", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
     arguments.cache.mkdir(parents=True, exist_ok=True)
@@ -169,11 +195,11 @@ def main() -> None:
         data = Set(folder, arguments.cache, arguments.threads)
         long = np.array([len(data.all_queries[number]["query"]) > LONG for number in data.queries])
         groups = {"all": np.ones(len(long), bool)} | ({"short": ~long, "long": long} if long.sum() > 20 else {})
-        print(f"{data.name}: {len(data.queries)} questions" + f", {long.sum()} longer than {LONG} characters" * bool(long.any()))
+        print(f"{data.name}: {len(data.queries)} questions, {long.sum()} longer than {LONG} characters")
         print("| order by | questions | " + " | ".join(METRICS) + " |\n" + "|---" * (len(METRICS) + 2) + "|")
         orders = {"first stage": data.first}
         for model in arguments.models:
-            logits = data.logits(model, arguments.threads)
+            logits = data.logits(model, arguments.threads, arguments.device)
             orders[f"{model.name}, logits"] = logits
             orders[f"{model.name}, blend"] = blended(data, logits)
         for name, scores in orders.items():

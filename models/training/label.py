@@ -1,25 +1,27 @@
-"""The teacher's logits, computed beforehand with the shipped int8 graph: what a CPU does instead of asking it online."""
+"""The teacher's logits, computed beforehand with the shipped int8 graph: for a CPU, which has no time for more."""
 
 from __future__ import annotations
 
 import pathlib
 
 import numpy as np
-import onnxruntime
 import torch
 
 import pairs
 
 SAVE_EVERY = 64
+MOST_HELD = 200
 
 
 def label(directory: pathlib.Path, graph: pathlib.Path, count: int, threads: int) -> None:
-    """Labels the first `count` training lists and all that are held, those that have no logits yet. Can be stopped."""
+    """Labels the first `count` training lists and some of those held that have no logits yet. Can be stopped."""
+    import onnxruntime
+
     lists = pairs.Lists(directory, "cpu")
     logits = pairs.TeacherLogits(directory, len(lists.held), lists.length)
     wanted = lists.held.copy()
     wanted[np.flatnonzero(~lists.held)[:count]] = True
-    held = np.flatnonzero(lists.held & ~logits.labelled())[:250]
+    held = np.flatnonzero(lists.held & ~logits.labelled())[:MOST_HELD]
     missing = np.concatenate([held, np.flatnonzero(wanted & ~lists.held & ~logits.labelled())])
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -27,7 +29,7 @@ def label(directory: pathlib.Path, graph: pathlib.Path, count: int, threads: int
     for start in range(0, len(missing), SAVE_EVERY):
         numbers = torch.from_numpy(missing[start : start + SAVE_EVERY])
         found = np.empty(len(numbers) * lists.length, dtype=np.float32)
-        for positions, (ids, types, real) in lists.parts(numbers, 8):
+        for positions, (ids, types, real) in lists.parts(lists.query[numbers], lists.rows[numbers], 8):
             feed = {"input_ids": ids.numpy(), "token_type_ids": types.numpy(), "attention_mask": real.long().numpy()}
             found[positions.numpy()] = session.run(None, feed)[0][:, 0]
         logits.values[numbers.numpy()] = found.reshape(len(numbers), lists.length)

@@ -43,8 +43,10 @@ HELD_SHARE = 0.02
 K1, B = 1.2, 0.3
 SEED = 17
 STOP_WORDS = set(
-    "a an and are as at be been but by did do does for from had has have he her his how i if in is it its me my of on or "
-    "our she so that the their them they this to was we were what when where which who why will with would you your s t m".split()
+    """
+    a an and are as at be been but by did do does for from had has have he her his how i if in is it its me my
+    of on or
+    """.split()
 )
 
 
@@ -100,7 +102,10 @@ def rows_of(
 
 
 def queries_of(memory: memories.Memory, excluded: set[str], random_source: random.Random) -> list[memories.Query]:
-    """The memory's queries, each text once, at most MOST of a kind. Long statements need a label: no teacher for them."""
+    """The memory's queries, each text once, at most MOST of a kind.
+
+    Long statements without a label are left out: the teacher has nothing to say on them.
+    """
     unique = {query.text: query for query in memory.queries if decontaminate.digest(query.text) not in excluded}
     by_kind: dict[str, list[memories.Query]] = {}
     for query in unique.values():

@@ -12,21 +12,22 @@ import random
 import third_person
 from conversations import SHORTEST_LONG_STATEMENT, Dialogue
 
-FIRST_NAMES = (
-    "Aaron Abena Adam Ahmed Aiko Alan Alice Amara Amir Ana Andre Anika Anna Anton Arjun Astrid Ben Bianca Boris Brenda "
-    "Carla Carlos Chen Chloe Clara Claire Colin Dana Daniel David Deepa Diego Dmitri Dora Edith Elena Elias Elif Emil Emily "
-    "Emma Eric Esther Eva Fatima Felix Fiona Frank Freya Gabriel George Grace Greta Hana Hannah Hassan Helen Henry Hugo Ian "
-    "Ibrahim Ida Ines Ingrid Isaac Ivan Jack Jacob Jana Jasmine Jean Jenny Jonas Jorge Joseph Judith Julia Kai Karen Kate "
-    "Kofi Lars Laura Layla Leo Lina Linda Lucas Lucia Luis Mara Marco Maria Mark Martha Martin Mateo Max Maya Mei Mia Michael "
-    "Miguel Mila Mina Miriam Mohamed Monica Nadia Nina Noah Nora Olga Omar Oscar Pablo Paula Pedro Peter Petra Priya Rachel "
-    "Rafael Raj Rosa Ruth Ryan Salma Samuel Sandra Sara Selim Simon Sofia Sonia Stefan Sven Tara Teresa Theo Thomas Tina "
-    "Tobias Uma Valerie Vera Victor Viktor Walter Wei Yara Yusuf Zara Zoe"
-).split()
-LAST_NAMES = (
-    "Adeyemi Ali Andersen Bauer Becker Brown Chen Costa Diaz Dubois Eriksson Fischer Garcia Haddad Hansen Ito Ivanova Jones "
-    "Kaya Keller Khan Kim Kovacs Lopez Mensah Meyer Nguyen Novak Okafor Park Patel Petrov Rossi Sato Schmidt Silva Singh Tran "
-    "Weber Wilson Wong Yilmaz"
-).split()
+FIRST_NAMES = """
+    Aaron Abena Adam Ahmed Aiko Alan Alice Amara Amir Ana Andre Anika Anna Anton Arjun Astrid Ben Bianca Boris
+    Brenda Carla Carlos Chen Chloe Clara Claire Colin Dana Daniel David Deepa Diego Dmitri Dora Edith Elena
+    Elias Elif Emil Emily Emma Eric Esther Eva Fatima Felix Fiona Frank Freya Gabriel George Grace Greta Hana
+    Hannah Hassan Helen Henry Hugo Ian Ibrahim Ida Ines Ingrid Isaac Ivan Jack Jacob Jana Jasmine Jean Jenny
+    Jonas Jorge Joseph Judith Julia Kai Karen Kate Kofi Lars Laura Layla Leo Lina Linda Lucas Lucia Luis Mara
+    Marco Maria Mark Martha Martin Mateo Max Maya Mei Mia Michael Miguel Mila Mina Miriam Mohamed Monica Nadia
+    Nina Noah Nora Olga Omar Oscar Pablo Paula Pedro Peter Petra Priya Rachel Rafael Raj Rosa Ruth Ryan Salma
+    Samuel Sandra Sara Selim Simon Sofia Sonia Stefan Sven Tara Teresa Theo Thomas Tina Tobias Uma Valerie
+    Vera Victor Viktor Walter Wei Yara Yusuf Zara Zoe
+""".split()
+LAST_NAMES = """
+    Adeyemi Ali Andersen Bauer Becker Brown Chen Costa Diaz Dubois Eriksson Fischer Garcia Haddad Hansen Ito
+    Ivanova Jones Kaya Keller Khan Kim Kovacs Lopez Mensah Meyer Nguyen Novak Okafor Park Patel Petrov Rossi
+    Sato Schmidt Silva Singh Tran Weber Wilson Wong Yilmaz
+""".split()
 STYLES = ("first", "full", "roles", "none")
 STYLE_WEIGHTS = (0.65, 0.15, 0.1, 0.1)
 ROWS = 300
@@ -36,31 +37,86 @@ QUESTIONS_OF_A_TURN = 2
 STATEMENT_SHARE = 0.06
 ASSISTANT_SHARE = 0.15
 OPENINGS = (
-    "About the {topic} we talked about:", "Regarding the {topic}:", "Going back to the {topic}.", "As for the {topic},",
-    "You remember the {topic}?", "I have been thinking about the {topic}.", "Let's get on with the {topic}.",
-    "One more thing on the {topic}.", "I already told you about the {topic}.",
+    "About the {topic} we talked about:",
+    "Regarding the {topic}:",
+    "Going back to the {topic}.",
+    "As for the {topic},",
+    "You remember the {topic}?",
+    "I have been thinking about the {topic}.",
+    "Let's get on with the {topic}.",
+    "One more thing on the {topic}.",
+    "I already told you about the {topic}.",
 )
 GENERAL = (
-    "What are {0}'s hobbies?", "Where does {0} work?", "What does {0} do for a living?", "What pets does {0} have?",
-    "What is the name of {0}'s dog?", "Does {0} have any children?", "How many children does {0} have?", "Is {0} married?",
-    "Who is in {0}'s family?", "What is {0}'s favorite food?", "What kind of music does {0} listen to?",
-    "What instruments does {0} play?", "Which books has {0} read?", "What is {0}'s favorite book?",
-    "What movies does {0} like?", "What sports does {0} play?", "Where did {0} grow up?", "Where does {0} live?",
-    "Which countries has {0} visited?", "Where did {0} go on vacation?", "When did {0} go on a trip?",
-    "What did {0} study?", "Where did {0} go to school?", "What is {0} studying?", "How old is {0}?",
-    "When did {0} move?", "Why did {0} move?", "What does {0} do to relax?", "What is {0} afraid of?",
-    "What are {0}'s plans for the weekend?", "What are {0}'s plans for the summer?", "What did {0} do last week?",
-    "When did {0} start the new job?", "What does {0} want to become?", "What are {0}'s goals?", "What car does {0} drive?",
-    "What did {0} cook?", "What does {0} like to bake?", "Is {0} a vegetarian?", "What is {0} allergic to?",
-    "What does {0} collect?", "What volunteer work does {0} do?", "What are {0}'s political views?",
-    "Is {0} religious?", "Does {0} like living in the city?", "What kind of art does {0} make?",
-    "What has {0} painted?", "What games does {0} play?", "How does {0} stay in shape?", "How often does {0} exercise?",
-    "What did {0} buy recently?", "What gift did {0} get?", "What happened to {0}'s parents?",
-    "Who supports {0} when things are hard?", "What makes {0} happy?", "What advice did {0} give?",
-    "What is {0}'s favorite color?", "What is {0}'s favorite season?", "What events has {0} taken part in?",
-    "When is {0}'s birthday?", "Who are {0}'s friends?", "How long has {0} been married?", "What would {0} do with more money?",
-    "Would {0} enjoy a concert?", "Would {0} rather live by the sea or in the mountains?", "What does {0}'s mother do?",
-    "What does {0}'s brother do?", "What did {0} learn from the experience?", "What is {0} looking forward to?",
+    "What are {0}'s hobbies?",
+    "Where does {0} work?",
+    "What does {0} do for a living?",
+    "What pets does {0} have?",
+    "What is the name of {0}'s dog?",
+    "Does {0} have any children?",
+    "How many children does {0} have?",
+    "Is {0} married?",
+    "Who is in {0}'s family?",
+    "What is {0}'s favorite food?",
+    "What kind of music does {0} listen to?",
+    "What instruments does {0} play?",
+    "Which books has {0} read?",
+    "What is {0}'s favorite book?",
+    "What movies does {0} like?",
+    "What sports does {0} play?",
+    "Where did {0} grow up?",
+    "Where does {0} live?",
+    "Which countries has {0} visited?",
+    "Where did {0} go on vacation?",
+    "When did {0} go on a trip?",
+    "What did {0} study?",
+    "Where did {0} go to school?",
+    "What is {0} studying?",
+    "How old is {0}?",
+    "When did {0} move?",
+    "Why did {0} move?",
+    "What does {0} do to relax?",
+    "What is {0} afraid of?",
+    "What are {0}'s plans for the weekend?",
+    "What are {0}'s plans for the summer?",
+    "What did {0} do last week?",
+    "When did {0} start the new job?",
+    "What does {0} want to become?",
+    "What are {0}'s goals?",
+    "What car does {0} drive?",
+    "What did {0} cook?",
+    "What does {0} like to bake?",
+    "Is {0} a vegetarian?",
+    "What is {0} allergic to?",
+    "What does {0} collect?",
+    "What volunteer work does {0} do?",
+    "What are {0}'s political views?",
+    "Is {0} religious?",
+    "Does {0} like living in the city?",
+    "What kind of art does {0} make?",
+    "What has {0} painted?",
+    "What games does {0} play?",
+    "How does {0} stay in shape?",
+    "How often does {0} exercise?",
+    "What did {0} buy recently?",
+    "What gift did {0} get?",
+    "What happened to {0}'s parents?",
+    "Who supports {0} when things are hard?",
+    "What makes {0} happy?",
+    "What advice did {0} give?",
+    "What is {0}'s favorite color?",
+    "What is {0}'s favorite season?",
+    "What events has {0} taken part in?",
+    "When is {0}'s birthday?",
+    "Who are {0}'s friends?",
+    "How long has {0} been married?",
+    "What would {0} do with more money?",
+    "Would {0} enjoy a concert?",
+    "Would {0} rather live by the sea or in the mountains?",
+    "What does {0}'s mother do?",
+    "What does {0}'s brother do?",
+    "What did {0} learn from the experience?",
+    "What is {0} looking forward to?",
 )
 
 

@@ -42,9 +42,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--layers", default="3,7,11", help="the teacher's layers that the student begins with")
     parser.add_argument("--lists", type=int, default=20000, help="lists to label beforehand, on a CPU")
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--minutes", type=float, help="train so long instead of --steps")
     parser.add_argument("--batch", type=int, help="lists a step")
     parser.add_argument("--rate", type=float, help="peak learning rate")
     parser.add_argument("--online", action=argparse.BooleanOptionalAction, help="run the teacher beside the student")
+    parser.add_argument("--validated", type=int, help="held lists that are looked at every half minute")
     parser.add_argument("--until", type=int, help="stop at this step; the next call goes on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=pathlib.Path, default=MODEL, help="folder of the finished model")
@@ -52,8 +54,10 @@ def arguments() -> argparse.Namespace:
 
 
 def export(model: student.CrossEncoder, folder: pathlib.Path) -> None:
-    """The graph and, beside it, the teacher's tokenizer. config.json and the notices are in the repository."""
+    """The graph, the teacher's tokenizer, and what lies in folder/: config.json, licence and notice."""
     folder.mkdir(parents=True, exist_ok=True)
+    for path in (HERE / "folder").iterdir():
+        shutil.copyfile(path, folder / path.name)
     graph = student.onnx_file(model.cpu().eval())
     (folder / "model.onnx").write_bytes(graph)
     shutil.copyfile(TEACHER / "tokenizer.json", folder / "tokenizer.json")
@@ -76,7 +80,7 @@ def main() -> int:
     if given.only == "label":
         return 0
     layers = [int(layer) for layer in given.layers.split(",")]
-    options = train.Options(layers=layers, device=given.device, seed=given.seed, **chosen)
+    options = train.Options(layers, device=given.device, seed=given.seed, minutes=given.minutes, **chosen)
     print(json.dumps(options.__dict__))
     trainer = train.Trainer(given.data, given.run or given.data / "run", TEACHER / "model.onnx", options)
     trainer.run(given.until)

@@ -16,14 +16,16 @@ import statistics
 import time
 
 import numpy as np
-import onnxruntime
 
 TEACHER = pathlib.Path(__file__).resolve().parent.parent / "ms-marco-MiniLM-L-12-v2" / "model.onnx"
 PAIRS = 39
 MOST_SEQUENCES, MOST_TOKENS, MOST_PADDING = 8, 512, 0.125
 
 
-def session(model: str | bytes, threads: int) -> onnxruntime.InferenceSession:
+def session(model: str | bytes, threads: int):
+    """An inference session on the CPU."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -86,7 +88,8 @@ def main() -> None:
     for name, taken in times.items():
         ratio = statistics.median(one / other for one, other in zip(first, taken))
         least = min(first) / min(taken)
-        print(f"{name}: median {statistics.median(taken) * 1e3:.0f} ms, least {min(taken) * 1e3:.0f} ms, x{ratio:.2f} (least: x{least:.2f})")
+        median = statistics.median(taken) * 1e3
+        print(f"{name}: median {median:.0f} ms, x{ratio:.2f}; least {min(taken) * 1e3:.0f} ms, x{least:.2f}")
 
 
 if __name__ == "__main__":

@@ -9,32 +9,34 @@ from __future__ import annotations
 import random
 import re
 
-COMMON = {
-    "about", "after", "again", "also", "always", "because", "been", "being", "could", "does", "doing", "don", "every",
-    "from", "good", "great", "have", "having", "hello", "here", "just", "know", "like", "little", "love", "lots", "make",
-    "maybe", "more", "most", "much", "need", "never", "nice", "okay", "only", "other", "please", "pretty", "really",
-    "some", "someth", "sound", "sounds", "such", "sure", "than", "thank", "thanks", "that", "them", "then", "there",
-    "they", "thing", "things", "think", "this", "time", "very", "want", "well", "were", "what", "when", "where", "which",
-    "will", "with", "would", "yeah", "your",
-}
+COMMON = set(
+    """
+    about after again also always because been being could does doing don every from good great have having
+    hello here just know like little love lots make maybe more most much need never nice okay only other
+    please pretty really some someth sound sounds such sure than thank thanks that them then there they thing
+    things think this time very want well were what when where which will with would yeah your
+    """.split()
+)
 
 # Past forms that are not the stem with -ed.
-IRREGULAR = {
-    "went": "go", "saw": "see", "got": "get", "made": "make", "took": "take", "bought": "buy", "found": "find",
-    "met": "meet", "started": "start", "had": "have", "did": "do", "read": "read", "ate": "eat", "gave": "give",
-    "came": "come", "left": "leave", "lost": "lose", "won": "win", "wrote": "write", "grew": "grow", "became": "become",
-    "began": "begin", "broke": "break", "built": "build", "caught": "catch", "chose": "choose", "drove": "drive",
-    "felt": "feel", "flew": "fly", "forgot": "forget", "heard": "hear", "held": "hold", "kept": "keep", "knew": "know",
-    "learned": "learn", "led": "lead", "moved": "move", "paid": "pay", "ran": "run", "rode": "ride", "said": "say",
-    "sang": "sing", "sent": "send", "sold": "sell", "spent": "spend", "spoke": "speak", "taught": "teach", "told": "tell",
-    "thought": "think", "understood": "understand", "wore": "wear", "woke": "wake", "put": "put", "quit": "quit",
-    "cut": "cut", "swam": "swim", "drew": "draw", "fell": "fall", "hurt": "hurt", "brought": "bring", "was": "be",
-}
-PRESENT = (
-    "love", "like", "enjoy", "hate", "prefer", "want", "need", "play", "work", "live", "study", "watch", "collect", "own",
-    "teach", "drive", "speak", "eat", "cook", "bake", "write", "read", "listen", "volunteer", "travel", "run", "paint",
-    "make", "dream", "plan", "hope", "wish", "have", "go", "take", "grow", "use", "see", "think", "believe", "know", "miss",
+IRREGULAR = dict(
+    pair.split(":")
+    for pair in """
+    went:go saw:see got:get made:make took:take bought:buy found:find met:meet started:start had:have did:do
+    read:read ate:eat gave:give came:come left:leave lost:lose won:win wrote:write grew:grow became:become
+    began:begin broke:break built:build caught:catch chose:choose drove:drive felt:feel flew:fly forgot:forget
+    heard:hear held:hold kept:keep knew:know learned:learn led:lead moved:move paid:pay ran:run rode:ride
+    said:say sang:sing sent:send sold:sell spent:spend spoke:speak taught:teach told:tell thought:think
+    understood:understand wore:wear woke:wake put:put quit:quit cut:cut swam:swim drew:draw fell:fall
+    hurt:hurt brought:bring was:be
+    """.split()
 )
+PRESENT = """
+    love like enjoy hate prefer want need play work live study watch collect own teach drive speak eat cook
+    bake write read listen volunteer travel run paint make dream plan hope wish have go take grow use see
+    think believe know miss
+""".split()
+OPEN_ENDS = set("a an the to of and or in on at my with for but so that is i it because".split())
 ADVERB = r"(?:(?:also|really|just|always|usually|often|recently|actually|still|once|never|sometimes|finally|already) )*"
 PHRASE = re.compile(
     r"\b(?:[Tt]he|[Aa]n?|[Mm]y|[Oo]ur|[Yy]our|some|new|of|about|favorite|called|for|with|and|at) "
@@ -115,7 +117,7 @@ def topics_of(text: str) -> list[str]:
 def short(rest: str, words: int) -> str:
     """The beginning of a clause, cut before words that would leave it open."""
     kept = rest.split()[:words]
-    while kept and kept[-1].lower() in {"a", "an", "the", "to", "of", "and", "or", "in", "on", "at", "my", "with", "for", "but", "so", "that", "is", "i", "it", "because"}:
+    while kept and kept[-1].lower() in OPEN_ENDS:
         kept.pop()
     return " ".join(kept)
 
@@ -141,7 +143,8 @@ def questions(text: str, name: str, other: str, random_source: random.Random) ->
             found.append(f"What does {name} {verb}{' to do' if verb in ('love', 'like', 'want') else ''}?")
             if tail:
                 found.append(f"Does {name} {verb} {tail}?")
-                found.append(f"{random_source.choice(['Why', 'How often', 'Where', 'Since when'])} does {name} {verb} {tail}?")
+                asked = random_source.choice(["Why", "How often", "Where", "Since when"])
+                found.append(f"{asked} does {name} {verb} {tail}?")
                 if not rest.startswith("to "):
                     found.append(f"Would {name} be interested in {tail}?")
     for thing, value in MINE.findall(text):
@@ -149,13 +152,16 @@ def questions(text: str, name: str, other: str, random_source: random.Random) ->
         found.append(f"{random_source.choice(['What is', 'Who is', 'How is'])} {name}'s {thing}?")
         found.append(f"What did {name} say about {random_source.choice(['their', name + chr(39) + 's'])} {thing}?")
     for word, rest in AM.findall(text):
-        word = word.lower()
+        word, tail = word.lower(), short(possessives(rest, name), 3)
+        tail = f" {tail}" if tail else ""
         if word.endswith("ing") and len(word) > 4:
-            found.append(f"What is {name} {word}?" if random_source.random() < 0.5 else f"What has {name} been {word}{' ' + short(possessives(rest, name), 3) if rest else ''}?")
+            now = random_source.random() < 0.5
+            found.append(f"What is {name} {word}?" if now else f"What has {name} been {word}{tail}?")
         elif word in ("a", "an"):
-            found.append(random_source.choice([f"What does {name} do for a living?", f"What is {name}?", f"Is {name} a {short(rest, 3)}?"]))
+            ways = [f"What does {name} do for a living?", f"What is {name}?", f"Is {name} a {short(rest, 3)}?"]
+            found.append(random_source.choice(ways))
         elif word not in ("so", "sorry", "glad", "sure", "very", "really", "just", "happy"):
-            found.append(f"Why is {name} {word}{' ' + short(possessives(rest, name), 3) if rest else ''}?")
+            found.append(f"Why is {name} {word}{tail}?")
     topics = topics_of(text)
     if topics and (not found or random_source.random() < 0.4):
         topic = random_source.choice(topics)
