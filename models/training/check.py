@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks a finished reranker: size, the same bits alone and in batches, and that the int8 graph orders as its floats do.
+"""Checks a finished reranker: size, the same bits alone and in batches, int8 activations against floats.
 
 usage: check.py MODEL_DIR
 """
@@ -35,8 +35,8 @@ def run(session, encodings: list) -> np.ndarray:
         rows = [getattr(encoding, field) for encoding in encodings]
         return np.array([row + [0] * (length - len(row)) for row in rows], dtype=np.int64)
 
-    feed = {"input_ids": padded("ids"), "token_type_ids": padded("type_ids"), "attention_mask": padded("attention_mask")}
-    return session.run(None, feed)[0][:, 0]
+    fields = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
+    return session.run(None, {name: padded(field) for name, field in fields.items()})[0][:, 0]
 
 
 def main() -> int:

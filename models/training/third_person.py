@@ -36,6 +36,15 @@ PRESENT = """
     bake write read listen volunteer travel run paint make dream plan hope wish have go take grow use see
     think believe know miss
 """.split()
+# Stems of past forms whose infinitive has an -e.
+SILENT = set(
+    """
+    us hop smil invit excit lik bak mak wak decid includ provid trad guid imagin combin creat hat dat stat
+    """.split()
+)
+SILENT_ENDS = re.compile(
+    r"(?:[^aeiou][aeiou][cgsvz]|[aeiou][^aeiou]*(?:[cgv]|[^e]at|nc|rs)|[^aeiou][aiou][mr]|[^aeiou][io]b)$"
+)
 OPEN_ENDS = set("a an the to of and or in on at my with for but so that is i it because".split())
 ADVERB = r"(?:(?:also|really|just|always|usually|often|recently|actually|still|once|never|sometimes|finally|already) )*"
 PHRASE = re.compile(
@@ -69,7 +78,7 @@ def base_form(verb: str) -> str | None:
         stem = verb[:-2]
         if len(stem) > 2 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
             return stem[:-1]
-        if re.search(r"(?:[^aeiou][aeiou](?:[cgsvz]|[kt])|[aeiou][^aeiou]*(?:[cgv]|at|iv|ang|nc|rs))$", stem):
+        if stem in SILENT or SILENT_ENDS.search(stem):
             return stem + "e"
         return stem
     return None

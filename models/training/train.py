@@ -5,7 +5,7 @@ labelled as relevant and that the teacher, too, ranks in the better half:
 
     KL(softmax(t) || softmax(z))            the order, most of all of the best
     + SQUARED * mean (z - t)^2              the scale: recall takes sigmoids and thresholds of logits
-    + HIDDEN * mean squared difference of normalised hidden states, student layer i to the teacher layer it came from
+    + HIDDEN * mean squared difference of normalised hidden states, each layer and the teacher's that it is a copy of
 
 For long statements the teacher is no good, so their lists have only KL to an even distribution over the labelled rows.
 The hidden states need the teacher beside the student: the default on a GPU. On a CPU its logits come from label.py.
@@ -108,12 +108,18 @@ def list_loss(z: Tensor, teacher: Tensor, label: Tensor, kind: Tensor) -> Tensor
 
 
 def hidden_loss(mine: list[Tensor], teachers: list[Tensor], real: Tensor) -> Tensor:
-    """Mean squared difference of the normalised hidden states of tokens that are not padding."""
+    """Mean squared difference of the normalised hidden states of tokens that are not padding.
+
+    Of the last layer only the first token counts: the graph computes no other.
+    """
     total = mine[0].new_zeros((), dtype=torch.float32)
     width = mine[0].shape[-1:]
-    for one, other in zip(mine, teachers):
+    first = torch.zeros_like(real)
+    first[:, 0] = True
+    for number, (one, other) in enumerate(zip(mine, teachers), 1):
+        counted = first if number == len(mine) else real
         difference = functional.layer_norm(one.float(), width) - functional.layer_norm(other.float(), width)
-        total = total + (difference.square().mean(dim=-1) * real).sum() / real.sum()
+        total = total + (difference.square().mean(dim=-1) * counted).sum() / counted.sum()
     return total / len(mine)
 
 
