@@ -2,6 +2,8 @@
 """Checks a finished reranker: size, the same bits alone and in batches, int8 activations against floats.
 
 usage: check.py MODEL_DIR
+
+Also prints the logits of related.tsv, from which related_logit of config.json is chosen (see ../README.md).
 """
 
 from __future__ import annotations
@@ -39,6 +41,25 @@ def run(session, encodings: list) -> np.ndarray:
     return session.run(None, {name: padded(field) for name, field in fields.items()})[0][:, 0]
 
 
+def print_related(session, tokenizer: Tokenizer) -> None:
+    """Questions against summaries: of their own conversation, of others, and about what was never discussed."""
+    lines = [line.split("\t") for line in (HERE.parent / "related.tsv").read_text().splitlines()[1:]]
+    summaries = {number: text for number, kind, text in lines if kind == "summary"}
+    logits: dict[str, list[float]] = {"about it": [], "another": [], "never discussed": []}
+    for number, kind, question in lines:
+        if kind == "summary":
+            continue
+        for conversation, summary in summaries.items():
+            known = "about it" if conversation == number else "another" if number in summaries else "never discussed"
+            logits[known].append(float(run(session, [tokenizer.encode(question, summary)])[0]))
+    for known, values in logits.items():
+        low, middle, high = np.percentile(values, [5, 50, 95])
+        print(f"{known}: 5 / 50 / 95 % {low:.1f} / {middle:.1f} / {high:.1f}")
+    for threshold in (-10, -9, -8, -7, -6, -4):
+        shares = (f"{known} {np.mean(np.array(values) >= threshold):.3f}" for known, values in logits.items())
+        print(f"at or above {threshold}: {', '.join(shares)}")
+
+
 def main() -> int:
     folder = pathlib.Path(sys.argv[1])
     size = (folder / "model.onnx").stat().st_size
@@ -55,6 +76,7 @@ def main() -> int:
     difference = np.abs(alone - floats)
     print(f"{size / 1e6:.1f} MB; {len(alone)} pairs alone and in batches of 8: {different} differ")
     print(f"int8 activations against float: mean {difference.mean():.3f}, greatest {difference.max():.3f}")
+    print_related(session, tokenizer)
     return 1 if different or size > MOST_BYTES else 0
 
 

@@ -44,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--minutes", type=float, help="train so long instead of --steps")
     parser.add_argument("--batch", type=int, help="lists a step")
+    parser.add_argument("--part", type=int, help="pairs that run together; fewer need less memory")
     parser.add_argument("--rate", type=float, help="peak learning rate")
     parser.add_argument("--online", action=argparse.BooleanOptionalAction, help="run the teacher beside the student")
     parser.add_argument("--validated", type=int, help="held lists that are looked at every half minute")

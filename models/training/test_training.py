@@ -47,6 +47,8 @@ class Rules(unittest.TestCase):
         forms = """
             visited:visit loved:love liked:like needed:need decided:decide stopped:stop tried:try played:play went:go
             created:create remembered:remember shared:share danced:dance watched:watch hated:hate prepared:prepare
+            hiked:hike smoked:smoke looked:look noted:note deleted:delete rated:rate waited:wait started:start
+            treated:treat targeted:target edited:edit invited:invite promoted:promote asked:ask joked:joke
         """
         for pair in forms.split():
             past, infinitive = pair.split(":")

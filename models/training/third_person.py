@@ -39,11 +39,11 @@ PRESENT = """
 # Stems of past forms whose infinitive has an -e.
 SILENT = set(
     """
-    us hop smil invit excit lik bak mak wak decid includ provid trad guid imagin combin creat hat dat stat
+    us hop smil invit excit decid includ provid trad guid imagin combin creat delet complet compet dislik
     """.split()
 )
 SILENT_ENDS = re.compile(
-    r"(?:[^aeiou][aeiou][cgsvz]|[aeiou][^aeiou]*(?:[cgv]|[^e]at|nc|rs)|[^aeiou][aiou][mr]|[^aeiou][io]b)$"
+    r"(?:[^aeiou][aeiou][cgksvz]|[^aeiou][aou]t|[aeiou][^aeiou]*(?:[cgv]|nc|rs)|[^aeiou][aiou][mr]|[^aeiou][io]b)$"
 )
 OPEN_ENDS = set("a an the to of and or in on at my with for but so that is i it because".split())
 ADVERB = r"(?:(?:also|really|just|always|usually|often|recently|actually|still|once|never|sometimes|finally|already) )*"
