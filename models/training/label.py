@@ -19,10 +19,8 @@ def label(directory: pathlib.Path, graph: pathlib.Path, count: int, threads: int
 
     lists = pairs.Lists(directory, "cpu")
     logits = pairs.TeacherLogits(directory, len(lists.held), lists.length)
-    wanted = lists.held.copy()
-    wanted[np.flatnonzero(~lists.held)[:count]] = True
-    held = np.flatnonzero(lists.held & ~logits.labelled())[:MOST_HELD]
-    missing = np.concatenate([held, np.flatnonzero(wanted & ~lists.held & ~logits.labelled())])
+    wanted = np.concatenate([np.flatnonzero(lists.held)[:MOST_HELD], np.flatnonzero(~lists.held)[:count]])
+    missing = wanted[~logits.labelled()[wanted]]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
