@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Name, module and class; those that read the same rows stand together.
 SYSTEMS = {
     "memory_agent": ("memory_agent_peer", "MemoryAgent"),
-    "memory_agent, rerank_budget => 0": ("memory_agent_peer", "WithoutBudget"),
+    "memory_agent, rerank_budget = 0": ("memory_agent_peer", "WithoutBudget"),
     "memory_agent, rerank => false": ("memory_agent_peer", "WithoutReranker"),
     "forty lines": ("forty_lines", "FortyLines"),
     "mem0": ("mem0_peer", "Mem0"),
