@@ -37,6 +37,8 @@ impl Base {
 
 /// What leaves nothing but the two arms and their fusion.
 const LATER_STEPS_OFF: Settings = &[
+    ("ranking", "weighted"),
+    ("rerank_budget", "0"),
     ("rerank", "off"),
     ("score_threshold", "0"),
     ("recency_weight", "0"),
@@ -118,6 +120,13 @@ const NO_RERANKER_NOW: Configuration =
 const DEFAULTS: Configuration = Configuration::new("defaults, as_of", Base::Defaults, &[]);
 const DEFAULTS_NOW: Configuration = Configuration::new("defaults, now", Base::Defaults, &[]).now();
 
+/// As 0.2.0 ranked.
+const BEFORE: Settings = &[("ranking", "weighted"), ("rerank_budget", "0")];
+const WEIGHTED_RANKING: Configuration =
+    Configuration::new("defaults of 0.2.0, as_of", Base::Defaults, BEFORE);
+const WEIGHTED_RANKING_NOW: Configuration =
+    Configuration::new("defaults of 0.2.0, now", Base::Defaults, BEFORE).now();
+
 // The defaults with one step changed, for what each step gives or takes.
 const DEFAULTS_WITHOUT_NEIGHBORS: Configuration =
     Configuration::new("defaults, no neighbours", Base::Defaults, &[("neighbor_weight", "0")]);
@@ -175,6 +184,8 @@ pub const PLANS: [Plan; 2] = [
             NO_RERANKER,
             DEFAULTS_NOW,
             DEFAULTS,
+            WEIGHTED_RANKING_NOW,
+            WEIGHTED_RANKING,
             DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,
@@ -205,6 +216,7 @@ pub const PLANS: [Plan; 2] = [
             BLEND,
             NO_RERANKER,
             DEFAULTS,
+            WEIGHTED_RANKING,
             DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,

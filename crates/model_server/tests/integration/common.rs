@@ -1,6 +1,8 @@
 //! What the tests share: where models and ONNX Runtime are, a server of one's own that ends with
 //! the test, example texts.
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -122,7 +124,12 @@ impl Server {
             .spawn()
             .unwrap();
         let server = Self { child, directory };
-        wait_until("the server listens", || server.socket().exists());
+        // The socket is there before its mode is set, and before it takes connections.
+        wait_until("the server listens", || {
+            let mode = std::fs::metadata(server.socket()).map(|socket| socket.permissions().mode());
+            mode.is_ok_and(|mode| mode & 0o777 == 0o600)
+                && UnixStream::connect(server.socket()).is_ok()
+        });
         server
     }
 
