@@ -189,7 +189,8 @@ proptest! {
         let settings = RankSettings { threshold_is_explicit: true, ..settings };
         let ranking = rank(&candidates, logits.as_deref(), &settings);
         for row in ranking.selected.iter().map(|position| &ranking.scored[*position]) {
-            let tested = row.logit.map_or(row.relevance, sigmoid);
+            let probability = candidates[row.index].probability;
+            let tested = probability.or(row.logit.map(sigmoid)).unwrap_or(row.relevance);
             prop_assert!(settings.score_threshold.is_none_or(|threshold| tested >= threshold));
         }
     }

@@ -59,7 +59,7 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
     let settings = plain["settings"].as_object().unwrap();
     assert_eq!(settings["fusion"], "rrf");
     assert_eq!(settings["episode_gap"], 1800);
-    assert_eq!(settings["mmr_lambda"], 0.7);
+    assert_eq!(settings["mmr_lambda"], -1.0);
     assert_eq!(settings["compression"], true);
     let mut names: Vec<String> = settings.keys().cloned().collect();
     names.sort();
