@@ -59,7 +59,7 @@ pub struct Request {
     pub candidates_per_arm: usize,
     /// Without what [`Request::settings_of`] adds.
     pub settings: RankSettings,
-    /// Whether nobody has set the weight of recency.
+    /// Whether neither the call nor a setting has a weight of recency.
     pub recency_is_learned: bool,
     mmr_is_default: bool,
     asks_for_fresh: bool,
@@ -67,7 +67,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The settings of a ranking by learned probabilities, or by weights set by hand: what nobody has set
+    /// The settings of a ranking by learned probabilities, or by weights set by hand: what is not set
     /// has another default in each.
     pub fn settings_of(&self, is_learned: bool) -> RankSettings {
         let mut settings = self.settings.clone();

@@ -258,7 +258,7 @@ impl JobsLoop {
         }
     }
 
-    /// Gives back what the slot has leased and nobody works at; again soon, if that did not succeed.
+    /// Gives back what the slot has leased and no task works at; again soon, if that did not succeed.
     fn release(&mut self) {
         let (slot, held) = (self.slot, self.held());
         let released = transaction(|| queue::release_slot(&Spi::read_write()?, slot, &held));

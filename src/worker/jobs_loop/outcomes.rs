@@ -120,7 +120,7 @@ impl JobsLoop {
         self.give_back(|spi| queue::fail(spi, job, delay, reason));
     }
 
-    /// What cannot be stored, because somebody has the job's row locked, say, is forgotten: the job is given
+    /// What cannot be stored, because another session has the row locked, say, is forgotten: the job is given
     /// back as one that was interrupted.
     fn give_back(&mut self, store: impl FnOnce(&Spi) -> PgResult<()>) {
         let stored = self.try_or_note(|_| transaction(|| store(&Spi::read_write()?)));
