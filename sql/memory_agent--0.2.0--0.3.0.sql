@@ -17,6 +17,35 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 COMMENT ON FUNCTION memory_agent.renew_levels() IS
     'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
 
+-- === Prompts within a budget ===
+
+CREATE FUNCTION memory_augment(
+    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
+
+CREATE FUNCTION memory_chat(
+    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
+    max_tokens integer DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
+
+COMMENT ON FUNCTION memory_context(text,text,integer,text,text) IS
+    'What to put into a prompt now: {messages, summary, memories, cross_session, token_count}, never over token_budget (default memory_agent.default_token_budget) and never over what memory_agent.context_limit leaves beside the answer. messages: OpenAI style: the session''s summary (at most a quarter of the budget), memories, facts first, each with its date, and, when the message asks for an earlier conversation, archived ones (at most a quarter together), each as a system message; the newest turns from old to new; query as the current message. Nothing is there twice. Turns of which nothing holds any more are left out of the memories; what else no longer holds is marked, in the turns too (memory_agent.prompt_stale_sources). Errors: 22023 when the current message alone exceeds the budget.';
+COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,integer,real,real) IS
+    'Messages for an LLM with what is remembered put before the user''s last message: {messages, memory_hits}. messages: a jsonb array in OpenAI''s format. session_id: the conversation (default: default), whose memories, summary, and with them the user''s global memory are used. top_k: memories (default memory_agent.default_top_k; 0 or less: messages unchanged). recency_weight, score_threshold: as in memory_recall. memory_hits: the memories as {role, content, created_at, score, no_longer_true}: facts, then what was said, best first. What the messages and the memories take together is never over what memory_agent.context_limit leaves beside the answer. Stores nothing; works in read-only transactions and on standbys. Asks the LLM only with memory_agent.query_rewrite or memory_agent.read_contradiction_check on, and goes on with a WARNING when it fails. Errors: 22023 for messages that are none or that exceed the limit by themselves, 42501.';
+COMMENT ON FUNCTION memory_augment(jsonb,integer,text,text,text,integer,real,real) IS
+    'memory_augment with a budget. token_budget: most tokens of all messages, with what is put into them (NULL: what memory_agent.context_limit leaves beside the answer, which is never exceeded). Memories that do not fit are left out, the worst first. Errors: 22023 when it is negative, or when the messages exceed it by themselves.';
+COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,integer,real,real,text,text,real,integer) IS
+    'Asks the LLM with memories put before the user''s last message, stores that message and the answer as turns of the session, and returns an OpenAI chat completion with memory_hits. Waits for the LLM: longest memory_agent.llm_timeout a call; cancel and statement_timeout end it, and nothing is stored then. When the LLM fails, the user''s message is stored and the result is {error: {code, message}, memory_hits}; code is unavailable, failed, refused or bad_answer. messages, session_id, top_k, recency_weight, score_threshold: as in memory_augment. model: instead of memory_agent.llm_model. post_process: background (facts and summaries are made after COMMIT). temperature: 0 to 2. max_tokens: of the answer; memory_agent.context_limit less that bounds what is sent. Errors: 55000 without an LLM or with memory_agent.inference = backend, 25006 in a read-only transaction, 22023 for messages without a text of the user, or that exceed the limit by themselves (the LLM is not asked then), 0A000 for post_process => wait (call memory_wait() after COMMIT), 42501; 40001 when memory of the user was erased meanwhile: nothing is stored then, call it again.';
+COMMENT ON FUNCTION memory_chat(jsonb,integer,text,text,text,integer,real,real,text,text,real,integer) IS
+    'memory_chat with a budget. token_budget: as in memory_augment.';
+
 -- === Users take turns in the queue ===
 
 DROP INDEX memory_agent.jobs_claim_idx;

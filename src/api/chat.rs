@@ -5,6 +5,7 @@
 use crate::api::augment::{self, Wanted};
 use crate::api::ingest::{self, Turn};
 use crate::api::llm::{self, Answered, Llm, Talk};
+use crate::api::prompt_limit;
 use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
@@ -29,8 +30,43 @@ const MAX_TEMPERATURE: f32 = 2.0;
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_chat(
+    limits: WithinLimits,
+    messages: Option<JsonbText>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    recency_weight: Option<f32>,
+    score_threshold: Option<f32>,
+    model: Option<String>,
+    post_process: Option<String>,
+    temperature: Option<f32>,
+    max_tokens: Option<i32>,
+) -> PgResult<JsonbText> {
+    memory_chat_within(
+        limits,
+        messages,
+        None,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        recency_weight,
+        score_threshold,
+        model,
+        post_process,
+        temperature,
+        max_tokens,
+    )
+}
+
+/// `memory_chat` with a budget.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_chat_within(
     _limits: WithinLimits,
     messages: Option<JsonbText>,
+    token_budget: Option<i32>,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -59,17 +95,18 @@ fn memory_chat(
     }
     let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures)?.with_model(&model);
-    let wanted = Wanted {
-        caller,
-        erasures,
-        session_id,
-        user_id,
-        agent_id,
-        top_k,
-        recency_weight,
-        score_threshold,
-    };
-    configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
+    configured::scoped(&caller.clone(), Some(&session_id.clone()), || {
+        let wanted = Wanted {
+            caller,
+            erasures,
+            session_id,
+            user_id,
+            agent_id,
+            top_k,
+            recency_weight,
+            score_threshold,
+            budget: prompt_limit::budget(token_budget, max_tokens)?,
+        };
         converse(&llm, messages, said, &wanted, temperature, max_tokens)
     })
 }

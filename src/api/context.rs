@@ -3,13 +3,14 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-mod block;
+pub mod block;
 mod cross_session;
 pub mod tokens;
 mod window;
 
-use crate::api::recall;
-use crate::api::request::Arguments;
+use crate::api::prompt_limit;
+use crate::api::prompt_memory::{self, PromptMemory};
+use crate::api::request::{Arguments, Request};
 use crate::arguments::WithinLimits;
 use crate::configured;
 use crate::error::{Error, PgResult};
@@ -18,20 +19,18 @@ use crate::identity;
 use crate::sql_types::JsonbText;
 use crate::store::entries::WindowTurn;
 use crate::store::grants::Level;
-use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
+use crate::store::sessions::SessionKey;
 use block::{Block, Told};
 use cross_session::Earlier;
-use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
+use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use tokens::TokenCounter;
 use window::Window;
 
 /// Most of the budget that the summary may take.
-const SUMMARY_SHARE: f64 = 0.25;
+pub const SUMMARY_SHARE: f64 = 0.25;
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
 /// Memories that are reranked, before what does not fit and what the window shows is dropped: as many
@@ -43,22 +42,13 @@ const SHORT_MEMORY_TOKENS: i64 = 20;
 /// What stands above archived conversations in their system message.
 const EARLIER_HEADING: &str = "From earlier conversations:";
 
-/// A recalled row as it appears in the prompt.
-struct Memory {
-    id: Uuid,
-    role: String,
-    content: String,
-    created_at: TimestampWithTimeZone,
-    score: f32,
-}
-
-impl Told for Memory {
-    fn label(&self) -> &str {
-        &self.role
+impl Told for PromptMemory {
+    fn told(&self) -> Memory<'_> {
+        PromptMemory::told(self)
     }
 
-    fn content(&self) -> &str {
-        &self.content
+    fn is_first(&self) -> bool {
+        self.is_fact
     }
 
     fn shorten(&mut self, _content: String) -> bool {
@@ -66,21 +56,9 @@ impl Told for Memory {
     }
 }
 
-impl Memory {
-    /// Whether it is this turn, or repeats it word for word.
-    fn tells(&self, turn: &WindowTurn) -> bool {
-        self.id == turn.id || self.content == turn.content
-    }
-
-    fn to_json(&self) -> Value {
-        json!({
-            "id": self.id.to_string(),
-            "role": self.role,
-            "content": self.content,
-            "created_at": self.created_at.to_iso_string(),
-            "score": self.score,
-        })
-    }
+/// Whether a memory is this turn, or repeats it word for word.
+fn repeats(memory: &PromptMemory, turn: &WindowTurn) -> bool {
+    memory.id == turn.id || memory.content == turn.content
 }
 
 #[pg_extern(sql = false)]
@@ -105,15 +83,16 @@ fn memory_context(
     };
     let session_id = key.session_id.clone();
     let context = configured::scoped(&caller, Some(&session_id), || {
-        let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));
-        let request = Request { key, query, user_id, agent_id, budget };
-        request.fill(&TokenCounter::new())
+        let budget = token_budget.unwrap_or_else(guc::default_token_budget);
+        let budget = prompt_limit::budget(Some(budget), 0)?;
+        let wanted = Wanted { key, query, user_id, agent_id, budget };
+        wanted.fill(&TokenCounter::new())
     })?;
     Ok(JsonbText(context.to_string()))
 }
 
 /// A checked call.
-struct Request {
+struct Wanted {
     key: SessionKey,
     query: String,
     user_id: Option<String>,
@@ -121,7 +100,7 @@ struct Request {
     budget: i64,
 }
 
-impl Request {
+impl Wanted {
     /// Serves the claims one after the other.
     fn fill(&self, tokens: &TokenCounter) -> PgResult<Value> {
         let overhead = i64::from(guc::message_overhead_tokens());
@@ -129,34 +108,37 @@ impl Request {
         if current > self.budget {
             return Err(Error::invalid(
                 format!("the current message has {current} tokens, the budget is {}", self.budget),
-                "Raise token_budget, or shorten the message.",
+                "Raise token_budget or memory_agent.context_limit, or shorten the message.",
             )
             .into());
         }
         let mut left = self.budget - current;
 
         let summary_block = Block { heading: SUMMARY_HEADER, overhead, tokens };
-        let summary = identity::as_owner(|| sessions::summary(&Spi::read_only()?, &self.key))?;
-        let (summary, cost) = summary
-            .and_then(|text| summary_block.fit_text(&text, self.share(SUMMARY_SHARE, left)))
-            .map_or((None, 0), |(text, cost)| (Some(text), cost));
+        let (text, outdated) = prompt_memory::summary(&self.key)?.unwrap_or_default();
+        let (summary, cost) = match text.as_str() {
+            "" => None,
+            text => summary_block.fit_text(text, &outdated, self.share(SUMMARY_SHARE, left)),
+        }
+        .map_or((None, 0), |(text, cost)| (Some(text), cost));
         left -= cost;
 
         let share = self.share(MEMORY_SHARE, left);
-        let mut memories = self.recalled()?;
+        let request = self.request()?;
+        let mut memories = prompt_memory::recalled(&request)?;
         let earlier = cross_session::find(
             &self.query,
             &self.key.session_id,
             self.user_id.as_deref(),
             self.agent_id.as_deref(),
         )?;
-        let window = Window::read(&self.key, &self.query, left, tokens)?;
+        let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
         memories.retain(|memory| {
             window.stored_message != Some(memory.id)
                 && memory.content != self.query
-                && !certain.iter().any(|turn| memory.tells(turn))
+                && !certain.iter().any(|turn| repeats(memory, turn))
         });
         without_repetitions(&mut memories);
 
@@ -168,11 +150,15 @@ impl Request {
         let (earlier, earlier_cost) = earlier_block.fit(earlier, share - memory_cost);
         left -= memory_cost + earlier_cost;
         // Older turns get what is left; those among the memories are passed over.
-        let shown =
-            window.fitting(|turn| memories.iter().any(|memory| memory.tells(turn)), left, overhead);
+        let shown = window.fitting(
+            |turn| memories.iter().any(|memory| repeats(memory, turn)),
+            left,
+            overhead,
+        );
         left -= shown.iter().map(|turn| i64::from(turn.token_count) + overhead).sum::<i64>();
 
-        let summary_message = summary.as_ref().map(|text| summary_block.below_heading(text));
+        let summary_message =
+            summary.as_ref().map(|text| summary_block.below_heading(text, &outdated));
         let told = [summary_message, memory_block.text(&memories), earlier_block.text(&earlier)];
         let mut messages: Vec<Value> = told
             .into_iter()
@@ -184,7 +170,7 @@ impl Request {
         Ok(json!({
             "messages": messages,
             "summary": summary,
-            "memories": memories.iter().map(Memory::to_json).collect::<Vec<_>>(),
+            "memories": memories.iter().map(to_json).collect::<Vec<_>>(),
             "cross_session": earlier.iter().map(Earlier::to_json).collect::<Vec<_>>(),
             "token_count": self.budget - left,
         }))
@@ -195,7 +181,8 @@ impl Request {
         ((self.budget as f64 * of) as i64).min(left)
     }
 
-    fn recalled(&self) -> PgResult<Vec<Memory>> {
+    /// The recall of its memories.
+    fn request(&self) -> PgResult<Request> {
         let candidates = (self.share(MEMORY_SHARE, self.budget) / SHORT_MEMORY_TOKENS)
             .clamp(FEWEST_CANDIDATES, MOST_CANDIDATES);
         let mut request = Arguments {
@@ -204,28 +191,29 @@ impl Request {
             user_id: self.user_id.clone(),
             agent_id: self.agent_id.clone(),
             top_k: Some(candidates as i32),
+            for_prompt: true,
             ..Arguments::default()
         }
         .check()?;
         request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
-        let rows = match recall::run(&request)? {
-            Some(recalled) => recall::rows(&request, recalled)?,
-            None => Vec::new(),
-        };
-        let memory = |row: recall::RecallRow| Memory {
-            id: row.0,
-            role: row.2,
-            content: row.3,
-            created_at: row.14,
-            score: row.4,
-        };
-        Ok(rows.into_iter().map(memory).collect())
+        Ok(request)
     }
 }
 
+fn to_json(memory: &PromptMemory) -> Value {
+    json!({
+        "id": memory.id.to_string(),
+        "role": memory.role,
+        "content": memory.content,
+        "created_at": memory.created_at.to_iso_string(),
+        "score": memory.score,
+        "no_longer_true": memory.outdated,
+    })
+}
+
 /// Keeps the first of several memories that say the same words.
-fn without_repetitions(memories: &mut Vec<Memory>) {
-    let mut kept: Vec<Memory> = Vec::with_capacity(memories.len());
+fn without_repetitions(memories: &mut Vec<PromptMemory>) {
+    let mut kept: Vec<PromptMemory> = Vec::with_capacity(memories.len());
     for memory in memories.drain(..) {
         if !kept.iter().any(|known| known.content == memory.content) {
             kept.push(memory);

@@ -31,6 +31,8 @@ pub mod model_change;
 pub mod overtaken;
 pub mod pool;
 pub mod prepare;
+pub mod prompt_limit;
+pub mod prompt_memory;
 pub mod recall;
 pub mod repetitions;
 pub mod request;

@@ -3,6 +3,7 @@
 
 use crate::api::context::tokens::TokenCounter;
 use crate::api::llm;
+use crate::api::prompt_limit;
 use crate::api::window::session;
 use crate::api::window_summary;
 use crate::arguments::WithinLimits;
@@ -86,10 +87,7 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
             )
             .into()
         }),
-        None => {
-            let limit = f64::from(guc::context_limit().max(0));
-            Ok((limit * (1.0 - guc::context_margin())).floor() as u32)
-        }
+        None => Ok(prompt_limit::longest()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! told.
 
 use super::block::Told;
+use crate::api::prompt_memory::day;
 use crate::api::recall::{self, Recalled};
 use crate::api::request::Arguments;
 use crate::error::PgResult;
@@ -13,6 +14,7 @@ use crate::sql_types::JsonbText;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::scope::Archives;
 use crate::store::spi::Session as Spi;
+use memory_agent_core::augment::Memory;
 use memory_agent_core::triggers;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -37,12 +39,12 @@ pub struct Earlier {
 }
 
 impl Told for Earlier {
-    fn label(&self) -> &str {
-        &self.label
+    fn told(&self) -> Memory<'_> {
+        Memory { label: &self.label, content: &self.content, outdated: &[] }
     }
 
-    fn content(&self) -> &str {
-        &self.content
+    fn is_first(&self) -> bool {
+        false
     }
 
     fn shorten(&mut self, content: String) -> bool {
@@ -105,7 +107,7 @@ pub fn find(
             id: row.0,
             session_id: row.11,
             agent_id,
-            label: format!("conversation of {}", date(row.14)),
+            label: format!("conversation of {}", day(row.14)),
             content: row.3,
             similarity: row.6,
             score: row.4,
@@ -159,9 +161,4 @@ impl Threshold {
 fn agent_of(metadata: &JsonbText) -> Option<String> {
     let metadata: Value = serde_json::from_str(&metadata.0).ok()?;
     metadata["agent_id"].as_str().map(str::to_owned)
-}
-
-/// The day of a time, in the time zone of the SQL session.
-fn date(at: TimestampWithTimeZone) -> String {
-    format!("{:04}-{:02}-{:02}", at.year(), at.month(), at.day())
 }
