@@ -10,7 +10,7 @@ use crate::is_preloaded;
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
 use crate::sql_types::JsonbText;
-use crate::store::grants::Level;
+use crate::store::grants::{self, Level};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::spi::Session as Spi;
 use crate::store::{model_change, schema, status, vector_index};
@@ -79,6 +79,9 @@ fn memory_status() -> Result<
         if schema::has_0_2() {
             rows.extend(attached_status::rows(&spi, level)?);
         }
+        if schema::has_0_3() {
+            rows.extend(levels(&spi)?);
+        }
         Ok(())
     })?;
     Ok(TableIterator::new(rows))
@@ -119,6 +122,23 @@ fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
         ),
     };
     Ok(row("schema", state, format!("version {version}"), hint))
+}
+
+/// Roles that read more than their level gives them.
+fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
+    let roles = grants::readers_of_tables(spi)?;
+    Ok((roles > 0).then(|| {
+        row(
+            "levels",
+            "older",
+            format!(
+                "{roles} roles with a level read tables of memory_agent, as levels of 0.2.0 did"
+            ),
+            Some(
+                "Run SELECT memory_agent.renew_levels(), and grant again what you granted by hand.",
+            ),
+        )
+    }))
 }
 
 fn identity_row() -> StatusRow {

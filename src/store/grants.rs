@@ -84,6 +84,21 @@ fn close_row_types(session: &Session) -> PgResult<()> {
     Ok(())
 }
 
+/// How many roles with a level read the tables themselves, as levels of 0.2.0 did. A restored dump of that
+/// version brings such privileges along.
+pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
+    let count = spi.first(
+        "SELECT count(*) \
+           FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
+          WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
+                         WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
+                           AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
 /// All grants, as (role name, level).
 ///
 /// Levels are kept by name, because a dump restores names; a role that merely has an old role's

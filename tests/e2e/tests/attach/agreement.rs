@@ -148,7 +148,11 @@ fn memory_says_what_the_tables_say() {
             }
             assert!(value::<bool>(&mut judge, "SELECT memory_wait('60 s')", &[]));
         }
-        assert_eq!(differences(&mut judge), "", "after commit {commits}");
+        let jobs = "SELECT coalesce(string_agg(concat_ws(' ', status, payload, last_error), '; '), 'none') \
+                      FROM memory_agent.jobs WHERE kind = 'attach' AND status <> 'done'";
+        let found = differences(&mut judge);
+        let jobs: String = value(&mut judge, jobs, &[]);
+        assert_eq!(found, "", "after commit {commits} by {who}; jobs: {jobs}");
         ended = count(&mut judge, "memory_agent.entries WHERE state = 'inactive'");
     }
     println!("{commits} commits, {ended} entries that ended");

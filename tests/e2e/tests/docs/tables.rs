@@ -179,9 +179,12 @@ fn reference_has_every_filter_key() {
 #[test]
 fn operations_has_every_component_of_status() {
     let mut client = client("operations_has_every_component_of_status");
-    // One component is there only while the embedding model is changed, one for each attached table.
+    // One component is there only while the embedding model is changed, one for each attached table, one
+    // when a role with a level reads a table.
     let change = "BEGIN; SELECT memory_use_embedding_model('bge-small-en-v1.5'); \
-                  CREATE TABLE notes (id int PRIMARY KEY, body text); SELECT memory_attach('notes', 'body')";
+                  CREATE TABLE notes (id int PRIMARY KEY, body text); SELECT memory_attach('notes', 'body'); \
+                  CREATE ROLE status_levels; SELECT memory_grant('status_levels', 'reader'); \
+                  GRANT SELECT ON memory_agent.entries TO status_levels";
     client.batch_execute(change).unwrap();
     let components = strings(&mut client, "SELECT component FROM memory_status()");
     assert_same(&first_cells("docs/operations.md", "Component"), &components);

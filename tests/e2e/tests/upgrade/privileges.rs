@@ -2,7 +2,7 @@
 
 use crate::catalog::{assert_same, describe};
 use crate::{RELEASED, older_database, update};
-use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Programs, expect_error, shared};
 
 const LEVELS: [&str; 3] = ["reader", "user", "admin"];
@@ -46,6 +46,9 @@ fn levels_reach_what_is_new() {
     }
 }
 
+/// What `memory_status()` says of levels that give more than they do today.
+const STATUS_OF_LEVELS: &str = "SELECT state FROM memory_status() WHERE component = 'levels'";
+
 /// A dump of a database that was not updated brings the grants of its version, on tables too. They are
 /// set right by hand.
 #[test]
@@ -65,8 +68,10 @@ fn grants_of_an_old_dump_are_renewed() {
         programs.restore(&target, &[], &archive);
         let mut restored = shared().connect(&target);
         assert_ne!(describe(&mut restored), fresh);
+        assert_eq!(values::<String>(&mut restored, STATUS_OF_LEVELS, &[]), ["older"], "{version}");
         run(&mut restored, "SELECT memory_agent.renew_levels()");
         assert_same(&describe(&mut restored), &fresh);
+        assert_eq!(values::<String>(&mut restored, STATUS_OF_LEVELS, &[]), [""; 0], "{version}");
     }
 }
 
