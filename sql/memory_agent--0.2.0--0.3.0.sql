@@ -283,8 +283,8 @@ COMMENT ON FUNCTION memory_history(uuid,text) IS
 
 -- === Last: owner and privileges of what is new ===
 
--- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps
--- privileges: what PostgreSQL gives to PUBLIC, or the database's default privileges give to anybody, is
+-- New objects belong to the owner of the old ones, whichever role ran the update, and only that owner keeps
+-- privileges: what PostgreSQL gives to PUBLIC, or the database's default privileges give to any role, is
 -- taken back. Privileges on old objects stay as they are.
 DO $owner$
 DECLARE
