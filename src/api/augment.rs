@@ -246,7 +246,7 @@ fn to_json(hit: &PromptMemory) -> Value {
         "content": hit.content,
         "created_at": hit.created_at.to_iso_string(),
         "score": score,
-        "no_longer_true": hit.outdated,
+        "no_longer_true": prompt_memory::marks_to_json(&hit.outdated),
     })
 }
 

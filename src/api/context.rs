@@ -207,7 +207,7 @@ fn to_json(memory: &PromptMemory) -> Value {
         "content": memory.content,
         "created_at": memory.created_at.to_iso_string(),
         "score": memory.score,
-        "no_longer_true": memory.outdated,
+        "no_longer_true": prompt_memory::marks_to_json(&memory.outdated),
     })
 }
 

@@ -6,13 +6,14 @@ use crate::api::request::Request;
 use crate::api::stale::Treatment;
 use crate::error::PgResult;
 use crate::identity;
+use crate::store::entries;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::spi::Session as Spi;
 use crate::store::stale;
-use memory_agent_core::augment;
+use memory_agent_core::augment::{self, Outdated};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A memory of a prompt.
 pub struct PromptMemory {
@@ -21,8 +22,7 @@ pub struct PromptMemory {
     pub content: String,
     pub created_at: TimestampWithTimeZone,
     pub score: f32,
-    /// Facts that it says and that no longer hold.
-    pub outdated: Vec<String>,
+    pub outdated: Vec<Outdated>,
     /// What stands in brackets before it.
     pub label: String,
     pub is_fact: bool,
@@ -58,35 +58,62 @@ pub fn facts_first(memories: &mut [PromptMemory]) {
 /// The memories that a recall finds for a prompt, best first.
 pub fn recalled(request: &Request) -> PgResult<Vec<PromptMemory>> {
     let Some(recalled) = recall::run(request)? else { return Ok(Vec::new()) };
-    let stale: Vec<Uuid> = recalled.replaced.iter().map(|(turn, _)| *turn).collect();
+    let replaced = recalled.replaced.clone();
     let mut memories: Vec<PromptMemory> =
         recall::rows(request, recalled)?.into_iter().map(PromptMemory::of).collect();
-    let users = request.scope.caller.visible();
-    let outdated =
-        identity::as_owner(|| stale::no_longer_true(&Spi::read_only()?, &users, &stale))?;
-    for (turn, fact) in outdated {
+    let marks = identity::as_owner(|| marks(&Spi::read_only()?, request, &replaced))?;
+    for (turn, mark) in marks {
         if let Some(memory) = memories.iter_mut().find(|memory| memory.id == turn) {
-            memory.outdated.push(fact);
+            memory.outdated.push(mark);
         }
     }
     Ok(memories)
 }
 
 /// What these turns say and what no longer holds, unless the setting wants it to be shown as true.
-pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, String)>> {
+pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Outdated)>> {
     if request.stale == Treatment::Show {
         return Ok(Vec::new());
     }
     identity::as_owner(|| {
         let spi = Spi::read_only()?;
-        let mut stale: Vec<Uuid> = stale::replaced(&spi, &request.scope, turns)?
-            .into_iter()
-            .map(|(turn, _)| turn)
-            .collect();
-        // Of one turn several facts may have been replaced; its rows come together.
-        stale.dedup();
-        stale::no_longer_true(&spi, &request.scope.caller.visible(), &stale)
+        let replaced = stale::replaced(&spi, &request.scope, turns)?;
+        marks(&spi, request, &replaced)
     })
+}
+
+/// The marks of stale turns, given each with the facts that hold instead, the newest first: the facts that
+/// were replaced, or, where they have no text, what holds.
+fn marks(
+    spi: &Spi,
+    request: &Request,
+    replaced: &[(Uuid, Uuid)],
+) -> PgResult<Vec<(Uuid, Outdated)>> {
+    let mut newest: Vec<(Uuid, Uuid)> = replaced.to_vec();
+    newest.dedup_by_key(|(turn, _)| *turn);
+    let turns: Vec<Uuid> = newest.iter().map(|(turn, _)| *turn).collect();
+    let users = request.scope.caller.visible();
+    let was = stale::no_longer_true(spi, &users, &turns)?;
+    newest.retain(|(turn, _)| !was.iter().any(|(marked, _)| marked == turn));
+    let facts: Vec<Uuid> = newest.iter().map(|(_, fact)| *fact).collect();
+    let now = if facts.is_empty() { Vec::new() } else { entries::contents(spi, &users, &facts)? };
+    let mut marks: Vec<(Uuid, Outdated)> =
+        was.into_iter().map(|(turn, fact)| (turn, Outdated::Was(fact))).collect();
+    for (turn, fact) in newest {
+        if let Some((_, content)) = now.iter().find(|(id, _)| id == fact.as_bytes()) {
+            marks.push((turn, Outdated::Now(content.content.clone())));
+        }
+    }
+    Ok(marks)
+}
+
+/// The marks as JSON.
+pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
+    let mark = |mark: &Outdated| match mark {
+        Outdated::Was(fact) => json!({ "was": fact }),
+        Outdated::Now(fact) => json!({ "now": fact }),
+    };
+    marks.iter().map(mark).collect()
 }
 
 /// The summary of a session, and what stands behind it in a prompt: what it says and what no longer holds.

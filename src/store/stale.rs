@@ -5,6 +5,7 @@ use crate::error::PgResult;
 use crate::store::scope::{Scope, bind};
 use crate::store::sessions::SessionKey;
 use crate::store::spi::{Params, Session as Spi};
+use memory_agent_core::augment::Outdated;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -77,7 +78,8 @@ pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<U
           CROSS JOIN unnest(f.source_ids) turn(id) \
            LEFT JOIN memory_agent.entries r ON r.user_id = ANY ($1) AND r.id = f.replaced_by \
           WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) AND f.kind = 'fact' \
-            AND CASE WHEN f.content = '' THEN r.state WHEN f.metadata ? 'job_id' THEN f.state END <> 'inactive'",
+            AND CASE WHEN f.content <> '' THEN CASE WHEN f.metadata ? 'job_id' THEN f.state END \
+                     WHEN f.state_reason IS NULL THEN r.state END <> 'inactive'",
         &mut Params::new().with(users.to_vec()).with(turns.to_vec()),
         |row| row.required(1),
     )
@@ -102,7 +104,7 @@ pub fn no_longer_true(
                    JOIN memory_agent.entries o \
                      ON o.user_id = ANY ($1) AND o.id = CASE WHEN f.content <> '' THEN f.id ELSE f.replaced_by END \
                   WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) AND f.kind = 'fact' \
-                    AND o.state = 'inactive' AND o.replaced_by IS NOT NULL AND o.content <> '' \
+                    AND (f.content <> '' OR f.state_reason IS NULL) AND o.state = 'inactive' AND o.replaced_by IS NOT NULL AND o.content <> '' \
                   GROUP BY turn.id, o.content) s \
           WHERE s.place <= 5 ORDER BY s.turn, s.place",
         &mut Params::new().with(users.to_vec()).with(turns.to_vec()),
@@ -111,11 +113,20 @@ pub fn no_longer_true(
 }
 
 /// What the summary of a session says and what no longer holds: facts of turns that it may cover, which were
-/// replaced by what was said after it; the ten that were replaced last, oldest first.
-pub fn no_longer_summarized(spi: &Spi, key: &SessionKey) -> PgResult<Vec<String>> {
-    spi.all(
-        "SELECT l.content \
-           FROM (SELECT f.content, g.created_at, f.id \
+/// replaced by what was said after it; the ten that were replaced last, oldest first. Each as it was, if that
+/// is known, and as it is now.
+pub fn no_longer_summarized(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Outdated>> {
+    let statement = format!(
+        "SELECT nullif(l.content, ''), \
+                (WITH RECURSIVE c AS ( \
+                    SELECT n.content, n.state, n.replaced_by, 1 AS step FROM memory_agent.entries n \
+                     WHERE n.user_id = $1 AND n.id = l.by \
+                    UNION ALL \
+                    SELECT n.content, n.state, n.replaced_by, c.step + 1 \
+                      FROM c JOIN memory_agent.entries n ON n.user_id = $1 AND n.id = c.replaced_by \
+                     WHERE c.state = 'inactive' AND c.step < {MAX_STEPS}) \
+                 SELECT c.content FROM c WHERE c.state <> 'inactive' AND c.content <> '' LIMIT 1) \
+           FROM (SELECT f.content, g.id AS by, g.created_at, f.id \
                    FROM memory_agent.session_summaries s \
                    JOIN memory_agent.entries g \
                      ON g.user_id = $1 AND g.agent_id = $2 AND (g.session_id = $3 OR g.session_id IS NULL) \
@@ -123,14 +134,20 @@ pub fn no_longer_summarized(spi: &Spi, key: &SessionKey) -> PgResult<Vec<String>
                     AND g.kind = 'fact' AND g.content <> '' \
                    JOIN memory_agent.entries f \
                      ON f.user_id = $1 AND f.replaced_by = g.id AND f.replaced_by IS NOT NULL \
-                    AND f.kind = 'fact' AND f.content <> '' AND f.state = 'inactive' \
-                    AND f.created_at <= coalesce(s.last_entry_at, s.created_at) \
+                    AND f.kind = 'fact' AND (f.content <> '' OR f.state_reason IS NOT NULL) AND f.state = 'inactive' \
                   WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.level = 'L3' AND s.is_active \
                     AND EXISTS (SELECT FROM memory_agent.entries t \
-                                 WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3) \
+                                 WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3 \
+                                   AND t.created_at <= coalesce(s.last_entry_at, s.created_at)) \
                   ORDER BY g.created_at DESC, f.id LIMIT 10) l \
-          ORDER BY l.created_at, l.id",
-        &mut key.params(),
-        |row| row.required(1),
-    )
+          ORDER BY l.created_at, l.id"
+    );
+    let outdated: Vec<Option<Outdated>> = spi.all(&statement, &mut key.params(), |row| {
+        Ok(match (row.optional(1), row.optional(2)) {
+            (Some(was), _) => Some(Outdated::Was(was)),
+            (None, Some(now)) => Some(Outdated::Now(now)),
+            (None, None) => None,
+        })
+    })?;
+    Ok(outdated.into_iter().flatten().collect())
 }

@@ -88,6 +88,7 @@ impl PromptVerdict {
         let is_stale = |text: &&String| {
             !is_current(text)
                 && !text.contains("(no longer true: ")
+                && !text.contains("(out of date; now: ")
                 && probe.superseded.iter().any(|value| text.contains(value))
         };
         Self {

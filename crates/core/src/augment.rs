@@ -22,8 +22,16 @@ pub struct Memory<'a> {
     /// Who said it, and when: see [`label`].
     pub label: &'a str,
     pub content: &'a str,
-    /// Facts that it says and that no longer hold.
-    pub outdated: &'a [String],
+    pub outdated: &'a [Outdated],
+}
+
+/// Something that a text says and that no longer holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outdated {
+    /// The fact that was replaced.
+    Was(String),
+    /// What holds now, where it is not known in which words the text says something else.
+    Now(String),
 }
 
 /// What stands in brackets before a memory: the role (`memory` for a fact), the speaker's name if it is
@@ -42,15 +50,17 @@ pub fn label(role: &str, name: Option<&str>, day: &str) -> String {
     }
 }
 
-/// A text with the facts behind it that it says and that no longer hold.
+/// A text with what it says and what no longer holds behind it.
 #[must_use]
-pub fn marked(content: &str, outdated: &[String]) -> String {
+pub fn marked(content: &str, outdated: &[Outdated]) -> String {
     let mut text = content.to_owned();
-    for fact in outdated {
+    for mark in outdated {
+        let (what, fact) = match mark {
+            Outdated::Was(fact) => ("no longer true", fact),
+            Outdated::Now(fact) => ("out of date; now", fact),
+        };
         let fact = fact.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.push_str("\n(no longer true: ");
-        text.push_str(&fact);
-        text.push(')');
+        text.push_str(&format!("\n({what}: {fact})"));
     }
     text
 }
@@ -153,7 +163,10 @@ mod tests {
 
     #[test]
     fn what_is_remembered_stands_before_the_message() {
-        let outdated = ["The user drinks\ncoffee.".to_owned()];
+        let outdated = [
+            Outdated::Was("The user drinks\ncoffee.".to_owned()),
+            Outdated::Now("The user drinks tea.".to_owned()),
+        ];
         let dog =
             Memory { label: "memory, 2026-03-01", content: "The user has a dog.", outdated: &[] };
         let said =
@@ -162,7 +175,8 @@ mod tests {
             augmented(Some("They talked about pets.\nThen tea."), &[dog, said], "What do I drink?"),
             "Summary of the conversation:\n  They talked about pets.\n  Then tea.\n\n\
              Long-term memory (facts, then what was said):\n[memory, 2026-03-01] The user has a dog.\n\
-             [user Ben, 2026-01-05] I like tea\n  (no longer true: The user drinks coffee.)\n\n\
+             [user Ben, 2026-01-05] I like tea\n  (no longer true: The user drinks coffee.)\n  \
+             (out of date; now: The user drinks tea.)\n\n\
              Current message: What do I drink?"
         );
         assert_eq!(

@@ -63,7 +63,7 @@ fn a_prompt_has_no_memory_that_no_longer_holds() {
     assert_eq!(sorted(told(&document)), sorted(marked.to_vec()), "{document}");
     let memories = document["memories"].as_array().unwrap();
     let of_mia = memories.iter().find(|memory| memory["content"] == BOTH).unwrap();
-    assert_eq!(of_mia["no_longer_true"], json!(["The shop of the user runs on MySQL."]));
+    assert_eq!(of_mia["no_longer_true"], json!([{"was": "The shop of the user runs on MySQL."}]));
     // Facts, and then what was said, each with its day.
     let block = block(&document, MEMORIES).unwrap();
     let facts = block.lines().skip(1).take_while(|line| line.starts_with("[memory, ")).count();

@@ -49,7 +49,7 @@ impl ScriptedModel {
         // A line of the block is "[role, day] content"; what no longer holds stands below it.
         memories
             .lines()
-            .filter(|line| !line.trim_start().starts_with("(no longer true: "))
+            .filter(|line| !line.starts_with("  (no longer true: "))
             .map(|line| line.split_once("] ").map_or(line, |(_, content)| content))
             .chain([summary])
             .chain(call.messages("system"))
