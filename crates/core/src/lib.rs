@@ -23,6 +23,7 @@ pub mod blend;
 pub mod bm25;
 pub mod breaker;
 pub mod budget;
+mod chat;
 pub mod chat_messages;
 pub mod chunk;
 pub mod compression;

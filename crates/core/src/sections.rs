@@ -1,4 +1,4 @@
-//! The five sections of the answer to a request to compress a conversation (seed 002): the
+//! The five sections of the answer to a request to compress a conversation: the
 //! summary, and lists of what was found in the conversation.
 
 use std::collections::HashSet;
