@@ -3,19 +3,20 @@
 //! message into further queries, and leaving out memories that others contradict. Without an answer
 //! they do nothing.
 
-use crate::api::llm::{self, Llm, Question};
-use crate::api::recall;
-use crate::api::request::Arguments;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::sql_types::JsonbText;
+use crate::memory::configured;
+use crate::memory::llm::{self, Llm, Question};
+use crate::memory::recall;
+use crate::memory::recall::request::Arguments;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::erasures::Erasures;
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::augment::{self, Memory};
 use memory_agent_core::chat_messages::{ChatMessages, MessagesError};
@@ -87,7 +88,7 @@ fn memory_augment(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let session_id = session_of(session_id)?;
     let mut messages = parse(messages)?;
-    let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+    let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let wanted = Wanted {
         caller,
         erasures,
@@ -139,7 +140,7 @@ pub fn put_memories(messages: &mut ChatMessages, wanted: &Wanted) -> PgResult<Ve
     if guc::read_contradiction_check() && hits.len() > 1 {
         hits = without_contradicted(hits, wanted)?;
     }
-    let summary = identity::as_owner(|| sessions::summary(&Spi::read_only()?, &wanted.key()))?;
+    let summary = roles::as_owner(|| sessions::summary(&Spi::read_only()?, &wanted.key()))?;
     let memories: Vec<Memory<'_>> =
         hits.iter().map(|hit| Memory { role: &hit.role, content: &hit.content }).collect();
     messages.replace_latest(augment::augmented(summary.as_deref(), &memories, message));

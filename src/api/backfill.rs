@@ -1,20 +1,21 @@
 //! `memory_backfill`: work that nobody was asked to do when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
-use crate::api::{ingest, summaries};
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc::{self, Extraction};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::configured;
+use crate::memory::follow_ups;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::endpoint;
+use crate::settings::guc::{self, Extraction};
+use crate::settings::job_settings;
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
-use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, Fill, SessionKey};
-use crate::store::spi::Session as Spi;
-use crate::worker::endpoint;
-use crate::worker::settings;
 use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ fn memory_backfill(
         )
         .into());
     }
-    let turns = identity::as_owner(|| {
+    let turns = roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let scopes = backfill::scopes(&spi, user_id.as_deref(), since)?;
         let unsummarized = backfill::unsummarized(&spi, user_id.as_deref(), since)?;
@@ -111,12 +112,12 @@ fn queue_facts(
         if let Some(key) = &key {
             sessions::lock_existing(spi, key)?;
             if extraction == Extraction::Episode {
-                ingest::queue_reflection(spi, key)?;
+                follow_ups::queue_reflection(spi, key)?;
                 turns += backfill::let_episodes_wait(spi, key, since)?;
             }
         }
         // Turns of no episode, or of one that was reflected on before, are extracted from.
-        let payload = settings::extraction_payload();
+        let payload = job_settings::extraction_payload();
         jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, payload)?;
         let scope = FactScope { user_id, agent_id, session_id: session };
         Ok(turns + backfill::let_wait(spi, &scope, since)?)
@@ -127,6 +128,6 @@ fn queue_facts(
 fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
     configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
         sessions::lock_existing(spi, key)?;
-        summaries::queue(spi, key, fill)
+        follow_ups::queue_summary(spi, key, fill)
     })
 }

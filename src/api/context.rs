@@ -3,32 +3,29 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-mod block;
-mod cross_session;
-pub mod tokens;
-mod window;
-
-use crate::api::recall;
-use crate::api::request::Arguments;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::api::arguments::WithinLimits;
 use crate::identity;
-use crate::sql_types::JsonbText;
+use crate::identity::grants::Level;
+use crate::memory::configured;
+use crate::memory::context::block::{Block, Told};
+use crate::memory::context::cross_session::Earlier;
+use crate::memory::context::tokens::TokenCounter;
+use crate::memory::context::window::Window;
+use crate::memory::context::{cross_session, window};
+use crate::memory::recall;
+use crate::memory::recall::request::Arguments;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::entries::WindowTurn;
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
-use block::{Block, Told};
-use cross_session::Earlier;
 use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
-use tokens::TokenCounter;
-use window::Window;
 
 /// Most of the budget that the summary may take.
 const SUMMARY_SHARE: f64 = 0.25;
@@ -136,7 +133,7 @@ impl Request {
         let mut left = self.budget - current;
 
         let summary_block = Block { heading: SUMMARY_HEADER, overhead, tokens };
-        let summary = identity::as_owner(|| sessions::summary(&Spi::read_only()?, &self.key))?;
+        let summary = roles::as_owner(|| sessions::summary(&Spi::read_only()?, &self.key))?;
         let (summary, cost) = summary
             .and_then(|text| summary_block.fit_text(&text, self.share(SUMMARY_SHARE, left)))
             .map_or((None, 0), |(text, cost)| (Some(text), cost));

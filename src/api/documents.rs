@@ -2,21 +2,22 @@
 //! and searched by its chunks, which recall returns like any other memory.
 
 use crate::api::archive::{check_limit, singular};
-use crate::api::chunks::{self, Parent, Uncut, prepare_chunks};
-use crate::api::ingest::check_metadata;
+use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::restore_document;
-use crate::api::prepare::embedder;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::sql_types::JsonbText;
+use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
+use crate::memory::configured;
+use crate::memory::prepare::embedder;
+use crate::memory::turn::check_metadata;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::archives::{self, CONVERSATION, Listed, NewDocument};
 use crate::store::facts::FactScope;
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -103,7 +104,7 @@ impl Document {
     /// Stores the document, unless its scope has it already. One that was forgotten comes back.
     fn add(&self, caller: &Caller) -> PgResult<Uuid> {
         let (model, embed_now) = embedder()?;
-        let known = identity::as_owner(|| {
+        let known = roles::as_owner(|| {
             let Some((id, is_forgotten)) =
                 archives::with_content(&Spi::read_only()?, &self.scope(caller), &self.content)?
             else {
@@ -125,7 +126,7 @@ impl Document {
             is_headed: true,
         };
         let chunks = prepare_chunks(&text, chunks::limits(), model, embed_now);
-        identity::as_owner(|| {
+        roles::as_owner(|| {
             let spi = Spi::read_write()?;
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
@@ -200,7 +201,7 @@ fn memory_list_documents(
 > {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
-    let listed = identity::as_owner(|| {
+    let listed = roles::as_owner(|| {
         archives::list(
             &Spi::read_only()?,
             &caller.visible(),

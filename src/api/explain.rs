@@ -2,11 +2,12 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it.
 
-use crate::api::recall::{self, Recalled};
-use crate::api::request::Arguments;
-use crate::arguments::WithinLimits;
-use crate::error::PgResult;
-use crate::sql_types::{JsonbText, Vector};
+use crate::api::arguments::WithinLimits;
+use crate::memory::recall;
+use crate::memory::recall::Recalled;
+use crate::memory::recall::request::Arguments;
+use crate::pg::error::PgResult;
+use crate::pg::sql_types::{JsonbText, Vector};
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;

@@ -2,27 +2,29 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::ingest;
-use crate::api::prepare::{Prepare, prepare};
-use crate::api::repetitions;
-use crate::arguments::WithinLimits;
-use crate::configured::Settings;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::configured;
+use crate::memory::follow_ups;
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::repetitions;
+use crate::memory::turn;
 use crate::models::thresholds;
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::{self, JsonbText, Vector};
+use crate::settings::endpoint;
+use crate::settings::guc;
+use crate::settings::job_settings;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
-use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Growth, SessionKey};
-use crate::store::spi::Session as Spi;
-use crate::worker::endpoint;
-use crate::worker::settings;
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
@@ -68,23 +70,23 @@ fn memory_add(
     }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    ingest::check_metadata(&metadata)?;
-    let markers = markers.map(ingest::without_nulls).transpose()?;
+    turn::check_metadata(&metadata)?;
+    let markers = markers.map(sql_types::without_nulls).transpose()?;
     let now = pgrx::datum::datetime_support::now();
-    let settings = Settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
+    let settings = configured::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
         let fact = Fact {
-            markers: ingest::markers_of(markers.as_deref(), &content)?,
+            markers: turn::markers_of(markers.as_deref(), &content)?,
             created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
-            expires_at: ingest::expiry(now, ttl)?,
-            indexed_text: ingest::indexed_text(&content, &metadata),
+            expires_at: turn::expiry(now, ttl)?,
+            indexed_text: turn::indexed_text(&content, &metadata),
             key: fact_key,
             content,
             session_id,
             metadata,
         };
         let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
-        identity::as_owner(|| {
+        roles::as_owner(|| {
             if infer {
                 store_source(&caller, &fact, &prepared)
             } else {
@@ -139,7 +141,7 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
         sessions::lock(&spi, &key, fact.created_at)?;
     }
     insert_as(&spi, caller, fact, prepared, id, Kind::Source)?;
-    let payload = settings::extraction_payload();
+    let payload = job_settings::extraction_payload();
     jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, payload)?;
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
@@ -203,7 +205,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     if let Some(key) = &session {
         let growth = Growth { entries: 1, ..Growth::default() };
         let fill = sessions::grow(&spi, key, &growth, None, open_episode)?;
-        ingest::queue_eviction(&spi, key, fill.entries)?;
+        follow_ups::queue_eviction(&spi, key, fill.entries)?;
     }
     if let Some(holder) = &holder {
         history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref(), None)?;
@@ -308,7 +310,7 @@ fn insert_as(
             agent_id: caller.agent(),
             session_id: fact.session_id.as_deref(),
         };
-        ingest::queue_embedding(spi, &scope)?;
+        follow_ups::queue_embedding(spi, &scope)?;
     }
     Ok(())
 }

@@ -1,27 +1,28 @@
 //! `memory_update`: a turn or fact gets another text. The old row stays as the version before, for
 //! history and for questions about the past; a new one takes its place, embedded as ingest does.
 
-use crate::api::ingest;
+use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::{Locked, UPDATE, given_id};
-use crate::api::prepare::{Prepare, prepare};
-use crate::api::repetitions;
-use crate::api::session_writer::facts_from;
-use crate::api::summaries as summary_jobs;
-use crate::arguments::WithinLimits;
-use crate::configured::Settings;
-use crate::error::{Error, PgResult};
-use crate::guc;
 use crate::identity;
-use crate::sql_types::JsonbText;
-use crate::store::catalog;
+use crate::identity::grants::Level;
+use crate::memory::configured;
+use crate::memory::follow_ups;
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::repetitions;
+use crate::memory::session_writer::facts_from;
+use crate::memory::turn;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending};
-use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change};
-use crate::store::spi::Session as Spi;
 use crate::store::summaries;
 use memory_agent_core::{markers, text};
 use pgrx::datum::Uuid;
@@ -41,15 +42,15 @@ fn memory_update(
     text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
         .map_err(Error::from)?;
     let user = caller.user_id.as_str();
-    let old = identity::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
+    let old = roles::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
         .ok_or_else(|| unknown(id))?;
     check(&old)?;
     if old.content == content {
         return Ok(id);
     }
-    Settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
+    configured::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
         let revision = Revision::prepare(&old, content)?;
-        identity::as_owner(|| revision.store(user, id))
+        roles::as_owner(|| revision.store(user, id))
     })
 }
 
@@ -101,7 +102,7 @@ struct Revision {
 impl Revision {
     fn prepare(old: &Stored, content: String) -> PgResult<Self> {
         let metadata = old.metadata.clone();
-        let indexed_text = ingest::indexed_text(&content, &metadata);
+        let indexed_text = turn::indexed_text(&content, &metadata);
         let prepared = prepare(vec![indexed_text.clone()], vec![content.clone()])?;
         let markers = markers_of(old, &content);
         Ok(Self { content, markers, metadata, indexed_text, prepared })
@@ -222,7 +223,7 @@ impl Revision {
             unsummarized: if summaries::covers(spi, key, old.id)? { new_tokens } else { growth },
         };
         match sessions::adjust(spi, key, change)? {
-            Some(fill) => summary_jobs::queue(spi, key, &fill),
+            Some(fill) => follow_ups::queue_summary(spi, key, &fill),
             None => Ok(()),
         }
     }
@@ -230,7 +231,7 @@ impl Revision {
     fn queue_jobs(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
         let old = &locked.entry;
         if self.prepared.needs_job() {
-            ingest::queue_embedding(spi, &locked.scope())?;
+            follow_ups::queue_embedding(spi, &locked.scope())?;
         }
         if old.role == "user" && old.is_turn() && facts_of(old) == FactsFrom::Turn {
             locked.queue_extraction(spi)?;

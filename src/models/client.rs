@@ -2,7 +2,8 @@
 //! call, and what is asked over it.
 
 use super::connection::{Connection, Manner, Patience};
-use super::{Failure, Models, Prepared, supervisor_state};
+use super::interface::{Failure, Models, Prepared};
+use super::supervisor_state;
 use memory_agent_model_server::protocol::{
     ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response,
     Scores, ServerStatus,

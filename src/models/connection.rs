@@ -3,9 +3,10 @@
 //! an ERROR drops the connection, and with it the request at the server.
 #![allow(unsafe_code)]
 
+use super::interface::Failure;
+use super::socket;
 use super::supervisor::{self, Start};
-use super::{Failure, socket};
-use crate::guc;
+use crate::settings::guc;
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{self, Endpoint, Request, Response};
 use pgrx::pg_sys;

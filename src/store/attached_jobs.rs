@@ -1,12 +1,12 @@
 //! Jobs of attached tables: embeddings of their rows, the intake of what a table holds, rows to look at
 //! again, and rows that were refused.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::pg::wake;
 use crate::store::attachments::Source;
 use crate::store::entries::new_id;
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
 use pgrx::datum::Uuid;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn queue_embedding(
            FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
         &mut Params::new()
             .with(agent_id.to_owned())
-            .with(crate::guc::llm_max_attempts())
+            .with(crate::settings::guc::llm_max_attempts())
             .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
             .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
             .with(
@@ -80,11 +80,11 @@ pub fn queue_intake(
             .with(agent_id.to_owned())
             .with(source_id)
             .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
+            .with(crate::settings::guc::llm_max_attempts()),
         |row| row.required(1),
     )?;
     wake::job_queued();
-    id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
+    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id").into())
 }
 
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in
@@ -106,7 +106,7 @@ pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult
             .with(whose.user_id.to_owned())
             .with(source.definition.agent_id.clone())
             .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
+            .with(crate::settings::guc::llm_max_attempts()),
     )?;
     wake::job_queued();
     Ok(())
@@ -166,7 +166,7 @@ fn queue_keys(
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
             .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
+            .with(crate::settings::guc::llm_max_attempts()),
     )?;
     wake::job_queued();
     Ok(())

@@ -1,11 +1,11 @@
 //! Entries that were stored without their embedding or with an estimated token count, and filling
 //! them in later.
 
-use crate::error::PgResult;
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Row, Session as Spi, scratch};
+use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::facts::FactScope;
-use crate::store::spi::{Params, Row, Session as Spi, scratch};
 use crate::store::windows;
 use pgrx::datum::Uuid;
 use std::ops::ControlFlow;

@@ -1,10 +1,10 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
-use crate::error::{Error, PgResult};
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::lexemes::Lexemes;
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::windows;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;

@@ -1,11 +1,11 @@
 //! Facts among `memory_agent.entries`: finding those that say the same or something near, and ending
 //! the validity of one.
 
-use crate::error::PgResult;
-use crate::locks::Lock;
-use crate::sql_types::Vector;
-use crate::store::catalog;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::locks::Lock;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -144,7 +144,7 @@ pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
 pub const NEAR_COLUMN_COUNT: usize = 9;
 
 /// A row that begins with [`NEAR_COLUMNS`].
-pub fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
+pub fn near_fact(row: &crate::pg::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
     Ok(NearFact {
         id: row.required(1)?,
         content: row.required(2)?,

@@ -2,11 +2,11 @@
 //! row's body and reason are committed to by a salted hash, so that they can be erased later while
 //! the chain over the commitments stays whole.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::pg::wake;
 use crate::store::entries::new_id;
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
 use pgrx::datum::Uuid;
 use std::cell::Cell;
 

@@ -1,13 +1,13 @@
 //! Rows that come from somewhere else, with their id, times and state. PostgreSQL reads the values
 //! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
 
-use crate::error::{Error, PgResult};
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entries::content_hash;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::summaries::COVERED;
 use crate::store::windows;
 use pgrx::datum::Uuid;

@@ -1,13 +1,13 @@
 //! `memory_agent.jobs`, the side of who asks for work: at most one job of a kind is waiting per scope
 //! that no worker has seen. What workers do with jobs is in `queue`.
 
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::sql_types::JsonbText;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::pg::wake;
+use crate::settings::guc;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
 use pgrx::datum::Uuid;
 
 /// The kinds of work that there are handlers for.

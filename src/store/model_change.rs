@@ -7,13 +7,13 @@
 //! Rows in every state have their turn: `as_of` compares with inactive ones too. Rows without any
 //! vector are left to `embed` jobs.
 
-use crate::error::PgResult;
 use crate::identity::SHARED_USER;
-use crate::sql_types::JsonbText;
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::jobs::{self, JobKind};
 use crate::store::schema;
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::windows;
 use pgrx::datum::Uuid;
 

@@ -2,12 +2,12 @@
 //! part by part of the scope, and exactly where the index gives too few (its iterative scan stops at
 //! a limit of its own, for a small user among many with nothing).
 
-use crate::error::PgResult;
-use crate::sql_types::Vector;
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Row, Session as Spi};
+use crate::pg::sql_types::Vector;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
-use crate::store::spi::{Row, Session as Spi};
 use crate::store::{vector_index, windows};
 use pgrx::datum::Uuid;
 use std::collections::HashMap;

@@ -1,14 +1,14 @@
 //! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::sql_types::Vector;
-use crate::store::catalog::{self, VectorType};
+use crate::pg::catalog::{self, VectorType};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
+use crate::settings::guc;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::{PartTotals, nearest, totals};
 use crate::store::scope::{Scope, ScopeSql, bind};
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::{neighbors, windows};
 use memory_agent_core::bm25::{Bm25, LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};

@@ -1,7 +1,7 @@
 //! `memory_agent.sessions`: one row per conversation, locked by whoever adds turns to it.
 
-use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Row, Session as Spi};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Row, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 

@@ -1,9 +1,9 @@
 //! Turns that say what no longer holds: a fact that was extracted from them, or that they repeat, has been
 //! replaced since.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::scope::{Scope, bind};
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 

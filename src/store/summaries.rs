@@ -6,10 +6,10 @@ mod tail;
 
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
-use crate::error::{Error, PgResult};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::entries::new_id;
 use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
-use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::summarize::Sections;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;

@@ -1,10 +1,10 @@
 //! `memory_agent.entry_windows`: the further windows of entries longer than their model reads, and,
 //! while the embedding model is changed, all windows of the model that is not the row's own.
 
-use crate::error::PgResult;
-use crate::sql_types::Vector;
-use crate::store::catalog::VectorType;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
 use pgrx::datum::Uuid;
 
 /// The window that is an entry's embedding, unless the entry is embedded by another model.

@@ -1,0 +1,300 @@
+//! `extract` jobs: from waiting turns to facts. Extraction asks the LLM what the user said about
+//! themselves and their world; reconciliation compares that with what is known, first without an LLM,
+//! then with one (`reconcile`); `apply` stores the result. Between two answers nothing is held but the
+//! lease.
+
+mod reconcile;
+
+use crate::jobs::exchange::{self, Exchange, LlmTask, Progress, Received};
+use crate::jobs::llm_connection::{LlmCalls, LostCall};
+use crate::memory::facts::apply;
+use crate::memory::facts::found::{self, Fact, SavedFact};
+use crate::memory::facts::neighborhood::Decision;
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::settings::job_settings::{self, ExtractionSettings};
+use crate::store::extraction::{self, WaitingTurn};
+use crate::store::facts::{FactScope, NearFact};
+use crate::store::jobs::{self, JobKind};
+use crate::store::models as model_store;
+use crate::store::models::Kind;
+use crate::store::queue::{self, Job};
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
+use serde_json::json;
+
+/// Turns in one extraction, and characters of them.
+const TURNS: usize = 8;
+const CHARS: usize = 30_000;
+/// An extract job on its way.
+pub struct ExtractTask {
+    pub job: Job,
+    pub(super) settings: ExtractionSettings,
+    pub(super) turns: Vec<WaitingTurn>,
+    /// What is being stored.
+    pub(super) facts: Vec<Fact>,
+    /// What is stored after that: it is about the same as something earlier in this job.
+    pub(super) deferred: Vec<Fact>,
+    pub(super) model: Option<ModelRef>,
+    pub(super) step: Step,
+    /// Comparisons in a row that ended with nothing stored.
+    pub(super) rounds: u32,
+    exchange: Exchange,
+}
+
+/// Where a task stands.
+pub(super) enum Step {
+    Extracting,
+    Reconciling(Asked),
+    /// Everything is decided, but somebody has the session locked.
+    Applying {
+        decisions: Vec<Decision>,
+        judged: Option<apply::Judged>,
+    },
+}
+
+/// What an LLM was asked to compare.
+pub(super) struct Asked {
+    pub decisions: Vec<Decision>,
+    /// Indexes of the facts whose decision is `Ask`, in the order in which they were sent.
+    pub new: Vec<usize>,
+    pub existing: Vec<NearFact>,
+}
+
+impl LlmTask for ExtractTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let purpose = self.purpose();
+        match self.exchange.receive(outcome, &self.job, purpose, endpoint) {
+            Received::Answer(answer) => match &self.step {
+                Step::Extracting => self.take_facts(&answer.text, endpoint, llm),
+                _ => self.take_decisions(&answer.text, endpoint, llm),
+            },
+            Received::Failure(reason) => self.count_failure(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        self.store_again(endpoint, llm)
+    }
+}
+
+impl ExtractTask {
+    /// Loads the turns of a claimed job and sends the first request.
+    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+        let settings = ExtractionSettings::of(&job.payload);
+        let mut task = Self {
+            job,
+            settings,
+            turns: Vec::new(),
+            facts: Vec::new(),
+            deferred: Vec::new(),
+            model: None,
+            step: Step::Extracting,
+            rounds: 0,
+            exchange: Exchange::default(),
+        };
+        let progress = match task.load() {
+            Err(aborted) => Progress::Aborted(aborted),
+            Ok(()) if task.turns.is_empty() => task.finish_empty(),
+            Ok(()) => match task.saved_facts() {
+                Some(saved) => task.reconcile(&saved, endpoint, llm),
+                None => task.ask_for_facts(endpoint, llm),
+            },
+        };
+        (task, progress)
+    }
+
+    fn scope(&self) -> FactScope<'_> {
+        FactScope {
+            user_id: &self.job.user_id,
+            agent_id: &self.job.agent_id,
+            session_id: self.job.session_id.as_deref(),
+        }
+    }
+
+    /// Where the facts go.
+    pub(super) fn fact_scope(&self) -> FactScope<'_> {
+        let session_id = self.job.session_id.as_deref().filter(|_| !self.settings.global);
+        FactScope { session_id, ..self.scope() }
+    }
+
+    /// Takes turns for this job, or finds those that it took before.
+    fn load(&mut self) -> Result<(), Aborted> {
+        let mut taken = self.job.ids("entries");
+        // Perhaps only one of the turns is what fails: after each failure half of them are left to
+        // another job.
+        let tried = self.job.payload.get("tried").and_then(|tried| tried.as_i64()).unwrap_or(0);
+        let attempts = i64::from(self.job.attempts);
+        let is_extracted = self.job.payload.get("facts").is_some();
+        let shortened = attempts > tried && !is_extracted && taken.len() > 1;
+        if shortened {
+            taken.truncate(taken.len().div_ceil(2));
+        }
+        self.job.payload["tried"] = json!(attempts);
+        let (turns, model) = transaction(|| {
+            let spi = Spi::read_write()?;
+            let turns = if taken.is_empty() {
+                let scope = self.scope();
+                extraction::waiting(&spi, &scope, self.job.id, TURNS, CHARS)?
+            } else {
+                extraction::still_waiting(&spi, &self.job.user_id, &taken, false)?
+            };
+            if taken.is_empty() || attempts != tried {
+                let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
+                self.job.payload["entries"] = json!(ids);
+                queue::save(&spi, &self.job)?;
+            }
+            if shortened {
+                self.queue_rest(&spi)?;
+            }
+            Ok((turns, model_store::active(&spi, Kind::Embedder)?))
+        })?;
+        self.turns = turns;
+        self.model = model;
+        Ok(())
+    }
+
+    fn saved_facts(&self) -> Option<Vec<SavedFact>> {
+        serde_json::from_value(self.job.payload.get("facts")?.clone()).ok()
+    }
+
+    /// Its turns were erased, or extracted from by somebody else.
+    fn finish_empty(&self) -> Progress {
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, &self.job)? {
+                queue::finish(&spi, &self.job)?;
+            }
+            self.queue_rest(&spi)
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Queues the turns of the scope that did not fit into this job.
+    pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
+        if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
+            let payload = job_settings::payload(&self.settings);
+            jobs::enqueue(
+                spi,
+                JobKind::Extract,
+                &self.job.user_id,
+                &self.job.agent_id,
+                self.job.session_id.as_deref(),
+                payload,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn ask_for_facts(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let texts: Vec<String> = self
+            .turns
+            .iter()
+            .map(|turn| extract::original_message(&turn.content).chars().take(CHARS).collect())
+            .collect();
+        let pending: Vec<PendingTurn<'_>> = self
+            .turns
+            .iter()
+            .zip(&texts)
+            .map(|(turn, content)| PendingTurn {
+                content,
+                speaker: turn.speaker.as_deref(),
+                said_at: &turn.said_at,
+            })
+            .collect();
+        let most = self.settings.max_facts_per_turn;
+        let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+        let messages = extract::messages(&pending, most);
+        self.step = Step::Extracting;
+        self.send(
+            messages,
+            AnswerFormat::Facts { turns, max_per_turn: most },
+            200 + turns.saturating_mul(most).saturating_mul(80),
+            endpoint,
+            llm,
+        )
+    }
+
+    pub(super) fn send(
+        &mut self,
+        messages: Vec<ChatMessage>,
+        answer: AnswerFormat,
+        max_answer_tokens: u32,
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        let request = ChatRequest {
+            endpoint: endpoint.clone(),
+            messages,
+            answer,
+            max_answer_tokens,
+            temperature: 0.0,
+        };
+        self.exchange.send(request, llm)
+    }
+
+    fn purpose(&self) -> &'static str {
+        match self.step {
+            Step::Extracting => "extract",
+            _ => "reconcile",
+        }
+    }
+
+    /// A failure of reconciliation that would be the last one adds the facts as they are; the next
+    /// job of the scope compares them.
+    pub(super) fn count_failure(&mut self, reason: String) -> Progress {
+        let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
+        if !self.job.is_last_attempt() {
+            return Progress::Failed(reason);
+        }
+        let mut decisions = asked.decisions.clone();
+        self.facts.append(&mut self.deferred);
+        decisions.resize(self.facts.len(), Decision::Ask);
+        match self.apply(&decisions, apply::Judgement::Unreconciled, Some(&reason)) {
+            Ok(_) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    fn take_facts(&mut self, answer: &str, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+        let turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
+        let facts = match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
+            Ok(facts) => facts,
+            Err(error) => return Progress::Failed(error.to_string()),
+        };
+        let saved = found::save(facts, &self.turns);
+        self.job.payload["facts"] = json!(saved);
+        if let Err(aborted) = exchange::keep(&self.job) {
+            return Progress::Aborted(aborted);
+        }
+        self.reconcile(&saved, endpoint, llm)
+    }
+
+    fn reconcile(
+        &mut self,
+        saved: &[SavedFact],
+        endpoint: &Endpoint,
+        llm: &mut LlmCalls,
+    ) -> Progress {
+        self.facts = found::of_turns(saved, &self.turns, self.settings.detect_markers);
+        if let Err(failure) = found::embed(&mut self.facts, self.model.as_ref()) {
+            return exchange::without_models(failure);
+        }
+        self.compare(endpoint, llm)
+    }
+}
