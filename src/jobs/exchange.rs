@@ -16,22 +16,29 @@ use memory_agent_model_server::protocol::{
 use serde_json::json;
 use std::time::Duration;
 
+/// The LLM that tasks may ask.
+pub struct Llm<'a> {
+    /// Where it is, as the settings name it now.
+    pub endpoint: Endpoint,
+    /// The requests in flight.
+    pub calls: &'a mut LlmCalls,
+}
+
 /// A job that asks an LLM, step by step. It never waits itself.
 pub trait LlmTask {
     /// The job that is being done.
     fn job(&self) -> &Job;
 
-    /// Goes on with the outcome of the request in flight. `endpoint` is the LLM as the settings name
-    /// it now.
-    fn proceed(
-        &mut self,
-        outcome: Result<ChatOutcome, LostCall>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress;
+    /// Goes on with the outcome of the request in flight.
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress;
 
     /// Tries to store once more what was [blocked](Progress::Blocked).
-    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress;
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress;
+}
+
+/// How a task of a kind begins with a claimed job: it sends its first request, or has none to send.
+pub trait Start: LlmTask + Sized {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress);
 }
 
 /// What is not to be had.
@@ -129,12 +136,12 @@ pub struct Exchange {
 
 impl Exchange {
     /// Sends a request; its outcome comes to [`LlmTask::proceed`].
-    pub fn send(&mut self, request: ChatRequest, llm: &mut LlmCalls) -> Progress {
+    pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Progress {
         self.asked = (guc::trace() == guc::Trace::Calls).then(|| {
             JsonbText(serde_json::to_string(&request.messages).unwrap_or_else(|_| "null".into()))
         });
         self.estimated_tokens = estimated_tokens(&request.messages);
-        match llm.send(request) {
+        match llm.calls.send(request) {
             Ok(call) => Progress::Waiting(call),
             Err(reason) => unavailable(reason),
         }
@@ -146,12 +153,12 @@ impl Exchange {
         outcome: Result<ChatOutcome, LostCall>,
         job: &Job,
         purpose: &'static str,
-        endpoint: &Endpoint,
+        model: &str,
     ) -> Received {
         let outcome = outcome
             .map(|outcome| outcome.with_unread_prompts(self.estimated_tokens))
             .unwrap_or_else(|reason| lost(reason, self.estimated_tokens));
-        if let Err(aborted) = self.record(&outcome, job, purpose, endpoint) {
+        if let Err(aborted) = self.record(&outcome, job, purpose, model) {
             return Received::Ended(Progress::Aborted(aborted));
         }
         match outcome.result {
@@ -174,7 +181,7 @@ impl Exchange {
         outcome: &ChatOutcome,
         job: &Job,
         purpose: &'static str,
-        endpoint: &Endpoint,
+        model: &str,
     ) -> Result<(), Aborted> {
         let answer = outcome
             .result
@@ -183,7 +190,7 @@ impl Exchange {
             .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
         let mut purpose = Purpose {
             purpose,
-            model: outcome.result.as_ref().map_or(&endpoint.model, |answer| &answer.model),
+            model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
             bodies: self.asked.take().map(|asked| (asked, answer)),
         };
         let origin = Origin { user_id: &job.user_id, job_id: Some(job.id) };

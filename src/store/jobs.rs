@@ -8,67 +8,8 @@ use crate::pg::wake;
 use crate::settings::guc;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
+pub use memory_agent_core::jobs::JobKind;
 use pgrx::datum::Uuid;
-
-/// The kinds of work that there are handlers for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobKind {
-    /// Rows of a scope that have no embedding, or only an estimated token count.
-    Embed,
-    /// Turns of a scope that no facts were extracted from.
-    Extract,
-    /// Episodes of a session that are over and that facts are to be made of.
-    Reflect,
-    /// A session whose summary lacks turns.
-    Summarize,
-    /// A session with more tokens in its window than `memory_agent.compression_threshold_tokens`.
-    Compress,
-    /// A session with more entries in its window than `memory_agent.max_entries`.
-    Evict,
-    /// All vectors, when another embedding model is to be used; of no session and no user.
-    Reembed,
-    /// Rows of an attached table that are to be taken in.
-    Attach,
-}
-
-impl JobKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Embed => "embed",
-            Self::Extract => "extract",
-            Self::Reflect => "reflect",
-            Self::Summarize => "summarize",
-            Self::Compress => "compress",
-            Self::Evict => "evict",
-            Self::Reembed => "reembed",
-            Self::Attach => "attach",
-        }
-    }
-
-    /// The kinds that use the same, this one among them: whoever asks an LLM waits for the others who do.
-    pub fn rivals(self) -> &'static [Self] {
-        match self {
-            Self::Extract | Self::Reflect | Self::Summarize | Self::Compress => {
-                &[Self::Extract, Self::Reflect, Self::Summarize, Self::Compress]
-            }
-            other => other.exclusive(),
-        }
-    }
-
-    /// The kinds of which only one job of a scope runs at a time, this one among them: a summary is
-    /// renewed by one job after the other.
-    pub fn exclusive(self) -> &'static [Self] {
-        match self {
-            Self::Embed => &[Self::Embed],
-            Self::Extract => &[Self::Extract],
-            Self::Reflect => &[Self::Reflect],
-            Self::Summarize | Self::Compress => &[Self::Summarize, Self::Compress],
-            Self::Evict => &[Self::Evict],
-            Self::Reembed => &[Self::Reembed],
-            Self::Attach => &[Self::Attach],
-        }
-    }
-}
 
 /// Queues work for a session, or for a user's global memory when `session_id` is `None`.
 ///

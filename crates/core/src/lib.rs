@@ -39,6 +39,7 @@ pub mod front_matter;
 pub mod fuse;
 pub mod gate;
 pub mod history_chain;
+pub mod jobs;
 pub mod json_answer;
 pub mod levels;
 pub mod lexical;

@@ -4,7 +4,9 @@
 //! the triggers were off. A job with `keys` looks at these rows only: they were refused before, or a
 //! transaction with an old snapshot took them away.
 
+use crate::jobs::pace::Pace;
 use crate::jobs::run::deadline::Deadline;
+use crate::jobs::step::{Step, StepTask};
 use crate::memory::intake::{Intake, Via};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
@@ -29,34 +31,29 @@ const SHORTER: usize = 16;
 /// An attach job on its way. How far it has come is kept in its payload, so that another worker goes on
 /// from there.
 pub struct AttachTask {
-    pub job: Job,
+    job: Job,
     done: i64,
     /// Whether a worker ended while it read the stretch that comes now.
     has_ended_worker: bool,
 }
 
-/// What became of one stretch.
-pub enum Step {
-    /// There may be more.
-    Continue,
-    Finished,
-    /// The table cannot be read, for this reason.
-    Failed(String),
-}
+impl StepTask for AttachTask {
+    const ASKS_MODELS: bool = false;
+    const MAKES_ROOM: bool = true;
 
-impl AttachTask {
-    pub fn new(job: Job) -> Self {
+    fn start(job: Job) -> Self {
         let number = |name: &str| job.payload.get(name).and_then(Value::as_i64).unwrap_or(0);
         let done = number("done");
         let has_ended_worker = i64::from(job.interrupted) > number("interrupted");
         Self { job, done, has_ended_worker }
     }
 
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
     /// Takes in the next stretch of the table.
-    ///
-    /// # Errors
-    /// Why its transaction was aborted.
-    pub fn step(&mut self) -> Result<Step, Aborted> {
+    fn step(&mut self, _pace: &mut Pace) -> Result<Step, Aborted> {
         if std::mem::take(&mut self.has_ended_worker) {
             return self.shorten();
         }
@@ -82,7 +79,9 @@ impl AttachTask {
             }
         }
     }
+}
 
+impl AttachTask {
     /// The stretch takes too long: fewer rows are tried next, and a single one is a failure.
     fn shorten(&mut self) -> Result<Step, Aborted> {
         let rows = rows(&self.job);

@@ -2,6 +2,7 @@
 //! embeddings and exact token counts, a few at a time.
 
 use crate::jobs::pace::{self, Pace, Verdict};
+use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
 use crate::pg::background_transaction::{Aborted, transaction};
@@ -25,25 +26,12 @@ fn nil() -> Uuid {
 
 /// An embed job on its way.
 pub struct EmbedTask {
-    pub job: Job,
+    job: Job,
     /// The last entry that was looked at.
     after: Uuid,
     done: i64,
     /// Why a text could not be embedded; the others are.
     refused: Option<String>,
-}
-
-/// What became of one step.
-pub enum Step {
-    /// There may be more.
-    Continue,
-    Finished,
-    /// The models are not to be had at present.
-    Outage(Failure),
-    /// They have much to do for others.
-    Busy(Failure),
-    /// The rest is done, but a text cannot be embedded, for this reason.
-    Failed(String),
 }
 
 /// How far a job had come when it made room for another.
@@ -56,8 +44,11 @@ struct Place {
     refused: Option<String>,
 }
 
-impl EmbedTask {
-    pub fn new(job: Job) -> Self {
+impl StepTask for EmbedTask {
+    const ASKS_MODELS: bool = true;
+    const MAKES_ROOM: bool = true;
+
+    fn start(job: Job) -> Self {
         let place = job.payload.get("place").cloned();
         let place = place.and_then(|place| serde_json::from_value::<Place>(place).ok());
         match place.filter(|place| place.attempt == job.attempts) {
@@ -68,44 +59,11 @@ impl EmbedTask {
         }
     }
 
-    /// Whether it goes on from the place that another task has come to.
-    pub fn is_resumed(job: &Job) -> bool {
-        job.payload.get("place").is_some()
+    fn job(&self) -> &Job {
+        &self.job
     }
 
-    /// Keeps in the job how far it has come.
-    pub fn note_place(&mut self) {
-        let place = Place {
-            attempt: self.job.attempts,
-            after: self.after.to_string(),
-            done: self.done,
-            refused: self.refused.clone(),
-        };
-        self.job.payload["place"] = json!(place);
-    }
-
-    fn scope(&self) -> FactScope<'_> {
-        scope(&self.job)
-    }
-
-    /// Sessions are locked before their entries, as everywhere.
-    fn lock_session(&self, spi: &Spi) -> PgResult<()> {
-        if let Some(session_id) = &self.job.session_id {
-            let key = SessionKey {
-                user_id: self.job.user_id.clone(),
-                agent_id: self.job.agent_id.clone(),
-                session_id: session_id.clone(),
-            };
-            sessions::lock_existing(spi, &key)?;
-        }
-        Ok(())
-    }
-
-    /// Embeds the next few entries.
-    ///
-    /// # Errors
-    /// Why a transaction was aborted.
-    pub fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
+    fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
         let (model, mut batch) = transaction(|| {
             let spi = Spi::read_write()?;
             // Nothing is embedded that could not be stored then.
@@ -138,14 +96,48 @@ impl EmbedTask {
         let lengths: Vec<usize> = batch.iter().map(|row| row.content.len()).collect();
         match pace.judge(&failure, model.as_ref(), &lengths) {
             Verdict::Halve => Ok(Step::Continue),
-            Verdict::Outage => Ok(Step::Outage(failure)),
-            Verdict::Busy => Ok(Step::Busy(failure)),
+            Verdict::Outage => Ok(Step::Outage(failure.message)),
+            Verdict::Busy => Ok(Step::Busy(SLOW_DELAY, failure.message)),
             Verdict::Own => {
                 self.refused = Some(failure.message);
                 self.after = batch.pop().map_or(self.after, |row| row.id);
                 Ok(Step::Continue)
             }
         }
+    }
+
+    fn note_place(&mut self) {
+        let place = Place {
+            attempt: self.job.attempts,
+            after: self.after.to_string(),
+            done: self.done,
+            refused: self.refused.clone(),
+        };
+        self.job.payload["place"] = json!(place);
+    }
+}
+
+impl EmbedTask {
+    /// Whether it goes on from the place that another task has come to.
+    pub fn is_resumed(job: &Job) -> bool {
+        job.payload.get("place").is_some()
+    }
+
+    fn scope(&self) -> FactScope<'_> {
+        scope(&self.job)
+    }
+
+    /// Sessions are locked before their entries, as everywhere.
+    fn lock_session(&self, spi: &Spi) -> PgResult<()> {
+        if let Some(session_id) = &self.job.session_id {
+            let key = SessionKey {
+                user_id: self.job.user_id.clone(),
+                agent_id: self.job.agent_id.clone(),
+                session_id: session_id.clone(),
+            };
+            sessions::lock_existing(spi, &key)?;
+        }
+        Ok(())
     }
 
     fn embed(

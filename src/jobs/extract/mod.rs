@@ -5,8 +5,8 @@
 
 mod reconcile;
 
-use crate::jobs::exchange::{self, Exchange, LlmTask, Progress, Received};
-use crate::jobs::llm_connection::{LlmCalls, LostCall};
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::llm_connection::LostCall;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact, SavedFact};
 use crate::memory::facts::neighborhood::Decision;
@@ -22,7 +22,7 @@ use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
-use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 use serde_json::json;
 
 /// Turns in one extraction, and characters of them.
@@ -68,31 +68,26 @@ impl LlmTask for ExtractTask {
         &self.job
     }
 
-    fn proceed(
-        &mut self,
-        outcome: Result<ChatOutcome, LostCall>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         let purpose = self.purpose();
-        match self.exchange.receive(outcome, &self.job, purpose, endpoint) {
+        match self.exchange.receive(outcome, &self.job, purpose, &llm.endpoint.model) {
             Received::Answer(answer) => match &self.step {
-                Step::Extracting => self.take_facts(&answer.text, endpoint, llm),
-                _ => self.take_decisions(&answer.text, endpoint, llm),
+                Step::Extracting => self.take_facts(&answer.text, llm),
+                _ => self.take_decisions(&answer.text, llm),
             },
             Received::Failure(reason) => self.count_failure(reason),
             Received::Ended(progress) => progress,
         }
     }
 
-    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
-        self.store_again(endpoint, llm)
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+        self.store_again(llm)
     }
 }
 
-impl ExtractTask {
+impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
-    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
         let settings = ExtractionSettings::of(&job.payload);
         let mut task = Self {
             job,
@@ -109,13 +104,15 @@ impl ExtractTask {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(()) if task.turns.is_empty() => task.finish_empty(),
             Ok(()) => match task.saved_facts() {
-                Some(saved) => task.reconcile(&saved, endpoint, llm),
-                None => task.ask_for_facts(endpoint, llm),
+                Some(saved) => task.reconcile(&saved, llm),
+                None => task.ask_for_facts(llm),
             },
         };
         (task, progress)
     }
+}
 
+impl ExtractTask {
     fn scope(&self) -> FactScope<'_> {
         FactScope {
             user_id: &self.job.user_id,
@@ -201,7 +198,7 @@ impl ExtractTask {
         Ok(())
     }
 
-    fn ask_for_facts(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn ask_for_facts(&mut self, llm: &mut Llm<'_>) -> Progress {
         let texts: Vec<String> = self
             .turns
             .iter()
@@ -225,7 +222,6 @@ impl ExtractTask {
             messages,
             AnswerFormat::Facts { turns, max_per_turn: most },
             200 + turns.saturating_mul(most).saturating_mul(80),
-            endpoint,
             llm,
         )
     }
@@ -235,11 +231,10 @@ impl ExtractTask {
         messages: Vec<ChatMessage>,
         answer: AnswerFormat,
         max_answer_tokens: u32,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
+        llm: &mut Llm<'_>,
     ) -> Progress {
         let request = ChatRequest {
-            endpoint: endpoint.clone(),
+            endpoint: llm.endpoint.clone(),
             messages,
             answer,
             max_answer_tokens,
@@ -271,7 +266,7 @@ impl ExtractTask {
         }
     }
 
-    fn take_facts(&mut self, answer: &str, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
         let turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
         let facts = match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
             Ok(facts) => facts,
@@ -282,19 +277,14 @@ impl ExtractTask {
         if let Err(aborted) = exchange::keep(&self.job) {
             return Progress::Aborted(aborted);
         }
-        self.reconcile(&saved, endpoint, llm)
+        self.reconcile(&saved, llm)
     }
 
-    fn reconcile(
-        &mut self,
-        saved: &[SavedFact],
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Progress {
         self.facts = found::of_turns(saved, &self.turns, self.settings.detect_markers);
         if let Err(failure) = found::embed(&mut self.facts, self.model.as_ref()) {
             return exchange::without_models(failure);
         }
-        self.compare(endpoint, llm)
+        self.compare(llm)
     }
 }

@@ -1,9 +1,8 @@
 //! The second half of an `extract` job: new facts are compared with what is known, and stored. What
 //! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
 
-use crate::jobs::exchange::Progress;
+use crate::jobs::exchange::{Llm, Progress};
 use crate::jobs::extract::{Asked, ExtractTask, Step};
-use crate::jobs::llm_connection::LlmCalls;
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
@@ -18,7 +17,6 @@ use crate::store::queue;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::reconcile::{self, Existing, New};
-use memory_agent_model_server::protocol::Endpoint;
 use pgrx::datum::Uuid;
 use serde_json::json;
 
@@ -44,13 +42,13 @@ impl Asked {
 
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
-    pub(super) fn compare(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Progress {
         let asked = match self.look() {
             Ok(asked) => asked,
             Err(aborted) => return Progress::Aborted(aborted),
         };
         if asked.new.is_empty() {
-            return self.apply_or_compare(asked.decisions, None, endpoint, llm);
+            return self.apply_or_compare(asked.decisions, None, llm);
         }
         let (existing, new) = asked.question(&self.facts);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -59,7 +57,7 @@ impl ExtractTask {
         let tokens = 300 + count(existing.len() + new.len()).saturating_mul(80);
         let messages = reconcile::messages(&existing, &new);
         self.step = Step::Reconciling(asked);
-        self.send(messages, format, tokens, endpoint, llm)
+        self.send(messages, format, tokens, llm)
     }
 
     fn thresholds(&self) -> GateThresholds {
@@ -116,12 +114,7 @@ impl ExtractTask {
         Ok(asked)
     }
 
-    pub(super) fn take_decisions(
-        &mut self,
-        answer: &str,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    pub(super) fn take_decisions(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
         let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
             return Progress::Failed("an answer to no question".to_owned());
         };
@@ -141,15 +134,14 @@ impl ExtractTask {
         let texts = plan.update.iter().map(|update| update.text.clone()).collect();
         let embedded = found::embed_texts(texts, self.model.as_ref());
         let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
-        self.apply_or_compare(asked.decisions, Some(judged), endpoint, llm)
+        self.apply_or_compare(asked.decisions, Some(judged), llm)
     }
 
     fn apply_or_compare(
         &mut self,
         decisions: Vec<Decision>,
         judged: Option<apply::Judged>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
+        llm: &mut Llm<'_>,
     ) -> Progress {
         self.rounds += 1;
         let judgement = apply::Judgement::Decided {
@@ -157,11 +149,11 @@ impl ExtractTask {
             may_compare_again: self.rounds < MAX_ROUNDS,
         };
         match self.apply(&decisions, judgement, None) {
-            Ok(Applied::Changed) => self.compare(endpoint, llm),
+            Ok(Applied::Changed) => self.compare(llm),
             Ok(Applied::Stored) if !self.deferred.is_empty() => {
                 self.facts = std::mem::take(&mut self.deferred);
                 self.rounds = 0;
-                self.compare(endpoint, llm)
+                self.compare(llm)
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
             Ok(Applied::NoSession) => {
@@ -177,12 +169,12 @@ impl ExtractTask {
     }
 
     /// Tries once more to store what was decided, without asking anybody again.
-    pub(super) fn store_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
         match std::mem::replace(&mut self.step, Step::Extracting) {
             Step::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.
                 self.rounds = self.rounds.saturating_sub(1);
-                self.apply_or_compare(decisions, judged, endpoint, llm)
+                self.apply_or_compare(decisions, judged, llm)
             }
             _ => Progress::Failed("nothing is decided yet".to_owned()),
         }

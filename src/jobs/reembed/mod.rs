@@ -4,6 +4,7 @@
 //! rows get from one state to the next.
 
 use crate::jobs::pace::{Pace, Verdict};
+use crate::jobs::step::{Step, StepTask};
 use crate::memory::turn::indexed_text;
 use crate::models;
 use crate::pg::background_transaction::{Aborted, transaction};
@@ -17,6 +18,7 @@ use crate::store::vector_index::{self, VectorIndex};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
+use std::time::Duration;
 
 /// Rows whose texts are read for one step.
 const BATCH: usize = 32;
@@ -24,6 +26,8 @@ const BATCH: usize = 32;
 const PAGE: i64 = 500;
 const MOVED: i64 = 200;
 const DELETED: i64 = 1000;
+/// When it goes on if it could not, because of somebody else.
+const BUSY_DELAY: Duration = Duration::from_secs(5);
 /// Why rows are left.
 const IN_USE: &str = "its rows are in use by another transaction";
 /// How often all rows are looked through for those that came meanwhile. Where more keep coming, the
@@ -32,7 +36,7 @@ const MAX_PASSES: u32 = 10;
 
 /// A model change on its way.
 pub struct ReembedTask {
-    pub job: Job,
+    job: Job,
     stage: Stage,
     after: Place,
     passes: u32,
@@ -58,20 +62,6 @@ enum Stage {
     Clean,
 }
 
-/// What became of one step.
-pub enum Step {
-    /// There is more.
-    Continue,
-    /// It is done, or no longer wanted.
-    Finished,
-    /// The model is not to be had at present.
-    Outage,
-    /// It is tried later, for this reason.
-    Busy(&'static str),
-    /// Texts cannot be embedded, or the model is gone, for this reason.
-    Failed(String),
-}
-
 /// What there is to embed.
 enum Batch {
     /// The job is not this worker's any more.
@@ -85,8 +75,11 @@ enum Batch {
     Texts(ModelRef, Vec<Text>, Place),
 }
 
-impl ReembedTask {
-    pub fn new(job: Job) -> Self {
+impl StepTask for ReembedTask {
+    const ASKS_MODELS: bool = true;
+    const MAKES_ROOM: bool = false;
+
+    fn start(job: Job) -> Self {
         Self {
             job,
             stage: Stage::Embed,
@@ -100,23 +93,25 @@ impl ReembedTask {
         }
     }
 
-    /// The model that is to be used.
-    fn model(&self) -> String {
-        let name = self.job.payload.get("model").and_then(|name| name.as_str());
-        name.unwrap_or_default().to_owned()
+    fn job(&self) -> &Job {
+        &self.job
     }
 
-    /// Does the next batch.
-    ///
-    /// # Errors
-    /// Why a transaction was aborted.
-    pub fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
+    fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
         match self.stage {
             Stage::Embed => self.embed(pace),
             Stage::Switch => self.switch(),
             Stage::Move => self.move_in(),
             Stage::Clean => self.clean(),
         }
+    }
+}
+
+impl ReembedTask {
+    /// The model that is to be used.
+    fn model(&self) -> String {
+        let name = self.job.payload.get("model").and_then(|name| name.as_str());
+        name.unwrap_or_default().to_owned()
     }
 
     fn begin(&mut self, stage: Stage) {
@@ -156,8 +151,8 @@ impl ReembedTask {
         let lengths: Vec<usize> = texts.iter().map(|text| text.content.len()).collect();
         match pace.judge(&failure, Some(&model), &lengths) {
             Verdict::Halve => Ok(Step::Continue),
-            Verdict::Outage => Ok(Step::Outage),
-            Verdict::Busy => Ok(Step::Busy("the models have much to do")),
+            Verdict::Outage => Ok(Step::Outage("the model is not to be had at present".to_owned())),
+            Verdict::Busy => Ok(busy("the models have much to do")),
             Verdict::Own => {
                 self.refused += 1;
                 self.after = texts.pop().map_or(end, |text| text.place);
@@ -294,7 +289,7 @@ impl ReembedTask {
         match left {
             None => return Ok(Step::Finished),
             Some(false) => self.begin(Stage::Clean),
-            Some(true) if self.touched == 0 => return Ok(Step::Busy(IN_USE)),
+            Some(true) if self.touched == 0 => return Ok(busy(IN_USE)),
             // They came after the last pass, or were held by somebody.
             Some(true) => self.begin(Stage::Embed),
         }
@@ -306,7 +301,7 @@ impl ReembedTask {
             Ok(Some(false)) => Ok(Step::Continue),
             Ok(_) => Ok(Step::Finished),
             // A long query reads the table; the old index takes only space.
-            Err(aborted) if aborted.may_pass => Ok(Step::Busy(IN_USE)),
+            Err(aborted) if aborted.may_pass => Ok(busy(IN_USE)),
             Err(aborted) => Err(aborted),
         }
     }
@@ -351,6 +346,11 @@ impl ReembedTask {
             if queue::lock(&spi, &self.job)? { body(&spi).map(Some) } else { Ok(None) }
         })
     }
+}
+
+/// It is somebody else's doing.
+fn busy(reason: &str) -> Step {
+    Step::Busy(BUSY_DELAY, reason.to_owned())
 }
 
 /// The indexes over the vectors of other models.

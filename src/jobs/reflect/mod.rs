@@ -6,8 +6,8 @@
 mod consolidate;
 mod episode;
 
-use crate::jobs::exchange::{self, Exchange, LlmTask, Progress, Received};
-use crate::jobs::llm_connection::{LlmCalls, LostCall};
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::llm_connection::LostCall;
 use crate::jobs::reflect::consolidate::{Applied, Reflection};
 use crate::jobs::reflect::episode::{TURNS, fitting, question, said};
 use crate::memory::facts::writer::Target;
@@ -26,7 +26,7 @@ use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
 use memory_agent_core::reflect;
-use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Endpoint, ModelRef};
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 use pgrx::datum::Uuid;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -88,30 +88,25 @@ impl LlmTask for ReflectTask {
         &self.job
     }
 
-    fn proceed(
-        &mut self,
-        outcome: Result<ChatOutcome, LostCall>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
-        match self.exchange.receive(outcome, &self.job, "reflect", endpoint) {
-            Received::Answer(answer) => self.take_answer(answer.text, endpoint, llm),
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
+        match self.exchange.receive(outcome, &self.job, "reflect", &llm.endpoint.model) {
+            Received::Answer(answer) => self.take_answer(answer.text, llm),
             Received::Failure(reason) => Progress::Failed(reason),
             Received::Ended(progress) => progress,
         }
     }
 
-    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
         match self.decided.take() {
-            Some(decided) => self.apply(decided, endpoint, llm),
+            Some(decided) => self.apply(decided, llm),
             None => Progress::Failed("nothing is decided yet".to_owned()),
         }
     }
 }
 
-impl ReflectTask {
+impl Start for ReflectTask {
     /// Chooses the episodes of a claimed job and sends the first request.
-    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
         let key = SessionKey {
             user_id: job.user_id.clone(),
             agent_id: job.agent_id.clone(),
@@ -132,20 +127,22 @@ impl ReflectTask {
             started: Instant::now(),
             exchange: Exchange::default(),
         };
-        let progress = task.begin(endpoint, llm);
+        let progress = task.begin(llm);
         (task, progress)
     }
+}
 
+impl ReflectTask {
     /// Begins with the first turns that were not reflected on.
-    fn begin(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
         self.rounds = 0;
         self.started = Instant::now();
         match self.load() {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(()) if self.turns.is_empty() => self.finish_empty(),
             Ok(()) => match self.saved_answer() {
-                Ok(Some(text)) => self.decide(text, endpoint, llm),
-                Ok(None) => self.ask(&[], endpoint, llm),
+                Ok(Some(text)) => self.decide(text, llm),
+                Ok(None) => self.ask(&[], llm),
                 Err(aborted) => Progress::Aborted(aborted),
             },
         }
@@ -289,7 +286,7 @@ impl ReflectTask {
         Ok(())
     }
 
-    fn ask(&mut self, also: &[Uuid], endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn ask(&mut self, also: &[Uuid], llm: &mut Llm<'_>) -> Progress {
         if let Err(aborted) = self.look(also, Shown::Concerned) {
             return Progress::Aborted(aborted);
         }
@@ -298,7 +295,7 @@ impl ReflectTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let (existing, max_facts) = (count(prior.len()), self.settings.max_facts);
         let request = ChatRequest {
-            endpoint: endpoint.clone(),
+            endpoint: llm.endpoint.clone(),
             messages: reflect::messages(&prior, &turns, max_facts),
             answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
             max_answer_tokens: 300 + existing.saturating_mul(60) + max_facts.saturating_mul(150),
@@ -307,7 +304,7 @@ impl ReflectTask {
         self.exchange.send(request, llm)
     }
 
-    fn take_answer(&mut self, text: String, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn take_answer(&mut self, text: String, llm: &mut Llm<'_>) -> Progress {
         let saved = SavedAnswer {
             shown: texts(self.shown.iter().map(|near| near.id)),
             turns: texts(self.turns.iter().map(|turn| turn.id)),
@@ -317,11 +314,11 @@ impl ReflectTask {
         if let Err(aborted) = exchange::keep(&self.job) {
             return Progress::Aborted(aborted);
         }
-        self.decide(saved.text, endpoint, llm)
+        self.decide(saved.text, llm)
     }
 
     /// Reads an answer about the turns and the shown facts, and stores what follows from it.
-    fn decide(&mut self, answer: String, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn decide(&mut self, answer: String, llm: &mut Llm<'_>) -> Progress {
         let said = said(&self.turns);
         let (prior, turns) = question(&self.shown, &self.turns, &said);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -335,15 +332,10 @@ impl ReflectTask {
         if let Err(failure) = found::embed(&mut decided.facts, self.model.as_ref()) {
             return exchange::without_models(failure);
         }
-        self.apply(decided, endpoint, llm)
+        self.apply(decided, llm)
     }
 
-    fn apply(
-        &mut self,
-        decided: consolidate::Decided,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Progress {
         let applied = transaction(|| {
             let spi = Spi::read_write()?;
             let target = self.target();
@@ -368,7 +360,7 @@ impl ReflectTask {
             Ok(Applied::Stored) if self.has_more => {
                 self.job = self.next_part();
                 match exchange::makes_room(&self.job) {
-                    Ok(false) => self.begin(endpoint, llm),
+                    Ok(false) => self.begin(llm),
                     Ok(true) => Progress::Finished,
                     Err(aborted) => Progress::Aborted(aborted),
                 }
@@ -377,7 +369,7 @@ impl ReflectTask {
             Ok(Applied::Changed { unseen }) => {
                 self.rounds += 1;
                 self.forget_answer();
-                self.ask(&unseen, endpoint, llm)
+                self.ask(&unseen, llm)
             }
             Ok(Applied::NoSession) => {
                 self.decided = Some(decided);

@@ -5,20 +5,20 @@ mod outcomes;
 mod starting;
 mod turns;
 
-use crate::jobs::attach::{self, AttachTask};
-use crate::jobs::embed::{self, EmbedTask};
-use crate::jobs::exchange::{self, LlmTask, Missing, Progress};
+use crate::jobs::attach::AttachTask;
+use crate::jobs::embed::EmbedTask;
+use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress};
 use crate::jobs::llm_connection::{CallId, LlmCalls};
 use crate::jobs::pace::Pace;
-use crate::jobs::reembed::{self, ReembedTask};
-use crate::jobs::run::jobs_loop::outcomes::{BUSY_DELAY, SLOW_DELAY};
-use crate::jobs::run::jobs_loop::starting::CLAIMED;
+use crate::jobs::reembed::ReembedTask;
+use crate::jobs::run::jobs_loop::outcomes::BUSY_DELAY;
 use crate::jobs::run::jobs_loop::turns::Turns;
 use crate::jobs::run::llm_pauses::LlmPauses;
 use crate::jobs::run::pause::Pause;
 use crate::jobs::run::slots::{IDLE, RESTING};
 use crate::jobs::run::worker_process::{Body, Next};
 use crate::jobs::seal::Sealer;
+use crate::jobs::step::{Step, StepTask};
 use crate::jobs::sweep::Sweeper;
 use crate::pg::background_transaction::{self, Aborted, transaction};
 use crate::pg::locked_file;
@@ -28,13 +28,12 @@ use crate::settings::endpoint;
 use crate::settings::guc;
 use crate::store::queue::{self, Job};
 use crate::store::restores::{self, Restore};
+use memory_agent_core::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
 
 /// Leases are renewed this often.
 const RENEW_EVERY: Duration = Duration::from_secs(60);
-/// When a change of the embedding model goes on that could not, because of somebody else.
-const REEMBED_DELAY: Duration = Duration::from_secs(5);
 /// How often the worker looks for history that is not sealed: as often as it looks for jobs.
 const SEAL_EVERY: Duration = Duration::from_secs(10);
 /// How often the worker looks whether pg_restore is at work.
@@ -142,7 +141,7 @@ impl JobsLoop {
             };
             let (_, mut task) = self.asking.swap_remove(position);
             let progress = match llm_endpoint() {
-                Ok(endpoint) => task.proceed(outcome, &endpoint, &mut self.llm),
+                Ok(endpoint) => task.proceed(outcome, &mut Llm { endpoint, calls: &mut self.llm }),
                 Err(reason) => exchange::unavailable(reason),
             };
             if !matches!(progress, Progress::Unavailable { what: Missing::Llm, .. }) {
@@ -153,60 +152,43 @@ impl JobsLoop {
     }
 
     fn embed_some(&mut self) {
-        let Some(mut task) = self.embedding.take() else { return };
-        match task.step(&mut self.pace) {
-            Ok(embed::Step::Continue) => {
-                self.models_pause.end();
-                task.note_place();
-                self.embedding = self.keeps(&task.job).then_some(task);
-            }
-            Ok(embed::Step::Finished) => self.models_pause.end(),
-            Ok(embed::Step::Outage(failure)) => {
-                let delay = self.models_pause.begin(None);
-                self.postpone(&task.job, delay, &failure.message);
-            }
-            Ok(embed::Step::Busy(failure)) => {
-                self.postpone(&task.job, SLOW_DELAY, &failure.message);
-            }
-            Ok(embed::Step::Failed(reason)) => self.fail(&task.job, &reason),
-            Err(aborted) => self.aborted(&task.job, &aborted),
-        }
+        self.embedding = self.embedding.take().and_then(|task| self.go_on(task));
     }
 
     /// The next step of a model change. While somebody waits for an embedding, they take turns.
     fn reembed_some(&mut self) {
         self.has_reembedded = !self.has_reembedded || self.embedding.is_none();
-        if !self.has_reembedded {
-            return;
-        }
-        let Some(mut task) = self.reembedding.take() else { return };
-        match task.step(&mut self.pace) {
-            Ok(reembed::Step::Continue) => {
-                self.models_pause.end();
-                self.reembedding = Some(task);
-            }
-            Ok(reembed::Step::Finished) => {}
-            Ok(reembed::Step::Outage) => {
-                let delay = self.models_pause.begin(None);
-                self.postpone(&task.job, delay, "the model is not to be had at present");
-            }
-            Ok(reembed::Step::Busy(reason)) => self.postpone(&task.job, REEMBED_DELAY, reason),
-            Ok(reembed::Step::Failed(reason)) => self.fail(&task.job, &reason),
-            Err(aborted) => self.aborted(&task.job, &aborted),
+        if self.has_reembedded {
+            self.reembedding = self.reembedding.take().and_then(|task| self.go_on(task));
         }
     }
 
     /// Takes in the next stretch of an attached table.
     fn attach_stretch(&mut self) {
-        let Some(mut task) = self.attaching.take() else { return };
-        match task.step() {
-            Ok(attach::Step::Continue) => {
-                self.attaching = self.keeps(&task.job).then_some(task);
-            }
-            Ok(attach::Step::Finished) => {}
-            Ok(attach::Step::Failed(reason)) => self.fail(&task.job, &reason),
-            Err(aborted) => self.aborted(&task.job, &aborted),
+        self.attaching = self.attaching.take().and_then(|task| self.go_on(task));
+    }
+
+    /// Does the next step of a task, which is given back if there may be more.
+    fn go_on<T: StepTask>(&mut self, mut task: T) -> Option<T> {
+        let step = task.step(&mut self.pace);
+        if T::ASKS_MODELS && matches!(step, Ok(Step::Continue | Step::Finished)) {
+            self.models_pause.end();
         }
+        match step {
+            Ok(Step::Continue) => {
+                task.note_place();
+                return (!T::MAKES_ROOM || self.keeps(task.job())).then_some(task);
+            }
+            Ok(Step::Finished) => {}
+            Ok(Step::Outage(reason)) => {
+                let delay = self.models_pause.begin(None);
+                self.postpone(task.job(), delay, &reason);
+            }
+            Ok(Step::Busy(delay, reason)) => self.postpone(task.job(), delay, &reason),
+            Ok(Step::Failed(reason)) => self.fail(task.job(), &reason),
+            Err(aborted) => self.aborted(task.job(), &aborted),
+        }
+        None
     }
 
     /// Whether a job goes on that has done a step. It is given back when another user waits.
@@ -247,9 +229,9 @@ impl JobsLoop {
     fn held(&self) -> Vec<&Job> {
         (self.asking.iter().map(|(_, task)| task.job()))
             .chain(self.blocked.iter().map(|blocked| blocked.task.job()))
-            .chain(self.embedding.iter().map(|task| &task.job))
-            .chain(self.reembedding.iter().map(|task| &task.job))
-            .chain(self.attaching.iter().map(|task| &task.job))
+            .chain(self.embedding.iter().map(StepTask::job))
+            .chain(self.reembedding.iter().map(StepTask::job))
+            .chain(self.attaching.iter().map(StepTask::job))
             .collect()
     }
 
@@ -301,7 +283,7 @@ impl JobsLoop {
         let pauses = self.llm_pauses.left().chain(self.models_pause.left());
         due.extend(pauses.filter(|left| !left.is_zero()));
         let next_job = self
-            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &CLAIMED)))
+            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &JobKind::ALL)))
             .flatten();
         self.has_postponed = next_job.is_some();
         due.extend(next_job);
@@ -384,10 +366,10 @@ impl Body for JobsLoop {
         }
         // It may take hours, and goes on where it was.
         if let Some(task) = self.reembedding.take() {
-            self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
+            self.postpone(task.job(), Duration::ZERO, "the worker was stopped");
         }
         if let Some(task) = self.attaching.take() {
-            self.postpone(&task.job, Duration::ZERO, "the worker was stopped");
+            self.postpone(task.job(), Duration::ZERO, "the worker was stopped");
         }
         // Nobody may come after it for long, where databases share few places.
         if self.slot == 0 && self.restoring.is_none() {

@@ -1,23 +1,11 @@
 //! Pauses of the LLMs that jobs ask. Each model at each endpoint has one of its own: a summary model
 //! that is not to be had does not hold up the extraction of facts.
 
+use crate::jobs::registry::asked_by;
 use crate::jobs::run::pause::Pause;
-use crate::jobs::summarize::of_summaries;
-use crate::settings::endpoint;
 use crate::store::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::Duration;
-
-/// Who a kind of job asks, as the settings are now; `None` when they name nobody who can be asked.
-type Asked = Option<Endpoint>;
-
-fn asked_by(kind: JobKind) -> Asked {
-    let endpoint = endpoint::llm().ok().flatten()?;
-    Some(match kind {
-        JobKind::Compress | JobKind::Summarize => of_summaries(&endpoint),
-        _ => endpoint,
-    })
-}
 
 /// What jobs of a kind may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +21,8 @@ pub enum Permission {
 /// The pauses of one worker.
 #[derive(Default)]
 pub struct LlmPauses {
-    pauses: Vec<(Asked, Pause)>,
+    /// By whom is asked.
+    pauses: Vec<(Option<Endpoint>, Pause)>,
 }
 
 impl LlmPauses {

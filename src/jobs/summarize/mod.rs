@@ -5,8 +5,8 @@
 
 mod demand;
 
-use crate::jobs::exchange::{self, Exchange, LlmTask, Progress, Received};
-use crate::jobs::llm_connection::{LlmCalls, LostCall};
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::llm_connection::LostCall;
 use crate::jobs::summarize::demand::Need;
 use crate::memory::archive::Archived;
 use crate::memory::chunks::Chunks;
@@ -82,9 +82,9 @@ struct Asking {
     shortening: Shortening<Condensed>,
 }
 
-impl SummaryTask {
+impl Start for SummaryTask {
     /// Looks at the session of a claimed job and sends the first request, if one is needed.
-    pub fn start(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Self, Progress) {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
         let kept = job.payload.get("answers").cloned().unwrap_or_default();
         let mut task = Self {
             key: SessionKey {
@@ -101,11 +101,13 @@ impl SummaryTask {
             started: Instant::now(),
             job,
         };
-        let progress = task.begin(endpoint, llm);
+        let progress = task.begin(llm);
         (task, progress)
     }
+}
 
-    fn begin(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+impl SummaryTask {
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
         self.step = Step::Beginning;
         match transaction(|| Need::of(&Spi::read_write()?, &self.job, &self.key, &self.settings)) {
             Err(aborted) => Progress::Aborted(aborted),
@@ -113,14 +115,14 @@ impl SummaryTask {
             Ok(Need::Nothing) => self.finish_idle(),
             Ok(Need::Compression(current)) => {
                 let Current { coverage, sections, .. } = *current;
-                self.decide(None, coverage.map(|coverage| (sections, coverage)), endpoint, llm)
+                self.decide(None, coverage.map(|coverage| (sections, coverage)), llm)
             }
             Ok(Need::Summary { material, has_more }) => {
                 match Division::of(&material, self.settings.chunks()) {
                     Err(failure) => exchange::without_models(failure),
                     Ok(division) => {
                         let condensing = Condensing { material: *material, division, has_more };
-                        self.advance(Box::new(condensing), endpoint, llm)
+                        self.advance(Box::new(condensing), llm)
                     }
                 }
             }
@@ -155,12 +157,7 @@ impl SummaryTask {
     }
 
     /// Asks the next question, or stores what came of all of them.
-    fn advance(
-        &mut self,
-        condensing: Box<Condensing>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn advance(&mut self, condensing: Box<Condensing>, llm: &mut Llm<'_>) -> Progress {
         match condensing.material.next(&condensing.division, &self.answers) {
             Next::Done(tree) => {
                 let material = &condensing.material;
@@ -172,7 +169,7 @@ impl SummaryTask {
                 let sections = tree.whole.sections.clone().unwrap_or_default();
                 let sections = Sections { summary, ..sections };
                 let covered = material.coverage().map(|coverage| (sections, coverage));
-                self.decide(Some((condensing, *tree)), covered, endpoint, llm)
+                self.decide(Some((condensing, *tree)), covered, llm)
             }
             Next::Ask(question) => {
                 if self.calls > 0 {
@@ -184,14 +181,14 @@ impl SummaryTask {
                 }
                 let (messages, target) = (question.messages.clone(), question.target_tokens);
                 let shortening = Shortening::new(messages, target, levels::most_tokens(target));
-                self.send(Asking { condensing, question, shortening }, endpoint, llm)
+                self.send(Asking { condensing, question, shortening }, llm)
             }
         }
     }
 
-    fn send(&mut self, asking: Asking, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn send(&mut self, asking: Asking, llm: &mut Llm<'_>) -> Progress {
         let request = ChatRequest {
-            endpoint: of_summaries(endpoint),
+            endpoint: of_summaries(&llm.endpoint),
             messages: asking.shortening.messages().to_vec(),
             answer: AnswerFormat::Text,
             // One that is longer is asked for again, shorter: better than to be cut in the middle.
@@ -203,7 +200,7 @@ impl SummaryTask {
         self.exchange.send(request, llm)
     }
 
-    fn take(&mut self, answer: &ChatAnswer, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Progress {
         let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
             return Progress::Failed("an answer to no question".to_owned());
         };
@@ -218,7 +215,7 @@ impl SummaryTask {
         let condensed = match shortening.take(&answer.text, condensed) {
             Shortened::Done(condensed) => condensed,
             Shortened::Ask(shortening) => {
-                return self.send(Asking { condensing, question, shortening }, endpoint, llm);
+                return self.send(Asking { condensing, question, shortening }, llm);
             }
             Shortened::Cut(mut condensed) => {
                 if let Err(failure) = condensed.cut(question.target_tokens) {
@@ -233,7 +230,7 @@ impl SummaryTask {
         {
             return Progress::Aborted(aborted);
         }
-        self.advance(condensing, endpoint, llm)
+        self.advance(condensing, llm)
     }
 
     /// Prepares what is archived, if anything, and stores everything.
@@ -241,8 +238,7 @@ impl SummaryTask {
         &mut self,
         condensed: Option<(Box<Condensing>, Tree)>,
         covered: Option<(Sections, Coverage)>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
+        llm: &mut Llm<'_>,
     ) -> Progress {
         let mut decided = Decided { condensed, archive: None };
         if let Some((sections, coverage)) = covered
@@ -259,15 +255,10 @@ impl SummaryTask {
             let chunks = archived.prepare(self.settings.archive_chunks(), model);
             decided.archive = Some((archived, chunks));
         }
-        self.store(Box::new(decided), endpoint, llm)
+        self.store(Box::new(decided), llm)
     }
 
-    fn store(
-        &mut self,
-        decided: Box<Decided>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn store(&mut self, decided: Box<Decided>, llm: &mut Llm<'_>) -> Progress {
         let condensed = decided.condensed.as_ref();
         let renewal = Renewal {
             job: &self.job,
@@ -290,7 +281,7 @@ impl SummaryTask {
                         "the session changes faster than it is summarised".to_owned(),
                     );
                 }
-                self.begin(endpoint, llm)
+                self.begin(llm)
             }
             Ok(Renewed::NoSession) => {
                 self.step = Step::Storing(decided);
@@ -325,24 +316,20 @@ impl LlmTask for SummaryTask {
         &self.job
     }
 
-    fn proceed(
-        &mut self,
-        outcome: Result<ChatOutcome, LostCall>,
-        endpoint: &Endpoint,
-        llm: &mut LlmCalls,
-    ) -> Progress {
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         let purpose = self.job.kind.as_str();
-        match self.exchange.receive(outcome, &self.job, purpose, &of_summaries(endpoint)) {
-            Received::Answer(answer) => self.take(&answer, endpoint, llm),
+        match self.exchange.receive(outcome, &self.job, purpose, &of_summaries(&llm.endpoint).model)
+        {
+            Received::Answer(answer) => self.take(&answer, llm),
             Received::Failure(reason) => Progress::Failed(reason),
             Received::Ended(progress) => progress,
         }
     }
 
-    fn apply_again(&mut self, endpoint: &Endpoint, llm: &mut LlmCalls) -> Progress {
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
         match std::mem::replace(&mut self.step, Step::Beginning) {
-            Step::Storing(decided) => self.store(decided, endpoint, llm),
-            Step::Beginning | Step::Asking(_) => self.begin(endpoint, llm),
+            Step::Storing(decided) => self.store(decided, llm),
+            Step::Beginning | Step::Asking(_) => self.begin(llm),
         }
     }
 }

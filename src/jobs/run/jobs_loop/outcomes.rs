@@ -1,8 +1,9 @@
 //! What becomes of a job after a step of it: it goes on, waits, fails, or is given back to the queue.
 
-use crate::jobs::exchange::{self, LlmTask, Missing, Progress};
+use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress};
 use crate::jobs::run::jobs_loop::{Blocked, JobsLoop, llm_endpoint};
 use crate::jobs::run::pause::LONGEST_PAUSE;
+use crate::jobs::step::SLOW_DELAY;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
@@ -14,8 +15,6 @@ use std::time::{Duration, Instant};
 /// When a job is tried again whose rows somebody else has locked: first, and at last.
 pub(super) const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
-/// When a job is tried again for which the models took too long while they were well.
-pub(super) const SLOW_DELAY: Duration = Duration::from_secs(10);
 /// When a job is tried again whose session is not there: a dump that psql loads may bring it in a
 /// moment, or in minutes. Each time it waits four times as long as before. A sweep runs it when its session
 /// has come.
@@ -74,7 +73,7 @@ impl JobsLoop {
         let due: Vec<Blocked> = self.blocked.extract_if(.., is_due).collect();
         for Blocked { mut task, delay, .. } in due {
             let progress = match llm_endpoint() {
-                Ok(endpoint) => task.apply_again(&endpoint, &mut self.llm),
+                Ok(endpoint) => task.apply_again(&mut Llm { endpoint, calls: &mut self.llm }),
                 Err(reason) => exchange::unavailable(reason),
             };
             match progress {

@@ -3,14 +3,12 @@
 use crate::jobs::attach::AttachTask;
 use crate::jobs::embed::EmbedTask;
 use crate::jobs::evict;
-use crate::jobs::exchange::{LlmTask, Progress};
-use crate::jobs::extract::ExtractTask;
-use crate::jobs::llm_connection::LlmCalls;
+use crate::jobs::exchange::Llm;
 use crate::jobs::reembed::ReembedTask;
-use crate::jobs::reflect::ReflectTask;
+use crate::jobs::registry::{self, Started};
 use crate::jobs::run::jobs_loop::{JobsLoop, llm_endpoint};
 use crate::jobs::run::llm_pauses::{LlmPauses, Permission};
-use crate::jobs::summarize::SummaryTask;
+use crate::jobs::step::StepTask;
 use crate::pg::background_transaction::transaction;
 use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint;
@@ -18,28 +16,15 @@ use crate::settings::guc;
 use crate::store::jobs::JobKind;
 use crate::store::llm_calls;
 use crate::store::queue::{self, Job};
-use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
 
-/// The kinds of jobs, the most urgent first: what recall waits for, then what becomes a memory, then
-/// what tidies up.
-pub(super) const CLAIMED: [JobKind; 8] = [
-    JobKind::Embed,
-    JobKind::Extract,
-    JobKind::Reflect,
-    JobKind::Compress,
-    JobKind::Summarize,
-    JobKind::Evict,
-    JobKind::Reembed,
-    JobKind::Attach,
-];
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
 
 impl JobsLoop {
     pub(super) fn claim_jobs(&mut self) {
         self.has_more = false;
-        for kind in CLAIMED {
+        for kind in JobKind::ALL {
             while self.can_start(kind) {
                 let slot = self.slot;
                 let claimed = self.try_or_note(|jobs| jobs.turns.claim(slot, kind));
@@ -64,7 +49,7 @@ impl JobsLoop {
             JobKind::Attach => self.attaching.is_none(),
             JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
             JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
-            _ => {
+            JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {
                 endpoint::missing_llm().is_none()
                     && self.models_pause.is_over()
                     && self.may_ask(kind)
@@ -103,49 +88,39 @@ impl JobsLoop {
     }
 
     pub(super) fn start(&mut self, job: Job) {
+        if let Some(start) = registry::asking(job.kind) {
+            return self.start_asking(job, start);
+        }
         match job.kind {
             JobKind::Evict => {
                 if let Err(aborted) = evict::step(&job) {
                     self.aborted(&job, &aborted);
                 }
             }
-            JobKind::Reembed => self.reembedding = Some(ReembedTask::new(job)),
+            JobKind::Reembed => self.reembedding = Some(ReembedTask::start(job)),
             JobKind::Embed => {
                 // One that goes on from its place has passed rows that these are about.
                 if !EmbedTask::is_resumed(&job) {
                     self.try_or_note(|_| transaction(|| queue::fold(&Spi::read_write()?, &job)));
                 }
-                self.embedding = Some(EmbedTask::new(job));
+                self.embedding = Some(EmbedTask::start(job));
             }
-            JobKind::Attach => self.attaching = Some(AttachTask::new(job)),
-            _ => match llm_endpoint() {
-                Ok(endpoint) => {
-                    let (task, progress) = start_asking(job, &endpoint, &mut self.llm);
-                    self.settle(task, progress);
-                }
-                Err(reason) => {
-                    let delay = self.pause_llm(job.kind, None);
-                    self.postpone(&job, delay, &reason);
-                }
-            },
+            JobKind::Attach => self.attaching = Some(AttachTask::start(job)),
+            JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {}
         }
     }
-}
 
-/// Begins a job that asks an LLM.
-fn start_asking(job: Job, endpoint: &Endpoint, llm: &mut LlmCalls) -> (Box<dyn LlmTask>, Progress) {
-    match job.kind {
-        JobKind::Reflect => {
-            let (task, progress) = ReflectTask::start(job, endpoint, llm);
-            (Box::new(task), progress)
-        }
-        JobKind::Compress | JobKind::Summarize => {
-            let (task, progress) = SummaryTask::start(job, endpoint, llm);
-            (Box::new(task), progress)
-        }
-        _ => {
-            let (task, progress) = ExtractTask::start(job, endpoint, llm);
-            (Box::new(task), progress)
+    /// Begins a job that asks an LLM.
+    fn start_asking(&mut self, job: Job, start: fn(Job, &mut Llm<'_>) -> Started) {
+        match llm_endpoint() {
+            Ok(endpoint) => {
+                let (task, progress) = start(job, &mut Llm { endpoint, calls: &mut self.llm });
+                self.settle(task, progress);
+            }
+            Err(reason) => {
+                let delay = self.pause_llm(job.kind, None);
+                self.postpone(&job, delay, &reason);
+            }
         }
     }
 }
