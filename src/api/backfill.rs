@@ -16,6 +16,7 @@ use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, Fill, SessionKey};
+use memory_agent_core::jobs::payloads;
 use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
@@ -117,8 +118,8 @@ fn queue_facts(
             }
         }
         // Turns of no episode, or of one that was reflected on before, are extracted from.
-        let payload = job_settings::extraction_payload();
-        jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, payload)?;
+        let payload = payloads::Extract::with(&job_settings::extraction());
+        jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, &payload)?;
         let scope = FactScope { user_id, agent_id, session_id: session };
         Ok(turns + backfill::let_wait(spi, &scope, since)?)
     })

@@ -26,6 +26,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Growth, SessionKey};
 use memory_agent_core::facts::says_the_same;
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -141,8 +142,8 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
         sessions::lock(&spi, &key, fact.created_at)?;
     }
     insert_as(&spi, caller, fact, prepared, id, Kind::Source)?;
-    let payload = job_settings::extraction_payload();
-    jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, payload)?;
+    let payload = payloads::Extract::with(&job_settings::extraction());
+    jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, &payload)?;
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
 }

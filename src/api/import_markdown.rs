@@ -27,6 +27,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::markdown::{Entry, MarkdownError, Memory, Summary};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -368,8 +369,8 @@ fn queue_jobs(
     let waits = checked.entry.is_complete() && checked.values.waits_for_extraction;
     if waits && session_writer::facts_from() == FactsFrom::Turn {
         let (user, agent) = (scope.user_id, scope.agent_id);
-        let payload = job_settings::extraction_payload();
-        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, payload)?;
+        let payload = payloads::Extract::with(&job_settings::extraction());
+        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)?;
     }
     Ok(())
 }

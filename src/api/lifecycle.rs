@@ -22,6 +22,7 @@ use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
 use crate::store::summaries;
 use crate::store::versions;
+use memory_agent_core::jobs::payloads;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -150,9 +151,9 @@ impl<'a> Locked<'a> {
         if facts_from() == FactsFrom::Nothing {
             return Ok(());
         }
-        let (payload, scope) = (job_settings::extraction_payload(), self.scope());
+        let (payload, scope) = (payloads::Extract::with(&job_settings::extraction()), self.scope());
         let (user, agent) = (scope.user_id, scope.agent_id);
-        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, payload)
+        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)
     }
 
     /// The tokens by which it changes what no summary covers.

@@ -9,11 +9,12 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint;
-use crate::settings::job_settings::{SummarySettings, summary_payload};
+use crate::settings::job_settings;
 use crate::store::compression;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -42,7 +43,7 @@ fn memory_compress(
         session_id,
     };
     configured::scoped(&caller, Some(&key.session_id), || {
-        let settings = SummarySettings::default();
+        let settings = job_settings::summary();
         roles::as_owner(|| {
             let spi = Spi::read_write()?;
             if sessions::lock_existing(&spi, &key)?.is_none()
@@ -50,10 +51,10 @@ fn memory_compress(
             {
                 return Ok(None);
             }
-            let payload = summary_payload(&settings, true);
+            let payload = payloads::Summary::with(&settings, true);
             let session = Some(key.session_id.as_str());
             let (user, agent) = (&key.user_id, &key.agent_id);
-            jobs::enqueue_with_id(&spi, JobKind::Compress, user, agent, session, payload).map(Some)
+            jobs::enqueue_with_id(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
         })
     })
 }

@@ -4,17 +4,16 @@
 
 use crate::models::Failure;
 use crate::models::counting::{count, count_one};
-use crate::store::summaries::{Coverage, Current, Source, has_lists};
+use crate::store::summaries::{Coverage, Current, Source};
 use memory_agent_core::answers::ChatMessage;
 use memory_agent_core::chunk;
 use memory_agent_core::cut;
 use memory_agent_core::extract::original_message;
+pub use memory_agent_core::jobs::payloads::Condensed;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::material::{self, Piece};
-use memory_agent_core::shorten::Counted;
 use memory_agent_core::summarize::{self, Ask, ContentType, Known, Said, Sections, SummaryPrompt};
 use memory_agent_model_server::protocol::ChatAnswer;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,56 +43,27 @@ pub struct Division {
     chunks: Vec<Range<usize>>,
 }
 
-/// A text that came out of a question.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Condensed {
-    pub text: String,
-    pub tokens: u32,
-    /// The LLM's name as it gave it.
-    pub model: String,
-    pub sections: Option<Sections>,
+/// The text of an answer, counted.
+///
+/// # Errors
+/// The model server's, when it cannot count.
+pub fn read(question: &Question, answer: &ChatAnswer) -> Result<Condensed, Failure> {
+    let sections = question.with_sections.then(|| summarize::sections(&answer.text));
+    let text = match &sections {
+        Some(sections) => sections.summary.clone(),
+        None => summarize::clean(&answer.text),
+    };
+    Ok(Condensed { tokens: count_one(&text)?, text, model: answer.model.clone(), sections })
 }
 
-impl Condensed {
-    /// The text of an answer, counted.
-    ///
-    /// # Errors
-    /// The model server's, when it cannot count.
-    pub fn read(question: &Question, answer: &ChatAnswer) -> Result<Self, Failure> {
-        let sections = question.with_sections.then(|| summarize::sections(&answer.text));
-        let text = match &sections {
-            Some(sections) => sections.summary.clone(),
-            None => summarize::clean(&answer.text),
-        };
-        Ok(Self { tokens: count_one(&text)?, text, model: answer.model.clone(), sections })
-    }
-
-    /// Cuts what no retry made short enough, at the end of a sentence.
-    ///
-    /// # Errors
-    /// The model server's, when it cannot count.
-    pub fn cut(&mut self, target_tokens: u32) -> Result<(), Failure> {
-        self.text = cut::cut_to(&self.text, levels::most_tokens(target_tokens), &mut count)?;
-        self.tokens = count_one(&self.text)?;
-        Ok(())
-    }
-}
-
-impl Counted for Condensed {
-    fn tokens(&self) -> u32 {
-        self.tokens
-    }
-
-    /// One that left the sections out has those of the other.
-    fn or_shorter(self, earlier: Option<Self>) -> Self {
-        let Some(earlier) = earlier else { return self };
-        let (mut shorter, longer) =
-            if self.tokens < earlier.tokens { (self, earlier) } else { (earlier, self) };
-        if !shorter.sections.as_ref().is_some_and(has_lists) {
-            shorter.sections = longer.sections;
-        }
-        shorter
-    }
+/// Cuts what no retry made short enough, at the end of a sentence.
+///
+/// # Errors
+/// The model server's, when it cannot count.
+pub fn cut_short(condensed: &mut Condensed, target_tokens: u32) -> Result<(), Failure> {
+    condensed.text = cut::cut_to(&condensed.text, levels::most_tokens(target_tokens), &mut count)?;
+    condensed.tokens = count_one(&condensed.text)?;
+    Ok(())
 }
 
 /// Answers by the digests of their questions.

@@ -7,13 +7,14 @@ use crate::memory::chunks::Chunks;
 use crate::memory::condense::{Material, Part, Tree};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings::{SummarySettings, summary_payload};
 use crate::store::compression;
 use crate::store::jobs::{self, JobKind};
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, NewSummary, Source};
 use memory_agent_core::compression::Due;
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::settings::SummarySettings;
 use pgrx::datum::Uuid;
 
 /// What is to be stored.
@@ -171,7 +172,7 @@ fn write_part(
 
 /// Queues what is left of a session that has more turns than one job takes.
 fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<()> {
-    let is_forced = renewal.job.payload["forced"] == true;
+    let is_forced = renewal.job.payload::<payloads::Summary>().forced;
     let window = summaries::subject(spi, renewal.key)?.map_or(0, |subject| subject.window_tokens);
     let due = renewal.settings.limits().due(window, unsummarized.max(0).unsigned_abs());
     let kind = match due {
@@ -180,8 +181,8 @@ fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<(
         Some(Due::Summary) => JobKind::Summarize,
         None => return Ok(()),
     };
-    let payload = summary_payload(renewal.settings, is_forced);
-    jobs::enqueue_for_session(spi, kind, renewal.key, payload)?;
+    let payload = payloads::Summary::with(renewal.settings, is_forced);
+    jobs::enqueue_for_session(spi, kind, renewal.key, &payload)?;
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use memory_agent_core::episodes::{
     CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn,
 };
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::mmr;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -189,11 +190,16 @@ impl<'a> SessionWriter<'a> {
 
     fn queue_jobs(&self, fill: &Fill, user_spoke: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
-            jobs::enqueue_for_session(self.spi, JobKind::Embed, self.key, "{}".into())?;
+            jobs::enqueue_for_session(
+                self.spi,
+                JobKind::Embed,
+                self.key,
+                &payloads::Embed::default(),
+            )?;
         }
         if self.facts_from == FactsFrom::Turn && user_spoke {
-            let payload = job_settings::extraction_payload();
-            jobs::enqueue_for_session(self.spi, JobKind::Extract, self.key, payload)?;
+            let payload = payloads::Extract::with(&job_settings::extraction());
+            jobs::enqueue_for_session(self.spi, JobKind::Extract, self.key, &payload)?;
         }
         if self.has_reflection {
             follow_ups::queue_reflection(self.spi, self.key)?;

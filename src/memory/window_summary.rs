@@ -11,7 +11,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::guc;
-use crate::settings::job_settings::SummarySettings;
+use crate::settings::job_settings;
 use crate::store::erasures::Erasures;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
@@ -107,7 +107,7 @@ fn condense(
     material: &Material,
     room: u32,
 ) -> PgResult<Result<condense::Tree, Error>> {
-    let division = match Division::of(material, SummarySettings::default().chunks()) {
+    let division = match Division::of(material, job_settings::summary().chunks()) {
         Ok(division) => division,
         Err(failure) => return Ok(Err(failure.into_error())),
     };

@@ -9,6 +9,7 @@ use crate::settings::guc;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
 pub use memory_agent_core::jobs::JobKind;
+use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
 
 /// Queues work for a session, or for a user's global memory when `session_id` is `None`.
@@ -23,7 +24,7 @@ pub fn enqueue_with_id(
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
-    payload: String,
+    payload: &impl Payload,
 ) -> PgResult<Uuid> {
     let id = spi.first(
         "INSERT INTO memory_agent.jobs AS j \
@@ -43,7 +44,7 @@ pub fn enqueue_with_id(
             .with(user_id.to_owned())
             .with(agent_id.to_owned())
             .with(session_id.map(str::to_owned))
-            .with(JsonbText(payload))
+            .with(JsonbText(payload.text()))
             .with(guc::llm_max_attempts()),
         |row| row.required(1),
     )?;
@@ -58,7 +59,7 @@ pub fn enqueue(
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
-    payload: String,
+    payload: &impl Payload,
 ) -> PgResult<()> {
     enqueue_with_id(spi, kind, user_id, agent_id, session_id, payload).map(drop)
 }
@@ -68,7 +69,7 @@ pub fn enqueue_for_session(
     spi: &Spi,
     kind: JobKind,
     key: &SessionKey,
-    payload: String,
+    payload: &impl Payload,
 ) -> PgResult<()> {
     enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload)
 }

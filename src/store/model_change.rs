@@ -15,6 +15,7 @@ use crate::pg::sql_types::JsonbText;
 use crate::store::jobs::{self, JobKind};
 use crate::store::schema;
 use crate::store::windows;
+use memory_agent_core::jobs::payloads::Reembed;
 use pgrx::datum::Uuid;
 
 /// The place of a row in the order in which a change goes through them.
@@ -37,8 +38,8 @@ pub fn queue(spi: &Spi, model: &str) -> PgResult<Uuid> {
           WHERE j.kind = 'reembed' AND j.status IN ('pending', 'running', 'dead')",
         &mut Params::new(),
     )?;
-    let payload = serde_json::json!({ "model": model }).to_string();
-    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, payload)
+    let payload = Reembed { model: model.to_owned(), ..Reembed::default() };
+    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, &payload)
 }
 
 /// The change that is not done.

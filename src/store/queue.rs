@@ -6,6 +6,7 @@ use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
 use crate::store::jobs::JobKind;
 use crate::store::schema;
+use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
 use std::str::FromStr;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub struct Job {
     pub user_id: String,
     pub agent_id: String,
     pub session_id: Option<String>,
-    pub payload: serde_json::Value,
+    payload: serde_json::Value,
     /// Failures so far that were the job's own.
     pub attempts: i32,
     pub max_attempts: i32,
@@ -49,11 +50,22 @@ impl Job {
         self.attempts + 1 >= self.max_attempts
     }
 
-    /// The list of ids that the payload holds under a name.
-    pub fn ids(&self, name: &str) -> Vec<Uuid> {
-        let list = self.payload.get(name).and_then(|list| list.as_array());
-        list.into_iter().flatten().filter_map(|id| uuid(id.as_str()?)).collect()
+    /// What the payload of its kind holds.
+    pub fn payload<P: Payload>(&self) -> P {
+        P::read(&self.payload)
     }
+
+    /// Changes what the payload holds. It is in the row only when it was [saved](save).
+    pub fn keep<P: Payload>(&mut self, change: impl FnOnce(&mut P)) {
+        let mut payload = self.payload();
+        change(&mut payload);
+        self.payload = payload.to_value();
+    }
+}
+
+/// Ids as JSON holds them.
+pub fn uuids(texts: &[String]) -> Vec<Uuid> {
+    texts.iter().filter_map(|text| uuid(text)).collect()
 }
 
 /// An id as JSON holds it.

@@ -115,14 +115,8 @@ pub struct Current {
 impl Current {
     /// Whether topics, entities, decisions and questions were asked for when it was made.
     pub fn has_sections(&self) -> bool {
-        has_lists(&self.sections)
+        self.sections.has_lists()
     }
-}
-
-/// Whether there is more than the summary.
-pub fn has_lists(sections: &Sections) -> bool {
-    let Sections { summary: _, topics, entities, decisions, questions } = sections;
-    [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
 }
 
 /// The active L3 of a session.

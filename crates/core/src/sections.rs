@@ -29,6 +29,15 @@ pub struct Sections {
     pub questions: Vec<String>,
 }
 
+impl Sections {
+    /// Whether there is more than the summary.
+    #[must_use]
+    pub fn has_lists(&self) -> bool {
+        let Self { summary: _, topics, entities, decisions, questions } = self;
+        [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
+    }
+}
+
 /// The sections as they are asked for; [`sections`] reads them back.
 impl fmt::Display for Sections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,7 +19,7 @@ use crate::store::attached_tables::{self as tables, KeyColumn};
 use crate::store::attachments::{self, Listed, Source};
 use crate::store::queue::{self, Job};
 use crate::store::source_rows::{self, BATCH};
-use serde_json::{Value, json};
+use memory_agent_core::jobs::payloads::{self, Phase};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -42,9 +42,8 @@ impl StepTask for AttachTask {
     const MAKES_ROOM: bool = true;
 
     fn start(job: Job) -> Self {
-        let number = |name: &str| job.payload.get(name).and_then(Value::as_i64).unwrap_or(0);
-        let done = number("done");
-        let has_ended_worker = i64::from(job.interrupted) > number("interrupted");
+        let payloads::Attach { done, interrupted, .. } = job.payload();
+        let has_ended_worker = i64::from(job.interrupted) > interrupted;
         Self { job, done, has_ended_worker }
     }
 
@@ -85,8 +84,11 @@ impl AttachTask {
     /// The stretch takes too long: fewer rows are tried next, and a single one is a failure.
     fn shorten(&mut self) -> Result<Step, Aborted> {
         let rows = rows(&self.job);
-        self.job.payload["rows"] = json!((rows / SHORTER).max(1));
-        self.job.payload["interrupted"] = json!(self.job.interrupted);
+        let interrupted = i64::from(self.job.interrupted);
+        self.job.keep(|payload: &mut payloads::Attach| {
+            payload.rows = Some((rows / SHORTER).max(1) as u64);
+            payload.interrupted = interrupted;
+        });
         transaction(|| {
             let spi = Spi::read_write()?;
             queue::save(&spi, &self.job)?;
@@ -105,13 +107,13 @@ impl AttachTask {
 
 /// Rows of the next stretch.
 fn rows(job: &Job) -> usize {
-    let rows = job.payload.get("rows").and_then(Value::as_u64);
+    let rows = job.payload::<payloads::Attach>().rows;
     rows.map_or(BATCH, |rows| (rows as usize).clamp(1, BATCH))
 }
 
 /// The attachment that a job is about; `None` when it was detached meanwhile.
 fn attachment(spi: &Spi, job: &Job) -> PgResult<Option<Listed>> {
-    let id = job.payload.get("attachment").and_then(Value::as_str).and_then(queue::uuid);
+    let id = job.payload::<payloads::Attach>().attachment.as_deref().and_then(queue::uuid);
     match id {
         Some(id) => Ok(attachments::all(spi)?.into_iter().find(|listed| listed.id == id)),
         None => Ok(None),
@@ -135,13 +137,13 @@ fn stretch(spi: &Spi, job: &mut Job, done: &mut i64) -> PgResult<Step> {
         return Ok(Step::Failed(format!("{} cannot be read: {problem}", source.table_name)));
     }
     let key = tables::key(spi, source.table)?;
-    if let Some(keys) = job.payload.get("keys").and_then(Value::as_array) {
-        let texts = keys.iter().filter_map(Value::as_str);
-        let keys: Vec<JsonbText> = texts.map(|key| JsonbText(key.to_owned())).collect();
+    let payload: payloads::Attach = job.payload();
+    if let Some(keys) = payload.keys {
+        let keys: Vec<JsonbText> = keys.into_iter().map(JsonbText).collect();
         return look_again(spi, job, &source, &key, keys, done);
     }
     let before = *done;
-    let is_over = if job.payload.get("phase").and_then(Value::as_str) == Some("gone") {
+    let is_over = if payload.phase == Some(Phase::Gone) {
         end_vanished(spi, job, &source, &key)?
     } else {
         take_in(spi, job, &source, &key, done)?
@@ -160,22 +162,22 @@ fn go_on(spi: &Spi, job: &mut Job, before: i64, done: i64) -> PgResult<Step> {
     if done > before {
         job.interrupted = job.interrupted.min(1);
     }
-    job.payload["done"] = json!(done);
-    job.payload["rows"] = json!(rows(job) * 2);
-    job.payload["interrupted"] = json!(job.interrupted);
+    let (rows, interrupted) = (rows(job) * 2, i64::from(job.interrupted));
+    job.keep(|payload: &mut payloads::Attach| {
+        payload.done = done;
+        payload.rows = Some(rows as u64);
+        payload.interrupted = interrupted;
+    });
     queue::save(spi, job)?;
     queue::progress(spi, job, done, None)?;
     Ok(Step::Continue)
 }
 
-fn is_said(job: &Job, what: &str) -> bool {
-    job.payload.get(what).and_then(Value::as_bool).unwrap_or(false)
-}
-
 fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
+    let payload: payloads::Attach = job.payload();
     Intake {
         source,
-        default_user: if is_said(job, "of_nobody") {
+        default_user: if payload.of_nobody {
             Err("it is not known whose memory it is: set memory_agent.user_id and update the row"
                 .into())
         } else {
@@ -183,7 +185,7 @@ fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
         },
         writer: job.user_id.clone(),
         via: Via::Worker,
-        is_new: is_said(job, "is_new"),
+        is_new: payload.is_new,
         to_embed: RefCell::default(),
     }
 }
@@ -196,8 +198,7 @@ fn take_in(
     key: &[KeyColumn],
     done: &mut i64,
 ) -> PgResult<bool> {
-    let after: Option<Vec<String>> =
-        job.payload.get("after").and_then(|after| serde_json::from_value(after.clone()).ok());
+    let after = job.payload::<payloads::Attach>().after;
     if after.is_none() {
         let of = tables::estimated_rows(spi, source.table)?;
         queue::progress(spi, job, 0, of)?;
@@ -210,18 +211,17 @@ fn take_in(
     intake.take(&stretch.rows)?;
     intake.finish()?;
     *done += stretch.rows.len() as i64;
-    match stretch.last {
-        Some(last) => job.payload["after"] = json!(last),
-        None => job.payload["phase"] = json!("gone"),
-    }
+    job.keep(|payload: &mut payloads::Attach| match stretch.last {
+        Some(last) => payload.after = Some(last),
+        None => payload.phase = Some(Phase::Gone),
+    });
     Ok(false)
 }
 
 /// Ends the next entries whose rows are gone; true when there are no more entries. The entries are
 /// locked before the table is looked at: a row that is written meanwhile waits for them.
 fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) -> PgResult<bool> {
-    let behind = job.payload.get("behind").and_then(Value::as_str);
-    let after = behind.map(|key| JsonbText(key.to_owned()));
+    let after = job.payload::<payloads::Attach>().behind.map(JsonbText);
     let mut keys = entries::keys_after(spi, &source.label, after.as_ref())?;
     if keys.is_empty() {
         return Ok(true);
@@ -236,7 +236,8 @@ fn end_vanished(spi: &Spi, job: &mut Job, source: &Source, key: &[KeyColumn]) ->
         entries::end_keys(spi, &source.label, &vanished, "its row was found deleted")?;
     }
     if let Some(last) = keys.last() {
-        job.payload["behind"] = json!(last.0);
+        let last = last.0.clone();
+        job.keep(|payload: &mut payloads::Attach| payload.behind = Some(last));
     }
     Ok(is_end)
 }
@@ -263,7 +264,7 @@ fn look_again(
         let rows = source_rows::with_keys(&spi, source, key, keys, max_bytes)?;
         Ok((rows, source_rows::vanished(&spi, source, key, keys)?))
     })?;
-    if !is_said(job, "only_gone") {
+    if !job.payload::<payloads::Attach>().only_gone {
         let intake = intake(source, job);
         intake.take(&rows)?;
         intake.finish()?;
@@ -273,7 +274,7 @@ fn look_again(
         queue::finish(spi, job)?;
         return Ok(Step::Finished);
     }
-    let later: Vec<&str> = later.iter().map(|key| key.0.as_str()).collect();
-    job.payload["keys"] = json!(later);
+    let later = later.into_iter().map(|key| key.0).collect();
+    job.keep(|payload: &mut payloads::Attach| payload.keys = Some(later));
     go_on(spi, job, before, *done)
 }

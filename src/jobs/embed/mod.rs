@@ -14,10 +14,9 @@ use crate::store::facts::FactScope;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
+use memory_agent_core::jobs::payloads::{self, EmbedPlace};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 /// Comes before every entry.
 fn nil() -> Uuid {
@@ -34,25 +33,14 @@ pub struct EmbedTask {
     refused: Option<String>,
 }
 
-/// How far a job had come when it made room for another.
-#[derive(Serialize, Deserialize)]
-struct Place {
-    /// The attempt that this was: the next one looks at all entries again.
-    attempt: i32,
-    after: String,
-    done: i64,
-    refused: Option<String>,
-}
-
 impl StepTask for EmbedTask {
     const ASKS_MODELS: bool = true;
     const MAKES_ROOM: bool = true;
 
     fn start(job: Job) -> Self {
-        let place = job.payload.get("place").cloned();
-        let place = place.and_then(|place| serde_json::from_value::<Place>(place).ok());
+        let place = job.payload::<payloads::Embed>().place;
         match place.filter(|place| place.attempt == job.attempts) {
-            Some(Place { after, done, refused, .. }) => {
+            Some(EmbedPlace { after, done, refused, .. }) => {
                 Self { after: queue::uuid(&after).unwrap_or_else(nil), done, refused, job }
             }
             None => Self { job, after: nil(), done: 0, refused: None },
@@ -107,20 +95,20 @@ impl StepTask for EmbedTask {
     }
 
     fn note_place(&mut self) {
-        let place = Place {
+        let place = EmbedPlace {
             attempt: self.job.attempts,
             after: self.after.to_string(),
             done: self.done,
             refused: self.refused.clone(),
         };
-        self.job.payload["place"] = json!(place);
+        self.job.keep(|payload: &mut payloads::Embed| payload.place = Some(place));
     }
 }
 
 impl EmbedTask {
     /// Whether it goes on from the place that another task has come to.
     pub fn is_resumed(job: &Job) -> bool {
-        job.payload.get("place").is_some()
+        job.payload::<payloads::Embed>().place.is_some()
     }
 
     fn scope(&self) -> FactScope<'_> {

@@ -8,12 +8,12 @@ mod reconcile;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
 use crate::memory::facts::apply;
-use crate::memory::facts::found::{self, Fact, SavedFact};
+use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings::{self, ExtractionSettings};
+use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::jobs::{self, JobKind};
@@ -22,8 +22,9 @@ use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_core::jobs::payloads::{self, SavedFact};
+use memory_agent_core::jobs::settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
-use serde_json::json;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
@@ -88,7 +89,7 @@ impl LlmTask for ExtractTask {
 impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
-        let settings = ExtractionSettings::of(&job.payload);
+        let settings = job_settings::of_extraction(&job.payload());
         let mut task = Self {
             job,
             settings,
@@ -129,17 +130,18 @@ impl ExtractTask {
 
     /// Takes turns for this job, or finds those that it took before.
     fn load(&mut self) -> Result<(), Aborted> {
-        let mut taken = self.job.ids("entries");
+        let payload: payloads::Extract = self.job.payload();
+        let mut taken = queue::uuids(&payload.entries);
         // Perhaps only one of the turns is what fails: after each failure half of them are left to
         // another job.
-        let tried = self.job.payload.get("tried").and_then(|tried| tried.as_i64()).unwrap_or(0);
+        let tried = payload.tried.unwrap_or(0);
         let attempts = i64::from(self.job.attempts);
-        let is_extracted = self.job.payload.get("facts").is_some();
+        let is_extracted = payload.facts.is_some();
         let shortened = attempts > tried && !is_extracted && taken.len() > 1;
         if shortened {
             taken.truncate(taken.len().div_ceil(2));
         }
-        self.job.payload["tried"] = json!(attempts);
+        self.job.keep(|payload: &mut payloads::Extract| payload.tried = Some(attempts));
         let (turns, model) = transaction(|| {
             let spi = Spi::read_write()?;
             let turns = if taken.is_empty() {
@@ -150,7 +152,7 @@ impl ExtractTask {
             };
             if taken.is_empty() || attempts != tried {
                 let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
-                self.job.payload["entries"] = json!(ids);
+                self.job.keep(|payload: &mut payloads::Extract| payload.entries = ids);
                 queue::save(&spi, &self.job)?;
             }
             if shortened {
@@ -164,7 +166,7 @@ impl ExtractTask {
     }
 
     fn saved_facts(&self) -> Option<Vec<SavedFact>> {
-        serde_json::from_value(self.job.payload.get("facts")?.clone()).ok()
+        self.job.payload::<payloads::Extract>().facts
     }
 
     /// Its turns were erased, or extracted from by somebody else.
@@ -185,14 +187,14 @@ impl ExtractTask {
     /// Queues the turns of the scope that did not fit into this job.
     pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
         if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
-            let payload = job_settings::payload(&self.settings);
+            let payload = payloads::Extract::with(&self.settings);
             jobs::enqueue(
                 spi,
                 JobKind::Extract,
                 &self.job.user_id,
                 &self.job.agent_id,
                 self.job.session_id.as_deref(),
-                payload,
+                &payload,
             )?;
         }
         Ok(())
@@ -273,7 +275,7 @@ impl ExtractTask {
             Err(error) => return Progress::Failed(error.to_string()),
         };
         let saved = found::save(facts, &self.turns);
-        self.job.payload["facts"] = json!(saved);
+        self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
         if let Err(aborted) = exchange::keep(&self.job) {
             return Progress::Aborted(aborted);
         }

@@ -9,16 +9,16 @@ use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::writer::Target;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings::ExtractionSettings;
 use crate::store::extraction;
 use crate::store::facts as fact_store;
 use crate::store::facts::NearFact;
 use crate::store::queue;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::settings::ExtractionSettings;
 use memory_agent_core::reconcile::{self, Existing, New};
 use pgrx::datum::Uuid;
-use serde_json::json;
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;
@@ -215,7 +215,8 @@ impl ExtractTask {
             } else {
                 // An attempt after this one goes on with the rest.
                 let mut job = self.job.clone();
-                job.payload["facts"] = json!(found::to_saved(&self.deferred));
+                let saved = found::to_saved(&self.deferred);
+                job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved));
                 queue::save(&spi, &job)?;
             }
             Ok(applied)

@@ -15,6 +15,7 @@ use crate::store::model_change::{self as store, Place, Text};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::vector_index::{self, VectorIndex};
+use memory_agent_core::jobs::payloads;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -110,8 +111,7 @@ impl StepTask for ReembedTask {
 impl ReembedTask {
     /// The model that is to be used.
     fn model(&self) -> String {
-        let name = self.job.payload.get("model").and_then(|name| name.as_str());
-        name.unwrap_or_default().to_owned()
+        self.job.payload::<payloads::Reembed>().model
     }
 
     fn begin(&mut self, stage: Stage) {

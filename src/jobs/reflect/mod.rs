@@ -15,7 +15,7 @@ use crate::memory::facts::{found, neighborhood};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings::{self, ReflectionSettings};
+use crate::settings::job_settings;
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::jobs::{self, JobKind};
 use crate::store::models as model_store;
@@ -25,11 +25,12 @@ use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
+use memory_agent_core::jobs::payloads::{self, SavedAnswer};
+use memory_agent_core::jobs::settings::ReflectionSettings;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 use pgrx::datum::Uuid;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Instant;
 
 /// Closed episodes that are looked at together.
@@ -64,15 +65,6 @@ pub struct ReflectTask {
     rounds: u32,
     started: Instant,
     exchange: Exchange,
-}
-
-/// An answer as it is kept in the payload of a job, so that a later attempt need not ask again.
-#[derive(Serialize, Deserialize)]
-struct SavedAnswer {
-    text: String,
-    /// Ids of the facts and the turns that it is about, in the order of their numbers.
-    shown: Vec<String>,
-    turns: Vec<String>,
 }
 
 /// Which of the known facts are looked for, beside those that are named.
@@ -113,7 +105,7 @@ impl Start for ReflectTask {
             session_id: job.session_id.clone().unwrap_or_default(),
         };
         let mut task = Self {
-            settings: ReflectionSettings::of(&job.payload),
+            settings: job_settings::of_reflection(&job.payload()),
             key,
             job,
             model: None,
@@ -173,15 +165,17 @@ impl ReflectTask {
 
     /// Takes episodes for this job, or finds those that it took before, and their turns.
     fn load(&mut self) -> Result<(), Aborted> {
-        let taken = self.job.ids("episodes");
-        let after = self.job.ids("after").first().copied();
+        let payload: payloads::Reflect = self.job.payload();
+        let taken = queue::uuids(&payload.episodes);
+        let after = queue::uuids(&payload.after).first().copied();
         let (episodes, mut turns, model) = transaction(|| {
             let spi = Spi::read_write()?;
             let user = &self.key.user_id;
             let episodes = if taken.is_empty() {
                 let due = self.due(&spi)?;
                 if !due.is_empty() {
-                    self.job.payload["episodes"] = json!(texts(due.iter().map(|one| one.id)));
+                    let ids = texts(due.iter().map(|one| one.id));
+                    self.job.keep(|payload: &mut payloads::Reflect| payload.episodes = ids);
                     queue::save(&spi, &self.job)?;
                 }
                 due
@@ -193,9 +187,8 @@ impl ReflectTask {
             Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
         })?;
         // An answer that is kept is about so many.
-        let answered = self.job.payload.pointer("/answer/turns").and_then(Value::as_array);
-        let fitting = match answered {
-            Some(answered) => answered.len().min(turns.len()),
+        let fitting = match payload.answer {
+            Some(answer) => answer.turns.len().min(turns.len()),
             None => fitting(&turns, self.job.attempts),
         };
         self.has_more = fitting < turns.len();
@@ -231,21 +224,18 @@ impl ReflectTask {
         if self.due(spi)?.is_empty() {
             return Ok(());
         }
-        let payload = job_settings::payload(&self.settings);
-        jobs::enqueue_for_session(spi, JobKind::Reflect, &self.key, payload)
+        let payload = payloads::Reflect::with(&self.settings);
+        jobs::enqueue_for_session(spi, JobKind::Reflect, &self.key, &payload)
     }
 
     /// The answer of an attempt that could not be stored, if what it is about is unchanged.
     fn saved_answer(&mut self) -> Result<Option<String>, Aborted> {
-        let Some(saved) = self.job.payload.get("answer") else { return Ok(None) };
-        let Ok(saved) = serde_json::from_value::<SavedAnswer>(saved.clone()) else {
-            return Ok(None);
-        };
+        let Some(saved) = self.job.payload::<payloads::Reflect>().answer else { return Ok(None) };
         self.forget_answer();
         if saved.turns != texts(self.turns.iter().map(|turn| turn.id)) {
             return Ok(None);
         }
-        let ids: Vec<Uuid> = saved.shown.iter().filter_map(|id| queue::uuid(id)).collect();
+        let ids = queue::uuids(&saved.shown);
         self.look(&ids, Shown::Named)?;
         let position = |near: &NearFact| ids.iter().position(|id| *id == near.id);
         self.shown.retain(|near| position(near).is_some());
@@ -254,9 +244,7 @@ impl ReflectTask {
     }
 
     fn forget_answer(&mut self) {
-        if let Some(payload) = self.job.payload.as_object_mut() {
-            payload.remove("answer");
-        }
+        self.job.keep(|payload: &mut payloads::Reflect| payload.answer = None);
     }
 
     /// Finds facts to be shown, those in `also` among them.
@@ -310,11 +298,12 @@ impl ReflectTask {
             turns: texts(self.turns.iter().map(|turn| turn.id)),
             text,
         };
-        self.job.payload["answer"] = json!(saved);
+        let text = saved.text.clone();
+        self.job.keep(|payload: &mut payloads::Reflect| payload.answer = Some(saved));
         if let Err(aborted) = exchange::keep(&self.job) {
             return Progress::Aborted(aborted);
         }
-        self.decide(saved.text, llm)
+        self.decide(text, llm)
     }
 
     /// Reads an answer about the turns and the shown facts, and stores what follows from it.
@@ -386,10 +375,10 @@ impl ReflectTask {
     /// The job as it goes on with the next part of a long episode.
     fn next_part(&self) -> Job {
         let mut job = self.job.clone();
-        if let Some(payload) = job.payload.as_object_mut() {
-            payload.remove("answer");
-        }
-        job.payload["after"] = json!(texts(self.turns.last().map(|turn| turn.id)));
+        job.keep(|payload: &mut payloads::Reflect| {
+            payload.answer = None;
+            payload.after = texts(self.turns.last().map(|turn| turn.id));
+        });
         job
     }
 

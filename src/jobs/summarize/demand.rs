@@ -4,12 +4,13 @@
 use crate::memory::condense::Material;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings::SummarySettings;
 use crate::store::compression::{self, Older};
 use crate::store::jobs::JobKind;
 use crate::store::queue::Job;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::{self, Current, Source, Uncovered};
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::settings::SummarySettings;
 use memory_agent_core::levels::SummaryLevel;
 use memory_agent_core::summarize::ContentType;
 use std::collections::BTreeSet;
@@ -42,7 +43,8 @@ impl Need {
     ) -> PgResult<Self> {
         let Some(subject) = summaries::subject(spi, key)? else { return Ok(Self::NoSession) };
         let limits = settings.limits();
-        let is_forced = job.payload["forced"] == true;
+        let payload: payloads::Summary = job.payload();
+        let is_forced = payload.forced;
         let is_compress_job = job.kind == JobKind::Compress;
         let older = if is_compress_job {
             compression::older(spi, key, settings.keep)?
@@ -58,7 +60,7 @@ impl Need {
         }
         let most = CHUNKS * u64::from(settings.chunk_tokens);
         let mut uncovered = summaries::uncovered(spi, key, most)?;
-        resume(job, &mut uncovered);
+        resume(payload.sources.as_deref(), &mut uncovered);
         let are_facts = uncovered.turns.is_empty();
         let mut sources =
             if are_facts { summaries::orphaned_facts(spi, key, FACTS)? } else { uncovered.turns };
@@ -99,11 +101,9 @@ impl Need {
 
 /// An attempt after the first leaves out the turns that came meanwhile: others in a chunk would
 /// make other questions of it, whose answers are not known.
-fn resume(job: &Job, uncovered: &mut Uncovered) {
-    let Some(begun) = job.payload.get("sources").and_then(|ids| ids.as_array()) else {
-        return;
-    };
-    let begun: BTreeSet<&str> = begun.iter().filter_map(|id| id.as_str()).collect();
+fn resume(begun: Option<&[String]>, uncovered: &mut Uncovered) {
+    let Some(begun) = begun else { return };
+    let begun: BTreeSet<&str> = begun.iter().map(String::as_str).collect();
     let has_begun = |turn: &Source| begun.contains(turn.id.to_string().as_str());
     if uncovered.turns.iter().filter(|turn| has_begun(turn)).count() == begun.len() {
         uncovered.has_more |= begun.len() < uncovered.turns.len();

@@ -10,24 +10,25 @@ use crate::jobs::llm_connection::LostCall;
 use crate::jobs::summarize::demand::Need;
 use crate::memory::archive::Archived;
 use crate::memory::chunks::Chunks;
-use crate::memory::condense::{Answers, Condensed, Division, Material, Next, Question, Tree};
+use crate::memory::condense::{self, Answers, Condensed, Division, Material, Next, Question, Tree};
 use crate::memory::renew::{self, Renewal, Renewed};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
 use crate::settings::guc;
-use crate::settings::job_settings::SummarySettings;
+use crate::settings::job_settings;
 use crate::store::jobs::JobKind;
 use crate::store::models::{self, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
 use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::settings::SummarySettings;
 use memory_agent_core::levels;
 use memory_agent_core::shorten::{Shortening, Step as Shortened};
 use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
 use pgrx::prelude::*;
-use serde_json::json;
 use std::time::Instant;
 
 /// How often a job begins anew because the session changed meanwhile.
@@ -85,16 +86,16 @@ struct Asking {
 impl Start for SummaryTask {
     /// Looks at the session of a claimed job and sends the first request, if one is needed.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
-        let kept = job.payload.get("answers").cloned().unwrap_or_default();
+        let payload: payloads::Summary = job.payload();
         let mut task = Self {
             key: SessionKey {
                 user_id: job.user_id.clone(),
                 agent_id: job.agent_id.clone(),
                 session_id: job.session_id.clone().unwrap_or_default(),
             },
-            settings: SummarySettings::of(&job.payload),
+            settings: job_settings::of_summary(&payload),
             exchange: Exchange::default(),
-            answers: serde_json::from_value(kept).unwrap_or_default(),
+            answers: payload.answers,
             step: Step::Beginning,
             rounds: 0,
             calls: 0,
@@ -133,8 +134,10 @@ impl SummaryTask {
     fn save(&mut self, material: &Material) -> Result<(), Aborted> {
         let ids: Vec<String> =
             material.sources.iter().map(|source| source.id.to_string()).collect();
-        self.job.payload["sources"] = json!(ids);
-        self.job.payload["answers"] = json!(self.answers);
+        self.job.keep(|payload: &mut payloads::Summary| {
+            payload.sources = Some(ids);
+            payload.answers.clone_from(&self.answers);
+        });
         exchange::keep(&self.job)
     }
 
@@ -205,7 +208,7 @@ impl SummaryTask {
             return Progress::Failed("an answer to no question".to_owned());
         };
         let Asking { condensing, question, shortening } = *asking;
-        let condensed = match Condensed::read(&question, answer) {
+        let condensed = match condense::read(&question, answer) {
             Ok(condensed) if !condensed.text.contains(char::is_alphanumeric) => {
                 return Progress::Failed("the summary is empty".to_owned());
             }
@@ -218,7 +221,7 @@ impl SummaryTask {
                 return self.send(Asking { condensing, question, shortening }, llm);
             }
             Shortened::Cut(mut condensed) => {
-                if let Err(failure) = condensed.cut(question.target_tokens) {
+                if let Err(failure) = condense::cut_short(&mut condensed, question.target_tokens) {
                     return exchange::without_models(failure);
                 }
                 condensed

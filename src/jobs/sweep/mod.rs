@@ -11,7 +11,7 @@ use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint;
 use crate::settings::guc;
-use crate::settings::job_settings::{self, ReflectionSettings};
+use crate::settings::job_settings;
 use crate::store::attachments;
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::extraction;
@@ -27,6 +27,7 @@ use crate::store::summaries;
 use crate::store::sweep;
 use crate::store::traces;
 use memory_agent_core::episodes::CloseReason;
+use memory_agent_core::jobs::payloads;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::time::{Duration, Instant};
@@ -188,9 +189,9 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
         let session = session_id.as_deref();
         let payload = configured::scoped_to(&user_id, &agent_id, session, || {
-            Ok(job_settings::extraction_payload())
+            Ok(payloads::Extract::with(&job_settings::extraction()))
         })?;
-        jobs::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, payload)
+        jobs::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, &payload)
     })
 }
 
@@ -200,7 +201,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     if endpoint::missing_llm().is_some() {
         return Ok(false);
     }
-    let settings = ReflectionSettings::default();
+    let settings = job_settings::reflection();
     let min_turns = i32::try_from(settings.min_episode_turns).unwrap_or(i32::MAX);
     let due = transaction(|| {
         let patience = Duration::from_secs(settings.patience().unsigned_abs());
@@ -210,7 +211,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
         // The session may have settings of its own, by which nothing is due.
         let own =
             configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                Ok(ReflectionSettings::default())
+                Ok(job_settings::reflection())
             })?;
         let no_job = Uuid::from_bytes([0; 16]);
         if reflect::due(spi, &key, no_job, &own)?.is_empty() {

@@ -5,24 +5,12 @@ use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
+use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::markers;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-use serde::{Deserialize, Serialize};
-
-/// A fact as it is kept in the payload of a job, so that a later attempt need not extract again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SavedFact {
-    pub text: String,
-    /// Id of the turn it came from.
-    pub turn: String,
-    /// Ids of the turns that repeated it.
-    #[serde(default)]
-    pub repeated: Vec<String>,
-    pub confidence: Option<f32>,
-}
 
 /// A fact that is to be stored.
 #[derive(Clone)]
