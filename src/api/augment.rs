@@ -149,11 +149,7 @@ pub fn put_memories(messages: &mut ChatMessages, wanted: &Wanted) -> PgResult<Ve
 
 impl Wanted {
     fn key(&self) -> SessionKey {
-        SessionKey {
-            user_id: self.caller.user_id.clone(),
-            agent_id: self.caller.agent().to_owned(),
-            session_id: self.session_id.clone(),
-        }
+        SessionKey::of(&self.caller, self.session_id.clone())
     }
 }
 

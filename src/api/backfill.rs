@@ -77,11 +77,7 @@ fn memory_backfill(
 /// rounds the two could wait for each other.
 fn lock_sessions(spi: &Spi, scopes: &[Scope], unsummarized: &[(SessionKey, Fill)]) -> PgResult<()> {
     let of_scopes = scopes.iter().filter_map(|(user_id, agent_id, session_id)| {
-        Some(SessionKey {
-            user_id: user_id.clone(),
-            agent_id: agent_id.clone(),
-            session_id: session_id.clone()?,
-        })
+        Some(SessionKey::new(user_id, agent_id, session_id.as_ref()?))
     });
     let keys: BTreeSet<SessionKey> =
         of_scopes.chain(unsummarized.iter().map(|(key, _)| key.clone())).collect();
@@ -104,11 +100,8 @@ fn queue_facts(
         if extraction == Extraction::Off {
             return Ok(0);
         }
-        let key = session_id.as_ref().map(|session_id| SessionKey {
-            user_id: user_id.clone(),
-            agent_id: agent_id.clone(),
-            session_id: session_id.clone(),
-        });
+        let key =
+            session_id.as_ref().map(|session_id| SessionKey::new(user_id, agent_id, session_id));
         let mut turns = 0;
         if let Some(key) = &key {
             sessions::lock_existing(spi, key)?;

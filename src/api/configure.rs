@@ -44,11 +44,7 @@ fn memory_configure(
             let content_type = content_type.as_deref();
             match session {
                 Some(session) => {
-                    let key = SessionKey {
-                        user_id: caller.user_id.clone(),
-                        agent_id: agent.to_owned(),
-                        session_id: session.to_owned(),
-                    };
+                    let key = SessionKey::of(&caller, session.to_owned());
                     sessions::lock(&spi, &key, pgrx::datum::datetime_support::now())?;
                     agents::configure_session(&spi, &key, changes, content_type)?;
                 }

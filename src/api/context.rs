@@ -95,11 +95,7 @@ fn memory_context(
     text::validate_content(&query, guc::max_content_bytes().max(0) as usize)
         .map_err(Error::from)?;
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
+    let key = SessionKey::of(&caller, session_id);
     let session_id = key.session_id.clone();
     let context = configured::scoped(&caller, Some(&session_id), || {
         let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));

@@ -94,11 +94,7 @@ struct Document {
 
 impl Document {
     fn scope<'a>(&'a self, caller: &'a Caller) -> FactScope<'a> {
-        FactScope {
-            user_id: &caller.user_id,
-            agent_id: caller.agent(),
-            session_id: self.session_id.as_deref(),
-        }
+        FactScope::of(caller, self.session_id.as_deref())
     }
 
     /// Stores the document, unless its scope has it already. One that was forgotten comes back.
@@ -130,11 +126,7 @@ impl Document {
             let spi = Spi::read_write()?;
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
-                let key = SessionKey {
-                    user_id: caller.user_id.clone(),
-                    agent_id: caller.agent().to_owned(),
-                    session_id: session_id.clone(),
-                };
+                let key = SessionKey::of(caller, session_id.clone());
                 sessions::lock(&spi, &key, now)?;
             }
             let document = NewDocument {

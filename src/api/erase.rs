@@ -63,11 +63,7 @@ fn target(
         (None, Some(id)) => Ok(Target::One(id)),
         (Some(session_id), None) => {
             text::validate_session_id(&session_id).map_err(Error::from)?;
-            Ok(Target::Session(SessionKey {
-                user_id: caller.user_id.clone(),
-                agent_id: caller.agent().to_owned(),
-                session_id,
-            }))
+            Ok(Target::Session(SessionKey::of(caller, session_id)))
         }
         (None, None) if names_user && !caller.agent_is_explicit => Ok(Target::User),
         (None, None) if names_user => {

@@ -134,11 +134,7 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
     let id = entries::new_id();
     let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
     if let Some(session_id) = session_id {
-        let key = SessionKey {
-            user_id: caller.user_id.clone(),
-            agent_id: agent.to_owned(),
-            session_id: session_id.to_owned(),
-        };
+        let key = SessionKey::of(caller, session_id);
         sessions::lock(&spi, &key, fact.created_at)?;
     }
     insert_as(&spi, caller, fact, prepared, id, Kind::Source)?;
@@ -150,17 +146,9 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
 
 fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
-    let scope = FactScope {
-        user_id: &caller.user_id,
-        agent_id: caller.agent(),
-        session_id: fact.session_id.as_deref(),
-    };
+    let scope = FactScope::of(caller, fact.session_id.as_deref());
     // Two callers that add the same fact at once must see each other.
-    let session = fact.session_id.as_ref().map(|session_id| SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.clone(),
-    });
+    let session = scope.session();
     let open_episode = match &session {
         Some(key) => sessions::lock(&spi, key, fact.created_at)?,
         None => {
@@ -306,11 +294,7 @@ fn insert_as(
         },
     )?;
     if kind == Kind::Fact && prepared.needs_job() {
-        let scope = FactScope {
-            user_id: &caller.user_id,
-            agent_id: caller.agent(),
-            session_id: fact.session_id.as_deref(),
-        };
+        let scope = FactScope::of(caller, fact.session_id.as_deref());
         follow_ups::queue_embedding(spi, &scope)?;
     }
     Ok(())

@@ -244,16 +244,8 @@ fn store_entry(
 ) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let Checked { entry, values, body, .. } = checked;
-    let scope = FactScope {
-        user_id: &caller.user_id,
-        agent_id: caller.agent(),
-        session_id: entry.session(),
-    };
-    let session = entry.session().map(|session_id| SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.to_owned(),
-    });
+    let scope = FactScope::of(caller, entry.session());
+    let session = scope.session();
     match &session {
         Some(key) => drop(sessions::lock(&spi, key, checked.created_at)?),
         None => facts::lock_global(&scope),
@@ -391,11 +383,7 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
     }
     let json = json_of(summary)?;
     let (id, since, created_at) = read_values(|spi| imports::read_summary(spi, &json))?;
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.to_owned(),
-    };
+    let key = SessionKey::of(caller, session_id.to_owned());
     roles::as_owner(|| {
         let spi = Spi::read_write()?;
         sessions::lock(&spi, &key, since)?;

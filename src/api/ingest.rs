@@ -79,11 +79,7 @@ fn memory_close_episode(
     if reason.trim().is_empty() {
         return Err(Error::invalid("reason is blank", "Leave it out for 'manual'.").into());
     }
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
+    let key = SessionKey::of(&caller, session_id);
     roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else { return Ok(None) };

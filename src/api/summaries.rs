@@ -37,11 +37,7 @@ fn memory_compress(
         )
         .into());
     }
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
+    let key = SessionKey::of(&caller, session_id);
     configured::scoped(&caller, Some(&key.session_id), || {
         let settings = job_settings::summary();
         roles::as_owner(|| {

@@ -25,11 +25,7 @@ pub fn session(
     let caller = identity::resolve(user_id, agent_id, needed)?;
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
+    let key = SessionKey::of(&caller, session_id);
     Ok((caller, key))
 }
 

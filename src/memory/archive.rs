@@ -86,11 +86,7 @@ pub fn archive_conversation(
     keys.insert("parent_id".into(), json!(id.to_string()));
     keys.insert("doc_type".into(), json!(CONVERSATION));
     let parent = Parent {
-        scope: FactScope {
-            user_id: &key.user_id,
-            agent_id: &key.agent_id,
-            session_id: Some(&key.session_id),
-        },
+        scope: FactScope::of_session(key),
         metadata: &JsonbText(metadata.to_string()),
         keys,
         at: archived.ended_at,

@@ -96,11 +96,7 @@ fn store(caller: &Caller, batches: &[Batch]) -> PgResult<()> {
     let mut by_session: BTreeMap<SessionKey, (&Batch, Vec<usize>)> = BTreeMap::new();
     for batch in batches {
         for (index, turn) in batch.turns.iter().enumerate() {
-            let key = SessionKey {
-                user_id: caller.user_id.clone(),
-                agent_id: caller.agent().to_owned(),
-                session_id: turn.turn.session_id.clone(),
-            };
+            let key = SessionKey::of(caller, turn.turn.session_id.clone());
             by_session.entry(key).or_insert_with(|| (batch, Vec::new())).1.push(index);
         }
     }

@@ -81,11 +81,7 @@ impl Stored {
 
     /// The conversation that it belongs to; global memory belongs to none.
     pub fn session(&self, user_id: &str) -> Option<SessionKey> {
-        self.session_id.as_ref().map(|session_id| SessionKey {
-            user_id: user_id.to_owned(),
-            agent_id: self.agent_id.clone(),
-            session_id: session_id.clone(),
-        })
+        self.session_id.as_ref().map(|session| SessionKey::new(user_id, &self.agent_id, session))
     }
 }
 

@@ -4,8 +4,10 @@
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
+use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
 use crate::store::schema;
+use crate::store::sessions::SessionKey;
 use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
 use std::str::FromStr;
@@ -48,6 +50,21 @@ impl Job {
     /// Whether one more failure of its own ends it.
     pub fn is_last_attempt(&self) -> bool {
         self.attempts + 1 >= self.max_attempts
+    }
+
+    /// Its session.
+    pub fn session_key(&self) -> SessionKey {
+        let session_id = self.session_id.as_deref().unwrap_or_default();
+        SessionKey::new(&self.user_id, &self.agent_id, session_id)
+    }
+
+    /// Its session, or the memory of its agent that belongs to none.
+    pub fn scope(&self) -> FactScope<'_> {
+        FactScope {
+            user_id: &self.user_id,
+            agent_id: &self.agent_id,
+            session_id: self.session_id.as_deref(),
+        }
     }
 
     /// What the payload of its kind holds.

@@ -13,7 +13,7 @@ use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::facts::FactScope;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::{self};
 use memory_agent_core::jobs::payloads::{self, EmbedPlace};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
@@ -117,12 +117,8 @@ impl EmbedTask {
 
     /// Sessions are locked before their entries, as everywhere.
     fn lock_session(&self, spi: &Spi) -> PgResult<()> {
-        if let Some(session_id) = &self.job.session_id {
-            let key = SessionKey {
-                user_id: self.job.user_id.clone(),
-                agent_id: self.job.agent_id.clone(),
-                session_id: session_id.clone(),
-            };
+        if self.job.session_id.is_some() {
+            let key = self.job.session_key();
             sessions::lock_existing(spi, &key)?;
         }
         Ok(())
@@ -182,9 +178,5 @@ impl EmbedTask {
 }
 
 fn scope(job: &Job) -> FactScope<'_> {
-    FactScope {
-        user_id: &job.user_id,
-        agent_id: &job.agent_id,
-        session_id: job.session_id.as_deref(),
-    }
+    job.scope()
 }

@@ -5,7 +5,7 @@ use crate::pg::spi::Session as Spi;
 use crate::settings::guc;
 use crate::store::eviction;
 use crate::store::queue::{self, Job};
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::{self};
 use pgrx::prelude::*;
 
 /// Entries that leave in one step.
@@ -15,11 +15,7 @@ const BATCH: i64 = 1000;
 pub fn step(job: &Job) -> Result<(), Aborted> {
     transaction(|| {
         let spi = Spi::read_write()?;
-        let key = SessionKey {
-            user_id: job.user_id.clone(),
-            agent_id: job.agent_id.clone(),
-            session_id: job.session_id.clone().unwrap_or_default(),
-        };
+        let key = job.session_key();
         // Sessions before jobs: an ingest holds its session while it touches the pending job.
         let exists = sessions::lock_existing(&spi, &key)?.is_some();
         if !queue::lock(&spi, job)? {

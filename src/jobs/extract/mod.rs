@@ -115,11 +115,7 @@ impl Start for ExtractTask {
 
 impl ExtractTask {
     fn scope(&self) -> FactScope<'_> {
-        FactScope {
-            user_id: &self.job.user_id,
-            agent_id: &self.job.agent_id,
-            session_id: self.job.session_id.as_deref(),
-        }
+        self.job.scope()
     }
 
     /// Where the facts go.

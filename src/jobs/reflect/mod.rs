@@ -99,11 +99,7 @@ impl LlmTask for ReflectTask {
 impl Start for ReflectTask {
     /// Chooses the episodes of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
-        let key = SessionKey {
-            user_id: job.user_id.clone(),
-            agent_id: job.agent_id.clone(),
-            session_id: job.session_id.clone().unwrap_or_default(),
-        };
+        let key = job.session_key();
         let mut task = Self {
             settings: job_settings::of_reflection(&job.payload()),
             key,

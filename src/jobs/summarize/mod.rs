@@ -88,11 +88,7 @@ impl Start for SummaryTask {
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
         let payload: payloads::Summary = job.payload();
         let mut task = Self {
-            key: SessionKey {
-                user_id: job.user_id.clone(),
-                agent_id: job.agent_id.clone(),
-                session_id: job.session_id.clone().unwrap_or_default(),
-            },
+            key: job.session_key(),
             settings: job_settings::of_summary(&payload),
             exchange: Exchange::default(),
             answers: payload.answers,

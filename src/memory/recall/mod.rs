@@ -232,11 +232,7 @@ fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
     else {
         return Ok(Vec::new());
     };
-    let key = SessionKey {
-        user_id: scope.caller.user_id.clone(),
-        agent_id: scope.caller.agent().to_owned(),
-        session_id: session_id.clone(),
-    };
+    let key = SessionKey::of(&scope.caller, session_id.clone());
     let Some(episode) = sessions::open_episode(spi, &key)? else { return Ok(Vec::new()) };
     let share = (f64::from(budget) * guc::current_episode_share()) as u32;
     let turns = entries::episode_turns(spi, &key.user_id, episode, share)?;
