@@ -6,6 +6,7 @@ use crate::api::lifecycle::{Locked, UPDATE, given_id};
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::configured;
+use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::repetitions;
@@ -17,7 +18,7 @@ use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
-use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
@@ -159,13 +160,13 @@ impl Revision {
     fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
         let (user, old) = (locked.user_id, &locked.entry);
         let now = pgrx::datum::datetime_support::now();
-        facts::supersede(spi, user, old.id, same, now, Ending::Superseded)?;
+        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default());
+        writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
         if let Some(key) = &old.fact_key {
             facts::inherit_key(spi, user, same, key)?;
         }
-        facts::said_again(spi, user, same, &[], old.expires_at)?;
-        repetitions::note(spi, user, old.id, None, None)?;
-        history::append(spi, user, old.id, "supersede", Some("updated"), None)?;
+        writer.said_again(same, &[], old.expires_at)?;
+        writer.note_repetitions(old.id)?;
         debug1!("memory_agent: update user={user} id={} by={same}", old.id);
         Ok(same)
     }
@@ -173,42 +174,26 @@ impl Revision {
     fn insert(&self, spi: &Spi, locked: &Locked<'_>, new: Uuid) -> PgResult<()> {
         let old = &locked.entry;
         let configuration = guc::text_search_config();
-        entries::insert(
-            spi,
-            &catalog::vector_type()?,
-            NewEntry {
-                id: new,
-                user_id: locked.user_id,
-                agent_id: &old.agent_id,
-                session_id: old.session_id.as_deref(),
-                kind: if old.is_fact() { "fact" } else { "turn" },
-                role: &old.role,
-                content: &self.content,
-                token_count: self.prepared.token_count(0),
-                token_count_exact: self.prepared.token_counts_exact,
-                markers: self.markers.clone(),
-                metadata: self.metadata.clone(),
-                embedding: self.prepared.embedding(0),
-                embedding_model: self.prepared.model.as_ref().map(|model| model.name.as_str()),
-                lexemes: Lexemes::index(spi, &configuration, &self.indexed_text)?,
-                lexeme_config: &configuration,
-                episode_id: old.episode_id,
-                fact_key: old.fact_key.as_deref(),
-                // What was said keeps the time at which it was said; a fact holds from now on.
-                created_at: if old.is_turn() {
-                    old.created_at
-                } else {
-                    pgrx::datum::datetime_support::now()
-                },
-                expires_at: old.expires_at,
-                source_ids: old.source_ids.clone(),
-                // The text is somebody's own, not what an LLM is sure of.
-                confidence: None,
-                standing: Standing::Active,
-                facts_from: facts_of(old),
-                source_relation: None,
-            },
-        )
+        let configuration = configuration.as_str();
+        let words = (Lexemes::index(spi, configuration, &self.indexed_text)?, configuration);
+        let kind = if old.is_fact() { "fact" } else { "turn" };
+        // What was said keeps the time at which it was said; a fact holds from now on.
+        let now = pgrx::datum::datetime_support::now();
+        let created_at = if old.is_turn() { old.created_at } else { now };
+        let scope = locked.scope();
+        let entry = NewEntry::new(new, &scope, kind, &old.role, &self.content, words, created_at);
+        let entry = NewEntry {
+            markers: self.markers.clone(),
+            metadata: self.metadata.clone(),
+            episode_id: old.episode_id,
+            fact_key: old.fact_key.as_deref(),
+            expires_at: old.expires_at,
+            // The text is somebody's own, not what an LLM is sure of: it has no confidence.
+            source_ids: old.source_ids.clone(),
+            facts_from: facts_of(old),
+            ..self.prepared.complete(0, entry)
+        };
+        entries::insert(spi, &catalog::vector_type()?, entry)
     }
 
     /// The window and what waits for a summary have other sizes now. A turn that the summary covers is

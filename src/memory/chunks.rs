@@ -10,7 +10,7 @@ use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, scratch};
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
-use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use memory_agent_core::chunk::{self, Chunk, Limits};
@@ -124,46 +124,30 @@ pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResul
     let vector = catalog::vector_type()?;
     let configuration = guc::text_search_config();
     let prepared = &chunks.prepared;
-    let model = prepared.model.as_ref().map(|model| model.name.as_str());
     for (index, chunk) in chunks.chunks.iter().enumerate() {
         let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
         keys.extend(parent.keys.clone());
         let metadata = with_keys(parent.metadata, keys);
         scratch(|| {
-            entries::insert(
-                spi,
-                &vector,
-                NewEntry {
-                    id: entries::new_id(),
-                    user_id: parent.scope.user_id,
-                    agent_id: parent.scope.agent_id,
-                    session_id: parent.scope.session_id,
-                    kind: "document",
-                    role: "memory",
-                    content: &chunk.text,
-                    token_count: prepared.token_count(index),
-                    token_count_exact: prepared.token_counts_exact,
-                    markers: Vec::new(),
-                    lexemes: Lexemes::index(
-                        spi,
-                        &configuration,
-                        &indexed_text(&chunk.text, &metadata),
-                    )?,
-                    metadata,
-                    embedding: prepared.embedding(index),
-                    embedding_model: model,
-                    lexeme_config: &configuration,
-                    episode_id: None,
-                    fact_key: None,
-                    created_at: parent.at,
-                    expires_at: None,
-                    source_ids: Vec::new(),
-                    confidence: None,
-                    standing: Standing::Active,
-                    facts_from: FactsFrom::Nothing,
-                    source_relation: parent.source_relation,
-                },
-            )
+            let text = indexed_text(&chunk.text, &metadata);
+            let words = (Lexemes::index(spi, &configuration, &text)?, configuration.as_str());
+            let id = entries::new_id();
+            let entry = NewEntry::new(
+                id,
+                &parent.scope,
+                "document",
+                "memory",
+                &chunk.text,
+                words,
+                parent.at,
+            );
+            let entry = NewEntry {
+                metadata,
+                facts_from: FactsFrom::Nothing,
+                source_relation: parent.source_relation,
+                ..prepared.complete(index, entry)
+            };
+            entries::insert(spi, &vector, entry)
         })?;
         pgrx::check_for_interrupts!();
     }

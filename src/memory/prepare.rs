@@ -6,6 +6,7 @@ use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::guc::{self, EmbedOnIngest};
+use crate::store::entries::NewEntry;
 use crate::store::models::{self as model_store, Kind};
 use memory_agent_core::tokens;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
@@ -93,6 +94,17 @@ impl Prepare {
     /// The token count of the text at `index`.
     pub fn token_count(&self, index: usize) -> i32 {
         self.token_counts.get(index).map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
+    /// The entry with what the models said of the text at `index`.
+    pub fn complete<'a>(&'a self, index: usize, entry: NewEntry<'a>) -> NewEntry<'a> {
+        NewEntry {
+            token_count: self.token_count(index),
+            token_count_exact: self.token_counts_exact,
+            embedding: self.embedding(index),
+            embedding_model: self.model.as_ref().map(|model| model.name.as_str()),
+            ..entry
+        }
     }
 
     /// Whether rows stored with this need the embed job.

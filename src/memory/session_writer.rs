@@ -11,8 +11,9 @@ use crate::pg::sql_types::Vector;
 use crate::settings::endpoint;
 use crate::settings::guc::{self, Extraction};
 use crate::settings::job_settings;
-use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
+use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
@@ -97,40 +98,20 @@ impl<'a> SessionWriter<'a> {
         id: Uuid,
     ) -> PgResult<()> {
         let episode_id = self.episode_for(turn, index)?;
-        let model = self.prepared.model.as_ref().map(|model| model.name.as_str());
-        entries::insert(
-            self.spi,
-            vector,
-            NewEntry {
-                id,
-                user_id: &self.key.user_id,
-                agent_id: &self.key.agent_id,
-                session_id: Some(&self.key.session_id),
-                kind: "turn",
-                role: &turn.turn.role,
-                content: &turn.turn.content,
-                token_count: self.prepared.token_count(index),
-                token_count_exact: self.prepared.token_counts_exact,
-                markers: turn.markers.clone(),
-                metadata: turn.turn.metadata.clone(),
-                embedding: self.prepared.embedding(index),
-                embedding_model: model,
-                lexemes: Lexemes::index(self.spi, &self.configuration, &turn.indexed_text)?,
-                lexeme_config: &self.configuration,
-                episode_id: Some(episode_id),
-                fact_key: None,
-                created_at: turn.created_at,
-                expires_at: turn.expires_at,
-                source_ids: Vec::new(),
-                confidence: None,
-                standing: Standing::Active,
-                facts_from: match turn.turn.role.as_str() {
-                    "user" => self.facts_from,
-                    _ => FactsFrom::Turn,
-                },
-                source_relation: None,
-            },
-        )?;
+        let configuration = self.configuration.as_str();
+        let words = (Lexemes::index(self.spi, configuration, &turn.indexed_text)?, configuration);
+        let (role, content) = (&turn.turn.role, &turn.turn.content);
+        let scope = FactScope::of_session(self.key);
+        let entry = NewEntry::new(id, &scope, "turn", role, content, words, turn.created_at);
+        let entry = NewEntry {
+            markers: turn.markers.clone(),
+            metadata: turn.turn.metadata.clone(),
+            episode_id: Some(episode_id),
+            expires_at: turn.expires_at,
+            facts_from: if role == "user" { self.facts_from } else { FactsFrom::Turn },
+            ..self.prepared.complete(index, entry)
+        };
+        entries::insert(self.spi, vector, entry)?;
         self.close_after(turn)
     }
 

@@ -6,7 +6,7 @@ use crate::jobs::extract::{Asked, ExtractTask, Step};
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
-use crate::memory::facts::writer::Target;
+use crate::memory::facts::reconciler::Target;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
 use crate::store::extraction;

@@ -7,7 +7,7 @@ use crate::jobs::reflect::texts;
 use crate::memory::facts::apply::Judged;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
-use crate::memory::facts::writer::{Target, Writer};
+use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::facts::{self as fact_store, Ending, NearFact};
@@ -84,7 +84,9 @@ pub enum Applied {
 /// order of everybody who writes facts: session or lock of the global facts, job, episodes, turns, facts.
 pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Applied> {
     let job = work.target.job;
-    let Some(mut writer) = Writer::lock(spi, work.target)? else { return Ok(Applied::NoSession) };
+    let Some(mut writer) = Reconciler::lock(spi, work.target)? else {
+        return Ok(Applied::NoSession);
+    };
     if !queue::lock(spi, job)? {
         return Ok(Applied::NotOurs);
     }
@@ -119,7 +121,7 @@ pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Ap
 /// nearer to others.
 fn changed(
     spi: &Spi,
-    writer: &Writer<'_>,
+    writer: &Reconciler<'_>,
     work: &Reflection<'_>,
     decided: &Decided,
 ) -> PgResult<Option<Vec<Uuid>>> {
@@ -154,7 +156,7 @@ fn touched(work: &Reflection<'_>, decided: &Decided) -> Vec<Uuid> {
 
 /// Carries out the plan. What rests only on turns that were deleted meanwhile is dropped with them.
 fn store(
-    writer: &mut Writer<'_>,
+    writer: &mut Reconciler<'_>,
     work: &Reflection<'_>,
     decided: &Decided,
     present: &[Uuid],

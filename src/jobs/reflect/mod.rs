@@ -10,7 +10,7 @@ use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, St
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::reflect::consolidate::{Applied, Reflection};
 use crate::jobs::reflect::episode::{TURNS, fitting, question, said};
-use crate::memory::facts::writer::Target;
+use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;

@@ -4,7 +4,7 @@
 
 use crate::memory::facts::found::Fact;
 use crate::memory::facts::neighborhood::Decision;
-use crate::memory::facts::writer::{Target, Writer};
+use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::extraction::{self, WaitingTurn};
@@ -58,7 +58,9 @@ pub enum Applied {
 /// order of everybody who writes facts: session or lock of the global facts, job, turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
     let job = work.target.job;
-    let Some(mut writer) = Writer::lock(spi, &work.target)? else { return Ok(Applied::NoSession) };
+    let Some(mut writer) = Reconciler::lock(spi, &work.target)? else {
+        return Ok(Applied::NoSession);
+    };
     if !queue::lock(spi, job)? {
         return Ok(Applied::NotOurs);
     }

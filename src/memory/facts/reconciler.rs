@@ -1,22 +1,18 @@
-//! Writes the facts of one scope while it is locked: additions, endings, and their history.
+//! Does to the facts of one scope what a comparison with the known ones decided, while it is locked.
 
 use crate::memory::facts::apply::{Judged, Work};
+use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::facts::found::Fact;
 use crate::memory::facts::neighborhood::{Comparison, Decision};
-use crate::memory::follow_ups;
-use crate::memory::repetitions;
-use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
-use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, FactScope, NearFact};
-use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
 use crate::store::repetitions::{self as links, Relation};
-use crate::store::sessions::{self, Growth, SessionKey};
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::Uuid;
@@ -34,43 +30,25 @@ pub struct Target<'a> {
     pub thresholds: GateThresholds,
 }
 
-/// Writes facts of one scope while it is locked.
-pub struct Writer<'a> {
+/// Compares and writes facts of one scope while it is locked.
+pub struct Reconciler<'a> {
     spi: &'a Spi,
     target: &'a Target<'a>,
     comparison: Comparison<'a>,
-    session: Option<(SessionKey, Option<Uuid>)>,
-    /// Facts stored by this transaction.
-    stored: Vec<Uuid>,
-    /// Facts ended by it.
-    ended: Vec<Uuid>,
+    facts: FactWriter<'a>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> Reconciler<'a> {
     /// Locks the scope; `None` when its session is not there.
     pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
-        let scope = FactScope { ..target.scope };
-        let session = match scope.session_id {
-            Some(session_id) => {
-                let key = SessionKey {
-                    user_id: scope.user_id.to_owned(),
-                    agent_id: scope.agent_id.to_owned(),
-                    session_id: session_id.to_owned(),
-                };
-                // Not created here: while a dump is restored, the sessions come last.
-                let Some(open_episode) = sessions::lock_existing(spi, &key)? else {
-                    return Ok(None);
-                };
-                Some((key, open_episode))
-            }
-            None => {
-                store::lock_global(&scope);
-                None
-            }
+        let Target { job, scope, model, thresholds } = target;
+        let actor = Actor { job: Some(job.id), duplicate: thresholds.duplicate };
+        let scope = || FactScope { ..*scope };
+        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor)? else {
+            return Ok(None);
         };
-        let comparison =
-            Comparison { spi, scope, model: target.model, thresholds: target.thresholds };
-        Ok(Some(Self { spi, target, comparison, session, stored: Vec::new(), ended: Vec::new() }))
+        let comparison = Comparison { spi, scope: scope(), model: *model, thresholds: *thresholds };
+        Ok(Some(Self { spi, target, comparison, facts }))
     }
 
     fn user(&self) -> &'a str {
@@ -79,17 +57,17 @@ impl<'a> Writer<'a> {
 
     /// The active facts stored so far.
     pub fn stored(&self) -> &[Uuid] {
-        &self.stored
+        self.facts.stored()
     }
 
     /// The facts ended so far.
     pub fn ended(&self) -> &[Uuid] {
-        &self.ended
+        self.facts.ended()
     }
 
     /// The neighbours of a fact as they are now, see [`Comparison::look`].
     pub fn look(&self, fact: &Fact) -> PgResult<(Decision, Vec<NearFact>)> {
-        self.comparison.look(fact, &self.stored)
+        self.comparison.look(fact, self.facts.stored())
     }
 
     /// Whether a fact has a neighbour now that was not there when it was decided, or a fact that was
@@ -117,7 +95,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a fact, unless one that says the same is there by now: then it gets this one's sources.
     pub fn add_or_join(&mut self, fact: &Fact, unreconciled: bool) -> PgResult<()> {
-        let (decision, _) = self.comparison.look(fact, &self.stored)?;
+        let (decision, _) = self.comparison.look(fact, self.facts.stored())?;
         match (decision, fact.stored_as) {
             (Decision::Same(id), None) => self.said_again(id, fact),
             (Decision::Same(id), Some(own)) => self.join(fact, own, id),
@@ -131,9 +109,10 @@ impl<'a> Writer<'a> {
 
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
-        store::said_again(self.spi, self.user(), other, &fact.source_ids, fact.expires_at)?;
+        self.facts.said_again(other, &fact.source_ids, fact.expires_at)?;
         // Whoever repeats the one says the other as well, so nobody is out of date.
-        self.end_quietly(own, other, fact.created_at, Ending::Superseded, "duplicate").map(|_| ())
+        let (at, reason) = (fact.created_at, Some("duplicate"));
+        self.facts.supersede(own, other, at, Ending::Superseded, reason).map(drop)
     }
 
     /// Does what the LLM decided. A fact that was said before what it would replace does not replace
@@ -220,9 +199,13 @@ impl<'a> Writer<'a> {
                 self.outdate(part, id)?;
                 match part.stored_as {
                     Some(own) if own == id => {}
-                    Some(own) => {
-                        self.end(own, id, part.created_at, Ending::Superseded, "updated")?
-                    }
+                    Some(own) => self.facts.end(
+                        own,
+                        id,
+                        part.created_at,
+                        Ending::Superseded,
+                        Some("updated"),
+                    )?,
                     None if part.created_at < known.created_at => {
                         self.keep_as_history(part, id, known.created_at)?;
                     }
@@ -250,18 +233,18 @@ impl<'a> Writer<'a> {
         since: TimestampWithTimeZone,
     ) -> PgResult<()> {
         match fact.stored_as {
-            Some(own) => self.end(own, by, since, Ending::Superseded, "older"),
+            Some(own) => self.facts.end(own, by, since, Ending::Superseded, Some("older")),
             None => {
                 let standing = Standing::Superseded { by, since };
                 let id = self.insert(fact, &fact.text, standing, false)?;
-                self.note_repetitions(id)
+                self.facts.note_repetitions(id)
             }
         }
     }
 
     /// Notes that a known fact was said again in a fact's turns.
     pub fn said_again(&self, known: Uuid, fact: &Fact) -> PgResult<()> {
-        store::said_again(self.spi, self.user(), known, &fact.source_ids, fact.expires_at)?;
+        self.facts.said_again(known, &fact.source_ids, fact.expires_at)?;
         self.outdate(fact, known)
     }
 
@@ -271,16 +254,10 @@ impl<'a> Writer<'a> {
         links::keep(self.spi, self.user(), id, &fact.replaces, Relation::Outdated, job)
     }
 
-    /// Notes which turns of assistants repeat a fact that another one replaced.
-    fn note_repetitions(&self, ended: Uuid) -> PgResult<()> {
-        let duplicate = self.target.thresholds.duplicate;
-        repetitions::note(self.spi, self.user(), ended, duplicate, Some(self.target.job.id))
-    }
-
     /// Ends a known fact that no other takes the place of. `turn` is what was said against it, at this
     /// event time.
     pub fn remove(&mut self, known: Uuid, turn: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
-        self.end(known, turn, at, Ending::Contradicted, "no longer true")
+        self.facts.end(known, turn, at, Ending::Contradicted, Some("no longer true"))
     }
 
     /// Ends a known fact; what replaces it holds its key from now on.
@@ -292,46 +269,11 @@ impl<'a> Writer<'a> {
         ending: Ending,
         reason: &str,
     ) -> PgResult<()> {
-        self.end(known.id, new, at, ending, reason)?;
+        self.facts.end(known.id, new, at, ending, Some(reason))?;
         match &known.fact_key {
             Some(key) => store::inherit_key(self.spi, self.user(), new, key),
             None => Ok(()),
         }
-    }
-
-    fn end(
-        &mut self,
-        old: Uuid,
-        new: Uuid,
-        at: TimestampWithTimeZone,
-        ending: Ending,
-        reason: &str,
-    ) -> PgResult<()> {
-        if self.end_quietly(old, new, at, ending, reason)? {
-            self.note_repetitions(old)?;
-        }
-        Ok(())
-    }
-
-    /// False when the fact had ended before.
-    fn end_quietly(
-        &mut self,
-        old: Uuid,
-        new: Uuid,
-        at: TimestampWithTimeZone,
-        ending: Ending,
-        reason: &str,
-    ) -> PgResult<bool> {
-        if !store::supersede(self.spi, self.user(), old, new, at, ending)? {
-            return Ok(false);
-        }
-        self.ended.push(old);
-        let op = match ending {
-            Ending::Superseded => "supersede",
-            Ending::Contradicted => "delete",
-        };
-        history::append(self.spi, self.user(), old, op, Some(reason), Some(self.target.job.id))?;
-        Ok(true)
     }
 
     fn insert(
@@ -349,65 +291,37 @@ impl<'a> Writer<'a> {
         }
         let needs_job = fact.windows.is_empty() && self.target.model.is_some();
         let is_counted = fact.token_count >= 0;
-        let model = self.target.model.map(|model| model.name.as_str());
-        entries::insert(
-            self.spi,
-            &catalog::vector_type()?,
-            NewEntry {
-                id,
-                user_id: self.user(),
-                agent_id: self.target.scope.agent_id,
-                session_id: self.target.scope.session_id,
-                kind: "fact",
-                role: "memory",
-                content: text,
-                token_count: if is_counted {
-                    fact.token_count
-                } else {
-                    memory_agent_core::tokens::estimate_tokens(text) as i32
-                },
-                token_count_exact: is_counted,
-                markers: fact.markers.clone(),
-                metadata: JsonbText(metadata.to_string()),
-                embedding: (!fact.windows.is_empty()).then_some(fact.windows.as_slice()),
-                embedding_model: model,
-                lexemes: Lexemes::index(self.spi, &configuration, text)?,
-                lexeme_config: &configuration,
-                episode_id: None,
-                fact_key: None,
-                created_at: fact.created_at,
-                expires_at: fact.expires_at,
-                source_ids: fact.source_ids.clone(),
-                confidence: fact.confidence,
-                standing,
-                facts_from: FactsFrom::Turn,
-                source_relation: None,
-            },
-        )?;
-        if needs_job || !is_counted {
-            follow_ups::queue_embedding(self.spi, &self.target.scope)?;
-        }
-        history::append(self.spi, self.user(), id, "add", None, Some(self.target.job.id))?;
-        if matches!(standing, Standing::Active) {
-            self.stored.push(id);
-        }
+        let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;
+        let words = (Lexemes::index(self.spi, &configuration, text)?, configuration.as_str());
+        let scope = &self.target.scope;
+        let entry = NewEntry::new(id, scope, "fact", "memory", text, words, fact.created_at);
+        let entry = NewEntry {
+            token_count: if is_counted { fact.token_count } else { estimate() },
+            token_count_exact: is_counted,
+            markers: fact.markers.clone(),
+            metadata: JsonbText(metadata.to_string()),
+            embedding: (!fact.windows.is_empty()).then_some(fact.windows.as_slice()),
+            embedding_model: self.target.model.map(|model| model.name.as_str()),
+            expires_at: fact.expires_at,
+            source_ids: fact.source_ids.clone(),
+            confidence: fact.confidence,
+            standing,
+            ..entry
+        };
+        self.facts.insert(entry, needs_job || !is_counted)?;
         Ok(id)
     }
 
     /// Brings the session's counters up to date.
     pub fn finish(&self) -> PgResult<()> {
-        if let Some((key, open_episode)) = &self.session {
-            let growth = Growth { entries: self.stored.len() as i64, ..Growth::default() };
-            let fill = sessions::grow(self.spi, key, &growth, None, *open_episode)?;
-            follow_ups::queue_eviction(self.spi, key, fill.entries)?;
-        }
+        self.facts.finish()?;
         debug1!(
             "memory_agent: {} user={} job={} added={} ended={}",
             self.target.job.kind.as_str(),
             self.user(),
             self.target.job.id,
-            self.stored.len(),
-            self.ended.len()
+            self.stored().len(),
+            self.ended().len()
         );
         Ok(())
     }
