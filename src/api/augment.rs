@@ -6,10 +6,10 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::configured;
 use crate::memory::llm::{self, Llm, Question};
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
+use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -99,7 +99,7 @@ fn memory_augment(
         recency_weight,
         score_threshold,
     };
-    let hits = configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
+    let hits = scope_settings::scoped(&wanted.caller, Some(&wanted.session_id), || {
         put_memories(&mut messages, &wanted)
     })?;
     Ok(JsonbText(json!({ "messages": messages.into_values(), "memory_hits": hits }).to_string()))

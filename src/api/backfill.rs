@@ -4,8 +4,8 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
 use crate::memory::follow_ups;
+use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -95,7 +95,7 @@ fn queue_facts(
     since: Option<TimestampWithTimeZone>,
 ) -> PgResult<u64> {
     let session = session_id.as_deref();
-    configured::scoped_to(user_id, agent_id, session, || {
+    scope_settings::scoped_to(user_id, agent_id, session, || {
         let extraction = guc::extraction();
         if extraction == Extraction::Off {
             return Ok(0);
@@ -120,7 +120,7 @@ fn queue_facts(
 
 /// Queues the summary that a session lacks, as its next turn would.
 fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
         sessions::lock_existing(spi, key)?;
         follow_ups::queue_summary(spi, key, fill)
     })

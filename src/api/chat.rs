@@ -6,9 +6,9 @@ use crate::api::arguments::WithinLimits;
 use crate::api::augment::{self, Wanted};
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
 use crate::memory::ingest;
 use crate::memory::llm::{self, Answered, Llm, Talk};
+use crate::memory::scope_settings;
 use crate::memory::turn::Turn;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -71,7 +71,7 @@ fn memory_chat(
         recency_weight,
         score_threshold,
     };
-    configured::scoped(&wanted.caller, Some(&wanted.session_id), || {
+    scope_settings::scoped(&wanted.caller, Some(&wanted.session_id), || {
         converse(&llm, messages, said, &wanted, temperature, max_tokens)
     })
 }

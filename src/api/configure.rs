@@ -8,7 +8,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::stored::{self, Settings};
+use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::SETTING_BYTES;
@@ -80,15 +80,15 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
     };
     let mut changes = Map::new();
     for (given, value) in given {
-        let name = given.strip_prefix(stored::PREFIX).unwrap_or(&given);
-        if !stored::is_configurable(name) {
+        let name = given.strip_prefix(overrides::PREFIX).unwrap_or(&given);
+        if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is no setting of agents and sessions"),
                 "Those with context user in docs/settings.md are, but for user_id and agent_id.",
             )
             .into());
         }
-        match stored::text(&value) {
+        match overrides::text(&value) {
             Some(text) if text.len() > SETTING_BYTES => {
                 let bytes = text.len();
                 let problem = format!(
@@ -96,7 +96,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
                 );
                 return Err(Error::invalid(problem, HINT).into());
             }
-            Some(text) => stored::check(name, &text),
+            Some(text) => overrides::check(name, &text),
             None if value.is_null() => {}
             None => {
                 let problem = format!("the value of \"{given}\" is no string, number or boolean");
@@ -114,7 +114,7 @@ fn document(agent: &str, session: Option<&str>, stored: &Stored) -> PgResult<Val
     for level in [&stored.shared, &stored.agent, &stored.session] {
         merged.extend(level.as_object().cloned().unwrap_or_default());
     }
-    let effective = Settings::of(&Value::Object(merged)).during(|| Ok(stored::in_effect()))?;
+    let effective = Settings::of(&Value::Object(merged)).during(|| Ok(overrides::in_effect()))?;
     Ok(json!({
         "agent_id": agent,
         "session_id": session,

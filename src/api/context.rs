@@ -6,7 +6,6 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
 use crate::memory::context::block::{Block, Told};
 use crate::memory::context::cross_session::Earlier;
 use crate::memory::context::tokens::TokenCounter;
@@ -14,6 +13,7 @@ use crate::memory::context::window::Window;
 use crate::memory::context::{cross_session, window};
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
+use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -97,7 +97,7 @@ fn memory_context(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let key = SessionKey::of(&caller, session_id);
     let session_id = key.session_id.clone();
-    let context = configured::scoped(&caller, Some(&session_id), || {
+    let context = scope_settings::scoped(&caller, Some(&session_id), || {
         let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));
         let request = Request { key, query, user_id, agent_id, budget };
         request.fill(&TokenCounter::new())

@@ -1,14 +1,14 @@
 //! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
 //! and searched by its chunks, which recall returns like any other memory.
 
-use crate::api::archive::{check_limit, singular};
 use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::restore_document;
+use crate::api::search_archive::{check_limit, singular};
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
-use crate::memory::configured;
 use crate::memory::prepare::embedder;
+use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -61,7 +61,7 @@ fn memory_add_document(
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     check_metadata(&metadata)?;
     let document = Document { content, title, doc_type, session_id, metadata };
-    configured::scoped(&caller, document.session_id.as_deref(), || document.add(&caller))
+    scope_settings::scoped(&caller, document.session_id.as_deref(), || document.add(&caller))
 }
 
 fn check_type(doc_type: Option<String>) -> PgResult<String> {

@@ -4,8 +4,8 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::configured;
 use crate::memory::follow_ups;
+use crate::memory::scope_settings;
 use crate::models::client;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -77,7 +77,7 @@ fn target(
 /// Queues a new summary of what is left of a session, as if its turns had just come.
 fn queue_summary(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     let Some(fill) = sessions::fill(spi, key)? else { return Ok(()) };
-    configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
         follow_ups::queue_summary(spi, key, &fill)
     })
 }

@@ -5,9 +5,9 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::configured;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::scope_settings;
 use crate::memory::turn;
 use crate::models::thresholds;
 use crate::pg::catalog;
@@ -91,7 +91,7 @@ fn memory_add(
     turn::check_metadata(&metadata)?;
     let markers = markers.map(sql_types::without_nulls).transpose()?;
     let now = pgrx::datum::datetime_support::now();
-    let settings = configured::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
+    let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
         let fact = Fact {
             markers: turn::markers_of(markers.as_deref(), &content)?,

@@ -6,9 +6,9 @@ use crate::api::arguments::WithinLimits;
 use crate::api::facts::check_fact_key;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::configured;
 use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::scope_settings;
 use crate::memory::session_writer;
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::pg::catalog;
@@ -223,7 +223,7 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     if entry.source_relation.is_some() {
         check_may_name_row()?;
     }
-    configured::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
+    scope_settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
         let markers = markers_of(entry.markers.as_deref(), body)?;
         let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
         let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));

@@ -6,7 +6,7 @@ use crate::identity::{self, Caller};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::{self, Session as Spi};
-use crate::pg::wake;
+use crate::pg::wake_at_commit;
 use crate::store::queue;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -80,7 +80,7 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
         )
         .into());
     }
-    if wake::queued_in_this_transaction() {
+    if wake_at_commit::queued_in_this_transaction() {
         return Err(Error::active_transaction(
             "memory_wait would wait for jobs that this transaction queued",
             "Commit first: workers see jobs only then.",
@@ -140,7 +140,7 @@ fn memory_retry(
         queue::retry(&Spi::read_write()?, job_id, user_id)
     })?;
     if retried {
-        wake::job_queued();
+        wake_at_commit::job_queued();
     }
     Ok(retried)
 }

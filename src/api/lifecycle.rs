@@ -4,9 +4,9 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
 use crate::memory::follow_ups;
 use crate::memory::prepare::embedder;
+use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -64,7 +64,7 @@ fn memory_restore(
         }
     })?;
     let Some((agent_id, session_id)) = home else { return Ok(false) };
-    configured::scoped_to(user, &agent_id, session_id.as_deref(), || {
+    scope_settings::scoped_to(user, &agent_id, session_id.as_deref(), || {
         let (model, _) = embedder()?;
         let model = model.as_ref().map(|model| model.name.as_str());
         roles::as_owner(|| restore(user, id, model))

@@ -2,7 +2,6 @@
 //! checks its arguments, resolves the caller's identity, and leaves the rest to `memory/`, SQL to `store/`
 //! and arithmetic to the ranking crate.
 
-pub mod archive;
 pub mod arguments;
 pub mod attach;
 pub mod attached;
@@ -27,6 +26,7 @@ pub mod lifecycle;
 pub mod model_change;
 pub mod recall;
 pub mod reserve;
+pub mod search_archive;
 pub mod security;
 pub mod status;
 pub mod summaries;

@@ -4,8 +4,8 @@
 use crate::api::arguments::WithinLimits;
 use crate::api::window::session;
 use crate::identity::grants::Level;
-use crate::memory::configured;
 use crate::memory::llm;
+use crate::memory::scope_settings;
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::memory::window_summary;
 use crate::pg::error::{Error, PgResult};
@@ -50,7 +50,7 @@ fn memory_reserve_tokens(
         )
         .into());
     }
-    let plan = configured::scoped(&caller, Some(&key.session_id), || {
+    let plan = scope_settings::scoped(&caller, Some(&key.session_id), || {
         let budget = checked_budget(budget)?;
         let counts = ExactCounts::of(&key)?;
         if summarize.unwrap_or(false) {

@@ -4,7 +4,7 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
+use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -38,7 +38,7 @@ fn memory_compress(
         .into());
     }
     let key = SessionKey::of(&caller, session_id);
-    configured::scoped(&caller, Some(&key.session_id), || {
+    scope_settings::scoped(&caller, Some(&key.session_id), || {
         let settings = job_settings::summary();
         roles::as_owner(|| {
             let spi = Spi::read_write()?;

@@ -5,9 +5,9 @@ use crate::api::arguments::WithinLimits;
 use crate::api::configure;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::condenser::{Condensed, Condenser};
-use crate::memory::configured;
+use crate::memory::awaited_summary::{Condensed, Condenser};
 use crate::memory::llm::{self, Llm};
+use crate::memory::scope_settings;
 use crate::models::counting::{count, count_one};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -60,7 +60,7 @@ fn memory_summarize(
         .into());
     }
     let key = audit_keys::key()?;
-    let condensed = configured::scoped(&caller, None, || {
+    let condensed = scope_settings::scoped(&caller, None, || {
         let request = Request {
             text: text.trim(),
             most: max_tokens.unsigned_abs(),

@@ -5,11 +5,11 @@ use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::{Locked, UPDATE, given_id};
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::repetitions;
+use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
 use crate::memory::turn;
 use crate::pg::catalog;
@@ -49,7 +49,7 @@ fn memory_update(
     if old.content == content {
         return Ok(id);
     }
-    configured::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
+    scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
         let revision = Revision::prepare(&old, content)?;
         roles::as_owner(|| revision.store(user, id))
     })

@@ -1,6 +1,6 @@
 //! The jobs that follow from a change of memory, queued in its transaction.
 
-use crate::memory::configured;
+use crate::memory::scope_settings;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint;
@@ -40,7 +40,7 @@ pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
         return Ok(());
     }
     let payload =
-        configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+        scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
             Ok(payloads::Reflect::with(&job_settings::reflection()))
         })?;
     jobs::enqueue_for_session(spi, JobKind::Reflect, key, &payload)

@@ -2,14 +2,14 @@
 //! first, before any lock.
 
 use crate::identity::Caller;
-use crate::memory::configured;
 use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::scope_settings;
 use crate::memory::session_writer::SessionWriter;
 use crate::memory::turn::{Checked, Turn, check};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::stored::Settings;
+use crate::settings::overrides::Settings;
 use crate::store::entries;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::text;
@@ -61,7 +61,7 @@ fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
         let session_id = &turn.session_id;
         text::validate_session_id(session_id).map_err(Error::from)?;
         if !of_session.contains_key(session_id) {
-            let stored = configured::stored(&caller.user_id, caller.agent(), Some(session_id))?;
+            let stored = scope_settings::stored(&caller.user_id, caller.agent(), Some(session_id))?;
             of_session.insert(session_id.clone(), stored);
         }
         let settings = of_session.get(session_id).cloned().unwrap_or_default();

@@ -2,9 +2,9 @@
 //! turns that leave the window, the counters. If what was condensed is not there any more, or somebody
 //! else renewed the summary, nothing is stored and the caller begins anew.
 
-use crate::memory::archive::{Archived, archive_conversation};
+use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::chunks::Chunks;
-use crate::memory::condense::{Material, Part, Tree};
+use crate::memory::summary_tree::{Material, Part, Tree};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::Session as Spi;
 use crate::store::compression;
@@ -14,7 +14,7 @@ use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, NewSummary, Source};
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::jobs::settings::SummarySettings;
+use memory_agent_core::jobs::session_settings::SummarySettings;
 use pgrx::datum::Uuid;
 
 /// What is to be stored.

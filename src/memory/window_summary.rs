@@ -2,10 +2,10 @@
 //! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
 
 use crate::identity::Caller;
-use crate::memory::condense::{self, Answers, Division, Material, Next, Question};
-use crate::memory::condenser::{Condensed, Condenser};
+use crate::memory::awaited_summary::{Condensed, Condenser};
 use crate::memory::llm::{self, Llm};
 use crate::memory::renew;
+use crate::memory::summary_tree::{self, Answers, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -106,7 +106,7 @@ fn condense(
     condenser: &Condenser<'_>,
     material: &Material,
     room: u32,
-) -> PgResult<Result<condense::Tree, Error>> {
+) -> PgResult<Result<summary_tree::Tree, Error>> {
     let division = match Division::of(material, job_settings::summary().chunks()) {
         Ok(division) => division,
         Err(failure) => return Ok(Err(failure.into_error())),
@@ -126,7 +126,7 @@ fn condense(
         let most = if question.is_part { target.saturating_mul(6) / 5 } else { room };
         match condenser.answer(question.messages, target, most)? {
             Ok(Condensed { text, tokens, model }) => {
-                let condensed = condense::Condensed { text, tokens, model, sections: None };
+                let condensed = summary_tree::Condensed { text, tokens, model, sections: None };
                 answers.insert(question.digest, condensed);
             }
             Err(error) => return Ok(Err(error)),

@@ -15,4 +15,4 @@ pub mod roles;
 pub mod settings_level;
 pub mod spi;
 pub mod sql_types;
-pub mod wake;
+pub mod wake_at_commit;

@@ -88,7 +88,7 @@ pub fn sees_one_snapshot() -> bool {
 /// What the statements of a connection see, and whether they may write; one that may not and does is an
 /// ERROR.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sight {
+enum Visibility {
     /// The snapshot of the calling query.
     Callers,
     /// Whatever is committed when the statement begins, at every isolation level.
@@ -99,7 +99,7 @@ enum Sight {
 
 /// An SPI connection. Whoever opens it, and as whom: names in its statements are looked up in pg_catalog.
 pub struct Session {
-    sight: Sight,
+    visibility: Visibility,
     /// Left after SPI.
     _search_path: Option<SettingsLevel>,
 }
@@ -107,26 +107,26 @@ pub struct Session {
 impl Session {
     /// Every statement sees the snapshot of the calling query.
     pub fn read_only() -> PgResult<Self> {
-        Self::connect(Sight::Callers)
+        Self::connect(Visibility::Callers)
     }
 
     /// Every statement sees what others committed until it begins, also in transactions that otherwise see
     /// one snapshot: for what must not be missed. For statements that return few rows.
     pub fn read_latest() -> PgResult<Self> {
-        Self::connect(Sight::Latest)
+        Self::connect(Visibility::Latest)
     }
 
     pub fn read_write() -> PgResult<Self> {
-        Self::connect(Sight::Writing)
+        Self::connect(Visibility::Writing)
     }
 
-    fn connect(sight: Sight) -> PgResult<Self> {
+    fn connect(visibility: Visibility) -> PgResult<Self> {
         // SAFETY: balanced by SPI_finish in Drop, or by transaction abort after an ERROR.
         let code = unsafe { pg_sys::SPI_connect() };
         if code < 0 {
             return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
         }
-        Ok(Self { sight, _search_path: settings_level::our_search_path() })
+        Ok(Self { visibility, _search_path: settings_level::our_search_path() })
     }
 
     /// Lets the statements of this connection read the transition tables of the trigger that is fired.
@@ -154,10 +154,10 @@ impl Session {
         unsafe {
             let code = in_callers_context(|| {
                 let (values, nulls) = (params.values.as_mut_ptr(), params.nulls.as_ptr());
-                let snapshot = match self.sight {
-                    Sight::Latest => pg_sys::GetLatestSnapshot(),
+                let snapshot = match self.visibility {
+                    Visibility::Latest => pg_sys::GetLatestSnapshot(),
                     // SPI takes the one that fits.
-                    Sight::Callers | Sight::Writing => std::ptr::null_mut(),
+                    Visibility::Callers | Visibility::Writing => std::ptr::null_mut(),
                 };
                 pg_sys::SPI_execute_snapshot(
                     plan.as_ptr(),
@@ -165,7 +165,7 @@ impl Session {
                     nulls,
                     snapshot,
                     std::ptr::null_mut(),
-                    self.sight != Sight::Writing,
+                    self.visibility != Visibility::Writing,
                     true,
                     0,
                 )
@@ -245,7 +245,7 @@ impl Session {
                     plan.as_ptr(),
                     params.values.as_mut_ptr(),
                     params.nulls.as_ptr(),
-                    self.sight != Sight::Writing,
+                    self.visibility != Visibility::Writing,
                 )
             });
             // Its name can be guessed: what runs between two fetches cannot close a pinned one.

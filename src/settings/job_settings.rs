@@ -3,7 +3,9 @@
 
 use crate::settings::guc::{self, FactScopeChoice};
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::jobs::settings::{ExtractionSettings, ReflectionSettings, SummarySettings};
+use memory_agent_core::jobs::session_settings::{
+    ExtractionSettings, ReflectionSettings, SummarySettings,
+};
 
 /// Settings of an extraction.
 pub fn extraction() -> ExtractionSettings {

@@ -5,4 +5,4 @@ pub mod audit_keys;
 pub mod endpoint;
 pub mod guc;
 pub mod job_settings;
-pub mod stored;
+pub mod overrides;

@@ -4,7 +4,7 @@
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
-use crate::pg::wake;
+use crate::pg::wake_at_commit;
 use crate::store::attachments::Source;
 use crate::store::entries::new_id;
 use memory_agent_core::jobs::payloads::{Attach, Payload, Phase};
@@ -33,7 +33,7 @@ pub fn queue_embedding(
             )
             .with(scopes.values().copied().collect::<Vec<_>>()),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     Ok(())
 }
 
@@ -85,7 +85,7 @@ pub fn queue_intake(
             .with(crate::settings::guc::llm_max_attempts()),
         |row| row.required(1),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id").into())
 }
 
@@ -111,7 +111,7 @@ pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult
             .with(JsonbText(payload.text()))
             .with(crate::settings::guc::llm_max_attempts()),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     Ok(())
 }
 
@@ -161,7 +161,7 @@ fn queue_keys(
             .with(JsonbText(payload.text()))
             .with(crate::settings::guc::llm_max_attempts()),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Row, Session as Spi, scratch};
 use crate::pg::sql_types::{JsonbText, Vector};
+use crate::store::entry_windows;
 use crate::store::facts::FactScope;
-use crate::store::windows;
 use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
 
@@ -123,7 +123,7 @@ pub fn complete(
             .with(token_count),
     )?;
     if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
-        windows::insert(spi, vector, user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, vector, user_id, entry.id, model, further)?;
     }
     Ok(())
 }

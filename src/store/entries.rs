@@ -4,9 +4,9 @@ use crate::pg::catalog::VectorType;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::{JsonbText, Vector};
+use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
-use crate::store::windows;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -183,7 +183,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
             .with(entry.source_relation.map(str::to_owned)),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
-use crate::pg::wake;
+use crate::pg::wake_at_commit;
 use crate::settings::guc;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
@@ -48,7 +48,7 @@ pub fn enqueue_with_id(
             .with(guc::llm_max_attempts()),
         |row| row.required(1),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     id.ok_or_else(|| Error::internal("a job was queued without an id").into())
 }
 

@@ -8,7 +8,7 @@
 use crate::pg::background_transaction;
 use crate::pg::locked_file::{self, DIRECTORY, LockedFile, unix_time};
 use crate::pg::spi::Session as Spi;
-use crate::pg::wake;
+use crate::pg::wake_at_commit;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use memory_agent_model_server::protocol::CallRecord;
 use pgrx::pg_sys;
@@ -156,7 +156,7 @@ impl Ledger {
         self.file = None;
         if !is_empty {
             // SAFETY: set for the life of the session; calls are only recorded in a database.
-            wake::record_left(unsafe { pg_sys::MyDatabaseId });
+            wake_at_commit::record_left(unsafe { pg_sys::MyDatabaseId });
         }
     }
 }

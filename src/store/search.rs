@@ -9,7 +9,7 @@ use crate::settings::guc;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::{PartTotals, nearest, totals};
 use crate::store::scope::{Scope, ScopeSql, bind};
-use crate::store::{neighbors, windows};
+use crate::store::{entry_windows, neighbors};
 use memory_agent_core::bm25::{Bm25, LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
@@ -384,13 +384,13 @@ fn raise_by_windows(
 ) -> PgResult<()> {
     let Some(model) = query.embedding_model else { return Ok(()) };
     let users = scope.caller.visible();
-    if query.embeddings.is_empty() || !windows::any(spi, &users, model)? {
+    if query.embeddings.is_empty() || !entry_windows::any(spi, &users, model)? {
         return Ok(());
     }
     let ids: Vec<Uuid> = found.rows.iter().map(|row| Uuid::from_bytes(row.id)).collect();
     let mut nearest: HashMap<[u8; 16], f64> = HashMap::new();
     for embedding in &query.embeddings {
-        for (id, distance) in windows::nearest(spi, vector, &users, &ids, model, embedding)? {
+        for (id, distance) in entry_windows::nearest(spi, vector, &users, &ids, model, embedding)? {
             let best = nearest.entry(id).or_insert(distance);
             *best = best.min(distance);
         }

@@ -1,7 +1,7 @@
 //! The kinds of background jobs, what their rows keep, and the settings that travel with them.
 
 pub mod payloads;
-pub mod settings;
+pub mod session_settings;
 
 /// The kinds of work that there are handlers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

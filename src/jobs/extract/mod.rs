@@ -1,9 +1,9 @@
 //! `extract` jobs: from waiting turns to facts. Extraction asks the LLM what the user said about
 //! themselves and their world; reconciliation compares that with what is known, first without an LLM,
-//! then with one (`reconcile`); `apply` stores the result. Between two answers nothing is held but the
+//! then with one (`comparison`); `apply` stores the result. Between two answers nothing is held but the
 //! lease.
 
-mod reconcile;
+mod comparison;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
@@ -23,7 +23,7 @@ use crate::store::queue::{self, Job};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
 use memory_agent_core::jobs::payloads::{self, SavedFact};
-use memory_agent_core::jobs::settings::ExtractionSettings;
+use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 
 /// Turns in one extraction, and characters of them.

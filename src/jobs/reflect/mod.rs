@@ -4,12 +4,12 @@
 //! next. An episode too long for one prompt is reflected on in parts.
 
 mod consolidate;
-mod episode;
+mod episode_question;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::reflect::consolidate::{Applied, Reflection};
-use crate::jobs::reflect::episode::{TURNS, fitting, question, said};
+use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::pg::background_transaction::{Aborted, transaction};
@@ -26,7 +26,7 @@ use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
 use memory_agent_core::jobs::payloads::{self, SavedAnswer};
-use memory_agent_core::jobs::settings::ReflectionSettings;
+use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 use pgrx::datum::Uuid;

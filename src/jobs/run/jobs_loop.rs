@@ -1,9 +1,9 @@
 //! What a job worker does between two waits: takes answers, claims jobs, embeds a batch, sweeps. It
-//! never waits itself; `run` does.
+//! never waits itself; `worker_process` does.
 
 mod outcomes;
+mod rotation;
 mod starting;
-mod turns;
 
 use crate::jobs::attach::AttachTask;
 use crate::jobs::embed::EmbedTask;
@@ -12,7 +12,7 @@ use crate::jobs::llm_connection::{CallId, LlmCalls};
 use crate::jobs::pace::Pace;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::run::jobs_loop::outcomes::BUSY_DELAY;
-use crate::jobs::run::jobs_loop::turns::Turns;
+use crate::jobs::run::jobs_loop::rotation::Turns;
 use crate::jobs::run::llm_pauses::LlmPauses;
 use crate::jobs::run::pause::Pause;
 use crate::jobs::run::slots::{IDLE, RESTING};
@@ -23,7 +23,7 @@ use crate::jobs::sweep::Sweeper;
 use crate::pg::background_transaction::{self, Aborted, transaction};
 use crate::pg::locked_file;
 use crate::pg::spi::Session as Spi;
-use crate::pg::wake;
+use crate::pg::wake_at_commit;
 use crate::settings::endpoint;
 use crate::settings::guc;
 use crate::store::queue::{self, Job};
@@ -315,7 +315,8 @@ impl Body for JobsLoop {
         if self.renew_at <= Instant::now() {
             self.renew();
         }
-        let within = if wake::queued_here() { Some(Duration::ZERO) } else { self.due_within() };
+        let within =
+            if wake_at_commit::queued_here() { Some(Duration::ZERO) } else { self.due_within() };
         Next { wait_until: within, socket: self.llm.descriptor() }
     }
 

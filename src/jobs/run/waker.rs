@@ -6,7 +6,7 @@
 
 use crate::jobs::run::start::{self, Assignment, ON_DEMAND_LINGER};
 use crate::jobs::run::{launcher, notes, signals, slots};
-use crate::pg::wake::{self, Waker};
+use crate::pg::wake_at_commit::{self, Waker};
 use crate::settings::guc;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -22,7 +22,7 @@ thread_local! {
 
 /// Lets the workers hear of what transactions queue; called once when the library is loaded.
 pub fn register() {
-    wake::register(Waker {
+    wake_at_commit::register(Waker {
         before_commit,
         after_commit,
         forget: || STARTED.set(false),
@@ -40,7 +40,7 @@ pub fn register() {
 /// To be called when the extension was created: the launcher has a new database to look after.
 pub fn extension_created() {
     if launcher::is_running() {
-        wake::job_queued();
+        wake_at_commit::job_queued();
     }
 }
 

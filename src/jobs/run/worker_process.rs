@@ -8,7 +8,7 @@ use crate::jobs::run::start::{self, Assignment, ON_DEMAND_LINGER};
 use crate::jobs::run::{deadline, launcher, notes, signals};
 use crate::pg::background_transaction;
 use crate::pg::catalog;
-use crate::pg::wake;
+use crate::pg::wake_at_commit;
 use crate::settings::guc;
 use crate::store::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
@@ -70,7 +70,7 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
         log!("memory_agent: a worker was started without an assignment");
         signals::exit(1)
     };
-    wake::become_worker();
+    wake_at_commit::become_worker();
     // The lock comes before the connection: whoever asks workers to leave the database leaves the
     // note first and looks for locks then, so that one of the two always sees the other.
     let Some(lock) = take_slot(&assignment) else { signals::exit(0) };

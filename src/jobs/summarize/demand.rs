@@ -1,7 +1,7 @@
 //! What a session needs of a `summarize` or `compress` job: a renewed summary, only a smaller window, or
 //! nothing any more.
 
-use crate::memory::condense::Material;
+use crate::memory::summary_tree::Material;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::compression::{self, Older};
@@ -10,7 +10,7 @@ use crate::store::queue::Job;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::{self, Current, Source, Uncovered};
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::jobs::settings::SummarySettings;
+use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels::SummaryLevel;
 use memory_agent_core::summarize::ContentType;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! `summarize` and `compress` jobs. Both renew a session's summary: the L3 so far and the turns that
 //! came after it become the next L3. A compress job then takes the older turns, which the summary
-//! covers by now, out of the window. `need` looks at the session, `condense` says what the LLM is
+//! covers by now, out of the window. `demand` looks at the session, `summary_tree` says what the LLM is
 //! asked, `renew` stores what came of it; nothing of the session is changed before that.
 
 mod demand;
@@ -8,10 +8,12 @@ mod demand;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::summarize::demand::Need;
-use crate::memory::archive::Archived;
+use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
-use crate::memory::condense::{self, Answers, Condensed, Division, Material, Next, Question, Tree};
 use crate::memory::renew::{self, Renewal, Renewed};
+use crate::memory::summary_tree::{
+    self, Answers, Condensed, Division, Material, Next, Question, Tree,
+};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
 use crate::settings::guc;
@@ -23,7 +25,7 @@ use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::jobs::settings::SummarySettings;
+use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels;
 use memory_agent_core::shorten::{Shortening, Step as Shortened};
 use memory_agent_core::summarize::Sections;
@@ -204,7 +206,7 @@ impl SummaryTask {
             return Progress::Failed("an answer to no question".to_owned());
         };
         let Asking { condensing, question, shortening } = *asking;
-        let condensed = match condense::read(&question, answer) {
+        let condensed = match summary_tree::read(&question, answer) {
             Ok(condensed) if !condensed.text.contains(char::is_alphanumeric) => {
                 return Progress::Failed("the summary is empty".to_owned());
             }
@@ -217,7 +219,9 @@ impl SummaryTask {
                 return self.send(Asking { condensing, question, shortening }, llm);
             }
             Shortened::Cut(mut condensed) => {
-                if let Err(failure) = condense::cut_short(&mut condensed, question.target_tokens) {
+                if let Err(failure) =
+                    summary_tree::cut_short(&mut condensed, question.target_tokens)
+                {
                     return exchange::without_models(failure);
                 }
                 condensed

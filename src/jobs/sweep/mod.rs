@@ -4,8 +4,8 @@
 //! sweep.
 
 use crate::jobs::reflect;
-use crate::memory::configured;
 use crate::memory::follow_ups;
+use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
@@ -112,7 +112,7 @@ impl Sweeper {
                     return Ok(false);
                 };
                 // The session may have a longer gap of its own, or none.
-                let gap = configured::scoped_to(
+                let gap = scope_settings::scoped_to(
                     &key.user_id,
                     &key.agent_id,
                     Some(&key.session_id),
@@ -188,7 +188,7 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
     queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
         let session = session_id.as_deref();
-        let payload = configured::scoped_to(&user_id, &agent_id, session, || {
+        let payload = scope_settings::scoped_to(&user_id, &agent_id, session, || {
             Ok(payloads::Extract::with(&job_settings::extraction()))
         })?;
         jobs::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, &payload)
@@ -210,7 +210,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
         let own =
-            configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+            scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
                 Ok(job_settings::reflection())
             })?;
         let no_job = Uuid::from_bytes([0; 16]);
@@ -232,7 +232,7 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
     let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
         let (user, agent) = (&key.user_id, &key.agent_id);
-        configured::scoped_to(user, agent, Some(&key.session_id), || {
+        scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
             follow_ups::queue_summary(spi, &key, &fill)
         })
     })

@@ -3,7 +3,7 @@
 
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::configured;
+use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::settings::guc;
@@ -95,7 +95,7 @@ impl Arguments {
             text::validate_session_id(session_id).map_err(Error::from)?;
         }
         let settings =
-            configured::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
+            scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
         settings.during(|| body(self))
     }
 

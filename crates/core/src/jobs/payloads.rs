@@ -2,7 +2,7 @@
 //! updates in both directions, so what cannot be read is as if it were missing, and what a later version
 //! added is kept.
 
-use crate::jobs::settings::over;
+use crate::jobs::session_settings::over;
 use crate::shorten::Counted;
 use crate::summarize::Sections;
 use serde::de::DeserializeOwned;

@@ -16,7 +16,7 @@ use crate::store::queue;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::jobs::settings::ExtractionSettings;
+use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::reconcile::{self, Existing, New};
 use pgrx::datum::Uuid;
 

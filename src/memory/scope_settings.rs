@@ -5,7 +5,7 @@ use crate::identity::Caller;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::stored::Settings;
+use crate::settings::overrides::Settings;
 use crate::store::agents;
 
 /// What is stored for an agent and, with `session_id`, for a session.
