@@ -58,8 +58,6 @@ pub struct Wanted {
     /// Known before anything is read.
     pub erasures: Erasures,
     pub session_id: String,
-    pub user_id: Option<String>,
-    pub agent_id: Option<String>,
     pub top_k: Option<i32>,
     pub recency_weight: Option<f32>,
     pub score_threshold: Option<f32>,
@@ -89,16 +87,7 @@ fn memory_augment(
     let session_id = session_of(session_id)?;
     let mut messages = parse(messages)?;
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let wanted = Wanted {
-        caller,
-        erasures,
-        session_id,
-        user_id,
-        agent_id,
-        top_k,
-        recency_weight,
-        score_threshold,
-    };
+    let wanted = Wanted { caller, erasures, session_id, top_k, recency_weight, score_threshold };
     let hits = scope_settings::scoped(&wanted.caller, Some(&wanted.session_id), || {
         put_memories(&mut messages, &wanted)
     })?;
@@ -171,15 +160,13 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<V
     let arguments = Arguments {
         query: Some(message.to_owned()),
         session_id: Some(wanted.session_id.clone()),
-        user_id: wanted.user_id.clone(),
-        agent_id: wanted.agent_id.clone(),
         top_k: wanted.top_k,
         recency_weight: wanted.recency_weight,
         score_threshold: wanted.score_threshold,
         rewrites: Some(rewrites.into_iter().map(Some).collect()),
         ..Arguments::default()
     };
-    let request = arguments.check()?;
+    let request = arguments.check(wanted.caller.clone())?;
     let rows = match recall::run(&request)? {
         Some(recalled) => recall::rows(&request, recalled)?,
         None => Vec::new(),

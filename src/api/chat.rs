@@ -61,16 +61,7 @@ fn memory_chat(
     }
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures)?.with_model(&model);
-    let wanted = Wanted {
-        caller,
-        erasures,
-        session_id,
-        user_id,
-        agent_id,
-        top_k,
-        recency_weight,
-        score_threshold,
-    };
+    let wanted = Wanted { caller, erasures, session_id, top_k, recency_weight, score_threshold };
     scope_settings::scoped(&wanted.caller, Some(&wanted.session_id), || {
         converse(&llm, messages, said, &wanted, temperature, max_tokens)
     })

@@ -4,8 +4,8 @@
 //! Nothing is there twice, and nothing is written.
 
 use crate::api::arguments::WithinLimits;
-use crate::identity;
 use crate::identity::grants::Level;
+use crate::identity::{self, Caller};
 use crate::memory::context::block::{Block, Told};
 use crate::memory::context::cross_session::Earlier;
 use crate::memory::context::tokens::TokenCounter;
@@ -99,7 +99,7 @@ fn memory_context(
     let session_id = key.session_id.clone();
     let context = scope_settings::scoped(&caller, Some(&session_id), || {
         let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));
-        let request = Request { key, query, user_id, agent_id, budget };
+        let request = Request { key, query, caller: caller.clone(), budget };
         request.fill(&TokenCounter::new())
     })?;
     Ok(JsonbText(context.to_string()))
@@ -109,8 +109,7 @@ fn memory_context(
 struct Request {
     key: SessionKey,
     query: String,
-    user_id: Option<String>,
-    agent_id: Option<String>,
+    caller: Caller,
     budget: i64,
 }
 
@@ -137,12 +136,7 @@ impl Request {
 
         let share = self.share(MEMORY_SHARE, left);
         let mut memories = self.recalled()?;
-        let earlier = cross_session::find(
-            &self.query,
-            &self.key.session_id,
-            self.user_id.as_deref(),
-            self.agent_id.as_deref(),
-        )?;
+        let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller)?;
         let window = Window::read(&self.key, &self.query, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
@@ -194,12 +188,10 @@ impl Request {
         let mut request = Arguments {
             query: Some(self.query.clone()),
             session_id: Some(self.key.session_id.clone()),
-            user_id: self.user_id.clone(),
-            agent_id: self.agent_id.clone(),
             top_k: Some(candidates as i32),
             ..Arguments::default()
         }
-        .check()?;
+        .check(self.caller.clone())?;
         request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
         let rows = match recall::run(&request)? {
             Some(recalled) => recall::rows(&request, recalled)?,

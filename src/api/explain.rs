@@ -3,6 +3,8 @@
 //! that dropped it.
 
 use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
+use crate::identity::{self, Caller};
 use crate::memory::recall;
 use crate::memory::recall::Recalled;
 use crate::memory::recall::request::Arguments;
@@ -37,8 +39,6 @@ fn memory_explain(
     let arguments = Arguments {
         query,
         session_id,
-        user_id,
-        agent_id,
         top_k,
         token_budget,
         kinds,
@@ -52,12 +52,13 @@ fn memory_explain(
         rewrites,
         ..Arguments::default()
     };
-    explained(arguments)
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    explained(arguments, caller)
 }
 
-fn explained(arguments: Arguments) -> PgResult<JsonbText> {
-    let document = arguments.with_settings(|arguments| {
-        Ok(match recall::run(&arguments.check()?)? {
+fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
+    let document = arguments.with_settings(caller, |request| {
+        Ok(match recall::run(&request)? {
             Some(recalled) => document(&recalled),
             None => json!({"mode": "nothing wanted", "candidates": []}),
         })

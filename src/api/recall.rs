@@ -1,6 +1,8 @@
 //! `memory_recall`: its arguments, and the rows of its answer.
 
 use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
+use crate::identity::{self, Caller};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{RecallRow, rows, run};
 use crate::pg::error::PgResult;
@@ -54,8 +56,6 @@ fn memory_recall(
     let arguments = Arguments {
         query,
         session_id,
-        user_id,
-        agent_id,
         top_k,
         token_budget,
         kinds,
@@ -69,15 +69,13 @@ fn memory_recall(
         rewrites,
         ..Arguments::default()
     };
-    Ok(TableIterator::new(answer(arguments)?))
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    Ok(TableIterator::new(answer(arguments, caller)?))
 }
 
-fn answer(arguments: Arguments) -> PgResult<Vec<RecallRow>> {
-    arguments.with_settings(|arguments| {
-        let request = arguments.check()?;
-        match run(&request)? {
-            Some(recalled) => rows(&request, recalled),
-            None => Ok(Vec::new()),
-        }
+fn answer(arguments: Arguments, caller: Caller) -> PgResult<Vec<RecallRow>> {
+    arguments.with_settings(caller, |request| match run(&request)? {
+        Some(recalled) => rows(&request, recalled),
+        None => Ok(Vec::new()),
     })
 }

@@ -1,6 +1,8 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
 use crate::api::arguments::WithinLimits;
+use crate::identity;
+use crate::identity::grants::Level;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
 use crate::pg::error::{Error, PgResult};
@@ -52,20 +54,16 @@ fn memory_search_archive(
     };
     let arguments = Arguments {
         query,
-        user_id,
-        agent_id,
         top_k: Some(check_limit(limit, DEFAULT_LIMIT)?),
         filter,
         archives,
         except_session: exclude_session,
         ..Arguments::default()
     };
-    let rows = arguments.with_settings(|arguments| {
-        let request = arguments.check()?;
-        match recall::run(&request)? {
-            Some(recalled) => recall::rows(&request, recalled),
-            None => Ok(Vec::new()),
-        }
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    let rows = arguments.with_settings(caller, |request| match recall::run(&request)? {
+        Some(recalled) => recall::rows(&request, recalled),
+        None => Ok(Vec::new()),
     })?;
     Ok(TableIterator::new(
         rows.into_iter()

@@ -2,6 +2,7 @@
 //! conversation, the archives of the user's other sessions are searched, and what has to do with it is
 //! told.
 
+use crate::identity::Caller;
 use crate::memory::context::block::Told;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
@@ -69,26 +70,19 @@ impl Earlier {
 
 /// What is told of other conversations than `session_id`, the best first; nothing unless the message
 /// has one of the phrases that ask for it.
-pub fn find(
-    message: &str,
-    session_id: &str,
-    user_id: Option<&str>,
-    agent_id: Option<&str>,
-) -> PgResult<Vec<Earlier>> {
+pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Earlier>> {
     let phrases = triggers::parse(&guc::cross_session_triggers());
     if !guc::cross_session() || triggers::find(message, &phrases).is_none() {
         return Ok(Vec::new());
     }
     let request = Arguments {
         query: Some(message.to_owned()),
-        user_id: user_id.map(str::to_owned),
-        agent_id: agent_id.map(str::to_owned),
         top_k: Some(CANDIDATES),
         archives: Archives::Only,
         except_session: Some(session_id.to_owned()),
         ..Arguments::default()
     }
-    .check()?;
+    .check(caller.clone())?;
     let Some(mut recalled) = recall::run(&request)? else { return Ok(Vec::new()) };
     let threshold = Threshold::now()?;
     let Recalled { ranking, arms, shown, .. } = &mut recalled;

@@ -1,8 +1,7 @@
 //! A recall's arguments, checked: what SQL gave, the settings' values where it gave nothing, and an
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::identity::Caller;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
@@ -28,8 +27,6 @@ const LEAST_CANDIDATES: usize = 30;
 pub struct Arguments {
     pub query: Option<String>,
     pub session_id: Option<String>,
-    pub user_id: Option<String>,
-    pub agent_id: Option<String>,
     pub top_k: Option<i32>,
     pub token_budget: Option<i32>,
     pub kinds: Option<Vec<Option<String>>>,
@@ -87,22 +84,23 @@ impl Request {
 }
 
 impl Arguments {
-    /// Runs `body` with the settings of the agent and the session that are asked about.
-    pub fn with_settings<T>(self, body: impl FnOnce(Self) -> PgResult<T>) -> PgResult<T> {
-        let caller =
-            identity::resolve(self.user_id.as_deref(), self.agent_id.as_deref(), Level::Reader)?;
+    /// Runs `body` for the checked request, with the settings of the agent and the session that are
+    /// asked about.
+    pub fn with_settings<T>(
+        self,
+        caller: Caller,
+        body: impl FnOnce(Request) -> PgResult<T>,
+    ) -> PgResult<T> {
         if let Some(session_id) = &self.session_id {
             text::validate_session_id(session_id).map_err(Error::from)?;
         }
         let settings =
             scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
-        settings.during(|| body(self))
+        settings.during(|| body(self.check(caller)?))
     }
 
     /// Checks everything that can be checked without touching a table.
-    pub fn check(self) -> PgResult<Request> {
-        let caller =
-            identity::resolve(self.user_id.as_deref(), self.agent_id.as_deref(), Level::Reader)?;
+    pub fn check(self, caller: Caller) -> PgResult<Request> {
         if let Some(session_id) = &self.session_id {
             text::validate_session_id(session_id).map_err(Error::from)?;
         }
