@@ -15,7 +15,25 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 -- === Row types ===
 
 COMMENT ON FUNCTION memory_agent.renew_levels() IS
-    'Gives every role the privileges of its level again, and takes the row types of the extension''s tables and views from everyone, after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
+    'Grants every role the privileges of its level again, and revokes those on the row types of the extension''s tables and views from all other roles; for use after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
+
+-- === Prompts within a budget ===
+
+CREATE FUNCTION memory_augment(
+    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
+
+CREATE FUNCTION memory_chat(
+    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
+    max_tokens integer DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 
 -- === Users take turns in the queue ===
 
@@ -89,9 +107,9 @@ BEGIN
 END
 $views$;
 
-COMMENT ON VIEW memory_agents IS 'What memory_configure stored for all sessions of an agent, by the session''s identity and for all users.';
-COMMENT ON VIEW memory_archives IS 'Documents and archived conversations as wholes, of the session''s identity and shared ones, forgotten ones included.';
-COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of shared memory, row by row; memory_history() tells that of one memory.';
+COMMENT ON VIEW memory_agents IS 'What memory_configure stored for all sessions of an agent, of the session''s identity and for all users.';
+COMMENT ON VIEW memory_archives IS 'Documents and archived conversations as wholes, of the session''s identity and shared ones, including forgotten ones.';
+COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of shared memory, row by row; memory_history() returns that of one memory.';
 COMMENT ON VIEW memory_episodes IS 'Runs of related turns in the sessions of the session''s identity.';
 COMMENT ON VIEW memory_sessions IS 'Conversations of the session''s identity.';
 
@@ -159,10 +177,136 @@ CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
 
+-- === Comments ===
+
+COMMENT ON TABLE memory_agent.agents IS 'What memory_configure stored for all sessions of an agent; user * stands for all users.';
+COMMENT ON TABLE memory_agent.entry_windows IS 'Further windows of entries that are longer than their embedding model reads at once; during a change of the model also the new model''s embeddings of all entries.';
+COMMENT ON TABLE memory_agent.models IS 'Models registered in this database. If none of a kind is active, the settings name the model.';
+COMMENT ON COLUMN memory_agent.sessions.unsummarized_tokens IS 'Tokens of turns that were stored since the session was last summarised.';
+COMMENT ON COLUMN memory_agent.sessions.content_type IS 'Kind of summaries: conversation, journal or document; NULL is that of the agent, else conversation.';
+COMMENT ON COLUMN memory_agent.entries.embedding IS 'Embedding of the text with its speaker''s name; the first window of a long text.';
+COMMENT ON COLUMN memory_agent.entries.lexemes IS 'Words of the text with its speaker''s name.';
+COMMENT ON COLUMN memory_agent.entries.doc_len IS 'Number of words in lexemes, including repetitions: the document length of BM25.';
+COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it is true.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the reflection on its episode; -infinity for a turn without extraction.';
+COMMENT ON COLUMN memory_agent.archives.summary_id IS 'The L3 with which a conversation was last archived: an L3 made from it replaces it in the archive.';
+COMMENT ON COLUMN memory_agent.archives.doc_type IS 'conversation for archived conversations, any other value for documents.';
+COMMENT ON COLUMN memory_agent.jobs.payload IS 'Input and progress of the job. Emptied when it is done.';
+COMMENT ON COLUMN memory_agent.jobs.attempts IS 'Failures of the job itself. An outage of the LLM or the models does not count.';
+COMMENT ON COLUMN memory_agent.jobs.interrupted IS 'How often its worker died or was stopped while the job ran.';
+COMMENT ON COLUMN memory_agent.jobs.leased_by IS 'The worker that claimed it last; NULL for a job that no worker has claimed.';
+COMMENT ON COLUMN memory_agent.jobs.leased_until IS 'Until then the job belongs to its worker; after that, any worker may claim it.';
+COMMENT ON COLUMN memory_agent.jobs.last_error IS 'The last failure, even if it did not count.';
+COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http 429, timeout, connection, bad answer, ...; abandoned: the answer was not read, and prompt_tokens is an estimate.';
+COMMENT ON COLUMN memory_agent.history.salt IS 'Random, so that an erased body cannot be guessed from the commitment.';
+COMMENT ON COLUMN memory_agent.history.hash IS 'Hash of the chain up to this row; NULL until the row is sealed.';
+COMMENT ON FUNCTION memory_ingest(text,text,text,text,text,jsonb,text[],timestamptz,interval) IS
+    'Stores one message of a conversation and returns its id. session_id: the conversation. role: user, assistant, system, tool or memory. content: the text, up to memory_agent.max_content_bytes. user_id: the user of the memory (default: the session''s identity). agent_id: the agent (default: memory_agent.agent_id, else ''default''). metadata: an object; its key name is the speaker. markers: decision, constraint, failure, goal or custom:NAME; markers that you pass replace the detected ones. created_at: when it was said (default: now). ttl: time until it expires (default: memory_agent.default_ttl). Errors: 22023 for a value that cannot be stored, 42501 for another user''s memory. While no model is available, the row is stored and found by its words.';
+COMMENT ON FUNCTION memory_ingest_batch(jsonb,text,text,text) IS
+    'Stores many messages in one statement, embeds them in batches, and returns their ids in the order given. turns: an array of objects with role, content and optionally session_id, metadata, markers, created_at, ttl, as in memory_ingest. session_id: for turns that name none. Either all are stored, or none.';
+COMMENT ON FUNCTION memory_add(text,text,text,text,jsonb,text[],timestamptz,interval,boolean,text) IS
+    'Stores a statement as a fact and returns its id, or the id of an existing fact that says the same. session_id: NULL is the user''s global memory, which all sessions recall. infer: true (default) keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (not of a fact: facts refer to it in source_ids); false stores the text itself as one fact. fact_key: supersedes the fact with the same key in the same scope; only with infer => false. Errors: 55000 if infer is true and memory_agent.llm_base_url is empty; 22023 for fact_key with infer => true.';
+COMMENT ON FUNCTION memory_close_episode(text,text,text,text) IS
+    'Closes the open episode of a session and returns its id, or NULL if none is open. reason: free text, default manual.';
+COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+    'Returns the memories that answer a query, in order. Never writes: works in read-only transactions and on standbys. session_id: this session, the user''s global memory and shared memory; NULL: all sessions of the user. top_k: number of rows (default memory_agent.default_top_k; 0 or less: none). token_budget: the tokens of the rows never exceed it; without top_k only the budget limits the rows. kinds: any of turn, fact, document. filter: a jsonb predicate with the keys metadata, role, kind, markers_any, markers_all, created_after, created_before, session_id, agent_id, episode_id. as_of: what was true at this time; ages count from it. score_threshold: least sigmoid of the reranker''s logit (without a reranker: least relevance). recency_weight, mmr_lambda: 0 to 1. rerank: whether to use the cross-encoder. query_embedding: used instead of embedding the query. rewrites: further wordings, whose candidates join the pool. Columns: score = (1 - w) * relevance + w * recency + marker boost; relevance 0 to 1; similarity is the cosine, NULL without an embedding; lexical is BM25, NULL without a common word; recency 0 to 1. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_context(text,text,integer,text,text) IS
+    'Returns the contents of the next prompt: {messages, summary, memories, cross_session, token_count}, never over token_budget (default memory_agent.default_token_budget), nor over what memory_agent.context_limit leaves beside the answer. messages: in OpenAI''s format: the session''s summary (at most a quarter of the budget), memories (facts, then what was said, each with its date) and, if the message asks for an earlier conversation, archived conversations (at most a quarter together), each as a system message; the newest turns from old to new; query as the current message. Nothing appears twice. A memory of which nothing holds any more is left out; what else no longer holds is marked, in turns and summary too (memory_agent.prompt_stale_sources). Errors: 22023 if the current message alone exceeds the budget.';
+COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,integer,real,real) IS
+    'Returns messages for an LLM with memories put before the user''s last message: {messages, memory_hits}. messages: a jsonb array in OpenAI''s format. session_id: the conversation (default: default), whose memories and summary are used, along with the user''s global memory. top_k: number of memories (default memory_agent.default_top_k; 0 or less: messages unchanged). recency_weight, score_threshold: as in memory_recall. memory_hits: the memories as {role, content, created_at, score, no_longer_true}: facts, then what was said, best first. All messages together never exceed what memory_agent.context_limit leaves beside the answer. Stores nothing; works in read-only transactions and on standbys. Calls the LLM only with memory_agent.query_rewrite or memory_agent.read_contradiction_check on, and continues with a WARNING if that fails. Errors: 22023 for invalid messages, and for messages that exceed the limit without memories, 42501.';
+COMMENT ON FUNCTION memory_augment(jsonb,integer,text,text,text,integer,real,real) IS
+    'memory_augment within a budget. token_budget: most tokens of all messages, memories included (NULL, or more than that: what memory_agent.context_limit leaves beside the answer). Memories that do not fit are left out, the worst first. Errors: 22023 if it is negative, or if the messages exceed it without memories.';
+COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,integer,real,real,text,text,real,integer) IS
+    'Asks the LLM with memories put before the user''s last message, stores that message and the answer as turns of the session, and returns an OpenAI chat completion with memory_hits. Waits for the LLM, at most memory_agent.llm_timeout for each call; cancel and statement_timeout end it, and then nothing is stored. If the LLM fails, the user''s message is stored and the result is {error: {code, message}, memory_hits}; code is unavailable, failed, refused or bad_answer. messages, session_id, top_k, recency_weight, score_threshold: as in memory_augment. model: used instead of memory_agent.llm_model. post_process: background (facts and summaries are made after COMMIT). temperature: 0 to 2. max_tokens: limit of the answer; the prompt has at most memory_agent.context_limit less that. Errors: 55000 without an LLM or with memory_agent.inference = backend, 25006 in a read-only transaction, 22023 for messages without a text of the user, and for messages that exceed the limit without memories (the LLM is not asked), 0A000 for post_process => wait (call memory_wait() after COMMIT), 42501; 40001 if memory of the user was erased meanwhile: then nothing is stored; retry the call.';
+COMMENT ON FUNCTION memory_chat(jsonb,integer,text,text,text,integer,real,real,text,text,real,integer) IS
+    'memory_chat within a budget. token_budget: as in memory_augment.';
+COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
+    'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS
+    'Lists documents and archived conversations of the user and shared ones, the most recently changed first. doc_type: only this type; conversations is accepted for conversation. limit: number of rows (default 10, at most 1000). chunks: number of chunks that can be searched. The texts are in the view memory_archives.';
+COMMENT ON FUNCTION memory_search_archive(text,integer,text,text,text,text) IS
+    'Searches the archived conversations of the user, best first, with the steps of memory_recall, which does not return them. Never writes. limit: number of rows (default 5, at most 1000; 0 or less: none). exclude_session: a session of the agent to leave out. agent_id: only conversations with this agent. doc_type: conversation (default; conversations is accepted), another type for documents of that type, NULL for the whole knowledge base. Columns: score as in memory_recall; similarity is the cosine, NULL without an embedding; metadata: session_id, agent_id, conversation_topics, entities_mentioned, decisions_made, open_questions, message_count, date_range of the conversation, parent_id of its row in memory_agent.archives; created_at: the conversation''s last turn. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_embed(text,text) IS
+    'The embedding of a text by the active embedding model. purpose: query (default) or document; some models embed questions differently. Errors: 58000 while no model is available.';
+COMMENT ON FUNCTION memory_rerank(text,text[]) IS
+    'The cross-encoder''s logits of documents for a query, in the order of the documents: unbounded, higher is better. Errors: 58000 while no model is available.';
+COMMENT ON FUNCTION memory_count_tokens(text) IS
+    'Number of cl100k_base tokens of a text. Errors: 58000 while the tokeniser is unavailable.';
+COMMENT ON FUNCTION memory_register_model(text,text,text,boolean) IS
+    'Registers a model after loading and checking it. kind: embedder or reranker. location: its folder (superusers only; default: its folder in memory_agent.model_dir) with model.onnx, tokenizer.json and config.json. activate: use it from now on; for an embedder only while no rows are embedded by another one. Returns the properties of the model. Errors: 58000 for a missing file or a bad graph, 22023, 42501.';
+COMMENT ON FUNCTION memory_create_vector_index(text) IS
+    'Builds an approximate index over the embeddings of the active model: hnsw (default) or ivfflat. Useful if single scopes have more than memory_agent.exact_scan_rows entries. Returns the name of the index. Blocks writers while it builds. pg_dump leaves the index out: build it again after a restore.';
+COMMENT ON FUNCTION memory_use_embedding_model(text) IS
+    'Changes the embedding model of this database while it is in use, and returns the job that does it. name: a registered embedder, or a folder in memory_agent.model_dir. Recall uses the old model until every entry has a vector of the new one, then changes to it at once; memory_jobs shows the progress. Naming the model in use cancels the change. Errors: 22023 for a model that is not an embedder, 58000 for a model that cannot be loaded, 42501.';
+COMMENT ON FUNCTION memory_status() IS
+    'Shows what runs and what does not: one row per component, with a hint if it needs attention. Counts only, never content.';
+COMMENT ON FUNCTION memory_wait(interval,text,text) IS
+    'Waits until no job is waiting or running, and returns whether that happened within timeout (default 30 seconds; 0 checks once). Counts the jobs of the caller''s user, or of one session; for an administrator who names neither, all jobs. A job that waits for its next attempt counts, a dead job does not. Errors: 25001 on a standby, in a transaction that queued jobs itself or is not READ COMMITTED; 22023 for a negative timeout.';
+COMMENT ON FUNCTION memory_retry(uuid,text) IS
+    'Runs a dead job again, from its first attempt; returns false when there is no such dead job. job_id: from the view memory_jobs. Administrators may retry the jobs of all users.';
+COMMENT ON FUNCTION memory_compress(text,text,text) IS
+    'Queues the compression of a session''s window, whatever its size, and returns the job''s id: all turns except the newest memory_agent.recent_messages_to_keep are summarised and leave the window; they stay in recall. NULL if the window has no more turns than that, or there is no such session. The worker does the work: see memory_wait and memory_jobs. If the LLM fails, nothing changes. Errors: 55000 if memory_agent.llm_base_url is empty, 22023, 42501.';
+COMMENT ON FUNCTION memory_originals(uuid,text) IS
+    'Returns the turns behind a summary, oldest first, including those behind the summaries that were merged into it, whatever their state now. summary_id: from the view memory_session_summaries; an unknown id returns no rows. Errors: 22023 for NULL, 42501.';
+COMMENT ON FUNCTION memory_export_markdown(text,text,text) IS
+    'The memories of a session as Markdown files with YAML front matter, in agent-cli''s layout: entries/<session>/facts, turns, summaries, documents, and deleted for what is inactive. session_id: NULL is the user''s global memory, of all agents unless agent_id names one. agent_id: of a session, default memory_agent.agent_id, else ''default''. memory_import_markdown makes the same memories from them. The files do not contain: vectors and words of the index, which an import computes again, history, jobs, settings of sessions, archived conversations. Never writes. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_import_markdown(text,text,text) IS
+    'Stores the memory in a Markdown file and returns its id. content: front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: gives what the front matter leaves out (session, role, whether it was deleted); NULL if it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are computed again, as by memory_ingest. If the id is stored with the same content, nothing changes, so files can be imported again. Errors: 22023 for a file that cannot be read or stored, for an id that is stored with another content, and for a fact_key that another fact holds; 42501, also for the memory of an attached table''s row, which only administrators import.';
+COMMENT ON FUNCTION memory_grant(regrole,text) IS
+    'Grants a role the level reader (recall), user (also store) or admin (also name any user, register models). Only for the extension''s owner (42501).';
+COMMENT ON FUNCTION memory_revoke(regrole) IS
+    'Revokes a role''s level; returns whether it had one. Only for the extension''s owner (42501).';
+COMMENT ON FUNCTION memory_agent.visible_users() IS
+    'The identity of this session and the shared user ''*'': the users whose rows row-level security shows.';
+COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
+    'Revokes every privilege on the extension''s objects from a role.';
+COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content was merged into this one.';
+COMMENT ON COLUMN memory_agent.episodes.status IS 'open while turns are added to it, closed when it has ended, reflected when facts were extracted from it.';
+COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'For a short episode: the later episode with which the worker reflected on it.';
+COMMENT ON COLUMN memory_agent.traces.episode_id IS 'The episode; the last one if short episodes were carried into it.';
+COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those that the LLM was shown), raw_output, actions, dropped, saved_facts, superseded_facts, rounds, elapsed_ms.';
+COMMENT ON COLUMN memory_agent.episodes.wants_reflection IS 'Whether facts are to be extracted from the episode when it ends.';
+COMMENT ON FUNCTION memory_load(text,text,text) IS
+    'Returns the window of a session as it goes into a prompt: the summary of the earlier conversation as a row of role system, if there is one, then the turns that have not left the window, oldest first. token_count: cl100k_base tokens of the content. An unknown session returns no rows. Never writes. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_clear(text,text,text) IS
+    'Forgets a session: its turns and facts become inactive, its summaries too, its episode ends and its jobs are cancelled. Returns the number of turns. The rows stay for audit and as_of; history has a row for each. Global facts that were extracted from the session, documents and archived conversations stay. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_configure(text,text,jsonb,text,text) IS
+    'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42501.';
+COMMENT ON FUNCTION memory_backfill(timestamptz,text,boolean) IS
+    'Queues the backlog: extraction of facts from turns that were stored while there was no LLM or extraction was off, and summaries of their sessions. Returns the number of turns. since: only turns that were said from then on. all_users: for administrators. Errors: 55000 without an LLM, 42501, 22023 for all_users with user_id.';
+COMMENT ON FUNCTION memory_summarize(text,integer,text) IS
+    'Has the LLM condense a text, waits for it, and returns {summary, token_count, model, created_at, text_sha256, key_id, signature}. max_tokens: largest number of cl100k_base tokens of the summary, 16 to 100000; a text that has no more is returned as it is. content_type: conversation, journal or document. signature: HMAC-SHA-256 with the key of memory_agent.audit_key_file over the digest of the text, the time and the summary; null without a key. History has a row of op summarize. Errors: 55000 without an LLM, 58000 if it gives no answer or the key cannot be read, 25006 in a read-only transaction, 22023, 42501.';
+COMMENT ON FUNCTION memory_reserve_tokens(text,integer,boolean,text,text) IS
+    'Takes the oldest turns out of the window of a session until it has at most budget tokens (default: memory_agent.context_limit less context_margin), including the summary and memory_agent.message_overhead_tokens per message. Turns that the summary covers leave first. They stay in recall. summarize: ask the LLM for a summary of the other turns that have to leave, and wait for it; if it fails, a WARNING says so and they leave without a summary. summarized, dropped: number of turns that left and that a summary covers, or does not cover. tokens_after exceeds budget only if the summary alone does. Errors: 22023, 25006 in a read-only transaction, 42501, 55000 with summarize and no LLM.';
+COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
+    'Verifies the hash chain of a user''s history. Never writes. user_id: default the caller; if an administrator leaves it out, the chains of all users. seq, hash: a head that was kept elsewhere, which must be in the chain of that user. Returns for each user one row of state intact or broken with seq and hash of the last sealed row, to be kept elsewhere, and the number of rows that are sealed and not sealed yet; then a row for each problem, at most 1000 for each user: edited, reordered, missing, unlinked, body (does not match its commitment), body gone (without an erasure), unknown key (not in the file of memory_agent.audit_key_file), downgrade (sealed without a key after rows with one), head (the kept head is not in the chain). id: the row of history. Errors: 58000 if the key file cannot be read, 22023, 42501.';
+COMMENT ON FUNCTION memory_erase(text,text,uuid,text,text) IS
+    'Erases memory for good, in the tables of memory_agent, and returns how many rows of each table lost their content. Name one of: id, for an entry with its versions (by memory_update, or of the same fact_key), or a document; session_id, with agent_id, for a session; or user_id alone, for everything of that user. Also erased is what was made from nothing else: facts, traces, embeddings, jobs; and summaries and archived conversations that contain some of it, which are made again from the rest while an LLM is configured. History keeps its rows without body and reason, and adds one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded LLM calls of the user lose their texts. The caches of the model server are emptied. Unknown ids return counts of 0. Rows of attached tables stay. Errors: 22023, 25001 above READ COMMITTED, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_agent.history_is_open() IS
+    'Whether this session now runs a statement of the extension that may change history: one that seals rows or erases bodies.';
+COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that removed body, salt and reason.';
+COMMENT ON FUNCTION memory_attach(regclass,text,text,text,text,text[],text,text,boolean,text,text,text) IS
+    'Makes the rows of a table memory, by statement triggers: a row is an entry of kind turn, an UPDATE of its content supersedes the entry, DELETE and TRUNCATE end it. Returns the job that takes in the existing rows, NULL with backfill => false. content_column: the text. user_id_column: the user that a row belongs to; without it, the writer of the row. user_id: the user of all rows, also ''*''. session_id_column: the session; NULL is global memory. role, role_column: as in memory_ingest. metadata_columns: columns that become metadata. created_at_column: the time from which a row is true. embed: async (by the worker), sync (in the statement), off. agent_id: default memory_agent.agent_id, else ''default''. A row without content or user has no entry; a row that cannot be stored is refused with a WARNING and a dead job. Attaching a table again applies the new arguments, makes missing triggers and reads all rows. Errors: 42501 unless the caller has the level admin and owns the table; 0A000 for views, foreign and temporary tables, inheritance; 22023 without a primary key or for a wrong column.';
+COMMENT ON FUNCTION memory_detach(text,boolean) IS
+    'Ends the attachment of a table: drops the triggers and cancels its jobs. relation: the table, or the name of a dropped table. forget: also end the entries of its rows, which otherwise stay as they are. Returns the number of entries that ended. Errors: 42704 if it is not attached, 42501 unless the caller has the level admin and owns the table.';
+COMMENT ON FUNCTION memory_agent.attached_rows() IS
+    'The trigger function of attached tables. Only memory_attach creates its triggers.';
+COMMENT ON COLUMN memory_agent.attachments.user_id IS 'The user of every row; NULL if a column or the writer of the row decides.';
+COMMENT ON COLUMN memory_agent.attachments.relation_oid IS 'The table; out of date after a dump and restore, when the names apply.';
+COMMENT ON COLUMN memory_agent.attachments.column_numbers IS 'The numbers of the columns for content, user, session, time, role and metadata, 0 for none: they stay valid when a column is renamed.';
+COMMENT ON FUNCTION memory_update(uuid,text,text) IS
+    'Gives a turn or fact a new text and returns the id of the new version, or id if it already has the text. The old row becomes inactive (superseded) at now(); recall with as_of before that still finds it. The new version keeps session, role, metadata, key, expiry, sources and, if it is a turn, its place in the conversation; it is embedded as by memory_ingest, and markers that were detected in the old text are detected again in the new text. If a fact of the scope already says the same, it becomes the replacement, and its id is returned. content: 1 byte to memory_agent.max_content_bytes. Errors: 42704 if the user has no such entry, 22023 for an inactive entry, a chunk of a document, a row of an attached table or only the source of facts, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_forget(uuid,text,text) IS
+    'Forgets a turn, a fact, a document (by the id of memory_add_document) or a chunk of one: it becomes inactive, and recall no longer returns it. False if there is nothing to forget. The row stays for history, for as_of before now, and for memory_restore. Facts and summaries that were made from a turn stay; no new ones are made from it. reason: kept in history, at most 1000 bytes. Errors: 22023, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_restore(uuid,text) IS
+    'Restores an entry that was forgotten, cleared, replaced or expired, or that left the window. False if there is nothing to restore. valid_to becomes NULL, as if the entry had been true all the time; an entry that had expired has no expiry any more. Errors: 22023 if its content was purged, or another entry has its place (a later version of it, a fact of its key or with its text, an entry of its table row), which the hint names; 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_history(uuid,text) IS
+    'Returns what happened to a memory, oldest first: to the entry, its earlier versions and its replacements; also to a document or a summary. at: when. op: ingest, add (a fact, or the next version), import, update (the next version replaced it), supersede (a newer entry replaced it), delete, expire, restore, erase. actor: the SQL role; NULL for ingest, which is read from the row itself. content, entry: the text and the row after the event, NULL once erased. job_id: the job that made the change. seq: the number in the user''s chain, NULL until it is sealed. No rows for an unknown id. Errors: 22023 for NULL, 42501.';
+
 -- === Last: owner and privileges of what is new ===
 
--- New objects belong to whoever owns the old ones, whoever ran the update, and only that role keeps
--- privileges: what PostgreSQL gives to PUBLIC, or the database's default privileges give to anybody, is
+-- New objects belong to the owner of the old ones, whichever role ran the update, and only that owner keeps
+-- privileges: what PostgreSQL gives to PUBLIC, or the database's default privileges give to any role, is
 -- taken back. Privileges on old objects stay as they are.
 DO $owner$
 DECLARE

@@ -60,6 +60,14 @@ CREATE FUNCTION memory_augment(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_augment_wrapper';
 
+-- With a budget. The second argument has no default: a call without it means the function above.
+CREATE FUNCTION memory_augment(
+    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
+
 CREATE FUNCTION memory_chat(
     messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
     agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
@@ -68,6 +76,15 @@ CREATE FUNCTION memory_chat(
     max_tokens integer DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_wrapper';
+
+CREATE FUNCTION memory_chat(
+    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
+    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
+    max_tokens integer DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 
 CREATE FUNCTION memory_add_document(
     content text, title text DEFAULT NULL, doc_type text DEFAULT 'document',

@@ -4,21 +4,24 @@
 //! they do nothing.
 
 use crate::api::arguments::WithinLimits;
+use crate::api::context::SUMMARY_SHARE;
+use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::context::block::Block;
+use crate::memory::context::prompt_memory::{self, PromptMemory};
+use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
-use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
 use crate::store::erasures::Erasures;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::SessionKey;
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::augment::{self, Memory};
+use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::chat_messages::{ChatMessages, MessagesError};
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
@@ -61,21 +64,42 @@ pub struct Wanted {
     pub top_k: Option<i32>,
     pub recency_weight: Option<f32>,
     pub score_threshold: Option<f32>,
-}
-
-/// A memory that was put before the message.
-struct Hit {
-    role: String,
-    content: String,
-    created_at: TimestampWithTimeZone,
-    score: f32,
+    /// Most tokens of all messages, with what is put into them.
+    pub budget: i64,
 }
 
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_augment(
+    limits: WithinLimits,
+    messages: Option<JsonbText>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    recency_weight: Option<f32>,
+    score_threshold: Option<f32>,
+) -> PgResult<JsonbText> {
+    memory_augment_within(
+        limits,
+        messages,
+        None,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        recency_weight,
+        score_threshold,
+    )
+}
+
+/// `memory_augment` with a budget.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_augment_within(
     _limits: WithinLimits,
     messages: Option<JsonbText>,
+    token_budget: Option<i32>,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -87,8 +111,16 @@ fn memory_augment(
     let session_id = session_of(session_id)?;
     let mut messages = parse(messages)?;
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let wanted = Wanted { caller, erasures, session_id, top_k, recency_weight, score_threshold };
-    let hits = scope_settings::scoped(&wanted.caller, Some(&wanted.session_id), || {
+    let hits = scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
+        let wanted = Wanted {
+            caller,
+            erasures,
+            session_id,
+            top_k,
+            recency_weight,
+            score_threshold,
+            budget: prompt_limit::budget(token_budget, 0)?,
+        };
         put_memories(&mut messages, &wanted)
     })?;
     Ok(JsonbText(json!({ "messages": messages.into_values(), "memory_hits": hits }).to_string()))
@@ -115,25 +147,82 @@ pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatMessages> {
     ChatMessages::parse(value).map_err(|error: MessagesError| refused(error.to_string()).into())
 }
 
-/// Puts what is remembered into the user's last message, and returns the memories that are in it now,
-/// as JSON objects. Without memories and summary, or when none are wanted, nothing changes.
+/// Puts what is remembered into the user's last message, as far as the budget has room, and returns the
+/// memories that are in it now, as JSON objects. Without memories and summary, or when none are wanted,
+/// nothing changes.
+///
+/// # Errors
+/// 22023 when the messages alone are over the budget.
 pub fn put_memories(messages: &mut ChatMessages, wanted: &Wanted) -> PgResult<Vec<Value>> {
+    let tokens = TokenCounter::new();
+    let overhead = i64::from(guc::message_overhead_tokens());
+    let texts = messages.read_texts();
+    let said: i64 = tokens.count(texts).into_iter().map(|count| count + overhead).sum();
+    if said > wanted.budget {
+        return Err(Error::invalid(
+            format!("the messages have {said} tokens, the budget is {}", wanted.budget),
+            "Send fewer or shorter messages, or raise token_budget or memory_agent.context_limit.",
+        )
+        .into());
+    }
     let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
-    let message = augment::original_message(&message);
-    if wanted.top_k.unwrap_or_else(guc::default_top_k) <= 0 || message.trim().is_empty() {
+    let original = augment::original_message(&message);
+    if wanted.top_k.unwrap_or_else(guc::default_top_k) <= 0 || original.trim().is_empty() {
         return Ok(Vec::new());
     }
     let rewrites =
-        if guc::query_rewrite() { rewrites(message, messages, wanted)? } else { Vec::new() };
-    let mut hits = recalled(message, rewrites, wanted)?;
+        if guc::query_rewrite() { rewrites(original, messages, wanted)? } else { Vec::new() };
+    let mut hits = recalled(original, rewrites, wanted)?;
     if guc::read_contradiction_check() && hits.len() > 1 {
         hits = without_contradicted(hits, wanted)?;
     }
-    let summary = roles::as_owner(|| sessions::summary(&Spi::read_only()?, &wanted.key()))?;
-    let memories: Vec<Memory<'_>> =
-        hits.iter().map(|hit| Memory { role: &hit.role, content: &hit.content }).collect();
-    messages.replace_latest(augment::augmented(summary.as_deref(), &memories, message));
-    Ok(hits.iter().map(Hit::to_json).collect())
+    let summary = prompt_memory::summary(&wanted.key())?;
+    // The message itself is counted again, with what is before it.
+    let room = wanted.budget - said + tokens.count_one(&message);
+    let (text, hits) = augmented(summary, hits, original, room, &tokens);
+    messages.replace_latest(text);
+    Ok(hits.iter().map(to_json).collect())
+}
+
+/// The message with as much of what is remembered before it as has room, and the memories among that.
+fn augmented(
+    summary: Option<(String, String)>,
+    mut hits: Vec<PromptMemory>,
+    message: &str,
+    room: i64,
+    tokens: &TokenCounter,
+) -> (String, Vec<PromptMemory>) {
+    prompt_memory::facts_first(&mut hits);
+    let (summary, outdated) =
+        summary.map_or((None, String::new()), |(text, tail)| (Some(text), tail));
+    let whole = summary.as_ref().map(|text| format!("{text}{outdated}"));
+    let text = told(whole.as_deref(), &hits, message);
+    if tokens.count_one(&text) <= room {
+        return (text, hits);
+    }
+    let left = room - tokens.count_one(&format!("\n\n{MESSAGE_HEADER} {message}"));
+    let block = |heading| Block { heading, overhead: 0, tokens };
+    let share = (left as f64 * SUMMARY_SHARE) as i64;
+    let (mut summary, cost) = summary
+        .and_then(|text| block(SUMMARY_HEADER).fit_text(&text, &outdated, share))
+        .map_or((None, 0), |(text, cost)| (Some(format!("{text}{outdated}")), cost));
+    (hits, _) = block(MEMORY_HEADER).fit(hits, left - cost);
+    // Where joining the blocks costs a token more, one more goes.
+    loop {
+        let text = told(summary.as_deref(), &hits, message);
+        let is_bare = hits.is_empty() && summary.is_none();
+        if is_bare || tokens.count_one(&text) <= room {
+            return (text, hits);
+        }
+        if hits.pop().is_none() {
+            summary = None;
+        }
+    }
+}
+
+fn told(summary: Option<&str>, hits: &[PromptMemory], message: &str) -> String {
+    let memories: Vec<Memory<'_>> = hits.iter().map(PromptMemory::told).collect();
+    augment::augmented(summary, &memories, message)
 }
 
 impl Wanted {
@@ -142,21 +231,20 @@ impl Wanted {
     }
 }
 
-impl Hit {
-    fn to_json(&self) -> Value {
-        // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
-        let score: f64 = self.score.to_string().parse().unwrap_or_default();
-        json!({
-            "role": self.role,
-            "content": self.content,
-            "created_at": self.created_at.to_iso_string(),
-            "score": score,
-        })
-    }
+fn to_json(hit: &PromptMemory) -> Value {
+    // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
+    let score: f64 = hit.score.to_string().parse().unwrap_or_default();
+    json!({
+        "role": hit.role,
+        "content": hit.content,
+        "created_at": hit.created_at.to_iso_string(),
+        "score": score,
+        "no_longer_true": hit.outdated,
+    })
 }
 
 /// The memories that the message and its rewrites find, best first.
-fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<Vec<Hit>> {
+fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<Vec<PromptMemory>> {
     let arguments = Arguments {
         query: Some(message.to_owned()),
         session_id: Some(wanted.session_id.clone()),
@@ -164,19 +252,13 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<V
         recency_weight: wanted.recency_weight,
         score_threshold: wanted.score_threshold,
         rewrites: Some(rewrites.into_iter().map(Some).collect()),
+        for_prompt: true,
         ..Arguments::default()
     };
-    let request = arguments.check(wanted.caller.clone())?;
-    let rows = match recall::run(&request)? {
-        Some(recalled) => recall::rows(&request, recalled)?,
-        None => Vec::new(),
-    };
-    Ok(rows
-        .into_iter()
-        .map(|row| Hit { role: row.2, content: row.3, score: row.4, created_at: row.14 })
-        // An application may have stored the message before it asks about it.
-        .filter(|hit| hit.role != "user" || hit.content.trim() != message.trim())
-        .collect())
+    let mut memories = prompt_memory::recalled(&arguments.check(wanted.caller.clone())?)?;
+    // An application may have stored the message before it asks about it.
+    memories.retain(|hit| hit.role != "user" || hit.content.trim() != message.trim());
+    Ok(memories)
 }
 
 /// Further wordings of the message, as an LLM words them.
@@ -202,7 +284,7 @@ fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted) -> PgResult
 }
 
 /// The hits without those that an LLM says others contradict.
-fn without_contradicted(hits: Vec<Hit>, wanted: &Wanted) -> PgResult<Vec<Hit>> {
+fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted) -> PgResult<Vec<PromptMemory>> {
     let dates: Vec<String> = hits
         .iter()
         .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())
@@ -228,7 +310,7 @@ fn without_contradicted(hits: Vec<Hit>, wanted: &Wanted) -> PgResult<Vec<Hit>> {
         return Ok(hits);
     };
     let kept = contradictions::kept(&verdicts);
-    let mut hits: Vec<Option<Hit>> = hits.into_iter().map(Some).collect();
+    let mut hits: Vec<Option<PromptMemory>> = hits.into_iter().map(Some).collect();
     Ok(kept.into_iter().filter_map(|at| hits.get_mut(at)?.take()).collect())
 }
 

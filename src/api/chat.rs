@@ -4,6 +4,7 @@
 
 use crate::api::arguments::WithinLimits;
 use crate::api::augment::{self, Wanted};
+use crate::api::prompt_limit;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::ingest;
@@ -31,8 +32,43 @@ const MAX_TEMPERATURE: f32 = 2.0;
 #[pg_extern(sql = false)]
 #[allow(clippy::too_many_arguments)]
 fn memory_chat(
+    limits: WithinLimits,
+    messages: Option<JsonbText>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    top_k: Option<i32>,
+    recency_weight: Option<f32>,
+    score_threshold: Option<f32>,
+    model: Option<String>,
+    post_process: Option<String>,
+    temperature: Option<f32>,
+    max_tokens: Option<i32>,
+) -> PgResult<JsonbText> {
+    memory_chat_within(
+        limits,
+        messages,
+        None,
+        session_id,
+        user_id,
+        agent_id,
+        top_k,
+        recency_weight,
+        score_threshold,
+        model,
+        post_process,
+        temperature,
+        max_tokens,
+    )
+}
+
+/// `memory_chat` with a budget.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_chat_within(
     _limits: WithinLimits,
     messages: Option<JsonbText>,
+    token_budget: Option<i32>,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -61,8 +97,16 @@ fn memory_chat(
     }
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures)?.with_model(&model);
-    let wanted = Wanted { caller, erasures, session_id, top_k, recency_weight, score_threshold };
-    scope_settings::scoped(&wanted.caller, Some(&wanted.session_id), || {
+    scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
+        let wanted = Wanted {
+            caller,
+            erasures,
+            session_id,
+            top_k,
+            recency_weight,
+            score_threshold,
+            budget: prompt_limit::budget(token_budget, max_tokens)?,
+        };
         converse(&llm, messages, said, &wanted, temperature, max_tokens)
     })
 }

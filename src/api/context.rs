@@ -4,31 +4,28 @@
 //! Nothing is there twice, and nothing is written.
 
 use crate::api::arguments::WithinLimits;
+use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::context::block::{Block, Told};
-use crate::memory::context::cross_session::Earlier;
+use crate::memory::context::cross_session::{self, Earlier};
+use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
-use crate::memory::context::window::Window;
-use crate::memory::context::{cross_session, window};
-use crate::memory::recall;
-use crate::memory::recall::request::Arguments;
+use crate::memory::context::window::{self, Window};
+use crate::memory::recall::request::{Arguments, Request};
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
 use crate::store::entries::WindowTurn;
-use crate::store::sessions::{self, SessionKey};
-use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
+use crate::store::sessions::SessionKey;
+use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 /// Most of the budget that the summary may take.
-const SUMMARY_SHARE: f64 = 0.25;
+pub const SUMMARY_SHARE: f64 = 0.25;
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
 /// Memories that are reranked, before what does not fit and what the window shows is dropped: as many
@@ -40,22 +37,13 @@ const SHORT_MEMORY_TOKENS: i64 = 20;
 /// What stands above archived conversations in their system message.
 const EARLIER_HEADING: &str = "From earlier conversations:";
 
-/// A recalled row as it appears in the prompt.
-struct Memory {
-    id: Uuid,
-    role: String,
-    content: String,
-    created_at: TimestampWithTimeZone,
-    score: f32,
-}
-
-impl Told for Memory {
-    fn label(&self) -> &str {
-        &self.role
+impl Told for PromptMemory {
+    fn told(&self) -> Memory<'_> {
+        PromptMemory::told(self)
     }
 
-    fn content(&self) -> &str {
-        &self.content
+    fn is_first(&self) -> bool {
+        self.is_fact
     }
 
     fn shorten(&mut self, _content: String) -> bool {
@@ -63,21 +51,9 @@ impl Told for Memory {
     }
 }
 
-impl Memory {
-    /// Whether it is this turn, or repeats it word for word.
-    fn tells(&self, turn: &WindowTurn) -> bool {
-        self.id == turn.id || self.content == turn.content
-    }
-
-    fn to_json(&self) -> Value {
-        json!({
-            "id": self.id.to_string(),
-            "role": self.role,
-            "content": self.content,
-            "created_at": self.created_at.to_iso_string(),
-            "score": self.score,
-        })
-    }
+/// Whether a memory is this turn, or repeats it word for word.
+fn repeats(memory: &PromptMemory, turn: &WindowTurn) -> bool {
+    memory.id == turn.id || memory.content == turn.content
 }
 
 #[pg_extern(sql = false)]
@@ -98,22 +74,23 @@ fn memory_context(
     let key = SessionKey::of(&caller, session_id);
     let session_id = key.session_id.clone();
     let context = scope_settings::scoped(&caller, Some(&session_id), || {
-        let budget = i64::from(token_budget.unwrap_or_else(guc::default_token_budget));
-        let request = Request { key, query, caller: caller.clone(), budget };
-        request.fill(&TokenCounter::new())
+        let budget = token_budget.unwrap_or_else(guc::default_token_budget);
+        let budget = prompt_limit::budget(Some(budget), 0)?;
+        let wanted = Wanted { key, query, caller: caller.clone(), budget };
+        wanted.fill(&TokenCounter::new())
     })?;
     Ok(JsonbText(context.to_string()))
 }
 
 /// A checked call.
-struct Request {
+struct Wanted {
     key: SessionKey,
     query: String,
     caller: Caller,
     budget: i64,
 }
 
-impl Request {
+impl Wanted {
     /// Serves the claims one after the other.
     fn fill(&self, tokens: &TokenCounter) -> PgResult<Value> {
         let overhead = i64::from(guc::message_overhead_tokens());
@@ -121,29 +98,32 @@ impl Request {
         if current > self.budget {
             return Err(Error::invalid(
                 format!("the current message has {current} tokens, the budget is {}", self.budget),
-                "Raise token_budget, or shorten the message.",
+                "Raise token_budget or memory_agent.context_limit, or shorten the message.",
             )
             .into());
         }
         let mut left = self.budget - current;
 
         let summary_block = Block { heading: SUMMARY_HEADER, overhead, tokens };
-        let summary = roles::as_owner(|| sessions::summary(&Spi::read_only()?, &self.key))?;
-        let (summary, cost) = summary
-            .and_then(|text| summary_block.fit_text(&text, self.share(SUMMARY_SHARE, left)))
-            .map_or((None, 0), |(text, cost)| (Some(text), cost));
+        let (text, outdated) = prompt_memory::summary(&self.key)?.unwrap_or_default();
+        let (summary, cost) = match text.as_str() {
+            "" => None,
+            text => summary_block.fit_text(text, &outdated, self.share(SUMMARY_SHARE, left)),
+        }
+        .map_or((None, 0), |(text, cost)| (Some(text), cost));
         left -= cost;
 
         let share = self.share(MEMORY_SHARE, left);
-        let mut memories = self.recalled()?;
+        let request = self.request()?;
+        let mut memories = prompt_memory::recalled(&request)?;
         let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller)?;
-        let window = Window::read(&self.key, &self.query, left, tokens)?;
+        let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
         memories.retain(|memory| {
             window.stored_message != Some(memory.id)
                 && memory.content != self.query
-                && !certain.iter().any(|turn| memory.tells(turn))
+                && !certain.iter().any(|turn| repeats(memory, turn))
         });
         without_repetitions(&mut memories);
 
@@ -155,11 +135,15 @@ impl Request {
         let (earlier, earlier_cost) = earlier_block.fit(earlier, share - memory_cost);
         left -= memory_cost + earlier_cost;
         // Older turns get what is left; those among the memories are passed over.
-        let shown =
-            window.fitting(|turn| memories.iter().any(|memory| memory.tells(turn)), left, overhead);
+        let shown = window.fitting(
+            |turn| memories.iter().any(|memory| repeats(memory, turn)),
+            left,
+            overhead,
+        );
         left -= shown.iter().map(|turn| i64::from(turn.token_count) + overhead).sum::<i64>();
 
-        let summary_message = summary.as_ref().map(|text| summary_block.below_heading(text));
+        let summary_message =
+            summary.as_ref().map(|text| summary_block.below_heading(text, &outdated));
         let told = [summary_message, memory_block.text(&memories), earlier_block.text(&earlier)];
         let mut messages: Vec<Value> = told
             .into_iter()
@@ -171,7 +155,7 @@ impl Request {
         Ok(json!({
             "messages": messages,
             "summary": summary,
-            "memories": memories.iter().map(Memory::to_json).collect::<Vec<_>>(),
+            "memories": memories.iter().map(to_json).collect::<Vec<_>>(),
             "cross_session": earlier.iter().map(Earlier::to_json).collect::<Vec<_>>(),
             "token_count": self.budget - left,
         }))
@@ -182,35 +166,37 @@ impl Request {
         ((self.budget as f64 * of) as i64).min(left)
     }
 
-    fn recalled(&self) -> PgResult<Vec<Memory>> {
+    /// The recall of its memories.
+    fn request(&self) -> PgResult<Request> {
         let candidates = (self.share(MEMORY_SHARE, self.budget) / SHORT_MEMORY_TOKENS)
             .clamp(FEWEST_CANDIDATES, MOST_CANDIDATES);
         let mut request = Arguments {
             query: Some(self.query.clone()),
             session_id: Some(self.key.session_id.clone()),
             top_k: Some(candidates as i32),
+            for_prompt: true,
             ..Arguments::default()
         }
         .check(self.caller.clone())?;
         request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
-        let rows = match recall::run(&request)? {
-            Some(recalled) => recall::rows(&request, recalled)?,
-            None => Vec::new(),
-        };
-        let memory = |row: recall::RecallRow| Memory {
-            id: row.0,
-            role: row.2,
-            content: row.3,
-            created_at: row.14,
-            score: row.4,
-        };
-        Ok(rows.into_iter().map(memory).collect())
+        Ok(request)
     }
 }
 
+fn to_json(memory: &PromptMemory) -> Value {
+    json!({
+        "id": memory.id.to_string(),
+        "role": memory.role,
+        "content": memory.content,
+        "created_at": memory.created_at.to_iso_string(),
+        "score": memory.score,
+        "no_longer_true": memory.outdated,
+    })
+}
+
 /// Keeps the first of several memories that say the same words.
-fn without_repetitions(memories: &mut Vec<Memory>) {
-    let mut kept: Vec<Memory> = Vec::with_capacity(memories.len());
+fn without_repetitions(memories: &mut Vec<PromptMemory>) {
+    let mut kept: Vec<PromptMemory> = Vec::with_capacity(memories.len());
     for memory in memories.drain(..) {
         if !kept.iter().any(|known| known.content == memory.content) {
             kept.push(memory);

@@ -5,9 +5,8 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::recall;
-use crate::memory::recall::Recalled;
 use crate::memory::recall::request::Arguments;
+use crate::memory::recall::{self, Recalled};
 use crate::pg::error::PgResult;
 use crate::pg::sql_types::{JsonbText, Vector};
 use memory_agent_core::blend::Features;

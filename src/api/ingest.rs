@@ -3,16 +3,15 @@
 
 use crate::api::arguments::WithinLimits;
 use crate::api::batch;
+use crate::identity;
 use crate::identity::grants::Level;
-use crate::identity::{self};
 use crate::memory::follow_ups::queue_reflection;
 use crate::memory::ingest::ingest;
 use crate::memory::turn::Turn;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
-use crate::pg::sql_types::without_nulls;
+use crate::pg::sql_types::{JsonbText, without_nulls};
 use crate::store::episodes;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;

@@ -24,6 +24,7 @@ pub mod ingest;
 pub mod jobs;
 pub mod lifecycle;
 pub mod model_change;
+pub mod prompt_limit;
 pub mod recall;
 pub mod reserve;
 pub mod search_archive;

@@ -2,6 +2,7 @@
 //! recall.
 
 use crate::api::arguments::WithinLimits;
+use crate::api::prompt_limit;
 use crate::api::window::session;
 use crate::identity::grants::Level;
 use crate::memory::llm;
@@ -11,7 +12,6 @@ use crate::memory::window_summary;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
 use crate::store::window::{self, Leaving};
@@ -85,10 +85,7 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
             )
             .into()
         }),
-        None => {
-            let limit = f64::from(guc::context_limit().max(0));
-            Ok((limit * (1.0 - guc::context_margin())).floor() as u32)
-        }
+        None => Ok(prompt_limit::longest()),
     }
 }
 

@@ -154,6 +154,8 @@ settings! {
         "memory_agent.recall_scope\0", "Whether recall sees archived entries (all) or only those in the window (active).\0";
     choice stale_sources: StaleSources = StaleSources::Demote, Userset, (),
         "memory_agent.stale_sources\0", "What recall does with turns whose facts were replaced: rank them below what replaced them (demote), leave them out (hide), or nothing (show).\0";
+    choice prompt_stale_sources: PromptStaleSources = PromptStaleSources::Mark, Userset, (),
+        "memory_agent.prompt_stale_sources\0", "What prompts do with turns whose facts were replaced: say so, and leave out those of which nothing holds any more (mark), leave all of them out (hide), or nothing (show).\0";
     int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),
         "memory_agent.default_token_budget\0", "Token budget of memory_context when none is given.\0";
     real current_episode_share: f64 = 0.5, Userset, (0.0, 1.0),
@@ -252,9 +254,9 @@ settings! {
     flag read_contradiction_check: bool = false, Userset, (),
         "memory_agent.read_contradiction_check\0", "Let the LLM leave out memories that others contradict in memory_augment and memory_chat.\0";
     int context_limit: i32 = 40_000, Userset, (1, 100_000_000),
-        "memory_agent.context_limit\0", "Tokens that the application's model reads; memory_reserve_tokens makes the window fit.\0";
+        "memory_agent.context_limit\0", "Tokens that the application's model reads, its answer included; bounds prompts and the window.\0";
     real context_margin: f64 = 0.05, Userset, (0.0, 0.9),
-        "memory_agent.context_margin\0", "Share of context_limit that memory_reserve_tokens leaves free.\0";
+        "memory_agent.context_margin\0", "Share of context_limit that prompts and the window leave free for the answer.\0";
 
     // Audit.
     text audit_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),

@@ -4,6 +4,7 @@
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::store::scope::{Scope, bind};
+use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -64,5 +65,72 @@ fn replacements(
         &statement,
         &mut Params::new().with(users.to_vec()).with(turns.to_vec()).with(as_of),
         |row| Ok((row.required(1)?, row.required(2)?)),
+    )
+}
+
+/// Of these turns those that also say something that holds: a fact that a job made of them, or that they
+/// repeat, is not replaced.
+pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<Uuid>> {
+    spi.all(
+        "SELECT DISTINCT turn.id \
+           FROM memory_agent.entries f \
+          CROSS JOIN unnest(f.source_ids) turn(id) \
+           LEFT JOIN memory_agent.entries r ON r.user_id = ANY ($1) AND r.id = f.replaced_by \
+          WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) AND f.kind = 'fact' \
+            AND CASE WHEN f.content = '' THEN r.state WHEN f.metadata ? 'job_id' THEN f.state END <> 'inactive'",
+        &mut Params::new().with(users.to_vec()).with(turns.to_vec()),
+        |row| row.required(1),
+    )
+}
+
+/// What these turns say and what no longer holds, as the facts say it that were replaced: at most five a turn,
+/// oldest first.
+pub fn no_longer_true(
+    spi: &Spi,
+    users: &[String],
+    turns: &[Uuid],
+) -> PgResult<Vec<(Uuid, String)>> {
+    if turns.is_empty() {
+        return Ok(Vec::new());
+    }
+    spi.all(
+        "SELECT s.turn, s.content \
+           FROM (SELECT turn.id AS turn, o.content, min(o.created_at) AS since, \
+                        row_number() OVER (PARTITION BY turn.id ORDER BY min(o.created_at), o.content) AS place \
+                   FROM memory_agent.entries f \
+                  CROSS JOIN unnest(f.source_ids) turn(id) \
+                   JOIN memory_agent.entries o \
+                     ON o.user_id = ANY ($1) AND o.id = CASE WHEN f.content <> '' THEN f.id ELSE f.replaced_by END \
+                  WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) AND f.kind = 'fact' \
+                    AND o.state = 'inactive' AND o.replaced_by IS NOT NULL AND o.content <> '' \
+                  GROUP BY turn.id, o.content) s \
+          WHERE s.place <= 5 ORDER BY s.turn, s.place",
+        &mut Params::new().with(users.to_vec()).with(turns.to_vec()),
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )
+}
+
+/// What the summary of a session says and what no longer holds: facts of turns that it may cover, which were
+/// replaced by what was said after it; the ten that were replaced last, oldest first.
+pub fn no_longer_summarized(spi: &Spi, key: &SessionKey) -> PgResult<Vec<String>> {
+    spi.all(
+        "SELECT l.content \
+           FROM (SELECT f.content, g.created_at, f.id \
+                   FROM memory_agent.session_summaries s \
+                   JOIN memory_agent.entries g \
+                     ON g.user_id = $1 AND g.agent_id = $2 AND (g.session_id = $3 OR g.session_id IS NULL) \
+                    AND g.created_at > coalesce(s.last_entry_at, s.created_at) \
+                    AND g.kind = 'fact' AND g.content <> '' \
+                   JOIN memory_agent.entries f \
+                     ON f.user_id = $1 AND f.replaced_by = g.id AND f.replaced_by IS NOT NULL \
+                    AND f.kind = 'fact' AND f.content <> '' AND f.state = 'inactive' \
+                    AND f.created_at <= coalesce(s.last_entry_at, s.created_at) \
+                  WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.level = 'L3' AND s.is_active \
+                    AND EXISTS (SELECT FROM memory_agent.entries t \
+                                 WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3) \
+                  ORDER BY g.created_at DESC, f.id LIMIT 10) l \
+          ORDER BY l.created_at, l.id",
+        &mut key.params(),
+        |row| row.required(1),
     )
 }

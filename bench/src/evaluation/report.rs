@@ -53,7 +53,10 @@ impl<'a> Group<'a> {
             "stale_hide": percent(&probes, |probe| probe.hidden.stale > 0),
             "found_facts": percent(&probes, |probe| probe.facts.is_found()),
             "stale_facts": percent(&probes, |probe| probe.facts.stale > 0),
-            "found_in_context": percent(&probes, |probe| probe.in_context),
+            "found_in_context": percent(&probes, |probe| probe.context.is_found),
+            "stale_in_context": percent(&probes, |probe| probe.context.stale_unmarked > 0),
+            "found_in_augment": percent(&probes, |probe| probe.augment.is_found),
+            "stale_in_augment": percent(&probes, |probe| probe.augment.stale_unmarked > 0),
             "over_budget": percent(&probes, Probed::is_over_budget),
             "mean_reciprocal_rank": mean(
                 probes.iter().map(|probe| probe.recall.rank.map_or(0.0, |rank| 1.0 / rank as f64)),
@@ -171,16 +174,19 @@ fn markdown(document: &Json) -> String {
         "## Accuracy\n\n\
          Percent of the probes. *stale as true*: a row with a superseded fact that does not say so, or \
          stands before the current one. *stale, marked*: one behind the current fact whose metadata \
-         says `superseded_by`. *hide*: with `stale_sources = hide`; *facts*: with `kinds => '{fact}'`.\n\n\
+         says `superseded_by`. *hide*: with `stale_sources = hide`; *facts*: with `kinds => '{fact}'`. \
+         *Context*, *augment*: what `memory_context` and `memory_augment` put into a prompt; stale is \
+         a statement with a superseded fact that is not marked.\n\n\
          | Scenario | Turns | Probes | Replaced | Found | Stale as true | Stale, marked | Found, hide \
-         | Stale, hide | Found, facts | Stale, facts | In context | Over budget | MRR | Tokens |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | Stale, hide | Found, facts | Stale, facts | In context | Stale, context | In augment \
+         | Stale, augment | Over budget | MRR | Tokens |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (name, turns, group) in groups(document) {
         let of = |key: &str| group["accuracy"][key].as_f64().unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "| {name} | {turns} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.0} |",
+            "| {name} | {turns} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.0} |",
             of("probes"),
             of("replaced"),
             of("found"),
@@ -191,6 +197,9 @@ fn markdown(document: &Json) -> String {
             of("found_facts"),
             of("stale_facts"),
             of("found_in_context"),
+            of("stale_in_context"),
+            of("found_in_augment"),
+            of("stale_in_augment"),
             of("over_budget"),
             of("mean_reciprocal_rank"),
             of("mean_tokens"),
@@ -220,7 +229,7 @@ fn markdown(document: &Json) -> String {
         let probe = &failure["probe"];
         let _ = writeln!(
             text,
-            "- {}, {} turns, {}: {} Expected {}, not {}. Recall {}, with hide {}.",
+            "- {}, {} turns, {}: {} Expected {}, not {}. Recall {}, with hide {}, context {}, augment {}.",
             failure["scenario"].as_str().unwrap_or_default(),
             failure["turns"],
             failure["iteration"],
@@ -229,6 +238,8 @@ fn markdown(document: &Json) -> String {
             probe["superseded"],
             probe["recall"],
             probe["hidden"],
+            probe["context"],
+            probe["augment"],
         );
     }
     text
@@ -248,7 +259,7 @@ fn groups(document: &Json) -> impl Iterator<Item = (&str, String, &Json)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Verdict;
+    use crate::verdict::{PromptVerdict, Verdict};
 
     fn probed(rank: Option<usize>, stale_unmarked: usize) -> Probed {
         let recall = Verdict { rank, stale: stale_unmarked, stale_unmarked, ..Verdict::default() };
@@ -260,7 +271,8 @@ mod tests {
             hidden: Verdict { rank, ..Verdict::default() },
             facts: Verdict { rank, ..Verdict::default() },
             recall,
-            in_context: true,
+            context: PromptVerdict { is_found: true, stale_unmarked: 0 },
+            augment: PromptVerdict { is_found: true, stale_unmarked: 0 },
             context_tokens: 10,
             context_over_budget: false,
         }

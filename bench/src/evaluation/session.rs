@@ -4,7 +4,7 @@
 use crate::arguments::{Arguments, Extraction};
 use crate::conversation::{Conversation, Probe, Recipe};
 use crate::scenario::Scenario;
-use crate::verdict::{Row, Verdict};
+use crate::verdict::{PromptVerdict, Row, Verdict};
 use memory_agent_bench::Result;
 use memory_agent_bench::samples::Samples;
 use memory_agent_e2e::{Client, Json};
@@ -40,8 +40,10 @@ pub struct Probed {
     pub hidden: Verdict,
     /// Of facts alone, with `kinds => '{fact}'`.
     pub facts: Verdict,
-    /// Whether the messages of memory_context have the current value.
-    pub in_context: bool,
+    /// Of the messages of memory_context.
+    pub context: PromptVerdict,
+    /// Of the message that memory_augment makes, which memory_chat sends.
+    pub augment: PromptVerdict,
     pub context_tokens: i64,
     pub context_over_budget: bool,
 }
@@ -53,6 +55,7 @@ impl Probed {
             && !self.recall.misleads()
             && self.hidden.is_found()
             && self.hidden.stale == 0
+            && self.context.stale_unmarked + self.augment.stale_unmarked == 0
             && !self.is_over_budget()
     }
 
@@ -157,10 +160,10 @@ fn ask(
     let hidden = recall(client, probe.question, budget, ALL_KINDS)?;
     client.batch_execute("RESET memory_agent.stale_sources")?;
     let facts = recall(client, probe.question, budget, FACTS)?;
-    let messages = context["messages"].as_array().cloned().unwrap_or_default();
-    let in_context = messages.iter().any(|message| {
-        message["content"].as_str().is_some_and(|content| content.contains(probe.current))
-    });
+    let augmented = client.query_one(
+        "SELECT memory_augment(jsonb_build_array(jsonb_build_object('role', 'user', 'content', $1::text)), $2)",
+        &[&probe.question, &SESSION],
+    )?;
     let context_tokens = context["token_count"].as_i64().ok_or("memory_context has no count")?;
     Ok(Probed {
         topic: probe.topic,
@@ -170,10 +173,18 @@ fn ask(
         recall: Verdict::of(&rows, probe, budget),
         hidden: Verdict::of(&hidden, probe, budget),
         facts: Verdict::of(&facts, probe, budget),
-        in_context,
+        context: PromptVerdict::of(&told(&context, probe.question), probe),
+        augment: PromptVerdict::of(&told(&augmented.get(0), probe.question), probe),
         context_tokens,
         context_over_budget: context_tokens > i64::from(arguments.context_budget),
     })
+}
+
+/// What the messages of a prompt say, without the question.
+fn told(prompt: &Json, question: &str) -> Vec<String> {
+    let messages = prompt["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    let texts = messages.iter().filter_map(|message| message["content"].as_str());
+    texts.filter(|text| *text != question).map(|text| text.replace(question, "")).collect()
 }
 
 fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result<Json> {

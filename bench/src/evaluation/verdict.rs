@@ -58,6 +58,45 @@ impl Verdict {
     }
 }
 
+/// What a prompt is worth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PromptVerdict {
+    /// Whether it has the current value.
+    pub is_found: bool,
+    /// Statements with a superseded value that do not say so.
+    pub stale_unmarked: usize,
+}
+
+impl PromptVerdict {
+    /// Judges the messages of a prompt but for the question itself. Of a list of memories, whose lines begin
+    /// with a bracket, each is a statement; so is any other message as a whole.
+    pub fn of(messages: &[String], probe: &Probe) -> Self {
+        let mut statements: Vec<String> = Vec::new();
+        for message in messages {
+            let mut is_first = true;
+            for line in message.lines() {
+                if is_first || line.starts_with('[') {
+                    statements.push(line.to_owned());
+                } else if let Some(last) = statements.last_mut() {
+                    last.push('\n');
+                    last.push_str(line);
+                }
+                is_first = false;
+            }
+        }
+        let is_current = |text: &String| text.contains(probe.current);
+        let is_stale = |text: &&String| {
+            !is_current(text)
+                && !text.contains("(no longer true: ")
+                && probe.superseded.iter().any(|value| text.contains(value))
+        };
+        Self {
+            is_found: statements.iter().any(is_current),
+            stale_unmarked: statements.iter().filter(is_stale).count(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +140,21 @@ mod tests {
         assert!(verdict(&[("in Porto", true), ("in Ghent", false)]).misleads());
         assert!(verdict(&[("in Tallinn", true)]).misleads());
         assert!(!verdict(&[("from Porto to Ghent", false)]).misleads());
+    }
+
+    #[test]
+    fn a_prompt_misleads_where_a_statement_of_its_own_is_stale() {
+        let judged = |messages: &[&str]| {
+            let messages: Vec<String> = messages.iter().map(|text| (*text).to_owned()).collect();
+            let verdict = PromptVerdict::of(&messages, &probe());
+            (verdict.is_found, verdict.stale_unmarked)
+        };
+        let memories =
+            "Memory:\n[memory, d] in Ghent\n[user, d] in Porto\n  (no longer true: in Porto)";
+        assert_eq!(judged(&[memories]), (true, 0));
+        assert_eq!(judged(&["Memory:\n[memory, d] in Ghent\n[user, d] in\n  Porto"]), (true, 1));
+        assert_eq!(judged(&["in Tallinn", "from Porto to Ghent", "in Porto"]), (true, 2));
+        assert_eq!(judged(&[]), (false, 0));
     }
 
     #[test]

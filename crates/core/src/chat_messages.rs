@@ -108,6 +108,13 @@ impl ChatMessages {
         }
     }
 
+    /// What the model reads of each message, for counting its tokens: texts, names and calls of tools.
+    /// What other parts of a message cost, such as images, only the model knows.
+    #[must_use]
+    pub fn read_texts(&self) -> Vec<String> {
+        self.messages.iter().map(read_text).collect()
+    }
+
     /// The messages as plain texts of three roles. A tool's result is said by the user's side,
     /// after its name; what is no text is named by its type; messages without any text are left out.
     #[must_use]
@@ -180,6 +187,16 @@ fn text(message: &Map<String, Value>) -> String {
         }
         _ => String::new(),
     }
+}
+
+fn read_text(message: &Map<String, Value>) -> String {
+    let mut texts = vec![text(message)];
+    texts.extend(name(message).map(str::to_owned));
+    for calls in ["tool_calls", "function_call"] {
+        texts.extend(message.get(calls).filter(|calls| !calls.is_null()).map(Value::to_string));
+    }
+    texts.retain(|text| !text.is_empty());
+    texts.join("\n")
 }
 
 fn plain(message: &Map<String, Value>) -> Option<ChatMessage> {

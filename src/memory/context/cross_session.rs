@@ -4,6 +4,7 @@
 
 use crate::identity::Caller;
 use crate::memory::context::block::Told;
+use crate::memory::context::prompt_memory::day;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::related_logit;
@@ -16,6 +17,7 @@ use crate::settings::guc;
 use crate::store::models as model_store;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
+use memory_agent_core::augment::Memory;
 use memory_agent_core::triggers;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -40,12 +42,12 @@ pub struct Earlier {
 }
 
 impl Told for Earlier {
-    fn label(&self) -> &str {
-        &self.label
+    fn told(&self) -> Memory<'_> {
+        Memory { label: &self.label, content: &self.content, outdated: &[] }
     }
 
-    fn content(&self) -> &str {
-        &self.content
+    fn is_first(&self) -> bool {
+        false
     }
 
     fn shorten(&mut self, content: String) -> bool {
@@ -101,7 +103,7 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Ea
             id: row.0,
             session_id: row.11,
             agent_id,
-            label: format!("conversation of {}", date(row.14)),
+            label: format!("conversation of {}", day(row.14)),
             content: row.3,
             similarity: row.6,
             score: row.4,
@@ -155,9 +157,4 @@ impl Threshold {
 fn agent_of(metadata: &JsonbText) -> Option<String> {
     let metadata: Value = serde_json::from_str(&metadata.0).ok()?;
     metadata["agent_id"].as_str().map(str::to_owned)
-}
-
-/// The day of a time, in the time zone of the SQL session.
-fn date(at: TimestampWithTimeZone) -> String {
-    format!("{:04}-{:02}-{:02}", at.year(), at.month(), at.day())
 }

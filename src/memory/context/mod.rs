@@ -2,5 +2,6 @@
 
 pub mod block;
 pub mod cross_session;
+pub mod prompt_memory;
 pub mod tokens;
 pub mod window;

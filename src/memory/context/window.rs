@@ -1,11 +1,15 @@
 //! The recent turns of a prompt: the newest of the session's window, as far as there is room.
 
+use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
+use crate::memory::recall::request::Request;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::entries::{self, WindowTurn};
 use crate::store::sessions::SessionKey;
+use memory_agent_core::augment;
+use pgrx::datum::Uuid;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -13,25 +17,33 @@ use std::borrow::Cow;
 /// had. The message that is being answered is not among them; its id is, if it was stored before.
 pub struct Window {
     pub turns: Vec<WindowTurn>,
-    pub stored_message: Option<pgrx::datum::Uuid>,
+    pub stored_message: Option<Uuid>,
 }
 
 impl Window {
-    /// Reads turns until they have `room` tokens.
+    /// Reads turns until they have `room` tokens. What they say and what no longer holds is marked in
+    /// them: without them the conversation would have holes.
     pub fn read(
         key: &SessionKey,
-        message: &str,
+        request: &Request,
         room: i64,
         tokens: &TokenCounter,
     ) -> PgResult<Self> {
         let mut turns = roles::as_owner(|| {
             let spi = Spi::read_only()?;
             let SessionKey { user_id, agent_id, session_id } = key;
-            entries::newest_turns(&spi, user_id, agent_id, session_id, message, room)
+            entries::newest_turns(&spi, user_id, agent_id, session_id, &request.query, room)
         })?;
         // The current message may have been stored before it is asked about: it comes last anyway.
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
         let stored_message = is_stored.then(|| turns.remove(0).id);
+        let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
+        for (id, fact) in prompt_memory::outdated(request, &ids)? {
+            if let Some(turn) = turns.iter_mut().find(|turn| turn.id == id) {
+                turn.content = augment::marked(&turn.content, &[fact]);
+                turn.token_count_exact = false;
+            }
+        }
         count_anew(&mut turns, tokens);
         Ok(Self { turns, stored_message })
     }

@@ -7,7 +7,7 @@ mod learned;
 mod pool;
 pub mod request;
 mod shown;
-mod stale;
+pub mod stale;
 
 use crate::memory::recall::pool::{Pool, fuse_pool};
 use crate::memory::recall::request::Request;

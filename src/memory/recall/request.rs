@@ -2,6 +2,7 @@
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
 use crate::identity::Caller;
+use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
@@ -41,6 +42,8 @@ pub struct Arguments {
     /// Not an argument of `memory_recall`, which never sees archived conversations.
     pub archives: Archives,
     pub except_session: Option<String>,
+    /// Whether the rows are for a prompt: then another setting says what becomes of stale turns.
+    pub for_prompt: bool,
 }
 
 /// A checked request.
@@ -54,6 +57,7 @@ pub struct Request {
     pub rerank_budget: u32,
     pub token_budget: Option<u32>,
     pub candidates_per_arm: usize,
+    pub stale: Treatment,
     /// Without what [`Request::settings_of`] adds.
     pub settings: RankSettings,
     /// Whether neither the call nor a setting has a weight of recency.
@@ -209,6 +213,7 @@ impl Arguments {
             recency_is_learned: base_weight.is_none(),
             mmr_is_default: mmr_lambda.is_none(),
             asks_for_fresh,
+            stale: if self.for_prompt { Treatment::in_prompts() } else { Treatment::in_recall() },
             wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
             rerank: self.rerank.unwrap_or_else(guc::rerank),
             rerank_budget: guc::rerank_budget().max(0).unsigned_abs(),

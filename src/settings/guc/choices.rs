@@ -60,6 +60,17 @@ pub enum StaleSources {
     Show,
 }
 
+/// `memory_agent.prompt_stale_sources`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum PromptStaleSources {
+    #[name = c"mark"]
+    Mark,
+    #[name = c"hide"]
+    Hide,
+    #[name = c"show"]
+    Show,
+}
+
 /// `memory_agent.embed_on_ingest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum EmbedOnIngest {

@@ -117,3 +117,27 @@ pub fn run(client: &mut Client, sql: &str) {
         panic!("{sql}: {error:?}");
     }
 }
+
+/// A prompt without the days of its memories, which are those of the test: `[user, 2026-03-01]` is `[user]`.
+#[must_use]
+pub fn undated(prompt: &str) -> String {
+    let mut rest = prompt;
+    let mut text = String::new();
+    while let Some(at) = rest.find(", ") {
+        let (before, after) = rest.split_at(at);
+        text.push_str(before);
+        let is_day = after.get(2..13).is_some_and(|day| {
+            day.bytes().enumerate().all(|(at, byte)| match at {
+                4 | 7 => byte == b'-',
+                10 => byte == b']',
+                _ => byte.is_ascii_digit(),
+            })
+        });
+        let end = if is_day { 12 } else { 2 };
+        if !is_day {
+            text.push_str(", ");
+        }
+        rest = &after[end..];
+    }
+    text + rest
+}

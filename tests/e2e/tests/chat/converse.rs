@@ -2,7 +2,7 @@
 
 use crate::scene::{ANSWER, CONFIGURED, said, scene};
 use memory_agent_e2e::llm::tokens;
-use memory_agent_e2e::memory::{ingest, run, value};
+use memory_agent_e2e::memory::{ingest, run, undated, value};
 use memory_agent_e2e::{Json, expect_error};
 use serde_json::json;
 
@@ -37,9 +37,10 @@ fn the_result_is_a_chat_completion_with_memory_hits() {
             "total_tokens": prompt + tokens(ANSWER),
         })
     );
+    let prompts: Vec<String> = call.messages("user").into_iter().map(undated).collect();
     assert_eq!(
-        call.messages("user"),
-        ["Long-term memory (most relevant first):\n[memory] Anna lives in Lisbon.\n\n\
+        prompts,
+        ["Long-term memory (facts, then what was said):\n[memory] Anna lives in Lisbon.\n\n\
           Current message: Where does Anna live?"]
     );
     // The id is that of the stored answer.
@@ -134,7 +135,8 @@ fn what_was_said_is_remembered() {
         .map(|hit| hit["content"].as_str().unwrap())
         .collect();
     assert_eq!(contents[0], "My sister Odalys lives in Bergen.");
-    assert!(scene().calls("remembers")[1].messages("user")[0].contains("[user] My sister Odalys"));
+    let prompt = undated(scene().calls("remembers")[1].messages("user")[0]);
+    assert!(prompt.contains("[user] My sister Odalys"), "{prompt}");
     // What is stored is what was typed, so that no memory becomes one of memories.
     assert!(session.turns("monday").iter().all(|turn| !turn.contains("Long-term memory")));
 }
@@ -241,6 +243,7 @@ fn long_conversations_are_passed_on() {
         .chain([json!({"role": "user", "content": "And now?"})])
         .collect();
     ingest(&mut session.client, "s", "Something from before.");
+    run(&mut session.client, "SET memory_agent.context_limit = 200000");
     session.chat(&Json::from(messages), "'s', model => 'long conversation'");
     let call = scene().call("long conversation");
     assert_eq!(call.body["messages"].as_array().unwrap().len(), 2001);

@@ -2,11 +2,15 @@
 //! nothing of it depends on the LLM being well.
 
 mod augment;
+mod budgets;
 mod cancel;
 mod converse;
 mod endpoint;
 mod failures;
 mod options;
+#[path = "../common/random.rs"]
+#[allow(dead_code, reason = "shared with suites that use other parts")]
+mod random;
 mod scene;
 mod spent;
 mod stored;

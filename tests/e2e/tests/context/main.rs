@@ -6,6 +6,7 @@ mod budgets;
 mod cross_session;
 mod documents;
 mod messages;
+mod outdated;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
 mod random;
@@ -38,7 +39,7 @@ fn block<'a>(context: &'a Json, heading: &str) -> Option<&'a str> {
 }
 
 const SUMMARY: &str = "Summary of the conversation:\n";
-const MEMORIES: &str = "Long-term memory (most relevant first):\n";
+const MEMORIES: &str = "Long-term memory (facts, then what was said):\n";
 const EARLIER: &str = "From earlier conversations:\n";
 
 /// What the messages cost: their tokens, and 4 for each.

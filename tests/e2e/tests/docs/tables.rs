@@ -99,7 +99,7 @@ fn readme_has_the_defaults_of_settings() {
     }
 }
 
-/// `name(required, [optional])`, as the README writes it.
+/// `name(required, [optional])`, as docs/reference.md writes it.
 fn documented_signature(cell: &str) -> (String, Vec<String>, Vec<String>) {
     let signature = code(cell).concat();
     let (name, arguments) =
@@ -118,8 +118,8 @@ fn documented_signature(cell: &str) -> (String, Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn readme_has_every_public_function() {
-    let mut client = client("readme_has_every_public_function");
+fn reference_has_every_public_function() {
+    let mut client = client("reference_has_every_public_function");
     let actual: BTreeSet<(String, Vec<String>, Vec<String>)> = client
         .query(
             "SELECT p.proname::text, coalesce(p.proargnames[1:p.pronargs], '{}'), p.pronargdefaults::int \
@@ -136,7 +136,7 @@ fn readme_has_every_public_function() {
             (row.get(0), required, optional)
         })
         .collect();
-    let rows = Document::read("README.md").rows_under("Function");
+    let rows = Document::read("docs/reference.md").rows_under("Function");
     let documented: BTreeSet<_> =
         rows.iter().map(|(_, cells)| documented_signature(&cells[0])).collect();
     assert_eq!(documented.len(), rows.len(), "a function is there twice");
@@ -155,25 +155,25 @@ fn strings(client: &mut Client, query: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn readme_has_every_view() {
+fn reference_has_every_view() {
     let views = strings(
-        &mut client("readme_has_every_view"),
+        &mut client("reference_has_every_view"),
         "SELECT c.relname::text FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid \
            JOIN pg_extension e ON d.refobjid = e.oid AND e.extname = 'memory_agent' \
           WHERE d.deptype = 'e' AND c.relkind = 'v'",
     );
-    assert_same(&first_cells("README.md", "View"), &views);
+    assert_same(&first_cells("docs/reference.md", "View"), &views);
 }
 
 #[test]
-fn readme_has_every_filter_key() {
-    let mut client = client("readme_has_every_filter_key");
+fn reference_has_every_filter_key() {
+    let mut client = client("reference_has_every_filter_key");
     let unknown = "SELECT * FROM memory_recall('x', filter => '{\"unknown\": 1}')";
     let message = expect_error(client.query(unknown, &[]), "22023");
     let keys = message.lines().next().and_then(|line| line.split("expected one of ").nth(1));
     let keys: BTreeSet<String> =
         keys.expect("the message lists the keys").split(", ").map(str::to_owned).collect();
-    assert_same(&first_cells("README.md", "Key"), &keys);
+    assert_same(&first_cells("docs/reference.md", "Key"), &keys);
 }
 
 #[test]

@@ -46,9 +46,10 @@ impl ScriptedModel {
         let (last, earlier) = users.split_last().map_or(("", &[][..]), |(l, rest)| (*l, rest));
         let before = &last[..last.rfind(message).unwrap_or(0)];
         let (summary, memories) = before.split_once(MEMORY_HEADER).unwrap_or((before, ""));
-        // A line of the block is "[role] content".
+        // A line of the block is "[role, day] content"; what no longer holds stands below it.
         memories
             .lines()
+            .filter(|line| !line.trim_start().starts_with("(no longer true: "))
             .map(|line| line.split_once("] ").map_or(line, |(_, content)| content))
             .chain([summary])
             .chain(call.messages("system"))

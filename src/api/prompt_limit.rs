@@ -1,0 +1,28 @@
+//! How long a prompt may be: what the application's model reads, less the share of its answer.
+
+use crate::pg::error::{Error, PgResult};
+use crate::settings::guc;
+
+/// Tokens of the longest prompt: `context_limit` less `context_margin` of it.
+pub fn longest() -> u32 {
+    let limit = f64::from(guc::context_limit().max(0));
+    (limit * (1.0 - guc::context_margin())).floor() as u32
+}
+
+/// Tokens that a prompt may have: the budget of the call, if it has one, and never more than
+/// [`longest`], or than an answer of `answer_tokens` leaves.
+///
+/// # Errors
+/// 22023 for a budget that is negative.
+pub fn budget(token_budget: Option<i32>, answer_tokens: u32) -> PgResult<i64> {
+    if token_budget.is_some_and(|budget| budget < 0) {
+        return Err(Error::invalid(
+            "token_budget is negative",
+            "Leave it out for memory_agent.context_limit less context_margin.",
+        )
+        .into());
+    }
+    let beside_answer = i64::from(guc::context_limit()) - i64::from(answer_tokens);
+    let most = i64::from(longest()).min(beside_answer.max(0));
+    Ok(token_budget.map_or(most, |budget| i64::from(budget).min(most)))
+}
