@@ -7,22 +7,13 @@
 use pgrx::prelude::*;
 
 mod api;
-mod arguments;
-mod audit;
-mod backtrace;
-mod canonical;
-mod configured;
-mod error;
-mod guc;
 mod identity;
-mod locked_file;
-mod locks;
+mod jobs;
+mod memory;
 mod models;
-mod process;
-mod settings_level;
-mod sql_types;
+mod pg;
+mod settings;
 mod store;
-mod worker;
 
 ::pgrx::pg_module_magic!();
 
@@ -76,28 +67,21 @@ pgrx::extension_sql_file!(
     finalize
 );
 
-/// Whether the library was in shared_preload_libraries when the server started.
-static PRELOADED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-/// Whether the supervisor is the postmaster's, or has to be started on demand.
-fn is_preloaded() -> bool {
-    PRELOADED.load(std::sync::atomic::Ordering::Relaxed)
-}
-
 /// Runs once when the library is loaded: under preload in the postmaster, otherwise in a backend.
 /// No model, thread or socket is touched here: forked processes would inherit them.
 #[allow(unsafe_code)]
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
-    backtrace::switch_off();
-    guc::register();
-    worker::drop_hook::register();
+    pg::backtrace::switch_off();
+    settings::guc::register();
+    jobs::run::waker::register();
+    jobs::run::drop_hook::register();
     // SAFETY: flags that the server sets before it loads libraries.
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };
     if preloading && !upgrading {
-        PRELOADED.store(true, std::sync::atomic::Ordering::Relaxed);
+        pg::preload::note();
         models::supervisor::register();
-        worker::launcher::register();
+        jobs::run::launcher::register();
     }
 }

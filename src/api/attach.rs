@@ -1,19 +1,20 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
 //! whoever writes the table write memory, so only administrators make one, and only on tables of theirs.
 
-use crate::api::ingest;
-use crate::arguments::WithinLimits;
-use crate::error::{Error, PgResult};
-use crate::guc::{self, IdentityMode};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types;
+use crate::settings::guc::{self, IdentityMode};
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
 use crate::store::attachments::{self, Definition, Listed};
-use crate::store::catalog;
 use crate::store::entries::new_id;
-use crate::store::grants::Level;
-use crate::store::spi::Session as Spi;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -45,7 +46,7 @@ fn memory_attach(
         session_id_column,
         created_at_column,
         role_column,
-        metadata_columns: ingest::without_nulls(metadata_columns.unwrap_or_default())?,
+        metadata_columns: sql_types::without_nulls(metadata_columns.unwrap_or_default())?,
         user_id,
         agent_id: agent_id.unwrap_or_else(default_agent),
         role: role.unwrap_or_else(|| "user".to_owned()),
@@ -55,7 +56,7 @@ fn memory_attach(
     let table = table(relation)?;
     table.check_owner()?;
     table.check()?;
-    identity::as_owner(|| check_columns(&Spi::read_only()?, &table, &definition))?;
+    roles::as_owner(|| check_columns(&Spi::read_only()?, &table, &definition))?;
     let user_id = intake_user(&definition)?;
     let id = save(&table, &definition)?;
     let caller = Spi::read_write()?;
@@ -75,7 +76,7 @@ fn memory_attach(
     if !backfill.unwrap_or(true) {
         return Ok(None);
     }
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         jobs::queue_intake(&spi, id, &user_id, &definition.agent_id, Extent::All).map(Some)
     })
@@ -103,7 +104,7 @@ fn memory_detach(
     let caller = Spi::read_write()?;
     tables::drop_triggers(&caller, id)?;
     drop(caller);
-    let forgotten = identity::as_owner(|| {
+    let forgotten = roles::as_owner(|| {
         let spi = Spi::read_write()?;
         attachments::delete(&spi, id)?;
         if forget.unwrap_or(false) {
@@ -165,8 +166,8 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
 }
 
 fn describe(table: pg_sys::Oid) -> PgResult<Option<Table>> {
-    let role = identity::current_role();
-    identity::as_owner(|| tables::describe(&Spi::read_only()?, table, role))
+    let role = roles::current_role();
+    roles::as_owner(|| tables::describe(&Spi::read_only()?, table, role))
 }
 
 fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
@@ -184,7 +185,7 @@ fn intake_user(definition: &Definition) -> PgResult<String> {
     match identity::visible_identity() {
         Ok(user_id) => Ok(user_id),
         Err(_) if is_said && guc::identity() == IdentityMode::Required => {
-            Ok(identity::current_role_name())
+            Ok(roles::current_role_name())
         }
         Err(error) => Err(error),
     }
@@ -193,7 +194,7 @@ fn intake_user(definition: &Definition) -> PgResult<String> {
 /// Stores the attachment of a table, the one it has or a new one, and returns its id.
 fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
     let attached = tables::attachment_of(&Spi::read_only()?, table.oid)?;
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let all = attachments::all(&spi)?;
         let own = all.iter().find(|listed| listed.table == Some(table.oid));
@@ -230,7 +231,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
 fn find(relation: &str) -> PgResult<Option<Listed>> {
     let table = catalog::relation_named(relation);
     let described = table.map_or(Ok(None), describe)?;
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let mut all = attachments::all(&Spi::read_only()?)?;
         let position =
             all.iter().position(|listed| table.is_some() && listed.table == table).or_else(|| {

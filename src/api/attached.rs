@@ -2,13 +2,14 @@
 //! column's type may bring code of its own along, and writes as the extension's owner. It asks nobody:
 //! neither the models (unless the attachment says `embed => 'sync'`) nor the worker have to run.
 
-use crate::api::intake::{Intake, Via, warn};
-use crate::api::overtaken;
-use crate::canonical::{by_index, canonical};
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::identity;
-use crate::sql_types::JsonbText;
+use crate::memory::followed_rows;
+use crate::memory::intake::{Intake, Via, warn};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::pinned_settings::{by_index, canonical};
+use crate::pg::roles;
+use crate::pg::spi::{Session as Spi, sees_one_snapshot};
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn, Place};
@@ -16,7 +17,6 @@ use crate::store::attachments::{self, Source};
 use crate::store::queue;
 use crate::store::restores;
 use crate::store::source_rows::{self, Gone, SourceRow};
-use crate::store::spi::{Session as Spi, sees_one_snapshot};
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::pgbox::AllocatedByPostgres;
@@ -43,8 +43,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     let is_whole = place == Place::Whole.as_str();
     let relation = trigger.relation().map_err(misused)?;
     // Who waited for memory_attach to commit, or began before, has an older snapshot.
-    let source =
-        identity::as_owner(|| attachments::source(&Spi::read_latest()?, id, relation.oid()))?;
+    let source = roles::as_owner(|| attachments::source(&Spi::read_latest()?, id, relation.oid()))?;
     let Some(source) = source else {
         warn(
             format!(
@@ -78,9 +77,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
         {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert);
-            identity::as_owner(|| {
-                jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose())
-            })
+            roles::as_owner(|| jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose()))
         }
         operation => canonical(|| follow_rows(trigger, &source, operation)),
     }
@@ -133,7 +130,7 @@ fn may_differ_from_table(
     operation: &PgTriggerOperation,
 ) -> PgResult<bool> {
     Ok(source.has_deferrable_key
-        || overtaken::is_overtaken(source.id)
+        || followed_rows::is_overtaken(source.id)
         || source.is_cascaded
             && matches!(operation, PgTriggerOperation::Update)
             && source_rows::has_several_versions(spi, source)?)
@@ -141,13 +138,13 @@ fn may_differ_from_table(
 
 /// The key by which rows are looked up; `None` where the table's owner may not read them all.
 fn key_of_readable(source: &Source) -> PgResult<Option<Vec<KeyColumn>>> {
-    let is_readable = identity::as_table_owner(source.table_owner, || {
+    let is_readable = roles::as_table_owner(source.table_owner, || {
         source_rows::can_be_read(&Spi::read_only()?, source)
     })?;
     if !is_readable {
         return Ok(None);
     }
-    identity::as_owner(|| tables::key(&Spi::read_only()?, source.table)).map(Some)
+    roles::as_owner(|| tables::key(&Spi::read_only()?, source.table)).map(Some)
 }
 
 /// The rows that a statement touched, on their way to memory.
@@ -184,7 +181,7 @@ impl Rows<'_> {
         keys.sort_by(|one, other| one.0.cmp(&other.0));
         keys.dedup();
         let max_bytes = guc::max_content_bytes();
-        let found = identity::as_table_owner(self.source.table_owner, || {
+        let found = roles::as_table_owner(self.source.table_owner, || {
             by_index(|| {
                 source_rows::of_each(&Spi::read_write()?, self.source, key, &keys, max_bytes)
             })
@@ -205,7 +202,7 @@ impl Rows<'_> {
         if whose.of_nobody {
             return Ok(());
         }
-        identity::as_owner(|| {
+        roles::as_owner(|| {
             jobs::queue_written(&Spi::read_write()?, self.source, &whose, false, &double)
         })
     }
@@ -213,7 +210,7 @@ impl Rows<'_> {
     /// Queues what is left to do, once all rows are there.
     fn finish(self) -> PgResult<()> {
         if self.is_any {
-            overtaken::note_followed(self.source.id);
+            followed_rows::note_followed(self.source.id);
         }
         self.intake.finish()
     }
@@ -221,7 +218,7 @@ impl Rows<'_> {
 
 /// A table that is emptied with all its partitions.
 fn forget_table(source: &Source) -> PgResult<()> {
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         entries::for_all_keys(&Spi::read_write()?, &source.label, |keys| {
             end(source, keys, "its table was truncated")
         })
@@ -230,7 +227,7 @@ fn forget_table(source: &Source) -> PgResult<()> {
 
 /// A partition that is emptied by itself: its rows are still there, and say which entries end.
 fn forget_partition(source: &Source) -> PgResult<()> {
-    let is_read = identity::as_table_owner(source.table_owner, || {
+    let is_read = roles::as_table_owner(source.table_owner, || {
         // A snapshot of after the wait for the lock: it sees rows that came meanwhile.
         let spi = Spi::read_write()?;
         let is_readable = source_rows::can_be_read(&spi, source)?;
@@ -246,9 +243,9 @@ fn forget_partition(source: &Source) -> PgResult<()> {
 
 /// Queues a job that ends the entries of rows that are gone.
 fn queue_comparison(source: &Source) -> PgResult<()> {
-    let writer = identity::current_role_name();
+    let writer = roles::current_role_name();
     let agent = &source.definition.agent_id;
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         jobs::queue_intake(&Spi::read_write()?, source.id, &writer, agent, Extent::Entries)
             .map(drop)
     })
@@ -260,8 +257,8 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
     }
-    let writer = identity::current_role_name();
-    identity::as_owner(|| {
+    let writer = roles::current_role_name();
+    roles::as_owner(|| {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
         let spi = Spi::read_write()?;
         entries::end_keys(&spi, &source.label, &keys, reason)?;

@@ -2,11 +2,11 @@
 //! changes of the others from being noticed.
 
 use super::status::{StatusRow, row};
-use crate::error::PgResult;
+use crate::identity::grants::Level;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
 use crate::store::attached_tables as tables;
 use crate::store::attachments::{self, Listed};
-use crate::store::grants::Level;
-use crate::store::spi::Session as Spi;
 
 /// Tables without triggers that are named.
 const NAMED: usize = 5;

@@ -3,21 +3,22 @@
 //! message into further queries, and leaving out memories that others contradict. Without an answer
 //! they do nothing.
 
+use crate::api::arguments::WithinLimits;
 use crate::api::context::SUMMARY_SHARE;
-use crate::api::context::block::Block;
-use crate::api::context::tokens::TokenCounter;
-use crate::api::llm::{self, Llm, Question};
 use crate::api::prompt_limit;
-use crate::api::prompt_memory::{self, PromptMemory};
-use crate::api::request::Arguments;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::sql_types::JsonbText;
+use crate::memory::context::block::Block;
+use crate::memory::context::prompt_memory::{self, PromptMemory};
+use crate::memory::context::tokens::TokenCounter;
+use crate::memory::llm::{self, Llm, Question};
+use crate::memory::recall::request::Arguments;
+use crate::memory::scope_settings;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::erasures::Erasures;
-use crate::store::grants::Level;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
@@ -60,8 +61,6 @@ pub struct Wanted {
     /// Known before anything is read.
     pub erasures: Erasures,
     pub session_id: String,
-    pub user_id: Option<String>,
-    pub agent_id: Option<String>,
     pub top_k: Option<i32>,
     pub recency_weight: Option<f32>,
     pub score_threshold: Option<f32>,
@@ -111,14 +110,12 @@ fn memory_augment_within(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let session_id = session_of(session_id)?;
     let mut messages = parse(messages)?;
-    let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
-    let hits = configured::scoped(&caller.clone(), Some(&session_id.clone()), || {
+    let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
+    let hits = scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
         let wanted = Wanted {
             caller,
             erasures,
             session_id,
-            user_id,
-            agent_id,
             top_k,
             recency_weight,
             score_threshold,
@@ -230,11 +227,7 @@ fn told(summary: Option<&str>, hits: &[PromptMemory], message: &str) -> String {
 
 impl Wanted {
     fn key(&self) -> SessionKey {
-        SessionKey {
-            user_id: self.caller.user_id.clone(),
-            agent_id: self.caller.agent().to_owned(),
-            session_id: self.session_id.clone(),
-        }
+        SessionKey::of(&self.caller, self.session_id.clone())
     }
 }
 
@@ -255,8 +248,6 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<V
     let arguments = Arguments {
         query: Some(message.to_owned()),
         session_id: Some(wanted.session_id.clone()),
-        user_id: wanted.user_id.clone(),
-        agent_id: wanted.agent_id.clone(),
         top_k: wanted.top_k,
         recency_weight: wanted.recency_weight,
         score_threshold: wanted.score_threshold,
@@ -264,7 +255,7 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<V
         for_prompt: true,
         ..Arguments::default()
     };
-    let mut memories = prompt_memory::recalled(&arguments.check()?)?;
+    let mut memories = prompt_memory::recalled(&arguments.check(wanted.caller.clone())?)?;
     // An application may have stored the message before it asks about it.
     memories.retain(|hit| hit.role != "user" || hit.content.trim() != message.trim());
     Ok(memories)

@@ -1,20 +1,22 @@
 //! `memory_backfill`: work that nobody was asked to do when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
-use crate::api::{ingest, summaries};
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc::{self, Extraction};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::follow_ups;
+use crate::memory::scope_settings;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::endpoint;
+use crate::settings::guc::{self, Extraction};
+use crate::settings::job_settings;
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
-use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{self, Fill, SessionKey};
-use crate::store::spi::Session as Spi;
-use crate::worker::endpoint;
-use crate::worker::settings;
+use memory_agent_core::jobs::payloads;
 use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
@@ -51,7 +53,7 @@ fn memory_backfill(
         )
         .into());
     }
-    let turns = identity::as_owner(|| {
+    let turns = roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let scopes = backfill::scopes(&spi, user_id.as_deref(), since)?;
         let unsummarized = backfill::unsummarized(&spi, user_id.as_deref(), since)?;
@@ -75,11 +77,7 @@ fn memory_backfill(
 /// rounds the two could wait for each other.
 fn lock_sessions(spi: &Spi, scopes: &[Scope], unsummarized: &[(SessionKey, Fill)]) -> PgResult<()> {
     let of_scopes = scopes.iter().filter_map(|(user_id, agent_id, session_id)| {
-        Some(SessionKey {
-            user_id: user_id.clone(),
-            agent_id: agent_id.clone(),
-            session_id: session_id.clone()?,
-        })
+        Some(SessionKey::new(user_id, agent_id, session_id.as_ref()?))
     });
     let keys: BTreeSet<SessionKey> =
         of_scopes.chain(unsummarized.iter().map(|(key, _)| key.clone())).collect();
@@ -97,27 +95,24 @@ fn queue_facts(
     since: Option<TimestampWithTimeZone>,
 ) -> PgResult<u64> {
     let session = session_id.as_deref();
-    configured::scoped_to(user_id, agent_id, session, || {
+    scope_settings::scoped_to(user_id, agent_id, session, || {
         let extraction = guc::extraction();
         if extraction == Extraction::Off {
             return Ok(0);
         }
-        let key = session_id.as_ref().map(|session_id| SessionKey {
-            user_id: user_id.clone(),
-            agent_id: agent_id.clone(),
-            session_id: session_id.clone(),
-        });
+        let key =
+            session_id.as_ref().map(|session_id| SessionKey::new(user_id, agent_id, session_id));
         let mut turns = 0;
         if let Some(key) = &key {
             sessions::lock_existing(spi, key)?;
             if extraction == Extraction::Episode {
-                ingest::queue_reflection(spi, key)?;
+                follow_ups::queue_reflection(spi, key)?;
                 turns += backfill::let_episodes_wait(spi, key, since)?;
             }
         }
         // Turns of no episode, or of one that was reflected on before, are extracted from.
-        let payload = settings::extraction_payload();
-        jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, payload)?;
+        let payload = payloads::Extract::with(&job_settings::extraction());
+        jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, &payload)?;
         let scope = FactScope { user_id, agent_id, session_id: session };
         Ok(turns + backfill::let_wait(spi, &scope, since)?)
     })
@@ -125,8 +120,8 @@ fn queue_facts(
 
 /// Queues the summary that a session lacks, as its next turn would.
 fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
         sessions::lock_existing(spi, key)?;
-        summaries::queue(spi, key, fill)
+        follow_ups::queue_summary(spi, key, fill)
     })
 }

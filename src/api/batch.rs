@@ -1,9 +1,9 @@
 //! The turns of `memory_ingest_batch`, read from their jsonb array.
 
-use crate::api::ingest::{Turn, without_nulls};
-use crate::error::{Error, PgResult};
-use crate::sql_types::JsonbText;
-use crate::store::spi::{Params, Session as Spi};
+use crate::memory::turn::Turn;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::{JsonbText, without_nulls};
 use memory_agent_core::limits::MAX_TURNS;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;

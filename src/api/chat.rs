@@ -2,18 +2,20 @@
 //! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
 //! failure is part of the result: what the user said is stored all the same.
 
+use crate::api::arguments::WithinLimits;
 use crate::api::augment::{self, Wanted};
-use crate::api::ingest::{self, Turn};
-use crate::api::llm::{self, Answered, Llm, Talk};
 use crate::api::prompt_limit;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
 use crate::identity;
-use crate::sql_types::JsonbText;
+use crate::identity::grants::Level;
+use crate::memory::ingest;
+use crate::memory::llm::{self, Answered, Llm, Talk};
+use crate::memory::scope_settings;
+use crate::memory::turn::Turn;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::erasures::Erasures;
-use crate::store::grants::Level;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::limits::MODEL_BYTES;
@@ -93,15 +95,13 @@ fn memory_chat_within(
         )
         .into());
     }
-    let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+    let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures)?.with_model(&model);
-    configured::scoped(&caller.clone(), Some(&session_id.clone()), || {
+    scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
         let wanted = Wanted {
             caller,
             erasures,
             session_id,
-            user_id,
-            agent_id,
             top_k,
             recency_weight,
             score_threshold,
@@ -176,7 +176,7 @@ fn converse(
 /// # Errors
 /// 40001 when memory of the user was erased since the call began.
 fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Vec<Uuid>> {
-    if !identity::as_owner(|| wanted.erasures.stay_as_known())? {
+    if !roles::as_owner(|| wanted.erasures.stay_as_known())? {
         return Err(Error::conflict(
             "memory was erased while the LLM was asked, and its answer may repeat it",
             "Nothing is stored. Call it again.",

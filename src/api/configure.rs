@@ -1,15 +1,16 @@
 //! `memory_configure`: settings that belong to an agent or to one of its sessions, wherever they are
 //! used from. What is stored here wins over what a SQL session sets.
 
-use crate::arguments::WithinLimits;
-use crate::configured::{self, Settings};
-use crate::error::{Error, PgResult};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
-use crate::sql_types::JsonbText;
+use crate::identity::grants::Level;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use memory_agent_core::limits::SETTING_BYTES;
 use memory_agent_core::text;
 use pgrx::prelude::*;
@@ -36,18 +37,14 @@ fn memory_configure(
     }
     let changes = settings.as_ref().map(changes).transpose()?;
     let (agent, session) = (caller.agent(), session_id.as_deref());
-    let stored = identity::as_owner(|| {
+    let stored = roles::as_owner(|| {
         let spi = Spi::read_write()?;
         if changes.is_some() || content_type.is_some() {
             let changes = JsonbText(Value::Object(changes.unwrap_or_default()).to_string());
             let content_type = content_type.as_deref();
             match session {
                 Some(session) => {
-                    let key = SessionKey {
-                        user_id: caller.user_id.clone(),
-                        agent_id: agent.to_owned(),
-                        session_id: session.to_owned(),
-                    };
+                    let key = SessionKey::of(&caller, session.to_owned());
                     sessions::lock(&spi, &key, pgrx::datum::datetime_support::now())?;
                     agents::configure_session(&spi, &key, changes, content_type)?;
                 }
@@ -83,15 +80,15 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
     };
     let mut changes = Map::new();
     for (given, value) in given {
-        let name = given.strip_prefix(configured::PREFIX).unwrap_or(&given);
-        if !configured::is_configurable(name) {
+        let name = given.strip_prefix(overrides::PREFIX).unwrap_or(&given);
+        if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is no setting of agents and sessions"),
                 "Those with context user in docs/settings.md are, but for user_id and agent_id.",
             )
             .into());
         }
-        match configured::text(&value) {
+        match overrides::text(&value) {
             Some(text) if text.len() > SETTING_BYTES => {
                 let bytes = text.len();
                 let problem = format!(
@@ -99,7 +96,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
                 );
                 return Err(Error::invalid(problem, HINT).into());
             }
-            Some(text) => configured::check(name, &text),
+            Some(text) => overrides::check(name, &text),
             None if value.is_null() => {}
             None => {
                 let problem = format!("the value of \"{given}\" is no string, number or boolean");
@@ -117,7 +114,7 @@ fn document(agent: &str, session: Option<&str>, stored: &Stored) -> PgResult<Val
     for level in [&stored.shared, &stored.agent, &stored.session] {
         merged.extend(level.as_object().cloned().unwrap_or_default());
     }
-    let effective = Settings::of(&Value::Object(merged)).during(|| Ok(configured::in_effect()))?;
+    let effective = Settings::of(&Value::Object(merged)).during(|| Ok(overrides::in_effect()))?;
     Ok(json!({
         "agent_id": agent,
         "session_id": session,

@@ -3,31 +3,26 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-pub mod block;
-mod cross_session;
-pub mod tokens;
-mod window;
-
+use crate::api::arguments::WithinLimits;
 use crate::api::prompt_limit;
-use crate::api::prompt_memory::{self, PromptMemory};
-use crate::api::request::{Arguments, Request};
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::identity;
-use crate::sql_types::JsonbText;
+use crate::identity::grants::Level;
+use crate::identity::{self, Caller};
+use crate::memory::context::block::{Block, Told};
+use crate::memory::context::cross_session::{self, Earlier};
+use crate::memory::context::prompt_memory::{self, PromptMemory};
+use crate::memory::context::tokens::TokenCounter;
+use crate::memory::context::window::{self, Window};
+use crate::memory::recall::request::{Arguments, Request};
+use crate::memory::scope_settings;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::entries::WindowTurn;
-use crate::store::grants::Level;
 use crate::store::sessions::SessionKey;
-use block::{Block, Told};
-use cross_session::Earlier;
 use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::text;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
-use tokens::TokenCounter;
-use window::Window;
 
 /// Most of the budget that the summary may take.
 pub const SUMMARY_SHARE: f64 = 0.25;
@@ -76,16 +71,12 @@ fn memory_context(
     text::validate_content(&query, guc::max_content_bytes().max(0) as usize)
         .map_err(Error::from)?;
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
+    let key = SessionKey::of(&caller, session_id);
     let session_id = key.session_id.clone();
-    let context = configured::scoped(&caller, Some(&session_id), || {
+    let context = scope_settings::scoped(&caller, Some(&session_id), || {
         let budget = token_budget.unwrap_or_else(guc::default_token_budget);
         let budget = prompt_limit::budget(Some(budget), 0)?;
-        let wanted = Wanted { key, query, user_id, agent_id, budget };
+        let wanted = Wanted { key, query, caller: caller.clone(), budget };
         wanted.fill(&TokenCounter::new())
     })?;
     Ok(JsonbText(context.to_string()))
@@ -95,8 +86,7 @@ fn memory_context(
 struct Wanted {
     key: SessionKey,
     query: String,
-    user_id: Option<String>,
-    agent_id: Option<String>,
+    caller: Caller,
     budget: i64,
 }
 
@@ -126,12 +116,7 @@ impl Wanted {
         let share = self.share(MEMORY_SHARE, left);
         let request = self.request()?;
         let mut memories = prompt_memory::recalled(&request)?;
-        let earlier = cross_session::find(
-            &self.query,
-            &self.key.session_id,
-            self.user_id.as_deref(),
-            self.agent_id.as_deref(),
-        )?;
+        let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller)?;
         let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
@@ -188,13 +173,11 @@ impl Wanted {
         let mut request = Arguments {
             query: Some(self.query.clone()),
             session_id: Some(self.key.session_id.clone()),
-            user_id: self.user_id.clone(),
-            agent_id: self.agent_id.clone(),
             top_k: Some(candidates as i32),
             for_prompt: true,
             ..Arguments::default()
         }
-        .check()?;
+        .check(self.caller.clone())?;
         request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
         Ok(request)
     }

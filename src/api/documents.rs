@@ -1,22 +1,23 @@
 //! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
 //! and searched by its chunks, which recall returns like any other memory.
 
-use crate::api::archive::{check_limit, singular};
-use crate::api::chunks::{self, Parent, Uncut, prepare_chunks};
-use crate::api::ingest::check_metadata;
+use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::restore_document;
-use crate::api::prepare::embedder;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::api::search_archive::{check_limit, singular};
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::sql_types::JsonbText;
+use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
+use crate::memory::prepare::embedder;
+use crate::memory::scope_settings;
+use crate::memory::turn::check_metadata;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
 use crate::store::archives::{self, CONVERSATION, Listed, NewDocument};
 use crate::store::facts::FactScope;
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -60,7 +61,7 @@ fn memory_add_document(
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     check_metadata(&metadata)?;
     let document = Document { content, title, doc_type, session_id, metadata };
-    configured::scoped(&caller, document.session_id.as_deref(), || document.add(&caller))
+    scope_settings::scoped(&caller, document.session_id.as_deref(), || document.add(&caller))
 }
 
 fn check_type(doc_type: Option<String>) -> PgResult<String> {
@@ -93,17 +94,13 @@ struct Document {
 
 impl Document {
     fn scope<'a>(&'a self, caller: &'a Caller) -> FactScope<'a> {
-        FactScope {
-            user_id: &caller.user_id,
-            agent_id: caller.agent(),
-            session_id: self.session_id.as_deref(),
-        }
+        FactScope::of(caller, self.session_id.as_deref())
     }
 
     /// Stores the document, unless its scope has it already. One that was forgotten comes back.
     fn add(&self, caller: &Caller) -> PgResult<Uuid> {
         let (model, embed_now) = embedder()?;
-        let known = identity::as_owner(|| {
+        let known = roles::as_owner(|| {
             let Some((id, is_forgotten)) =
                 archives::with_content(&Spi::read_only()?, &self.scope(caller), &self.content)?
             else {
@@ -125,15 +122,11 @@ impl Document {
             is_headed: true,
         };
         let chunks = prepare_chunks(&text, chunks::limits(), model, embed_now);
-        identity::as_owner(|| {
+        roles::as_owner(|| {
             let spi = Spi::read_write()?;
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
-                let key = SessionKey {
-                    user_id: caller.user_id.clone(),
-                    agent_id: caller.agent().to_owned(),
-                    session_id: session_id.clone(),
-                };
+                let key = SessionKey::of(caller, session_id.clone());
                 sessions::lock(&spi, &key, now)?;
             }
             let document = NewDocument {
@@ -200,7 +193,7 @@ fn memory_list_documents(
 > {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
-    let listed = identity::as_owner(|| {
+    let listed = roles::as_owner(|| {
         archives::list(
             &Spi::read_only()?,
             &caller.visible(),

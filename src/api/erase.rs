@@ -1,17 +1,18 @@
 //! `memory_erase()`: takes memory away for good. What is erased is decided here; how, in
 //! `store/erase.rs`.
 
-use crate::api::summaries;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::follow_ups;
+use crate::memory::scope_settings;
 use crate::models::client;
-use crate::sql_types::JsonbText;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::{self, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::erase::{self, Target};
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::{self, Session as Spi};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -34,7 +35,7 @@ fn memory_erase(
             Error::active_transaction(problem, "Call it outside of the transaction.").into()
         );
     }
-    let counts = identity::as_owner(|| {
+    let counts = roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let (counts, sessions) = erase::erase(&spi, &caller.user_id, &target, reason.as_deref())?;
         for key in &sessions {
@@ -62,11 +63,7 @@ fn target(
         (None, Some(id)) => Ok(Target::One(id)),
         (Some(session_id), None) => {
             text::validate_session_id(&session_id).map_err(Error::from)?;
-            Ok(Target::Session(SessionKey {
-                user_id: caller.user_id.clone(),
-                agent_id: caller.agent().to_owned(),
-                session_id,
-            }))
+            Ok(Target::Session(SessionKey::of(caller, session_id)))
         }
         (None, None) if names_user && !caller.agent_is_explicit => Ok(Target::User),
         (None, None) if names_user => {
@@ -80,7 +77,7 @@ fn target(
 /// Queues a new summary of what is left of a session, as if its turns had just come.
 fn queue_summary(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     let Some(fill) = sessions::fill(spi, key)? else { return Ok(()) };
-    configured::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-        summaries::queue(spi, key, &fill)
+    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+        follow_ups::queue_summary(spi, key, &fill)
     })
 }

@@ -2,11 +2,13 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it.
 
-use crate::api::recall::{self, Recalled};
-use crate::api::request::Arguments;
-use crate::arguments::WithinLimits;
-use crate::error::PgResult;
-use crate::sql_types::{JsonbText, Vector};
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
+use crate::identity::{self, Caller};
+use crate::memory::recall::request::Arguments;
+use crate::memory::recall::{self, Recalled};
+use crate::pg::error::PgResult;
+use crate::pg::sql_types::{JsonbText, Vector};
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
@@ -36,8 +38,6 @@ fn memory_explain(
     let arguments = Arguments {
         query,
         session_id,
-        user_id,
-        agent_id,
         top_k,
         token_budget,
         kinds,
@@ -51,12 +51,13 @@ fn memory_explain(
         rewrites,
         ..Arguments::default()
     };
-    explained(arguments)
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    explained(arguments, caller)
 }
 
-fn explained(arguments: Arguments) -> PgResult<JsonbText> {
-    let document = arguments.with_settings(|arguments| {
-        Ok(match recall::run(&arguments.check()?)? {
+fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
+    let document = arguments.with_settings(caller, |request| {
+        Ok(match recall::run(&request)? {
             Some(recalled) => document(&recalled),
             None => json!({"mode": "nothing wanted", "candidates": []}),
         })

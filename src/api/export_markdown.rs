@@ -1,12 +1,13 @@
 //! `memory_export_markdown`: the memories of a session as Markdown files in agent-cli's layout. The
 //! format is the core crate's `markdown`.
 
-use crate::arguments::WithinLimits;
-use crate::error::Error;
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
+use crate::pg::error::Error;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
 use crate::store::exports::{self, ExportScope};
-use crate::store::grants::Level;
-use crate::store::spi::Session as Spi;
 use memory_agent_core::markdown::Memory;
 use memory_agent_core::text;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -34,7 +35,7 @@ fn memory_export_markdown(
         },
         session_id: session_id.as_deref(),
     };
-    let (entries, summaries) = identity::as_owner(|| {
+    let (entries, summaries) = roles::as_owner(|| {
         let spi = Spi::read_only()?;
         Ok((exports::entries(&spi, &scope)?, exports::summaries(&spi, &scope)?))
     })?;

@@ -2,28 +2,29 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::ingest;
-use crate::api::prepare::{Prepare, prepare};
-use crate::api::repetitions;
-use crate::arguments::WithinLimits;
-use crate::configured::Settings;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::facts::fact_writer::FactWriter;
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::scope_settings;
+use crate::memory::turn;
 use crate::models::thresholds;
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog;
-use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::{self, JsonbText, Vector};
+use crate::settings::endpoint;
+use crate::settings::guc;
+use crate::settings::job_settings;
+use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
-use crate::store::grants::Level;
-use crate::store::history;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
-use crate::store::sessions::{self, Growth, SessionKey};
-use crate::store::spi::Session as Spi;
-use crate::worker::endpoint;
-use crate::worker::settings;
+use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::facts::says_the_same;
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -38,6 +39,25 @@ struct Fact {
     expires_at: Option<TimestampWithTimeZone>,
     key: Option<String>,
     indexed_text: String,
+}
+
+impl Fact {
+    /// The row of the statement, as a kind and in a role.
+    fn entry<'a>(
+        &'a self,
+        id: Uuid,
+        scope: &FactScope<'a>,
+        (kind, role): (&'static str, &'a str),
+        words: (Lexemes, &'a str),
+    ) -> NewEntry<'a> {
+        NewEntry {
+            markers: self.markers.clone(),
+            metadata: self.metadata.clone(),
+            fact_key: self.key.as_deref(),
+            expires_at: self.expires_at,
+            ..NewEntry::new(id, scope, kind, role, &self.content, words, self.created_at)
+        }
+    }
 }
 
 #[pg_extern(sql = false)]
@@ -68,23 +88,23 @@ fn memory_add(
     }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    ingest::check_metadata(&metadata)?;
-    let markers = markers.map(ingest::without_nulls).transpose()?;
+    turn::check_metadata(&metadata)?;
+    let markers = markers.map(sql_types::without_nulls).transpose()?;
     let now = pgrx::datum::datetime_support::now();
-    let settings = Settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
+    let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
         let fact = Fact {
-            markers: ingest::markers_of(markers.as_deref(), &content)?,
+            markers: turn::markers_of(markers.as_deref(), &content)?,
             created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
-            expires_at: ingest::expiry(now, ttl)?,
-            indexed_text: ingest::indexed_text(&content, &metadata),
+            expires_at: turn::expiry(now, ttl)?,
+            indexed_text: turn::indexed_text(&content, &metadata),
             key: fact_key,
             content,
             session_id,
             metadata,
         };
         let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
-        identity::as_owner(|| {
+        roles::as_owner(|| {
             if infer {
                 store_source(&caller, &fact, &prepared)
             } else {
@@ -131,84 +151,56 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
     let id = entries::new_id();
     let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
     if let Some(session_id) = session_id {
-        let key = SessionKey {
-            user_id: caller.user_id.clone(),
-            agent_id: agent.to_owned(),
-            session_id: session_id.to_owned(),
-        };
+        let key = SessionKey::of(caller, session_id);
         sessions::lock(&spi, &key, fact.created_at)?;
     }
-    insert_as(&spi, caller, fact, prepared, id, Kind::Source)?;
-    let payload = settings::extraction_payload();
-    jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, payload)?;
+    let configuration = guc::text_search_config();
+    let words = (Lexemes::index(&spi, &configuration, &fact.indexed_text)?, configuration.as_str());
+    let scope = FactScope::of(caller, session_id);
+    let entry = fact.entry(id, &scope, ("turn", "user"), words);
+    let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
+    entries::insert(&spi, &catalog::vector_type()?, entry)?;
+    let payload = payloads::Extract::with(&job_settings::extraction());
+    jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, &payload)?;
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
 }
 
 fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
-    let scope = FactScope {
-        user_id: &caller.user_id,
-        agent_id: caller.agent(),
-        session_id: fact.session_id.as_deref(),
-    };
-    // Two callers that add the same fact at once must see each other.
-    let session = fact.session_id.as_ref().map(|session_id| SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.clone(),
-    });
-    let open_episode = match &session {
-        Some(key) => sessions::lock(&spi, key, fact.created_at)?,
-        None => {
-            facts::lock_global(&scope);
-            None
-        }
-    };
+    let scope = FactScope::of(caller, fact.session_id.as_deref());
+    let mut writer = FactWriter::lock(&spi, scope, fact.created_at)?;
     let hash = entries::content_hash(&fact.content);
     let holder = match &fact.key {
-        Some(key) => facts::holder_of_key(&spi, &scope, key)?,
+        Some(key) => facts::holder_of_key(&spi, writer.scope(), key)?,
         None => None,
     };
-    match &holder {
-        Some(holder)
-            if !holder.is_expired && holder.content_hash.as_deref() == Some(hash.as_slice()) =>
-        {
-            facts::said_again(&spi, &caller.user_id, holder.id, &[], fact.expires_at)?;
-            return Ok(holder.id);
+    let same = match &holder {
+        Some(holder) => {
+            let is_same = holder.content_hash.as_deref() == Some(hash.as_slice());
+            (is_same && !holder.is_expired).then_some(holder.id)
         }
-        Some(_) => {}
-        None => {
-            if let Some(duplicate) = duplicate(&spi, &scope, fact, &hash, prepared)? {
-                facts::said_again(&spi, &caller.user_id, duplicate, &[], fact.expires_at)?;
-                return Ok(duplicate);
-            }
-        }
+        None => duplicate(&spi, writer.scope(), fact, &hash, prepared)?,
+    };
+    if let Some(same) = same {
+        writer.said_again(same, &[], fact.expires_at)?;
+        return Ok(same);
     }
     let id = entries::new_id();
     if let Some(holder) = &holder {
-        facts::supersede(
-            &spi,
-            &caller.user_id,
-            holder.id,
-            id,
-            fact.created_at,
-            Ending::Superseded,
-        )?;
+        // Before the new one is stored: it gets the key.
+        let reason = fact.key.as_deref();
+        writer.supersede(holder.id, id, fact.created_at, Ending::Superseded, reason)?;
     }
-    insert(&spi, caller, fact, prepared, id)?;
+    let configuration = guc::text_search_config();
+    let words = (Lexemes::index(&spi, &configuration, &fact.indexed_text)?, configuration.as_str());
+    let scope = FactScope::of(caller, fact.session_id.as_deref());
+    let entry = fact.entry(id, &scope, ("fact", "memory"), words);
+    writer.insert(prepared.complete(0, entry), prepared.needs_job())?;
     if let Some(holder) = &holder {
-        repetitions::note(&spi, &caller.user_id, holder.id, None, None)?;
+        writer.note_repetitions(holder.id)?;
     }
-    if let Some(key) = &session {
-        let growth = Growth { entries: 1, ..Growth::default() };
-        let fill = sessions::grow(&spi, key, &growth, None, open_episode)?;
-        ingest::queue_eviction(&spi, key, fill.entries)?;
-    }
-    if let Some(holder) = &holder {
-        history::append(&spi, &caller.user_id, holder.id, "supersede", fact.key.as_deref(), None)?;
-    }
-    history::append(&spi, &caller.user_id, id, "add", None, None)?;
+    writer.finish()?;
     debug1!(
         "memory_agent: add user={} id={id} superseded={}",
         caller.user_id,
@@ -244,71 +236,4 @@ fn duplicate(
         .into_iter()
         .find(|(_, content)| says_the_same(content, &fact.content))
         .map(|(id, _)| id))
-}
-
-/// As what a statement is stored.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Fact,
-    /// A turn that facts are extracted from and that is nothing else.
-    Source,
-}
-
-fn insert(spi: &Spi, caller: &Caller, fact: &Fact, prepared: &Prepare, id: Uuid) -> PgResult<()> {
-    insert_as(spi, caller, fact, prepared, id, Kind::Fact)
-}
-
-fn insert_as(
-    spi: &Spi,
-    caller: &Caller,
-    fact: &Fact,
-    prepared: &Prepare,
-    id: Uuid,
-    kind: Kind,
-) -> PgResult<()> {
-    let configuration = guc::text_search_config();
-    let model = prepared.model.as_ref().map(|model| model.name.as_str());
-    let (name, role, standing) = match kind {
-        Kind::Fact => ("fact", "memory", Standing::Active),
-        Kind::Source => ("turn", "user", Standing::SourceOnly),
-    };
-    entries::insert(
-        spi,
-        &catalog::vector_type()?,
-        NewEntry {
-            id,
-            user_id: &caller.user_id,
-            agent_id: caller.agent(),
-            session_id: fact.session_id.as_deref(),
-            kind: name,
-            role,
-            content: &fact.content,
-            token_count: prepared.token_count(0),
-            token_count_exact: prepared.token_counts_exact,
-            markers: fact.markers.clone(),
-            metadata: fact.metadata.clone(),
-            embedding: prepared.embedding(0),
-            embedding_model: model,
-            lexemes: Lexemes::index(spi, &configuration, &fact.indexed_text)?,
-            lexeme_config: &configuration,
-            episode_id: None,
-            fact_key: fact.key.as_deref(),
-            created_at: fact.created_at,
-            expires_at: fact.expires_at,
-            source_ids: Vec::new(),
-            confidence: None,
-            standing,
-            facts_from: FactsFrom::Turn,
-            source_relation: None,
-        },
-    )?;
-    if kind == Kind::Fact && prepared.needs_job() {
-        let scope = FactScope {
-            user_id: &caller.user_id,
-            agent_id: caller.agent(),
-            session_id: fact.session_id.as_deref(),
-        };
-        ingest::queue_embedding(spi, &scope)?;
-    }
-    Ok(())
 }

@@ -1,14 +1,15 @@
 //! `memory_verify_history()`: whether history is still what was sealed; and what the guards of the
 //! table ask.
 
-use crate::arguments::WithinLimits;
-use crate::audit;
-use crate::error::Error;
+use crate::api::arguments::WithinLimits;
 use crate::identity;
-use crate::store::grants::Level;
+use crate::identity::grants::Level;
+use crate::pg::error::Error;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::audit_keys;
 use crate::store::history;
 use crate::store::seal;
-use crate::store::spi::Session as Spi;
 use memory_agent_core::history_chain::{Id, Verdict};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -67,8 +68,8 @@ fn memory_verify_history(
         None if level == Level::Admin && kept.is_none() => None,
         user => Some(identity::resolve(user.as_deref(), None, Level::Reader)?.user_id),
     };
-    let keys = audit::keys()?;
-    let lines = identity::as_owner(|| {
+    let keys = audit_keys::keys()?;
+    let lines = roles::as_owner(|| {
         let spi = Spi::read_only()?;
         let users = match one {
             Some(user) => vec![user],

@@ -2,29 +2,32 @@
 //! `markdown`; here a file is checked like anything else that is stored, and stored with the id, times
 //! and state that it has.
 
+use crate::api::arguments::WithinLimits;
 use crate::api::facts::check_fact_key;
-use crate::api::ingest::{self, check_metadata, markers_of};
-use crate::api::prepare::{Prepare, prepare};
-use crate::api::session_writer;
-use crate::arguments::WithinLimits;
-use crate::configured::Settings;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::sql_types::JsonbText;
-use crate::store::catalog;
+use crate::memory::follow_ups;
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::scope_settings;
+use crate::memory::session_writer;
+use crate::memory::turn::{self, check_metadata, markers_of};
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::settings::job_settings;
 use crate::store::entries::FactsFrom;
 use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};
-use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::imports::{self, Added, ImportedEntry, Values};
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use crate::store::summaries;
-use crate::worker::settings;
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::markdown::{Entry, MarkdownError, Memory, Summary};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -213,22 +216,22 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     let checked = check_entry(entry, body)?;
     let id = checked.values.id;
     let stored =
-        identity::as_owner(|| imports::entry_content(&Spi::read_only()?, &caller.user_id, id))?;
+        roles::as_owner(|| imports::entry_content(&Spi::read_only()?, &caller.user_id, id))?;
     if let Some(id) = same(id, stored, body)? {
         return Ok(id);
     }
     if entry.source_relation.is_some() {
         check_may_name_row()?;
     }
-    Settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
+    scope_settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
         let markers = markers_of(entry.markers.as_deref(), body)?;
         let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
-        let indexed_text = ingest::indexed_text(body, &JsonbText(metadata.to_owned()));
+        let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));
         let prepared = match body {
             "" => prepare(Vec::new(), Vec::new())?,
             _ => prepare(vec![indexed_text.clone()], vec![body.to_owned()])?,
         };
-        identity::as_owner(|| store_entry(caller, &checked, markers, &indexed_text, &prepared))
+        roles::as_owner(|| store_entry(caller, &checked, markers, &indexed_text, &prepared))
     })
 }
 
@@ -241,16 +244,8 @@ fn store_entry(
 ) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let Checked { entry, values, body, .. } = checked;
-    let scope = FactScope {
-        user_id: &caller.user_id,
-        agent_id: caller.agent(),
-        session_id: entry.session(),
-    };
-    let session = entry.session().map(|session_id| SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.to_owned(),
-    });
+    let scope = FactScope::of(caller, entry.session());
+    let session = scope.session();
     match &session {
         Some(key) => drop(sessions::lock(&spi, key, checked.created_at)?),
         None => facts::lock_global(&scope),
@@ -274,7 +269,7 @@ fn store_entry(
     let configuration = guc::text_search_config();
     let default_expiry = match entry.is_complete() || !checked.is_active {
         true => None,
-        false => ingest::expiry(pgrx::datum::datetime_support::now(), None)?,
+        false => turn::expiry(pgrx::datum::datetime_support::now(), None)?,
     };
     imports::insert_entry(
         &spi,
@@ -301,7 +296,7 @@ fn store_entry(
     if let Some(key) = &session {
         let added = added(checked, prepared);
         let active_entries = imports::count(&spi, key, &added, values.id, checked.created_at)?;
-        ingest::queue_eviction(&spi, key, active_entries)?;
+        follow_ups::queue_eviction(&spi, key, active_entries)?;
     }
     queue_jobs(&spi, &scope, checked, prepared)?;
     if entry.kind == "fact" {
@@ -360,14 +355,14 @@ fn queue_jobs(
     prepared: &Prepare,
 ) -> PgResult<()> {
     if checked.entry.state.as_deref() != Some("inactive") && prepared.needs_job() {
-        ingest::queue_embedding(spi, scope)?;
+        follow_ups::queue_embedding(spi, scope)?;
     }
     // An episode that waits for its reflection is found by the sweep, when its turns are all there.
     let waits = checked.entry.is_complete() && checked.values.waits_for_extraction;
     if waits && session_writer::facts_from() == FactsFrom::Turn {
         let (user, agent) = (scope.user_id, scope.agent_id);
-        let payload = settings::extraction_payload();
-        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, payload)?;
+        let payload = payloads::Extract::with(&job_settings::extraction());
+        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)?;
     }
     Ok(())
 }
@@ -388,12 +383,8 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
     }
     let json = json_of(summary)?;
     let (id, since, created_at) = read_values(|spi| imports::read_summary(spi, &json))?;
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.to_owned(),
-    };
-    identity::as_owner(|| {
+    let key = SessionKey::of(caller, session_id.to_owned());
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         sessions::lock(&spi, &key, since)?;
         let stored = imports::summary_content(&spi, &caller.user_id, id)?;

@@ -2,16 +2,18 @@
 //! of further models. Unlike recall and ingest, these exist only to use a model: without one they
 //! raise an ERROR.
 
-use crate::arguments::WithinLimits;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
 use crate::models::{self, counting};
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::grants::Level;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::{JsonbText, Vector};
+use crate::settings::guc;
 use crate::store::models::{self as model_store, Kind};
-use crate::store::spi::Session as Spi;
-use crate::store::{catalog, vector_index};
+use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::prelude::*;
@@ -30,7 +32,7 @@ fn memory_embed_many(
     texts: Vec<Option<String>>,
     purpose: String,
 ) -> PgResult<Vec<Vector>> {
-    embed(super::ingest::without_nulls(texts)?, &purpose)
+    embed(crate::pg::sql_types::without_nulls(texts)?, &purpose)
 }
 
 fn embed(texts: Vec<String>, purpose: &str) -> PgResult<Vec<Vector>> {
@@ -65,7 +67,7 @@ fn memory_rerank(
     documents: Vec<Option<String>>,
 ) -> PgResult<Vec<f32>> {
     identity::require(Level::Reader)?;
-    let documents = super::ingest::without_nulls(documents)?;
+    let documents = crate::pg::sql_types::without_nulls(documents)?;
     check_texts(&documents)?;
     if documents.is_empty() {
         return Ok(Vec::new());
@@ -118,7 +120,7 @@ fn memory_register_model(
     }
     let dimension = description.dimension.map(|dimension| dimension as i32);
     let activate = activate.unwrap_or(false);
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let (known_kind, is_active) = model_store::known(&spi, &name)?.unwrap_or((kind, false));
         if known_kind != kind {
@@ -154,7 +156,7 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
     let other = spi.first(
         "SELECT e.embedding_model FROM memory_agent.entries e \
           WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
-        &mut crate::store::spi::Params::new().with(name.to_owned()),
+        &mut crate::pg::spi::Params::new().with(name.to_owned()),
         |row| row.required::<String>(1),
     )?;
     match other {
@@ -257,7 +259,7 @@ fn check_texts(texts: &[String]) -> PgResult<()> {
 }
 
 fn active(kind: Kind) -> PgResult<ModelRef> {
-    identity::as_owner(|| model_store::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
+    roles::as_owner(|| model_store::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
         Error::undefined(
             format!("no {} is active", kind.as_str()),
             "Register one with memory_register_model(name, kind, activate => true).",
@@ -274,7 +276,7 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
         return Err(Error::invalid("unknown index method", "Methods are hnsw and ivfflat.").into());
     }
     let model = active(Kind::Embedder)?;
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         let vector = catalog::vector_type()?;
         if let Some(index) = vector_index::find(&spi, &model.name)? {

@@ -1,12 +1,13 @@
 //! `memory_wait` and `memory_retry`: what a user can do about background work.
 
-use crate::arguments::WithinLimits;
-use crate::error::{Error, PgResult};
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::store::grants::Level;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::{self, Session as Spi};
+use crate::pg::wake_at_commit;
 use crate::store::queue;
-use crate::store::spi::{self, Session as Spi};
-use crate::worker::wake;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -52,7 +53,7 @@ fn memory_wait(
 }
 
 fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> {
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let session = caller.and_then(|caller| Some((caller.agent(), session_id?)));
         // Not read-only: each look needs a snapshot of its own.
         let spi = Spi::read_write()?;
@@ -79,7 +80,7 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
         )
         .into());
     }
-    if wake::queued_in_this_transaction() {
+    if wake_at_commit::queued_in_this_transaction() {
         return Err(Error::active_transaction(
             "memory_wait would wait for jobs that this transaction queued",
             "Commit first: workers see jobs only then.",
@@ -134,12 +135,12 @@ fn memory_retry(
     } else {
         Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
     };
-    let retried = identity::as_owner(|| {
+    let retried = roles::as_owner(|| {
         let user_id = caller.as_ref().map(|caller| caller.user_id.as_str());
         queue::retry(&Spi::read_write()?, job_id, user_id)
     })?;
     if retried {
-        wake::job_queued();
+        wake_at_commit::job_queued();
     }
     Ok(retried)
 }

@@ -1,27 +1,28 @@
 //! `memory_forget`, `memory_restore` and `memory_history`: what a user can do about one memory. Nothing
 //! is deleted here: what is forgotten stays for history and for questions about the past.
 
-use crate::api::ingest;
-use crate::api::prepare::embedder;
-use crate::api::session_writer::facts_from;
-use crate::api::summaries as summary_jobs;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
-use crate::sql_types::JsonbText;
+use crate::identity::grants::Level;
+use crate::memory::follow_ups;
+use crate::memory::prepare::embedder;
+use crate::memory::scope_settings;
+use crate::memory::session_writer::facts_from;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::job_settings;
 use crate::store::archives;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
-use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::jobs::{self, JobKind};
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
-use crate::store::spi::Session as Spi;
 use crate::store::summaries;
 use crate::store::versions;
-use crate::worker::settings;
+use memory_agent_core::jobs::payloads;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -43,7 +44,7 @@ fn memory_forget(
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
     let reason = reason.filter(|reason| !reason.trim().is_empty());
-    identity::as_owner(|| forget(&caller.user_id, id, reason.as_deref()))
+    roles::as_owner(|| forget(&caller.user_id, id, reason.as_deref()))
 }
 
 #[pg_extern(sql = false)]
@@ -55,7 +56,7 @@ fn memory_restore(
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
     let user = caller.user_id.as_str();
-    let home = identity::as_owner(|| {
+    let home = roles::as_owner(|| {
         let spi = Spi::read_only()?;
         match lifecycle::find(&spi, user, id, false)? {
             Some(entry) => Ok(Some((entry.agent_id, entry.session_id))),
@@ -63,10 +64,10 @@ fn memory_restore(
         }
     })?;
     let Some((agent_id, session_id)) = home else { return Ok(false) };
-    configured::scoped_to(user, &agent_id, session_id.as_deref(), || {
+    scope_settings::scoped_to(user, &agent_id, session_id.as_deref(), || {
         let (model, _) = embedder()?;
         let model = model.as_ref().map(|model| model.name.as_str());
-        identity::as_owner(|| restore(user, id, model))
+        roles::as_owner(|| restore(user, id, model))
     })
 }
 
@@ -94,7 +95,7 @@ fn memory_history(
 > {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let id = given_id(id)?;
-    let events = identity::as_owner(|| versions::events(&Spi::read_only()?, &caller.user_id, id))?;
+    let events = roles::as_owner(|| versions::events(&Spi::read_only()?, &caller.user_id, id))?;
     Ok(TableIterator::new(events))
 }
 
@@ -150,9 +151,9 @@ impl<'a> Locked<'a> {
         if facts_from() == FactsFrom::Nothing {
             return Ok(());
         }
-        let (payload, scope) = (settings::extraction_payload(), self.scope());
+        let (payload, scope) = (payloads::Extract::with(&job_settings::extraction()), self.scope());
         let (user, agent) = (scope.user_id, scope.agent_id);
-        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, payload)
+        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)
     }
 
     /// The tokens by which it changes what no summary covers.
@@ -229,13 +230,13 @@ fn restore(user: &str, id: Uuid, model: Option<&str>) -> PgResult<bool> {
             unsummarized: if still_counts { 0 } else { locked.unsummarized_tokens(&spi)? },
         };
         if let Some(fill) = sessions::adjust(&spi, key, change)? {
-            summary_jobs::queue(&spi, key, &fill)?;
-            ingest::queue_eviction(&spi, key, fill.entries)?;
+            follow_ups::queue_summary(&spi, key, &fill)?;
+            follow_ups::queue_eviction(&spi, key, fill.entries)?;
         }
     }
     if let Some(now) = now {
         if now.lacks_embedding && model.is_some() {
-            ingest::queue_embedding(&spi, &locked.scope())?;
+            follow_ups::queue_embedding(&spi, &locked.scope())?;
         }
         if now.is_turn() && now.role == "user" && now.extraction == Extraction::Waits {
             locked.queue_extraction(&spi)?;
@@ -322,7 +323,7 @@ pub fn restore_document(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) ->
     }
     if model.is_some() && chunks.contains(&true) {
         let (agent_id, session_id) = (agent.as_str(), session.as_deref());
-        ingest::queue_embedding(spi, &FactScope { user_id: user, agent_id, session_id })?;
+        follow_ups::queue_embedding(spi, &FactScope { user_id: user, agent_id, session_id })?;
     }
     history::append_archive(spi, user, id, RESTORE, None)?;
     debug1!("memory_agent: restore user={user} document={id} chunks={}", chunks.len());

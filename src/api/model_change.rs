@@ -2,15 +2,17 @@
 //! loaded, checked and registered; a `reembed` job of the worker does the rest.
 
 use super::inference;
-use crate::arguments::WithinLimits;
-use crate::error::{Error, PgResult};
-use crate::guc::{self, EmbeddingProvider};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
 use crate::models::{self, REMOTE_LOCATION};
-use crate::store::grants::Level;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::guc::{self, EmbeddingProvider};
 use crate::store::models::{self as model_store, Kind};
-use crate::store::spi::Session as Spi;
-use crate::store::{catalog, entries, model_change};
+use crate::store::{entries, model_change};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -18,7 +20,7 @@ use pgrx::prelude::*;
 fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> PgResult<Uuid> {
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
-    let (known, active) = identity::as_owner(|| {
+    let (known, active) = roles::as_owner(|| {
         let spi = Spi::read_only()?;
         Ok((model_store::registered(&spi, &name)?, model_store::active(&spi, Kind::Embedder)?))
     })?;
@@ -33,7 +35,7 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
         Some(registered) if is_active => registered.dimension,
         _ => Some(checked_dimension(&name, location.as_deref())?),
     };
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         // From now on it does not depend on the settings which model is the active one.
         if let Some(active) = active.filter(|active| active.name != name)

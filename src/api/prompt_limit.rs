@@ -1,7 +1,7 @@
 //! How long a prompt may be: what the application's model reads, less the share of its answer.
 
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::pg::error::{Error, PgResult};
+use crate::settings::guc;
 
 /// Tokens of the longest prompt: `context_limit` less `context_margin` of it.
 pub fn longest() -> u32 {

@@ -1,26 +1,24 @@
 //! `memory_reserve_tokens`: makes the window of a session fit into a budget. What leaves it stays in
 //! recall.
 
-use crate::api::context::tokens::TokenCounter;
-use crate::api::llm;
+use crate::api::arguments::WithinLimits;
 use crate::api::prompt_limit;
 use crate::api::window::session;
-use crate::api::window_summary;
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::identity;
-use crate::store::grants::Level;
+use crate::identity::grants::Level;
+use crate::memory::llm;
+use crate::memory::scope_settings;
+use crate::memory::window_plan::{ExactCounts, plan_for};
+use crate::memory::window_summary;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use crate::store::summaries;
-use crate::store::window::{self, Leaving, WindowTurn};
-use memory_agent_core::window::{Plan, Turn, plan};
+use crate::store::window::{self, Leaving};
+use memory_agent_core::window::Plan;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-use std::collections::HashMap;
 
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
@@ -52,13 +50,13 @@ fn memory_reserve_tokens(
         )
         .into());
     }
-    let plan = configured::scoped(&caller, Some(&key.session_id), || {
+    let plan = scope_settings::scoped(&caller, Some(&key.session_id), || {
         let budget = checked_budget(budget)?;
         let counts = ExactCounts::of(&key)?;
         if summarize.unwrap_or(false) {
             window_summary::summarize(&caller, &key, budget, &counts)?;
         }
-        identity::as_owner(|| shrink(&key, budget, &counts))
+        roles::as_owner(|| shrink(&key, budget, &counts))
     })?;
     debug1!(
         "memory_agent: reserve user={} tokens={} to {} summarized={} dropped={}",
@@ -110,35 +108,4 @@ fn shrink(key: &SessionKey, budget: u32, counts: &ExactCounts) -> PgResult<Plan>
         sessions::recount(&spi, key)?;
     }
     Ok(plan)
-}
-
-/// Tokens of the turns that were stored while nobody could count them: a window may not be over budget by
-/// an estimate. They are counted before anything is locked.
-pub struct ExactCounts(HashMap<Uuid, u32>);
-
-impl ExactCounts {
-    fn of(key: &SessionKey) -> PgResult<Self> {
-        let estimated = identity::as_owner(|| window::estimated(&Spi::read_only()?, key))?;
-        let (ids, texts): (Vec<Uuid>, Vec<String>) = estimated.into_iter().unzip();
-        let counts = TokenCounter::new().count(texts);
-        let natural = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
-        Ok(Self(ids.into_iter().zip(counts.into_iter().map(natural)).collect()))
-    }
-
-    /// The turns of the window as they count.
-    pub fn turns(&self, spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
-        let mut turns = window::turns(spi, key)?;
-        for turn in &mut turns {
-            turn.tokens = self.0.get(&turn.id).copied().unwrap_or(turn.tokens);
-        }
-        Ok(turns)
-    }
-}
-
-/// How the window comes to fit.
-pub fn plan_for(turns: &[WindowTurn], summary_tokens: Option<u32>, budget: u32) -> Plan {
-    let turns: Vec<Turn> =
-        turns.iter().map(|turn| Turn { tokens: turn.tokens, covered: turn.covered }).collect();
-    let overhead = guc::message_overhead_tokens().max(0).unsigned_abs();
-    plan(&turns, summary_tokens, overhead, budget)
 }

@@ -2,9 +2,10 @@
 //! after an update.
 #![allow(unsafe_code)]
 
-use crate::error::PgResult;
+use crate::identity::grants::{self, Level};
 use crate::identity::{self, SHARED_USER};
-use crate::store::grants::{self, Level};
+use crate::pg::error::PgResult;
+use crate::pg::roles;
 use pgrx::prelude::*;
 
 /// The caller's identity and the shared memory. The views, and the policies of every table that holds
@@ -21,7 +22,7 @@ fn visible_users() -> PgResult<Vec<String>> {
 #[pg_extern(sql = false)]
 fn renew_levels() -> PgResult<()> {
     grants::require_owner()?;
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let _outside = OutsideOfExtensionScript::enter();
         grants::renew_all()
     })

@@ -2,17 +2,18 @@
 //! there is. Counts only, never content.
 
 use super::{attached_status, worker_status};
-use crate::arguments::WithinLimits;
-use crate::error::{Error, PgResult};
-use crate::guc::{self, IdentityMode, Inference};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
-use crate::is_preloaded;
+use crate::identity::grants::{self, Level};
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
-use crate::sql_types::JsonbText;
-use crate::store::grants::{self, Level};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::preload::is_preloaded;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc::{self, IdentityMode, Inference};
 use crate::store::models::{self as model_store, Kind};
-use crate::store::spi::Session as Spi;
 use crate::store::{model_change, schema, status, vector_index};
 use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_core::text;
@@ -61,7 +62,7 @@ fn memory_status() -> Result<
     };
     let runtime_at = rows.len();
     rows.push(runtime());
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         let spi = Spi::read_only()?;
         rows.insert(1, schema_row(&spi)?);
         let runtime_at = runtime_at + 1;
@@ -364,7 +365,7 @@ fn memory_stats(
         Some(_) => Some(caller.agent().to_owned()),
         None => caller.agent_id.clone(),
     };
-    identity::as_owner(|| {
+    roles::as_owner(|| {
         status::stats(&Spi::read_only()?, &caller.user_id, agent.as_deref(), session_id.as_deref())
     })
 }

@@ -1,43 +1,24 @@
-//! `memory_compress` and `memory_originals`, and when a session's summary is renewed without anybody
-//! asking. Summaries themselves are made by the worker (`worker/handlers/summarize.rs`).
+//! `memory_compress` and `memory_originals`. Summaries themselves are made by the worker
+//! (`jobs/summarize`).
 
-use crate::arguments::WithinLimits;
-use crate::configured;
-use crate::error::{Error, PgResult};
+use crate::api::arguments::WithinLimits;
 use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::scope_settings;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::endpoint;
+use crate::settings::job_settings;
 use crate::store::compression;
-use crate::store::grants::Level;
 use crate::store::jobs::{self, JobKind};
-use crate::store::sessions::{self, Fill, SessionKey};
-use crate::store::spi::Session as Spi;
+use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
-use crate::worker::endpoint;
-use crate::worker::settings::{SummarySettings, summary_payload};
-use memory_agent_core::compression::Due;
+use memory_agent_core::jobs::payloads;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-
-/// Queues what a session needs after turns were added to it, or whenever it is looked at: a summary,
-/// or the compression of its window. Without an LLM nothing is queued. The caller holds the
-/// session's lock.
-pub fn queue(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    if endpoint::missing_llm().is_some() {
-        return Ok(());
-    }
-    let settings = SummarySettings::default();
-    let natural = |tokens: i64| tokens.max(0).unsigned_abs();
-    let kind = match settings.limits().due(natural(fill.tokens), natural(fill.unsummarized)) {
-        None => return Ok(()),
-        Some(Due::Summary) => JobKind::Summarize,
-        Some(Due::Compression) => JobKind::Compress,
-    };
-    if summaries::is_held_back(spi, key)? {
-        return Ok(());
-    }
-    jobs::enqueue_for_session(spi, kind, key, summary_payload(&settings, false))
-}
 
 #[pg_extern(sql = false)]
 fn memory_compress(
@@ -56,24 +37,20 @@ fn memory_compress(
         )
         .into());
     }
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
-    configured::scoped(&caller, Some(&key.session_id), || {
-        let settings = SummarySettings::default();
-        identity::as_owner(|| {
+    let key = SessionKey::of(&caller, session_id);
+    scope_settings::scoped(&caller, Some(&key.session_id), || {
+        let settings = job_settings::summary();
+        roles::as_owner(|| {
             let spi = Spi::read_write()?;
             if sessions::lock_existing(&spi, &key)?.is_none()
                 || compression::older(&spi, &key, settings.keep)?.turns == 0
             {
                 return Ok(None);
             }
-            let payload = summary_payload(&settings, true);
+            let payload = payloads::Summary::with(&settings, true);
             let session = Some(key.session_id.as_str());
             let (user, agent) = (&key.user_id, &key.agent_id);
-            jobs::enqueue_with_id(&spi, JobKind::Compress, user, agent, session, payload).map(Some)
+            jobs::enqueue_with_id(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
         })
     })
 }
@@ -105,9 +82,8 @@ fn memory_originals(
         )
         .into());
     };
-    let originals = identity::as_owner(|| {
-        summaries::originals(&Spi::read_only()?, &caller.user_id, summary_id)
-    })?;
+    let originals =
+        roles::as_owner(|| summaries::originals(&Spi::read_only()?, &caller.user_id, summary_id))?;
     Ok(TableIterator::new(originals.into_iter().map(|original| {
         (original.id, original.role, original.content, original.created_at, original.state)
     })))

@@ -1,22 +1,23 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::condense::{Condensed, Condenser};
+use crate::api::arguments::WithinLimits;
 use crate::api::configure;
-use crate::api::llm::{self, Llm};
-use crate::arguments::WithinLimits;
-use crate::audit;
-use crate::configured;
-use crate::error::{Error, PgResult};
-use crate::guc;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::awaited_summary::{Condensed, Condenser};
+use crate::memory::llm::{self, Llm};
+use crate::memory::scope_settings;
 use crate::models::counting::{count, count_one};
-use crate::sql_types::JsonbText;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::settings::audit_keys;
+use crate::settings::guc;
 use crate::store::entries::new_id;
 use crate::store::erasures::Erasures;
-use crate::store::grants::Level;
 use crate::store::history::{self, Event};
-use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::chunk::{self, Limits};
 use memory_agent_core::history_chain::Key;
 use memory_agent_core::levels::{self, SummaryLevel};
@@ -58,8 +59,8 @@ fn memory_summarize(
         )
         .into());
     }
-    let key = audit::key()?;
-    let condensed = configured::scoped(&caller, None, || {
+    let key = audit_keys::key()?;
+    let condensed = scope_settings::scoped(&caller, None, || {
         let request = Request {
             text: text.trim(),
             most: max_tokens.unsigned_abs(),
@@ -67,7 +68,7 @@ fn memory_summarize(
         };
         request.condense(&caller)
     })?;
-    identity::as_owner(|| record(&caller, &text, &condensed, key.as_ref()))
+    roles::as_owner(|| record(&caller, &text, &condensed, key.as_ref()))
 }
 
 /// What is to be condensed to what.
@@ -94,7 +95,7 @@ impl From<Condensed> for Summary {
 impl Request<'_> {
     /// A text that is short enough is its own summary. A long one is condensed in chunks first.
     fn condense(&self, caller: &Caller) -> PgResult<Summary> {
-        let erasures = identity::as_owner(|| Erasures::known(&caller.user_id))?;
+        let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
         let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
         let tokens = count_one(self.text).map_err(|failure| failure.into_error())?;
         if tokens <= self.most {

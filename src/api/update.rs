@@ -1,27 +1,29 @@
 //! `memory_update`: a turn or fact gets another text. The old row stays as the version before, for
 //! history and for questions about the past; a new one takes its place, embedded as ingest does.
 
-use crate::api::ingest;
+use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::{Locked, UPDATE, given_id};
-use crate::api::prepare::{Prepare, prepare};
-use crate::api::repetitions;
-use crate::api::session_writer::facts_from;
-use crate::api::summaries as summary_jobs;
-use crate::arguments::WithinLimits;
-use crate::configured::Settings;
-use crate::error::{Error, PgResult};
-use crate::guc;
 use crate::identity;
-use crate::sql_types::JsonbText;
-use crate::store::catalog;
-use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
+use crate::identity::grants::Level;
+use crate::memory::facts::fact_writer::{Actor, FactWriter};
+use crate::memory::follow_ups;
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::repetitions;
+use crate::memory::scope_settings;
+use crate::memory::session_writer::facts_from;
+use crate::memory::turn;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
-use crate::store::grants::Level;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change};
-use crate::store::spi::Session as Spi;
 use crate::store::summaries;
 use memory_agent_core::{markers, text};
 use pgrx::datum::Uuid;
@@ -41,15 +43,15 @@ fn memory_update(
     text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
         .map_err(Error::from)?;
     let user = caller.user_id.as_str();
-    let old = identity::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
+    let old = roles::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
         .ok_or_else(|| unknown(id))?;
     check(&old)?;
     if old.content == content {
         return Ok(id);
     }
-    Settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
+    scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
         let revision = Revision::prepare(&old, content)?;
-        identity::as_owner(|| revision.store(user, id))
+        roles::as_owner(|| revision.store(user, id))
     })
 }
 
@@ -101,7 +103,7 @@ struct Revision {
 impl Revision {
     fn prepare(old: &Stored, content: String) -> PgResult<Self> {
         let metadata = old.metadata.clone();
-        let indexed_text = ingest::indexed_text(&content, &metadata);
+        let indexed_text = turn::indexed_text(&content, &metadata);
         let prepared = prepare(vec![indexed_text.clone()], vec![content.clone()])?;
         let markers = markers_of(old, &content);
         Ok(Self { content, markers, metadata, indexed_text, prepared })
@@ -158,13 +160,13 @@ impl Revision {
     fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
         let (user, old) = (locked.user_id, &locked.entry);
         let now = pgrx::datum::datetime_support::now();
-        facts::supersede(spi, user, old.id, same, now, Ending::Superseded)?;
+        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default());
+        writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
         if let Some(key) = &old.fact_key {
             facts::inherit_key(spi, user, same, key)?;
         }
-        facts::said_again(spi, user, same, &[], old.expires_at)?;
-        repetitions::note(spi, user, old.id, None, None)?;
-        history::append(spi, user, old.id, "supersede", Some("updated"), None)?;
+        writer.said_again(same, &[], old.expires_at)?;
+        writer.note_repetitions(old.id)?;
         debug1!("memory_agent: update user={user} id={} by={same}", old.id);
         Ok(same)
     }
@@ -172,42 +174,26 @@ impl Revision {
     fn insert(&self, spi: &Spi, locked: &Locked<'_>, new: Uuid) -> PgResult<()> {
         let old = &locked.entry;
         let configuration = guc::text_search_config();
-        entries::insert(
-            spi,
-            &catalog::vector_type()?,
-            NewEntry {
-                id: new,
-                user_id: locked.user_id,
-                agent_id: &old.agent_id,
-                session_id: old.session_id.as_deref(),
-                kind: if old.is_fact() { "fact" } else { "turn" },
-                role: &old.role,
-                content: &self.content,
-                token_count: self.prepared.token_count(0),
-                token_count_exact: self.prepared.token_counts_exact,
-                markers: self.markers.clone(),
-                metadata: self.metadata.clone(),
-                embedding: self.prepared.embedding(0),
-                embedding_model: self.prepared.model.as_ref().map(|model| model.name.as_str()),
-                lexemes: Lexemes::index(spi, &configuration, &self.indexed_text)?,
-                lexeme_config: &configuration,
-                episode_id: old.episode_id,
-                fact_key: old.fact_key.as_deref(),
-                // What was said keeps the time at which it was said; a fact holds from now on.
-                created_at: if old.is_turn() {
-                    old.created_at
-                } else {
-                    pgrx::datum::datetime_support::now()
-                },
-                expires_at: old.expires_at,
-                source_ids: old.source_ids.clone(),
-                // The text is somebody's own, not what an LLM is sure of.
-                confidence: None,
-                standing: Standing::Active,
-                facts_from: facts_of(old),
-                source_relation: None,
-            },
-        )
+        let configuration = configuration.as_str();
+        let words = (Lexemes::index(spi, configuration, &self.indexed_text)?, configuration);
+        let kind = if old.is_fact() { "fact" } else { "turn" };
+        // What was said keeps the time at which it was said; a fact holds from now on.
+        let now = pgrx::datum::datetime_support::now();
+        let created_at = if old.is_turn() { old.created_at } else { now };
+        let scope = locked.scope();
+        let entry = NewEntry::new(new, &scope, kind, &old.role, &self.content, words, created_at);
+        let entry = NewEntry {
+            markers: self.markers.clone(),
+            metadata: self.metadata.clone(),
+            episode_id: old.episode_id,
+            fact_key: old.fact_key.as_deref(),
+            expires_at: old.expires_at,
+            // The text is somebody's own, not what an LLM is sure of: it has no confidence.
+            source_ids: old.source_ids.clone(),
+            facts_from: facts_of(old),
+            ..self.prepared.complete(0, entry)
+        };
+        entries::insert(spi, &catalog::vector_type()?, entry)
     }
 
     /// The window and what waits for a summary have other sizes now. A turn that the summary covers is
@@ -222,7 +208,7 @@ impl Revision {
             unsummarized: if summaries::covers(spi, key, old.id)? { new_tokens } else { growth },
         };
         match sessions::adjust(spi, key, change)? {
-            Some(fill) => summary_jobs::queue(spi, key, &fill),
+            Some(fill) => follow_ups::queue_summary(spi, key, &fill),
             None => Ok(()),
         }
     }
@@ -230,7 +216,7 @@ impl Revision {
     fn queue_jobs(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
         let old = &locked.entry;
         if self.prepared.needs_job() {
-            ingest::queue_embedding(spi, &locked.scope())?;
+            follow_ups::queue_embedding(spi, &locked.scope())?;
         }
         if old.role == "user" && old.is_turn() && facts_of(old) == FactsFrom::Turn {
             locked.queue_extraction(spi)?;

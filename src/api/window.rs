@@ -1,13 +1,14 @@
 //! The window of a session: `memory_load` reads it, `memory_clear` empties it, and forgets the
 //! session's facts with it.
 
-use crate::arguments::WithinLimits;
-use crate::error::{Error, PgResult};
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
 use crate::store::clearing;
-use crate::store::grants::Level;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 use crate::store::window;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -24,11 +25,7 @@ pub fn session(
     let caller = identity::resolve(user_id, agent_id, needed)?;
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id,
-    };
+    let key = SessionKey::of(&caller, session_id);
     Ok((caller, key))
 }
 
@@ -53,7 +50,7 @@ fn memory_load(
     ErrorReport,
 > {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let messages = identity::as_owner(|| window::load(&Spi::read_only()?, &key))?;
+    let messages = roles::as_owner(|| window::load(&Spi::read_only()?, &key))?;
     Ok(TableIterator::new(messages))
 }
 
@@ -65,7 +62,7 @@ fn memory_clear(
     agent_id: Option<String>,
 ) -> PgResult<i32> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let cleared = identity::as_owner(|| {
+    let cleared = roles::as_owner(|| {
         let spi = Spi::read_write()?;
         match sessions::lock_existing(&spi, &key)? {
             Some(_) => clearing::clear(&spi, &key),

@@ -2,13 +2,15 @@
 //! was not extracted.
 
 use super::status::{StatusRow, row};
-use crate::audit;
-use crate::error::PgResult;
-use crate::guc::{self, Extraction, Inference};
-use crate::is_preloaded;
-use crate::store::spi::Session as Spi;
+use crate::jobs::run::{launcher, slots};
+use crate::pg::error::PgResult;
+use crate::pg::locked_file;
+use crate::pg::preload::is_preloaded;
+use crate::pg::spi::Session as Spi;
+use crate::settings::audit_keys;
+use crate::settings::endpoint;
+use crate::settings::guc::{self, Extraction, Inference};
 use crate::store::{llm_calls, schema, seal, status};
-use crate::worker::{endpoint, launcher, slots};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 use pgrx::pg_sys;
 
@@ -74,7 +76,7 @@ fn workers(jobs: &status::Queue) -> Vec<StatusRow> {
             let detail = format!(
                 "slot {slot}, pid {}, for {} s, {}{error}",
                 state.pid,
-                slots::unix_time().saturating_sub(state.since),
+                locked_file::unix_time().saturating_sub(state.since),
                 state.activity
             );
             if state.activity.contains(slots::RESTING) {
@@ -104,7 +106,7 @@ fn missing_worker(jobs: &status::Queue) -> Option<&'static str> {
 
 /// An error without its text, which may quote somebody's content: that is in memory_jobs.
 fn told((_, at): &(String, u64)) -> String {
-    format!("{} s ago, see memory_jobs", slots::unix_time().saturating_sub(*at))
+    format!("{} s ago, see memory_jobs", locked_file::unix_time().saturating_sub(*at))
 }
 
 fn llm(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<StatusRow> {
@@ -241,7 +243,7 @@ fn history(spi: &Spi) -> PgResult<StatusRow> {
     }
     let (rows, oldest) = seal::waiting(spi)?;
     let detail = format!("{rows} rows are not sealed yet");
-    if let Err(error) = audit::key() {
+    if let Err(error) = audit_keys::key() {
         let detail = format!("{detail}: {}", error.message());
         let hint = "Nothing is sealed until the key can be read: by the server's operating system user, in the first line.";
         return Ok(row("history", "stopped", detail, Some(hint)));

@@ -1,8 +1,9 @@
 //! The model server seen from a PostgreSQL process: one connection a process, kept open from call to
 //! call, and what is asked over it.
 
-use super::connection::{Connection, Manner, Patience};
-use super::{Failure, Models, Prepared, supervisor_state};
+use super::connection::{CallOptions, Connection, Patience};
+use super::interface::{Failure, Models, Prepared};
+use super::supervisor_state;
 use memory_agent_model_server::protocol::{
     ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response,
     Scores, ServerStatus,
@@ -43,7 +44,7 @@ impl Models for ServerModels {
     ) -> Result<Prepared, Failure> {
         let expected = (texts.len(), token_texts.len());
         let request = Request::Prepare { model: model.cloned(), purpose, texts, token_texts };
-        call(&request, &Manner::of_inference(), |response| match response {
+        call(&request, &CallOptions::of_inference(), |response| match response {
             Response::Prepared { embeddings, token_counts }
                 if (embeddings.len(), token_counts.len()) == expected
                     && embeddings.iter().all(|windows| !windows.is_empty())
@@ -65,7 +66,7 @@ impl Models for ServerModels {
         let expected = documents.len();
         let (model, query) = (model.clone(), query.to_owned());
         let request = Request::Rerank { model, query, documents, budget };
-        call(&request, &Manner::of_inference(), |response| match response {
+        call(&request, &CallOptions::of_inference(), |response| match response {
             Response::Scores(scores)
                 if scores.logits.len() == expected
                     && scores.logits.iter().flatten().all(|logit| logit.is_finite())
@@ -79,7 +80,7 @@ impl Models for ServerModels {
 
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure> {
         let request = Request::Describe { model: model.clone() };
-        call(&request, &Manner::of_inference(), |response| match response {
+        call(&request, &CallOptions::of_inference(), |response| match response {
             Response::Description(description) => Ok(description),
             other => Err(other),
         })
@@ -89,7 +90,7 @@ impl Models for ServerModels {
 /// The server's own account of itself, for `memory_status()`. Asks for a start, but does not wait
 /// for it.
 pub fn status() -> Result<ServerStatus, Failure> {
-    call(&Request::Status, &Manner::of_status(), |response| match response {
+    call(&Request::Status, &CallOptions::of_status(), |response| match response {
         Response::Status(status) => Ok(status),
         other => Err(other),
     })
@@ -97,7 +98,7 @@ pub fn status() -> Result<ServerStatus, Failure> {
 
 /// Empties the server's caches. A server that does not run has none; it is not waited for.
 pub fn flush_caches() -> Result<(), Failure> {
-    call(&Request::FlushCaches, &Manner::of_status(), |response| match response {
+    call(&Request::FlushCaches, &CallOptions::of_status(), |response| match response {
         Response::Flushed => Ok(()),
         other => Err(other),
     })
@@ -109,13 +110,17 @@ pub fn flush_caches() -> Result<(), Failure> {
 ///   It is called again when another connection has to be tried.
 pub fn chat(request: ChatRequest, sending: &dyn Fn()) -> Result<ChatOutcome, Failure> {
     let endpoint = request.endpoint.clone();
-    call(&Request::Chat(Box::new(request)), &Manner::of_chat(&endpoint, sending), outcome)
+    call(&Request::Chat(Box::new(request)), &CallOptions::of_chat(&endpoint, sending), outcome)
 }
 
 /// Passes a conversation on and waits for its next answer, as [`chat`] does.
 pub fn converse(conversation: Conversation, sending: &dyn Fn()) -> Result<ChatOutcome, Failure> {
     let endpoint = conversation.endpoint.clone();
-    call(&Request::Converse(Box::new(conversation)), &Manner::of_chat(&endpoint, sending), outcome)
+    call(
+        &Request::Converse(Box::new(conversation)),
+        &CallOptions::of_chat(&endpoint, sending),
+        outcome,
+    )
 }
 
 fn outcome(response: Response) -> Result<ChatOutcome, Response> {
@@ -131,7 +136,7 @@ fn outcome(response: Response) -> Result<ChatOutcome, Response> {
 /// either.
 fn call<T>(
     request: &Request,
-    manner: &Manner<'_>,
+    options: &CallOptions<'_>,
     accept: impl Fn(Response) -> Result<T, Response>,
 ) -> Result<T, Failure> {
     let kept = CONNECTION.take();
@@ -140,12 +145,12 @@ fn call<T>(
     if let (false, Some(failure)) = (was_kept, remembered()) {
         return Err(failure);
     }
-    let patience = manner.patience;
+    let patience = options.patience;
     let fresh = || {
-        Connection::open(patience).and_then(|connection| connection.call(request, manner, &accept))
+        Connection::open(patience).and_then(|connection| connection.call(request, options, &accept))
     };
     let first = match kept {
-        Some(connection) => connection.call(request, manner, &accept),
+        Some(connection) => connection.call(request, options, &accept),
         None => fresh(),
     };
     // A new connection may be dead too: a killed server's socket outlives it by a moment.

@@ -3,9 +3,10 @@
 //! an ERROR drops the connection, and with it the request at the server.
 #![allow(unsafe_code)]
 
+use super::interface::Failure;
+use super::socket;
 use super::supervisor::{self, Start};
-use super::{Failure, socket};
-use crate::guc;
+use crate::settings::guc;
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{self, Endpoint, Request, Response};
 use pgrx::pg_sys;
@@ -27,7 +28,7 @@ const PROBE_AFTER: Duration = Duration::from_millis(500);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1000);
 
 /// How a request is carried out.
-pub struct Manner<'a> {
+pub struct CallOptions<'a> {
     pub patience: Patience,
     /// The longest wait for an answer, and what bounds it.
     timeout: Duration,
@@ -38,7 +39,7 @@ pub struct Manner<'a> {
     sending: Option<&'a dyn Fn()>,
 }
 
-impl<'a> Manner<'a> {
+impl<'a> CallOptions<'a> {
     pub fn of_inference() -> Self {
         Self {
             patience: Patience::ForStart,
@@ -147,7 +148,7 @@ impl Connection {
     pub fn call<T>(
         mut self,
         request: &Request,
-        manner: &Manner<'_>,
+        options: &CallOptions<'_>,
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
         let id = self.next_id;
@@ -155,13 +156,13 @@ impl Connection {
         let bytes = protocol::encode(id, request)
             .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
         let started = Instant::now();
-        if let Some(sending) = manner.sending {
+        if let Some(sending) = options.sending {
             sending();
         }
-        self.send(&bytes, started + manner.timeout)?;
-        self.receive_answer(id, started, manner, accept).map_err(|lost| Lost {
+        self.send(&bytes, started + options.timeout)?;
+        self.receive_answer(id, started, options, accept).map_err(|lost| Lost {
             failure: Failure { was_sent: true, ..lost.failure },
-            may_retry: lost.may_retry && manner.is_repeatable,
+            may_retry: lost.may_retry && options.is_repeatable,
         })
     }
 
@@ -170,11 +171,11 @@ impl Connection {
         mut self,
         id: u64,
         started: Instant,
-        manner: &Manner<'_>,
+        options: &CallOptions<'_>,
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
         let probe_id = id + 1;
-        let timeout = manner.timeout;
+        let timeout = options.timeout;
         let mut probed_at: Option<Instant> = None;
         let mut next_probe = Instant::now() + PROBE_AFTER;
         loop {
@@ -206,7 +207,7 @@ impl Connection {
                         may_be_own: true,
                         ..Failure::unavailable(format!(
                             "the model server did not answer within {}",
-                            manner.timeout_setting
+                            options.timeout_setting
                         ))
                     },
                     may_retry: false,

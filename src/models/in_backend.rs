@@ -2,7 +2,8 @@
 //! (`memory_agent.inference = 'backend'`): the model server's library, loaded on first use, one
 //! thread. Costs some 190 MB a connection, which is why it is not the default.
 
-use super::{Failure, Models, Prepared, paths};
+use super::interface::{Failure, Models, Prepared};
+use super::paths;
 use memory_agent_model_server::engine::{Engine, EngineOptions};
 use memory_agent_model_server::error::InferenceError;
 use memory_agent_model_server::protocol::{ModelDescription, ModelRef, Purpose, Scores};

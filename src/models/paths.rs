@@ -2,7 +2,7 @@
 //! library, and the server's socket. Settings override; empty settings mean what `make install` did.
 #![allow(unsafe_code)]
 
-use crate::guc;
+use crate::settings::guc;
 use pgrx::pg_sys;
 use std::ffi::{CStr, c_char};
 use std::path::PathBuf;

@@ -5,10 +5,12 @@
 //! A crash of a background worker restarts the whole cluster; a crash of this worker's child costs
 //! a retry. That is why the models are not in here.
 
-use super::{Failure, paths, socket};
+use super::interface::Failure;
+use super::{paths, socket};
 use crate::models::supervisor_state::{self, State};
-use crate::process::{Child, ChildEvent};
-use crate::{guc, is_preloaded};
+use crate::pg::preload::is_preloaded;
+use crate::pg::process::{Child, ChildEvent};
+use crate::settings::guc;
 use pgrx::bgworkers::{
     BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
 };

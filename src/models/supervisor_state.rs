@@ -1,7 +1,7 @@
 //! What the supervisor tells the other processes of the cluster: a small file beside the socket,
 //! locked by the supervisor for as long as it lives. Without the lock the file means nothing.
 
-use crate::locked_file::{self, LockedFile};
+use crate::pg::locked_file::{self, LockedFile};
 use std::path::Path;
 
 /// Relative to the data directory, the working directory of every process of the cluster.

@@ -1,11 +1,11 @@
 //! What `memory_configure` stored: `memory_agent.agents` for all sessions of an agent, of one user or
 //! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
 
-use crate::error::{Error, PgResult};
 use crate::identity::SHARED_USER;
-use crate::sql_types::JsonbText;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Row, Session as Spi};
 use serde_json::Value;
 
 /// Where the settings of a session are looked for: `own` the agent's, `shared` the agent's for all

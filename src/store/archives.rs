@@ -1,12 +1,12 @@
 //! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
-use crate::error::{Error, PgResult};
-use crate::sql_types::JsonbText;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::facts::FactScope;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 

@@ -2,15 +2,15 @@
 //! table, `source_key` the row's primary key as a JSON array. They are turns that nobody extracts from
 //! and that no limit of a window counts.
 
-use crate::canonical::by_index;
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::pinned_settings::by_index;
+use crate::pg::spi::{Params, Session as Spi, sees_one_snapshot};
+use crate::pg::sql_types::JsonbText;
 use crate::store::attachments::Source;
 use crate::store::entries::content_hash;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::source_rows::{BATCH, SourceRow};
-use crate::store::spi::{Params, Session as Spi, sees_one_snapshot};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::collections::{BTreeMap, HashMap};

@@ -1,12 +1,13 @@
 //! Jobs of attached tables: embeddings of their rows, the intake of what a table holds, rows to look at
 //! again, and rows that were refused.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::pg::wake_at_commit;
 use crate::store::attachments::Source;
 use crate::store::entries::new_id;
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
+use memory_agent_core::jobs::payloads::{Attach, Payload, Phase};
 use pgrx::datum::Uuid;
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub fn queue_embedding(
            FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
         &mut Params::new()
             .with(agent_id.to_owned())
-            .with(crate::guc::llm_max_attempts())
+            .with(crate::settings::guc::llm_max_attempts())
             .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
             .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
             .with(
@@ -32,7 +33,7 @@ pub fn queue_embedding(
             )
             .with(scopes.values().copied().collect::<Vec<_>>()),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     Ok(())
 }
 
@@ -61,10 +62,11 @@ pub fn queue_intake(
     agent_id: &str,
     extent: Extent,
 ) -> PgResult<Uuid> {
-    let mut payload = serde_json::json!({ "attachment": source_id.to_string() });
-    if extent == Extent::Entries {
-        payload["phase"] = "gone".into();
-    }
+    let payload = Attach {
+        attachment: Some(source_id.to_string()),
+        phase: (extent == Extent::Entries).then_some(Phase::Gone),
+        ..Attach::default()
+    };
     let id = spi.first(
         "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
@@ -79,22 +81,23 @@ pub fn queue_intake(
             .with(user_id.to_owned())
             .with(agent_id.to_owned())
             .with(source_id)
-            .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
+            .with(JsonbText(payload.text()))
+            .with(crate::settings::guc::llm_max_attempts()),
         |row| row.required(1),
     )?;
-    wake::job_queued();
-    id.ok_or_else(|| crate::error::Error::internal("a job was queued without an id").into())
+    wake_at_commit::job_queued();
+    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id").into())
 }
 
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in
 /// another of pg_restore's sessions, and the jobs of the dump too: the new job has a scope of its own. The
 /// worker waits until pg_restore is gone.
 pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult<()> {
-    let mut payload = serde_json::json!({ "attachment": source.id.to_string() });
-    if whose.of_nobody {
-        payload["of_nobody"] = true.into();
-    }
+    let payload = Attach {
+        attachment: Some(source.id.to_string()),
+        of_nobody: whose.of_nobody,
+        ..Attach::default()
+    };
     spi.execute(
         "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          SELECT $1, 'attach', $2, $3, $1, $4, $5 \
@@ -105,20 +108,17 @@ pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult
             .with(new_id())
             .with(whose.user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
+            .with(JsonbText(payload.text()))
+            .with(crate::settings::guc::llm_max_attempts()),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     Ok(())
 }
 
-/// Keys are kept as texts: a number of theirs may have more digits than a JSON parser keeps.
-fn payload_of_keys<'a>(
-    source: &Source,
-    keys: impl IntoIterator<Item = &'a JsonbText>,
-) -> serde_json::Value {
-    let keys: Vec<&str> = keys.into_iter().map(|key| key.0.as_str()).collect();
-    serde_json::json!({ "attachment": source.id.to_string(), "keys": keys })
+/// About rows with these keys.
+fn of_keys<'a>(source: &Source, keys: impl IntoIterator<Item = &'a JsonbText>) -> Attach {
+    let keys = keys.into_iter().map(|key| key.0.clone()).collect();
+    Attach { attachment: Some(source.id.to_string()), keys: Some(keys), ..Attach::default() }
 }
 
 /// Queues a job that takes in the rows with these keys, once this transaction has committed. `is_new`: they
@@ -130,21 +130,14 @@ pub fn queue_written(
     is_new: bool,
     keys: &[JsonbText],
 ) -> PgResult<()> {
-    let mut payload = payload_of_keys(source, keys);
-    if whose.of_nobody {
-        payload["of_nobody"] = true.into();
-    }
-    if is_new {
-        payload["is_new"] = true.into();
-    }
+    let payload = Attach { of_nobody: whose.of_nobody, is_new, ..of_keys(source, keys) };
     queue_keys(spi, source, whose.user_id, keys, &payload)
 }
 
 /// Queues a job that ends the entries with these keys, once this transaction has committed: those whose
 /// rows are gone by then.
 pub fn queue_gone(spi: &Spi, source: &Source, writer: &str, keys: &[JsonbText]) -> PgResult<()> {
-    let mut payload = payload_of_keys(source, keys);
-    payload["only_gone"] = true.into();
+    let payload = Attach { only_gone: true, ..of_keys(source, keys) };
     queue_keys(spi, source, writer, keys, &payload)
 }
 
@@ -153,7 +146,7 @@ fn queue_keys(
     source: &Source,
     user_id: &str,
     keys: &[JsonbText],
-    payload: &serde_json::Value,
+    payload: &Attach,
 ) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
@@ -165,10 +158,10 @@ fn queue_keys(
             .with(new_id())
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.to_string()))
-            .with(crate::guc::llm_max_attempts()),
+            .with(JsonbText(payload.text()))
+            .with(crate::settings::guc::llm_max_attempts()),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     Ok(())
 }
 
@@ -182,10 +175,7 @@ pub fn note_refused(
     keys: &[&JsonbText],
     reason: &str,
 ) -> PgResult<()> {
-    let mut payload = payload_of_keys(source, keys.iter().copied());
-    if of_nobody {
-        payload["of_nobody"] = true.into();
-    }
+    let payload = Attach { of_nobody, ..of_keys(source, keys.iter().copied()) };
     spi.execute(
         "INSERT INTO memory_agent.jobs \
             (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
@@ -194,7 +184,7 @@ pub fn note_refused(
             .with(new_id())
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.to_string()))
+            .with(JsonbText(payload.text()))
             .with(reason.to_owned()),
     )?;
     Ok(())

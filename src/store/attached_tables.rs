@@ -1,8 +1,8 @@
 //! Tables of the application that are attached: what the catalogs know about them, and their triggers.
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
-use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 

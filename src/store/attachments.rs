@@ -2,8 +2,8 @@
 //! their attachment by its id, so that a table may be renamed; the columns are known by number while the
 //! table is the one that was attached, and by name after a dump and restore.
 
-use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Row, Session as Spi};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Row, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use std::str::FromStr;

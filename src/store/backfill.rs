@@ -1,10 +1,10 @@
 //! Work that was not asked for when turns came, and is asked for now: which scopes have turns that
 //! nobody extracted from, and sessions that nobody summarised.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::facts::FactScope;
 use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::prelude::*;
 
 /// Where turns wait: user, agent, and session or the user's global memory.

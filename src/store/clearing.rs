@@ -1,10 +1,10 @@
 //! Clearing a session: what was said and learned in it becomes inactive, its work is cancelled, and
 //! history says so. The session itself and its settings stay, and so do archived conversations.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
 use crate::store::history;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::Session as Spi;
 use pgrx::datum::Uuid;
 
 /// The event and its reason in history, and the reason of the episode's end.

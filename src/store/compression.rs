@@ -1,9 +1,9 @@
 //! Compression of a session's window: all but the newest turns leave it once a summary covers them.
 //! They stay in recall.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::summaries::COVERED;
 
 /// `w`: the turns of a session's window without the newest ones, for the parameters of a session's

@@ -1,8 +1,8 @@
 //! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
 
-use crate::error::PgResult;
-use crate::sql_types::Vector;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 

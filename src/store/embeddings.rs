@@ -1,12 +1,12 @@
 //! Entries that were stored without their embedding or with an estimated token count, and filling
 //! them in later.
 
-use crate::error::PgResult;
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Row, Session as Spi, scratch};
+use crate::pg::sql_types::{JsonbText, Vector};
+use crate::store::entry_windows;
 use crate::store::facts::FactScope;
-use crate::store::spi::{Params, Row, Session as Spi, scratch};
-use crate::store::windows;
 use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
 
@@ -123,7 +123,7 @@ pub fn complete(
             .with(token_count),
     )?;
     if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
-        windows::insert(spi, vector, user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, vector, user_id, entry.id, model, further)?;
     }
     Ok(())
 }

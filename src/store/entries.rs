@@ -1,11 +1,12 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
-use crate::error::{Error, PgResult};
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::{JsonbText, Vector};
+use crate::store::entry_windows;
+use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
-use crate::store::spi::{Params, Session as Spi};
-use crate::store::windows;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -51,6 +52,47 @@ pub struct NewEntry<'a> {
     pub facts_from: FactsFrom,
     /// The table that the row is made from; `None` for what was given to us directly.
     pub source_relation: Option<&'static str>,
+}
+
+impl<'a> NewEntry<'a> {
+    /// An active row of which nothing more is known than what it says, who says it, where and when.
+    /// `words` are its lexemes and the configuration that they were made by.
+    pub fn new(
+        id: Uuid,
+        scope: &FactScope<'a>,
+        kind: &'static str,
+        role: &'a str,
+        content: &'a str,
+        words: (Lexemes, &'a str),
+        created_at: TimestampWithTimeZone,
+    ) -> Self {
+        Self {
+            id,
+            user_id: scope.user_id,
+            agent_id: scope.agent_id,
+            session_id: scope.session_id,
+            kind,
+            role,
+            content,
+            token_count: 0,
+            token_count_exact: false,
+            markers: Vec::new(),
+            metadata: JsonbText("{}".into()),
+            embedding: None,
+            embedding_model: None,
+            lexemes: words.0,
+            lexeme_config: words.1,
+            episode_id: None,
+            fact_key: None,
+            created_at,
+            expires_at: None,
+            source_ids: Vec::new(),
+            confidence: None,
+            standing: Standing::Active,
+            facts_from: FactsFrom::Turn,
+            source_relation: None,
+        }
+    }
 }
 
 /// What a turn's facts are made from; of no importance for other entries.
@@ -141,7 +183,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
             .with(entry.source_relation.map(str::to_owned)),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
     }
     Ok(())
 }

@@ -2,11 +2,11 @@
 //! ends is decided by the core crate's `episodes` module; here it is only stored. What becomes of
 //! episodes that are over is in `reflections`.
 
-use crate::error::PgResult;
-use crate::sql_types::Vector;
-use crate::store::catalog;
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::episodes::CloseReason;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;

@@ -9,13 +9,13 @@
 mod doomed;
 mod jobs;
 
-use crate::error::PgResult;
-use crate::locks::Lock;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::locks::Lock;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::history;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::summaries;
 use doomed::{Doomed, Hold};
 use pgrx::datum::Uuid;

@@ -1,11 +1,11 @@
 //! Whether memory of a user was erased while somebody was at work on what they had read of it before: a
 //! statement that waits for an LLM must not store an answer that is made of what is gone.
 
-use crate::error::PgResult;
-use crate::locks::Lock;
+use crate::pg::error::PgResult;
+use crate::pg::locks::Lock;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::erase::OP;
 use crate::store::schema;
-use crate::store::spi::{Params, Session as Spi};
 
 /// What of a user's memory had been erased at some moment.
 #[derive(Clone, Debug)]

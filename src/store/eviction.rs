@@ -1,8 +1,8 @@
 //! Eviction: the oldest entries of a full window leave it. They stay in recall.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::spi::Session as Spi;
 
 /// Archives the oldest turns and facts of a session until at most `limit` are in its window, at most `most` of
 /// them, and returns how many left. The caller holds the session's lock. The session's counters are counted

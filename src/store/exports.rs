@@ -1,8 +1,8 @@
 //! What is exported: entries and summaries with everything that cannot be worked out again. Times
 //! are texts in UTC, so that two servers write the same file.
 
-use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
 use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
 use serde::de::DeserializeOwned;
 

@@ -1,9 +1,9 @@
 //! Turns on their way to becoming facts: which wait for extraction, and what is noted when they are
 //! done. `entries.extracted_at` is NULL while a turn waits.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::facts::FactScope;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::ops::ControlFlow;
@@ -100,7 +100,7 @@ pub fn still_waiting(
     )
 }
 
-fn turn(row: &crate::store::spi::Row<'_>) -> PgResult<WaitingTurn> {
+fn turn(row: &crate::pg::spi::Row<'_>) -> PgResult<WaitingTurn> {
     Ok(WaitingTurn {
         id: row.required(1)?,
         content: row.required(2)?,

@@ -1,11 +1,13 @@
 //! Facts among `memory_agent.entries`: finding those that say the same or something near, and ending
 //! the validity of one.
 
-use crate::error::PgResult;
-use crate::locks::Lock;
-use crate::sql_types::Vector;
-use crate::store::catalog;
-use crate::store::spi::{Params, Session as Spi};
+use crate::identity::Caller;
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::locks::Lock;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
+use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -16,7 +18,23 @@ pub struct FactScope<'a> {
     pub session_id: Option<&'a str>,
 }
 
-impl FactScope<'_> {
+impl<'a> FactScope<'a> {
+    /// The memory of a caller's agent: of a session, or of none.
+    pub fn of(caller: &'a Caller, session_id: Option<&'a str>) -> Self {
+        Self { user_id: &caller.user_id, agent_id: caller.agent(), session_id }
+    }
+
+    /// The memory of a session.
+    pub fn of_session(key: &'a SessionKey) -> Self {
+        let SessionKey { user_id, agent_id, session_id } = key;
+        Self { user_id, agent_id, session_id: Some(session_id) }
+    }
+
+    /// The session, if it is of one.
+    pub fn session(&self) -> Option<SessionKey> {
+        self.session_id.map(|session| SessionKey::new(self.user_id, self.agent_id, session))
+    }
+
     /// User, agent and session as the first three parameters.
     pub fn params(&self) -> Params {
         Params::new()
@@ -144,7 +162,7 @@ pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
 pub const NEAR_COLUMN_COUNT: usize = 9;
 
 /// A row that begins with [`NEAR_COLUMNS`].
-pub fn near_fact(row: &crate::store::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
+pub fn near_fact(row: &crate::pg::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
     Ok(NearFact {
         id: row.required(1)?,
         content: row.required(2)?,

@@ -2,11 +2,11 @@
 //! row's body and reason are committed to by a salted hash, so that they can be erased later while
 //! the chain over the commitments stays whole.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
 use pgrx::datum::Uuid;
 use std::cell::Cell;
 
@@ -59,7 +59,7 @@ pub fn append(
     reason: Option<&str>,
     job: Option<Uuid>,
 ) -> PgResult<()> {
-    wake::history_written();
+    wake_at_commit::history_written();
     // The salt makes the commitment useless for guessing an erased body.
     spi.execute(
         &format!(
@@ -125,7 +125,7 @@ fn append_rows(
     reason: Option<&str>,
     (table, body): (&str, &str),
 ) -> PgResult<()> {
-    wake::history_written();
+    wake_at_commit::history_written();
     let new_ids: Vec<Uuid> = ids.iter().map(|_| new_id()).collect();
     let salts: Vec<Vec<u8>> = ids.iter().map(|_| salt()).collect();
     spi.execute(
@@ -159,7 +159,7 @@ pub struct Event<'a> {
 
 /// Appends an event with a body of its own.
 pub fn append_event(spi: &Spi, user_id: &str, event: &Event<'_>, body: JsonbText) -> PgResult<()> {
-    wake::history_written();
+    wake_at_commit::history_written();
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.history (id, user_id, op, entry_id, reason, body, salt, commitment) \

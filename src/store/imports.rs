@@ -1,15 +1,15 @@
 //! Rows that come from somewhere else, with their id, times and state. PostgreSQL reads the values
 //! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
 
-use crate::error::{Error, PgResult};
-use crate::sql_types::{JsonbText, Vector};
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entries::content_hash;
+use crate::store::entry_windows;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::summaries::COVERED;
-use crate::store::windows;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -202,7 +202,7 @@ pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -
             .with(entry.is_complete),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
     }
     Ok(())
 }

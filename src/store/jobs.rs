@@ -1,74 +1,16 @@
 //! `memory_agent.jobs`, the side of who asks for work: at most one job of a kind is waiting per scope
 //! that no worker has seen. What workers do with jobs is in `queue`.
 
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::sql_types::JsonbText;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::pg::wake_at_commit;
+use crate::settings::guc;
 use crate::store::entries::new_id;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
-use crate::worker::wake;
+pub use memory_agent_core::jobs::JobKind;
+use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
-
-/// The kinds of work that there are handlers for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobKind {
-    /// Rows of a scope that have no embedding, or only an estimated token count.
-    Embed,
-    /// Turns of a scope that no facts were extracted from.
-    Extract,
-    /// Episodes of a session that are over and that facts are to be made of.
-    Reflect,
-    /// A session whose summary lacks turns.
-    Summarize,
-    /// A session with more tokens in its window than `memory_agent.compression_threshold_tokens`.
-    Compress,
-    /// A session with more entries in its window than `memory_agent.max_entries`.
-    Evict,
-    /// All vectors, when another embedding model is to be used; of no session and no user.
-    Reembed,
-    /// Rows of an attached table that are to be taken in.
-    Attach,
-}
-
-impl JobKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Embed => "embed",
-            Self::Extract => "extract",
-            Self::Reflect => "reflect",
-            Self::Summarize => "summarize",
-            Self::Compress => "compress",
-            Self::Evict => "evict",
-            Self::Reembed => "reembed",
-            Self::Attach => "attach",
-        }
-    }
-
-    /// The kinds that use the same, this one among them: whoever asks an LLM waits for the others who do.
-    pub fn rivals(self) -> &'static [Self] {
-        match self {
-            Self::Extract | Self::Reflect | Self::Summarize | Self::Compress => {
-                &[Self::Extract, Self::Reflect, Self::Summarize, Self::Compress]
-            }
-            other => other.exclusive(),
-        }
-    }
-
-    /// The kinds of which only one job of a scope runs at a time, this one among them: a summary is
-    /// renewed by one job after the other.
-    pub fn exclusive(self) -> &'static [Self] {
-        match self {
-            Self::Embed => &[Self::Embed],
-            Self::Extract => &[Self::Extract],
-            Self::Reflect => &[Self::Reflect],
-            Self::Summarize | Self::Compress => &[Self::Summarize, Self::Compress],
-            Self::Evict => &[Self::Evict],
-            Self::Reembed => &[Self::Reembed],
-            Self::Attach => &[Self::Attach],
-        }
-    }
-}
 
 /// Queues work for a session, or for a user's global memory when `session_id` is `None`.
 ///
@@ -82,7 +24,7 @@ pub fn enqueue_with_id(
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
-    payload: String,
+    payload: &impl Payload,
 ) -> PgResult<Uuid> {
     let id = spi.first(
         "INSERT INTO memory_agent.jobs AS j \
@@ -102,11 +44,11 @@ pub fn enqueue_with_id(
             .with(user_id.to_owned())
             .with(agent_id.to_owned())
             .with(session_id.map(str::to_owned))
-            .with(JsonbText(payload))
+            .with(JsonbText(payload.text()))
             .with(guc::llm_max_attempts()),
         |row| row.required(1),
     )?;
-    wake::job_queued();
+    wake_at_commit::job_queued();
     id.ok_or_else(|| Error::internal("a job was queued without an id").into())
 }
 
@@ -117,7 +59,7 @@ pub fn enqueue(
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
-    payload: String,
+    payload: &impl Payload,
 ) -> PgResult<()> {
     enqueue_with_id(spi, kind, user_id, agent_id, session_id, payload).map(drop)
 }
@@ -127,7 +69,7 @@ pub fn enqueue_for_session(
     spi: &Spi,
     kind: JobKind,
     key: &SessionKey,
-    payload: String,
+    payload: &impl Payload,
 ) -> PgResult<()> {
     enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload)
 }

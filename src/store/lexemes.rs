@@ -2,8 +2,8 @@
 //! directly (its lexemes, their frequencies, its length), which is what exact BM25 needs.
 #![allow(unsafe_code)]
 
-use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Session};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session};
 use memory_agent_core::lexical;
 use pgrx::pg_sys;
 use std::cmp::Ordering;

@@ -1,10 +1,10 @@
 //! What becomes of one entry by hand: it is replaced, forgotten, or brought back. Callers hold the lock
 //! of its session, or of the user's global facts, and keep the session's counters.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -81,11 +81,7 @@ impl Stored {
 
     /// The conversation that it belongs to; global memory belongs to none.
     pub fn session(&self, user_id: &str) -> Option<SessionKey> {
-        self.session_id.as_ref().map(|session_id| SessionKey {
-            user_id: user_id.to_owned(),
-            agent_id: self.agent_id.clone(),
-            session_id: session_id.clone(),
-        })
+        self.session_id.as_ref().map(|session| SessionKey::new(user_id, &self.agent_id, session))
     }
 }
 

@@ -1,5 +1,5 @@
 //! The only place with SQL: one file per table, plus `search` for recall's candidates. Typed rows
-//! go in and out; decisions are made by the callers in `api/` and by the ranking crate.
+//! go in and out; decisions are made by the callers in `memory/` and by the ranking crate.
 
 pub mod agents;
 pub mod archives;
@@ -8,12 +8,12 @@ pub mod attached_jobs;
 pub mod attached_tables;
 pub mod attachments;
 pub mod backfill;
-pub mod catalog;
 pub mod clearing;
 pub mod compression;
 pub mod details;
 pub mod embeddings;
 pub mod entries;
+pub mod entry_windows;
 pub mod episodes;
 pub mod erase;
 pub mod erasures;
@@ -21,19 +21,19 @@ pub mod eviction;
 pub mod exports;
 pub mod extraction;
 pub mod facts;
-pub mod grants;
 pub mod history;
 pub mod imports;
 pub mod jobs;
 pub mod lexemes;
 pub mod lifecycle;
 pub mod llm_calls;
+pub mod llm_ledger;
 pub mod model_change;
 pub mod models;
 pub mod nearest;
 pub mod neighbors;
-mod plans;
 pub mod queue;
+pub mod queue_upkeep;
 pub mod reflections;
 pub mod repetitions;
 pub mod restores;
@@ -43,7 +43,6 @@ pub mod seal;
 pub mod search;
 pub mod sessions;
 pub mod source_rows;
-pub mod spi;
 pub mod stale;
 pub mod status;
 pub mod summaries;
@@ -52,4 +51,3 @@ pub mod traces;
 pub mod vector_index;
 pub mod versions;
 pub mod window;
-pub mod windows;

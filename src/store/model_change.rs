@@ -7,14 +7,15 @@
 //! Rows in every state have their turn: `as_of` compares with inactive ones too. Rows without any
 //! vector are left to `embed` jobs.
 
-use crate::error::PgResult;
 use crate::identity::SHARED_USER;
-use crate::sql_types::JsonbText;
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::store::entry_windows;
 use crate::store::jobs::{self, JobKind};
 use crate::store::schema;
-use crate::store::spi::{Params, Session as Spi};
-use crate::store::windows;
+use memory_agent_core::jobs::payloads::Reembed;
 use pgrx::datum::Uuid;
 
 /// The place of a row in the order in which a change goes through them.
@@ -37,8 +38,8 @@ pub fn queue(spi: &Spi, model: &str) -> PgResult<Uuid> {
           WHERE j.kind = 'reembed' AND j.status IN ('pending', 'running', 'dead')",
         &mut Params::new(),
     )?;
-    let payload = serde_json::json!({ "model": model }).to_string();
-    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, payload)
+    let payload = Reembed { model: model.to_owned(), ..Reembed::default() };
+    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, &payload)
 }
 
 /// The change that is not done.
@@ -79,7 +80,7 @@ pub fn count_steps(spi: &Spi, model: &str) -> PgResult<i64> {
         "SELECT 2 * count(*) - (SELECT count(*) FROM memory_agent.entry_windows w \
                                  WHERE w.embedding_model = $1 AND w.ordinal = $2) \
            FROM memory_agent.entries e WHERE e.embedding_model <> $1",
-        &mut Params::new().with(model.to_owned()).with(windows::FIRST),
+        &mut Params::new().with(model.to_owned()).with(entry_windows::FIRST),
         |row| row.required::<i64>(1),
     )?;
     Ok(count.unwrap_or(0).max(0))
@@ -98,7 +99,7 @@ pub fn others(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<
           ORDER BY e.user_id, e.id LIMIT $5",
         &mut Params::new()
             .with(model.to_owned())
-            .with(windows::FIRST)
+            .with(entry_windows::FIRST)
             .with(after.0.clone())
             .with(after.1)
             .with(most),
@@ -157,7 +158,15 @@ pub fn put_beside(
         |_| Ok(()),
     )?;
     if is_there.is_some() {
-        windows::insert_from(spi, vector, user_id, *id, model, windows::FIRST, vectors)?;
+        entry_windows::insert_from(
+            spi,
+            vector,
+            user_id,
+            *id,
+            model,
+            entry_windows::FIRST,
+            vectors,
+        )?;
     }
     Ok(is_there.is_some())
 }
@@ -187,7 +196,7 @@ pub fn move_in(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec
          SELECT due.user_id, due.id FROM due ORDER BY 1, 2",
         &mut Params::new()
             .with(model.to_owned())
-            .with(windows::FIRST)
+            .with(entry_windows::FIRST)
             .with(after.0.clone())
             .with(after.1)
             .with(most),

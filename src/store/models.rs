@@ -1,10 +1,10 @@
 //! `memory_agent.models`: the models known in this database. A database in which none of a kind was
 //! activated uses the one that the settings name.
 
-use crate::error::PgResult;
-use crate::guc::{self, EmbeddingProvider};
 use crate::models::{REMOTE_LOCATION, model_ref};
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::settings::guc::{self, EmbeddingProvider};
 use memory_agent_model_server::protocol::ModelRef;
 
 /// What a model does.

@@ -2,13 +2,13 @@
 //! part by part of the scope, and exactly where the index gives too few (its iterative scan stops at
 //! a limit of its own, for a small user among many with nothing).
 
-use crate::error::PgResult;
-use crate::sql_types::Vector;
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Row, Session as Spi};
+use crate::pg::sql_types::Vector;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
-use crate::store::spi::{Row, Session as Spi};
-use crate::store::{vector_index, windows};
+use crate::store::{entry_windows, vector_index};
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ pub fn nearest(
     let index = vector_index::find(spi, model)?;
     let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
     let mut mode = Mode::Index;
-    let is_changing = windows::any_first(spi, &scope.caller.visible(), model)?;
+    let is_changing = entry_windows::any_first(spi, &scope.caller.visible(), model)?;
     for embedding in &query.embeddings {
         let search = NearestSearch { spi, scope, query, vector, embedding, model };
         for (part, size) in totals.iter().enumerate() {
@@ -129,7 +129,7 @@ impl NearestSearch<'_> {
                      WHERE w.user_id = e.user_id AND w.entry_id = e.id \
                        AND w.embedding_model = {model} AND w.ordinal = {}) AS distance",
             self.vector.cosine_distance(),
-            windows::FIRST
+            entry_windows::FIRST
         );
         let condition = format!(" AND e.embedding_model <> {model}");
         let limit = bind(&mut sql.params, self.query.limit as i64);

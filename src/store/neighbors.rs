@@ -2,12 +2,12 @@
 //! and after each, which an exact scan sees anyway. (Only the first window of a long neighbour counts
 //! here.)
 
-use crate::error::PgResult;
-use crate::guc;
-use crate::store::catalog::VectorType;
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::settings::guc;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{Dense, FoundRow, Query, similarity};
-use crate::store::spi::Session as Spi;
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 

@@ -1,11 +1,14 @@
 //! `memory_agent.jobs`, the side of the workers: claim with a lease, then finish, postpone or fail.
 //! Who finishes must still hold the lease, so a result is applied once, however often a job was run.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
 use crate::store::schema;
-use crate::store::spi::{Params, Session as Spi};
+use crate::store::sessions::SessionKey;
+use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,8 +20,6 @@ pub const LEASE: Duration = Duration::from_secs(300);
 const PATIENT_INTERRUPTIONS: i32 = 10;
 /// Interruptions without any progress between them after which it surely is: it is given up.
 const MOST_INTERRUPTIONS: i32 = 20;
-/// Longer than anything makes a job wait: the pauses that endpoints ask for are an hour at most.
-const LONGEST_WAIT: Duration = Duration::from_hours(2);
 /// Of one user's jobs of a kind that are due, how many are looked at. Each of them leads to the oldest one of
 /// its scope, which is claimed; they are more only where writers of attached tables queue one each.
 const LOOKED_AT: i64 = 100;
@@ -35,7 +36,7 @@ pub struct Job {
     pub user_id: String,
     pub agent_id: String,
     pub session_id: Option<String>,
-    pub payload: serde_json::Value,
+    payload: serde_json::Value,
     /// Failures so far that were the job's own.
     pub attempts: i32,
     pub max_attempts: i32,
@@ -51,11 +52,37 @@ impl Job {
         self.attempts + 1 >= self.max_attempts
     }
 
-    /// The list of ids that the payload holds under a name.
-    pub fn ids(&self, name: &str) -> Vec<Uuid> {
-        let list = self.payload.get(name).and_then(|list| list.as_array());
-        list.into_iter().flatten().filter_map(|id| uuid(id.as_str()?)).collect()
+    /// Its session.
+    pub fn session_key(&self) -> SessionKey {
+        let session_id = self.session_id.as_deref().unwrap_or_default();
+        SessionKey::new(&self.user_id, &self.agent_id, session_id)
     }
+
+    /// Its session, or the memory of its agent that belongs to none.
+    pub fn scope(&self) -> FactScope<'_> {
+        FactScope {
+            user_id: &self.user_id,
+            agent_id: &self.agent_id,
+            session_id: self.session_id.as_deref(),
+        }
+    }
+
+    /// What the payload of its kind holds.
+    pub fn payload<P: Payload>(&self) -> P {
+        P::read(&self.payload)
+    }
+
+    /// Changes what the payload holds. It is in the row only when it was [saved](save).
+    pub fn keep<P: Payload>(&mut self, change: impl FnOnce(&mut P)) {
+        let mut payload = self.payload();
+        change(&mut payload);
+        self.payload = payload.to_value();
+    }
+}
+
+/// Ids as JSON holds them.
+pub fn uuids(texts: &[String]) -> Vec<Uuid> {
+    texts.iter().filter_map(|text| uuid(text)).collect()
 }
 
 /// An id as JSON holds it.
@@ -95,35 +122,6 @@ fn leases(jobs: &[&Job]) -> Vec<String> {
 /// Gives back the jobs whose leases ran out.
 pub fn release_expired(spi: &Spi) -> PgResult<u64> {
     release(spi, "j.status = 'running' AND j.leased_until < now()", "1", Params::new())
-}
-
-/// Brings the times of jobs back that lie further ahead than any of them can: the machine's clock was put
-/// back since. What was queued while it was a year ahead would wait for that year. A lease is shortened, not
-/// ended, for its worker may be alive. At most `most` of each state; returns how many.
-pub fn mend_times(spi: &Spi, most: i64) -> PgResult<u64> {
-    let ahead = |condition: &str| {
-        format!(
-            "ARRAY(SELECT o.id FROM memory_agent.jobs o \
-               WHERE {condition} > now() + make_interval(secs => $1) \
-               LIMIT $3 FOR UPDATE SKIP LOCKED)"
-        )
-    };
-    spi.execute(
-        &format!(
-            "UPDATE memory_agent.jobs j \
-                SET run_after = least(j.run_after, now()), created_at = least(j.created_at, now()), \
-                    finished_at = least(j.finished_at, now()), \
-                    leased_until = least(j.leased_until, now() + make_interval(secs => $2)) \
-              WHERE j.id = ANY ({} || {} || {})",
-            ahead("o.status = 'pending' AND o.run_after"),
-            ahead("o.status = 'running' AND o.leased_until"),
-            ahead("o.status = 'dead' AND o.finished_at"),
-        ),
-        &mut Params::new()
-            .with(LONGEST_WAIT.as_secs_f64())
-            .with(LEASE.as_secs_f64())
-            .with(most),
-    )
 }
 
 /// `counted` is how many interruptions it is for a job.
@@ -398,24 +396,6 @@ pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
     Ok(retried > 0)
 }
 
-/// Runs jobs at once, from the first attempt, that found no session and whose session is there by now: a
-/// restore that comes in parts brings it later than its jobs, and may take longer than all their attempts.
-/// At most `most`; returns how many.
-pub fn revive_with_session(spi: &Spi, most: i64) -> PgResult<u64> {
-    spi.execute(
-        "UPDATE memory_agent.jobs j \
-            SET status = 'pending', attempts = 0, run_after = now(), finished_at = NULL, last_error = NULL \
-          WHERE j.id IN ( \
-            SELECT o.id FROM memory_agent.jobs o \
-              JOIN memory_agent.sessions s \
-                ON s.user_id = o.user_id AND s.agent_id = o.agent_id AND s.session_id = o.session_id \
-             WHERE o.last_error = $1 \
-               AND (o.status = 'dead' OR o.status = 'pending' AND o.run_after > now()) \
-             ORDER BY o.id LIMIT $2 FOR UPDATE OF o SKIP LOCKED)",
-        &mut Params::new().with(NO_SESSION.to_owned()).with(most),
-    )
-}
-
 /// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.
 pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) -> PgResult<bool> {
     // Only the conditions that are needed: a plan for all cases would read every open job.
@@ -449,15 +429,4 @@ pub fn next_due(spi: &Spi, kinds: &[JobKind]) -> PgResult<Option<Duration>> {
         |row| Ok(row.optional::<f64>(1)),
     )?;
     Ok(seconds.flatten().map(|seconds| Duration::from_secs_f64(seconds.max(0.0))))
-}
-
-/// Forgets jobs that were done this long ago.
-pub fn forget_done(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
-    spi.execute(
-        "DELETE FROM memory_agent.jobs j WHERE j.id IN ( \
-            SELECT j.id FROM memory_agent.jobs j \
-             WHERE j.status = 'done' AND j.finished_at < now() - make_interval(secs => $1) \
-             LIMIT $2 FOR UPDATE SKIP LOCKED)",
-        &mut Params::new().with(age.as_secs_f64()).with(most),
-    )
 }

@@ -2,11 +2,11 @@
 //! which facts they may concern, and what is noted when it is done. Until then their user turns have
 //! `extracted_at` 'infinity'.
 
-use crate::error::PgResult;
-use crate::store::catalog;
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::facts::{self, FactScope, NearFact};
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ pub fn still_waiting(
     )
 }
 
-fn episode(row: &crate::store::spi::Row<'_>) -> PgResult<WaitingEpisode> {
+fn episode(row: &crate::pg::spi::Row<'_>) -> PgResult<WaitingEpisode> {
     Ok(WaitingEpisode {
         id: row.required(1)?,
         turn_count: row.required(2)?,

@@ -3,10 +3,10 @@
 //! and has no text of its own: `source_ids` are the turns, `replaced_by` is the fact. `stale` reads it
 //! when that fact, or the turn, is out of date.
 
-use crate::error::PgResult;
-use crate::store::catalog;
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::entries::new_id;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 
 /// A fact that ended.

@@ -2,10 +2,10 @@
 //! give its session any name, so the name alone says nothing: only who has the rights of an owner is believed,
 //! for they could do the same without the name.
 
-use crate::error::PgResult;
-use crate::identity;
-use crate::store::catalog;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::{Params, Session as Spi};
 use pgrx::pg_sys;
 
 /// The name by which pg_restore's sessions are known.
@@ -20,7 +20,7 @@ const RELATION: &str = "USAGE, SET";
 
 /// Whether the session that runs this is believed to restore what a role owns.
 pub fn is_this_session(application_name: &str, owner: pg_sys::Oid) -> bool {
-    application_name == APPLICATION_NAME && identity::has_rights_of(owner)
+    application_name == APPLICATION_NAME && roles::has_rights_of(owner)
 }
 
 /// A session that restores this database.

@@ -8,9 +8,9 @@
 //! the older schema is right in the newer one.
 #![allow(unsafe_code)]
 
-use super::catalog;
-use crate::error::PgResult;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use pgrx::pg_sys;
 use std::cmp::Ordering;
 use std::ffi::CStr;

@@ -1,12 +1,12 @@
 //! Which rows a recall may see: the user's session, their global memory, shared memory; narrowed by
 //! time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
-use crate::error::PgResult;
-use crate::guc::{self, RecallScope};
 use crate::identity::{Caller, SHARED_USER};
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Params;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc::{self, RecallScope};
 use crate::store::archives::ARCHIVE_RELATION;
-use crate::store::spi::Params;
 use memory_agent_core::filter::Filter;
 use pgrx::prelude::*;
 

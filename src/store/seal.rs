@@ -2,9 +2,9 @@
 //! after the other, and read again to see whether they are still what was sealed. A chain that was
 //! written by the callers' own transactions would make a user's calls wait for each other.
 
-use crate::error::{Error, PgResult};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Row, Session as Spi};
 use crate::store::history;
-use crate::store::spi::{Params, Row, Session as Spi};
 use memory_agent_core::history_chain::{self, Body, Event, Key, Reader, Sealed, Verdict};
 use pgrx::datum::Uuid;
 use std::ops::ControlFlow;

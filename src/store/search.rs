@@ -1,15 +1,15 @@
 //! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
-use crate::error::{Error, PgResult};
-use crate::guc;
-use crate::sql_types::Vector;
-use crate::store::catalog::{self, VectorType};
+use crate::pg::catalog::{self, VectorType};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
+use crate::settings::guc;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::{PartTotals, nearest, totals};
 use crate::store::scope::{Scope, ScopeSql, bind};
-use crate::store::spi::{Params, Session as Spi};
-use crate::store::{neighbors, windows};
+use crate::store::{entry_windows, neighbors};
 use memory_agent_core::bm25::{Bm25, LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
@@ -384,13 +384,13 @@ fn raise_by_windows(
 ) -> PgResult<()> {
     let Some(model) = query.embedding_model else { return Ok(()) };
     let users = scope.caller.visible();
-    if query.embeddings.is_empty() || !windows::any(spi, &users, model)? {
+    if query.embeddings.is_empty() || !entry_windows::any(spi, &users, model)? {
         return Ok(());
     }
     let ids: Vec<Uuid> = found.rows.iter().map(|row| Uuid::from_bytes(row.id)).collect();
     let mut nearest: HashMap<[u8; 16], f64> = HashMap::new();
     for embedding in &query.embeddings {
-        for (id, distance) in windows::nearest(spi, vector, &users, &ids, model, embedding)? {
+        for (id, distance) in entry_windows::nearest(spi, vector, &users, &ids, model, embedding)? {
             let best = nearest.entry(id).or_insert(distance);
             *best = best.min(distance);
         }

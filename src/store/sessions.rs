@@ -1,7 +1,8 @@
 //! `memory_agent.sessions`: one row per conversation, locked by whoever adds turns to it.
 
-use crate::error::{Error, PgResult};
-use crate::store::spi::{Params, Row, Session as Spi};
+use crate::identity::Caller;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Row, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -14,6 +15,19 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
+    /// A session of a caller's agent.
+    pub fn of(caller: &Caller, session_id: impl Into<String>) -> Self {
+        Self::new(&caller.user_id, caller.agent(), session_id)
+    }
+
+    pub fn new(user_id: &str, agent_id: &str, session_id: impl Into<String>) -> Self {
+        Self {
+            user_id: user_id.to_owned(),
+            agent_id: agent_id.to_owned(),
+            session_id: session_id.into(),
+        }
+    }
+
     /// User, agent and session as the first three parameters.
     pub fn params(&self) -> Params {
         Params::new()

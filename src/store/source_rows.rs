@@ -1,12 +1,12 @@
 //! Rows of attached tables as they are read: from the transition tables of a trigger, as whoever wrote
 //! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::catalog::quote_identifier;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Row, Session as Spi, scratch};
+use crate::pg::sql_types::JsonbText;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
-use crate::store::catalog::quote_identifier;
-use crate::store::spi::{Params, Row, Session as Spi, scratch};
 use memory_agent_core::attached;
 use pgrx::prelude::*;
 use std::ops::ControlFlow;

@@ -1,10 +1,10 @@
 //! Turns that say what no longer holds: a fact that was extracted from them, or that they repeat, has been
 //! replaced since.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::scope::{Scope, bind};
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::augment::Outdated;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;

@@ -1,8 +1,8 @@
 //! Counts for `memory_status()` and `memory_stats()`: never content.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 
 /// Jobs by state, and the age of the oldest that waits.
 pub struct Queue {
@@ -136,5 +136,5 @@ pub fn stats(
             .with(session_id.map(str::to_owned)),
         |row| row.required(1),
     )?
-    .ok_or_else(|| crate::error::Error::internal("an aggregate returned no row").into())
+    .ok_or_else(|| crate::pg::error::Error::internal("an aggregate returned no row").into())
 }

@@ -6,10 +6,10 @@ mod tail;
 
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
-use crate::error::{Error, PgResult};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::entries::new_id;
 use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
-use crate::store::spi::{Params, Session as Spi};
 use memory_agent_core::summarize::Sections;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -115,14 +115,8 @@ pub struct Current {
 impl Current {
     /// Whether topics, entities, decisions and questions were asked for when it was made.
     pub fn has_sections(&self) -> bool {
-        has_lists(&self.sections)
+        self.sections.has_lists()
     }
-}
-
-/// Whether there is more than the summary.
-pub fn has_lists(sections: &Sections) -> bool {
-    let Sections { summary: _, topics, entities, decisions, questions } = sections;
-    [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
 }
 
 /// The active L3 of a session.

@@ -1,9 +1,9 @@
 //! What time does to entries: they expire, and inactive ones are deleted for good when the settings
 //! say so.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::history;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use std::time::Duration;
 

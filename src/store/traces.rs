@@ -1,11 +1,11 @@
 //! `memory_agent.traces`: one document per reflection, written in the transaction that stores what the
 //! reflection came to.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::queue::Job;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 use serde_json::Value;
 use std::time::Duration;

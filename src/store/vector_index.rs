@@ -1,10 +1,10 @@
 //! The approximate index over one model's embeddings: created by `memory_create_vector_index`, found
 //! and used by recall when a scope is too large to be read.
 
-use crate::error::PgResult;
-use crate::settings_level::{Refused, SettingsLevel};
-use crate::store::catalog::VectorType;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::settings_level::{Refused, SettingsLevel};
+use crate::pg::spi::{Params, Session as Spi};
 use std::ffi::CString;
 
 /// Most dimensions of an indexed vector (pgvector's limit).

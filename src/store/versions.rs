@@ -1,9 +1,9 @@
 //! What happened to one memory: the history of an entry, of the versions before it and of those that
 //! took its place.
 
-use crate::error::PgResult;
-use crate::sql_types::JsonbText;
-use crate::store::spi::{Params, Session as Spi};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 

@@ -1,8 +1,8 @@
 //! The window of a session: the turns that are not archived, and the summary that stands for what is.
 
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use crate::store::summaries::COVERED;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;

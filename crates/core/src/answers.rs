@@ -1,45 +1,14 @@
-//! Questions to an LLM and the answers that are accepted: the messages of a chat, the shape an
-//! answer must have, and why one is not acceptable.
+//! The answers of an LLM that are accepted: the shape that one must have, and how it is checked.
 
+pub use crate::chat::{AnswerError, ChatMessage, ChatRole, estimated_tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::tokens::estimate_tokens;
 use crate::{contradictions, extract, json_answer, markers, reconcile, reflect, rewrite};
 
-/// Most characters of an answer that an [`AnswerError`] repeats.
-const MAX_QUOTED_CHARS: usize = 100;
 /// Most ids that a JSON schema lists one by one: providers limit the values of all lists of a
 /// schema together. More ids are only checked afterwards.
 const MAX_LISTED_IDS: u32 = 200;
-
-/// Who speaks in a chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ChatRole {
-    System,
-    User,
-    Assistant,
-}
-
-/// One message of a chat.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatMessage {
-    pub role: ChatRole,
-    pub content: String,
-}
-
-impl ChatMessage {
-    #[must_use]
-    pub fn new(role: ChatRole, content: impl Into<String>) -> Self {
-        Self { role, content: content.into() }
-    }
-}
-
-/// Tokens of messages, as [`estimate_tokens`] counts them.
-#[must_use]
-pub fn estimated_tokens(messages: &[ChatMessage]) -> u32 {
-    messages.iter().fold(0, |sum, message| sum.saturating_add(estimate_tokens(&message.content)))
-}
 
 /// What an answer must look like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,18 +39,6 @@ pub enum AnswerFormat {
     },
     /// Verdicts on the recalled memories 1 to `rows`, as [`contradictions::parse`] reads them.
     Verdicts { rows: u32 },
-}
-
-/// Why an answer is not acceptable, worded so that the model can mend it. It repeats at most
-/// 200 characters of the answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct AnswerError(String);
-
-impl AnswerError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
 }
 
 impl AnswerFormat {
@@ -231,15 +188,6 @@ fn nullable(mut schema: Value) -> Value {
     }
     schema["type"] = json!([schema["type"], "null"]);
     schema
-}
-
-/// The beginning of a part of an answer, fit to be repeated in an error.
-pub(crate) fn excerpt(text: &str) -> String {
-    let mut shown: String = text.chars().take(MAX_QUOTED_CHARS).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The form in which a compressed conversation is kept in the knowledge base: the text and the
-//! metadata of seed 002, "Conversation Archival".
+//! The form in which a compressed conversation is kept in the knowledge base: its text and its
+//! metadata.
 
 use serde_json::{Value, json};
 

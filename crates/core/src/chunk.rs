@@ -7,6 +7,7 @@
 mod markdown;
 mod outline;
 mod pack;
+mod sums;
 
 use std::ops::Range;
 
@@ -154,24 +155,6 @@ fn within_limit<E>(
     // Stable, and with overlaps no two chunks begin at the same place.
     chunks.sort_by_key(|(start, _)| *start);
     Ok(chunks.into_iter().map(|(_, chunk)| chunk).filter(|chunk| !chunk.text.is_empty()).collect())
-}
-
-/// Sums of the tokens of neighbours, each in one step: a document may be half a million lines.
-struct Sums(Vec<u64>);
-
-impl Sums {
-    fn of(tokens: impl Iterator<Item = u32>) -> Self {
-        let mut sums = vec![0];
-        sums.extend(tokens.scan(0, |sum, tokens| {
-            *sum += u64::from(tokens);
-            Some(*sum)
-        }));
-        Self(sums)
-    }
-
-    fn of_range(&self, range: Range<usize>) -> u64 {
-        self.0[range.end] - self.0[range.start]
-    }
 }
 
 /// The two halves of a part of the text: divided between sentences, else between words, else

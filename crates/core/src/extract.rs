@@ -3,10 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answers::{AnswerError, ChatMessage, excerpt};
 pub use crate::augment::original_message;
+use crate::chat::{AnswerError, ChatMessage, excerpt};
 use crate::json_answer::whole_number;
 use crate::prompts;
+
+pub(crate) const SYSTEM: &str = include_str!("prompts/extract_system.txt");
 
 /// Most characters of a fact. A longer one is no atomic statement but a retold conversation.
 pub const MAX_FACT_CHARS: usize = 1_000;
@@ -37,11 +39,36 @@ pub struct ExtractedFact {
     pub confidence: Option<f32>,
 }
 
+#[derive(Serialize)]
+struct Turns<'a> {
+    turns: Vec<Turn<'a>>,
+}
+
+/// A turn as the model sees it.
+#[derive(Serialize)]
+struct Turn<'a> {
+    turn: usize,
+    said_at: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speaker: Option<&'a str>,
+    text: &'a str,
+}
+
 /// The chat that asks for at most `max_per_turn` facts of each turn. The turns are numbered from
 /// 1; an answer has the format `Facts`.
 #[must_use]
 pub fn messages(turns: &[PendingTurn], max_per_turn: u32) -> Vec<ChatMessage> {
-    prompts::extract(turns, max_per_turn)
+    let turns: Vec<Turn<'_>> = (1..)
+        .zip(turns)
+        .map(|(turn, pending)| Turn {
+            turn,
+            said_at: pending.said_at,
+            speaker: pending.speaker,
+            text: pending.content,
+        })
+        .collect();
+    let system = SYSTEM.replace("{max_per_turn}", &max_per_turn.to_string());
+    prompts::chat(system, &Turns { turns })
 }
 
 /// Reads an answer about the turns 1 to `turns` that was cleaned by

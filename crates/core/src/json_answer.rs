@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-use crate::answers::{AnswerError, excerpt};
+use crate::chat::{AnswerError, excerpt};
 
 /// How deep the brackets of an answer among other text may be nested; the formats need three.
 const MAX_DEPTH: usize = 32;

@@ -1,7 +1,6 @@
 //! How much a summary condenses: its level by the size of what it covers, and its length.
 //!
-//! The levels and their ratios are those of seed 000, section 4.4. Long conversations are
-//! condensed in steps: chunks (L1), groups of chunks (L2), the whole (L3).
+//! Long conversations are condensed in steps: chunks (L1), groups of chunks (L2), the whole (L3).
 
 /// A summary is never asked to be shorter, in tokens: less is no sentence.
 pub const MIN_TARGET: u32 = 24;

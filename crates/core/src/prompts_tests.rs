@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::extract::ExtractedFact;
-use crate::{answers::AnswerFormat, extract as facts, reconcile as memories};
+use crate::answers::AnswerFormat;
+use crate::extract::{ExtractedFact, PendingTurn, SYSTEM as EXTRACT_SYSTEM, messages as extract};
+use crate::reconcile::{Existing, New, SYSTEM as RECONCILE_SYSTEM, messages as reconcile};
+use crate::{extract as facts, reconcile as memories};
 
 const SAID_AT: &str = "2024-05-03";
 

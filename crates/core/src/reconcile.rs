@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answers::{AnswerError, ChatMessage, excerpt};
+use crate::chat::{AnswerError, ChatMessage, excerpt};
 use crate::extract::{list_in, parse_json, statement};
 use crate::json_answer::whole_number;
 use crate::prompts;
@@ -15,6 +15,22 @@ use crate::prompts;
 mod plan;
 
 pub use plan::{Deletion, Plan, Update, plan};
+
+pub(crate) const SYSTEM: &str = include_str!("prompts/reconcile_system.txt");
+
+#[derive(Serialize)]
+struct Memories<'a> {
+    existing_memories: Vec<Memory<'a>>,
+    new_facts: Vec<Memory<'a>>,
+}
+
+/// A memory as the model sees it.
+#[derive(Serialize)]
+struct Memory<'a> {
+    id: usize,
+    since: &'a str,
+    text: &'a str,
+}
 
 /// A fact that is already stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -67,7 +83,15 @@ pub enum Event {
 /// An answer has the format `Decisions`.
 #[must_use]
 pub fn messages(existing: &[Existing], new: &[New]) -> Vec<ChatMessage> {
-    prompts::reconcile(existing, new)
+    let existing_memories: Vec<Memory<'_>> = (1..)
+        .zip(existing)
+        .map(|(id, memory)| Memory { id, since: memory.since, text: memory.content })
+        .collect();
+    let new_facts: Vec<Memory<'_>> = (existing.len() + 1..)
+        .zip(new)
+        .map(|(id, memory)| Memory { id, since: memory.since, text: memory.content })
+        .collect();
+    prompts::chat(SYSTEM.to_owned(), &Memories { existing_memories, new_facts })
 }
 
 /// Reads an answer about `existing` memories and `new` facts that was cleaned by

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answers::{AnswerError, ChatMessage, excerpt};
+use crate::chat::{AnswerError, ChatMessage, excerpt};
 use crate::extract::{list_in, parse_json, statement};
 use crate::json_answer::whole_number;
 use crate::{markers, prompts};

@@ -160,6 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fuse::FusionMethod;
 
     const DECAYS: [RecencyDecay; 3] =
         [RecencyDecay::Exponential, RecencyDecay::HalfLife, RecencyDecay::Reciprocal];
@@ -261,5 +262,33 @@ mod tests {
             let raised = raise_recency_weight(weight, true);
             prop_assert!(raised >= weight && raised <= weight.max(0.5));
         }
+    }
+
+    /// Every name is read back as itself, and a wrong one lists the right ones.
+    macro_rules! assert_names {
+        ($type:ty, $error:expr, [$($name:expr),+]) => {
+            $(assert_eq!($name.parse::<$type>().unwrap().as_str(), $name);)+
+            assert_eq!("Wrong".parse::<$type>().unwrap_err().to_string(), $error);
+        };
+    }
+
+    #[test]
+    fn names_of_choices_are_read_back() {
+        assert_names!(
+            FusionMethod,
+            "invalid value \"Wrong\" for fusion: expected one of weighted, rrf",
+            ["weighted", "rrf"]
+        );
+        assert_names!(
+            ScoreNormalization,
+            "invalid value \"Wrong\" for score_normalization: expected one of sigmoid, minmax",
+            ["sigmoid", "minmax"]
+        );
+        assert_names!(
+            RecencyDecay,
+            "invalid value \"Wrong\" for recency_decay: expected one of exponential, half_life, \
+             reciprocal",
+            ["exponential", "half_life", "reciprocal"]
+        );
     }
 }

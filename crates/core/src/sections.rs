@@ -1,4 +1,4 @@
-//! The five sections of the answer to a request to compress a conversation (seed 002): the
+//! The five sections of the answer to a request to compress a conversation: the
 //! summary, and lists of what was found in the conversation.
 
 use std::collections::HashSet;
@@ -27,6 +27,15 @@ pub struct Sections {
     pub decisions: Vec<String>,
     /// What was asked and not answered yet.
     pub questions: Vec<String>,
+}
+
+impl Sections {
+    /// Whether there is more than the summary.
+    #[must_use]
+    pub fn has_lists(&self) -> bool {
+        let Self { summary: _, topics, entities, decisions, questions } = self;
+        [topics, entities, decisions, questions].into_iter().any(|list| !list.is_empty())
+    }
 }
 
 /// The sections as they are asked for; [`sections`] reads them back.

@@ -28,37 +28,3 @@ pub(crate) fn choose<T: Copy>(
         }
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::fuse::FusionMethod;
-    use crate::score::{RecencyDecay, ScoreNormalization};
-
-    /// Every name is read back as itself, and a wrong one lists the right ones.
-    macro_rules! assert_names {
-        ($type:ty, $error:expr, [$($name:expr),+]) => {
-            $(assert_eq!($name.parse::<$type>().unwrap().as_str(), $name);)+
-            assert_eq!("Wrong".parse::<$type>().unwrap_err().to_string(), $error);
-        };
-    }
-
-    #[test]
-    fn names_of_choices_are_read_back() {
-        assert_names!(
-            FusionMethod,
-            "invalid value \"Wrong\" for fusion: expected one of weighted, rrf",
-            ["weighted", "rrf"]
-        );
-        assert_names!(
-            ScoreNormalization,
-            "invalid value \"Wrong\" for score_normalization: expected one of sigmoid, minmax",
-            ["sigmoid", "minmax"]
-        );
-        assert_names!(
-            RecencyDecay,
-            "invalid value \"Wrong\" for recency_decay: expected one of exponential, half_life, \
-             reciprocal",
-            ["exponential", "half_life", "reciprocal"]
-        );
-    }
-}

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use crate::limits::MAX_PHRASES;
 
-/// The default phrases, comma separated as the setting `cross_session_triggers` has them
-/// (seed 002, "Search Triggers").
+/// The default phrases, comma separated as the setting `cross_session_triggers` has them.
 pub const DEFAULTS: &str = "what did we discuss, previous conversation, last time, remind me, \
                             we mentioned, earlier you said";
 

@@ -1,8 +1,8 @@
 //! What an erasure takes along: found, and locked, before anything is deleted.
 
-use crate::error::{Error, PgResult};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Session as Spi};
 use pgrx::datum::Uuid;
 
 /// What took the place of `e` has its key.

@@ -1,7 +1,7 @@
 //! The jobs that an erasure takes along: those about what is erased, and answers that others keep.
 
 use super::Erasure;
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
 
 /// Kinds of jobs that are about tables, the application's or all of memory's: who asked for one is not
 /// whose memory it works on.

@@ -2,9 +2,9 @@
 //! them.
 
 use super::{COVERED, SUMMARIZED, tail};
-use crate::error::PgResult;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Row, Session as Spi};
 use crate::store::sessions::SessionKey;
-use crate::store::spi::{Params, Row, Session as Spi};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::ops::ControlFlow;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::Sums;
 use super::markdown::{Block, Kind};
+use super::sums::Sums;
 
 /// Blocks that go into one chunk, or a section that has to be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
+use super::Limits;
 use super::markdown::{self, Block, Kind};
 use super::outline::Unit;
-use super::{Limits, Sums};
+use super::sums::Sums;
 use crate::sentences;
 use crate::tokens::{self, Counter};
 

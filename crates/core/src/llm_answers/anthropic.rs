@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::completion::{Completion, Finish};
 use super::openai::no_answer;
-use super::{Completion, Finish};
 
 #[derive(Deserialize)]
 struct MessageBody {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Completion, Finish};
+use super::completion::{Completion, Finish};
 
 #[derive(Deserialize)]
 struct ChatBody {

@@ -1,0 +1,97 @@
+//! The kinds of background jobs, what their rows keep, and the settings that travel with them.
+
+pub mod payloads;
+pub mod session_settings;
+
+/// The kinds of work that there are handlers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// Rows of a scope that have no embedding, or only an estimated token count.
+    Embed,
+    /// Turns of a scope that no facts were extracted from.
+    Extract,
+    /// Episodes of a session that are over and that facts are to be made of.
+    Reflect,
+    /// A session whose summary lacks turns.
+    Summarize,
+    /// A session with more tokens in its window than `memory_agent.compression_threshold_tokens`.
+    Compress,
+    /// A session with more entries in its window than `memory_agent.max_entries`.
+    Evict,
+    /// All vectors, when another embedding model is to be used; of no session and no user.
+    Reembed,
+    /// Rows of an attached table that are to be taken in.
+    Attach,
+}
+
+impl JobKind {
+    /// All kinds, the most urgent first: what recall waits for, then what becomes a memory, then what
+    /// tidies up.
+    pub const ALL: [Self; 8] = [
+        Self::Embed,
+        Self::Extract,
+        Self::Reflect,
+        Self::Compress,
+        Self::Summarize,
+        Self::Evict,
+        Self::Reembed,
+        Self::Attach,
+    ];
+
+    /// The name in `memory_agent.jobs`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Embed => "embed",
+            Self::Extract => "extract",
+            Self::Reflect => "reflect",
+            Self::Summarize => "summarize",
+            Self::Compress => "compress",
+            Self::Evict => "evict",
+            Self::Reembed => "reembed",
+            Self::Attach => "attach",
+        }
+    }
+
+    /// The kinds that use the same, this one among them: whoever asks an LLM waits for the others who do.
+    #[must_use]
+    pub const fn rivals(self) -> &'static [Self] {
+        match self {
+            Self::Extract | Self::Reflect | Self::Summarize | Self::Compress => {
+                &[Self::Extract, Self::Reflect, Self::Summarize, Self::Compress]
+            }
+            Self::Embed | Self::Evict | Self::Reembed | Self::Attach => self.exclusive(),
+        }
+    }
+
+    /// The kinds of which only one job of a scope runs at a time, this one among them: a summary is
+    /// renewed by one job after the other.
+    #[must_use]
+    pub const fn exclusive(self) -> &'static [Self] {
+        match self {
+            Self::Embed => &[Self::Embed],
+            Self::Extract => &[Self::Extract],
+            Self::Reflect => &[Self::Reflect],
+            Self::Summarize | Self::Compress => &[Self::Summarize, Self::Compress],
+            Self::Evict => &[Self::Evict],
+            Self::Reembed => &[Self::Reembed],
+            Self::Attach => &[Self::Attach],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_among_their_own_rivals_and_rivals_are_mutual() {
+        for kind in JobKind::ALL {
+            for others in [kind.rivals(), kind.exclusive()] {
+                assert!(others.contains(&kind));
+            }
+            assert!(kind.exclusive().iter().all(|other| kind.rivals().contains(other)));
+            assert!(kind.rivals().iter().all(|other| other.rivals().contains(&kind)));
+        }
+    }
+}

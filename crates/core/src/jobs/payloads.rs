@@ -1,0 +1,288 @@
+//! What `memory_agent.jobs` keeps about a job: what it is about, and how far it has come. Jobs outlive
+//! updates in both directions, so what cannot be read is as if it were missing, and what a later version
+//! added is kept.
+
+use crate::jobs::session_settings::over;
+use crate::shorten::Counted;
+use crate::summarize::Sections;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The payload of a kind of jobs.
+pub trait Payload: Serialize + DeserializeOwned + Default {
+    /// The payload in a row.
+    #[must_use]
+    fn read(row: &Value) -> Self {
+        Self::deserialize(row).unwrap_or_default()
+    }
+
+    /// The payload for a row.
+    #[must_use]
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_else(|_| json!({}))
+    }
+
+    /// The same as text.
+    #[must_use]
+    fn text(&self) -> String {
+        self.to_value().to_string()
+    }
+}
+
+/// A value, or its default where it is of another shape.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+/// Declares payloads: fields that are not there are not written.
+macro_rules! payloads {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $(
+                $(#[$field_meta])*
+                #[serde(deserialize_with = "lenient", skip_serializing_if = "is_default")]
+                pub $field: $type,
+            )*
+            /// What other versions keep here.
+            #[serde(flatten)]
+            pub other: Map<String, Value>,
+        }
+
+        impl Payload for $name {}
+    )*};
+}
+
+fn is_default<T: Default + Serialize>(value: &T) -> bool {
+    serde_json::to_value(value).ok() == serde_json::to_value(T::default()).ok()
+}
+
+payloads! {
+    /// Of `embed` jobs.
+    Embed {
+        /// How far it had come when it made room for another.
+        place: Option<EmbedPlace>,
+    }
+
+    /// Of `extract` jobs.
+    Extract {
+        /// Of the session that queued it.
+        settings: Option<Value>,
+        /// Ids of the turns that it took.
+        entries: Vec<String>,
+        /// The attempt for which they were taken.
+        tried: Option<i64>,
+        /// What an LLM answered, until it is stored.
+        facts: Option<Vec<SavedFact>>,
+    }
+
+    /// Of `reflect` jobs.
+    Reflect {
+        /// Of the session that queued it.
+        settings: Option<Value>,
+        /// Ids of the episodes that it took.
+        episodes: Vec<String>,
+        /// The id of the last turn that was reflected on, in a list.
+        after: Vec<String>,
+        /// What an LLM answered, until it is stored.
+        answer: Option<SavedAnswer>,
+    }
+
+    /// Of `summarize` and `compress` jobs.
+    Summary {
+        /// Of the session that queued it.
+        settings: Option<Value>,
+        /// Whether somebody asked for it by hand, whatever the window's size.
+        forced: bool,
+        /// Ids of what is being condensed.
+        sources: Option<Vec<String>>,
+        /// What an LLM answered so far, by the digests of the questions.
+        answers: BTreeMap<String, Condensed>,
+    }
+
+    /// Of `evict` jobs.
+    Evict {}
+
+    /// Of `reembed` jobs.
+    Reembed {
+        /// The name of the model that is to be used.
+        model: String,
+    }
+
+    /// Of `attach` jobs.
+    Attach {
+        /// The id of the attachment.
+        attachment: Option<String>,
+        /// After the rows come the entries: those of rows that are gone end.
+        phase: Option<Phase>,
+        /// Keys of rows, if it is about these only. They are texts: a number of theirs may have more
+        /// digits than a JSON parser keeps.
+        keys: Option<Vec<String>>,
+        /// Whether it is not known whose memory the rows are: the job's user is only who is told.
+        of_nobody: bool,
+        /// Whether the rows were not there before.
+        is_new: bool,
+        /// Whether it is only about rows that are gone.
+        only_gone: bool,
+        /// The last key that was taken in.
+        after: Option<Vec<String>>,
+        /// The last key whose entry was looked at.
+        behind: Option<String>,
+        /// Rows that were looked at.
+        done: i64,
+        /// Rows of the next stretch.
+        rows: Option<u64>,
+        /// How often it had been interrupted when this was kept.
+        interrupted: i64,
+    }
+}
+
+impl Extract {
+    /// Of a new job with these settings.
+    #[must_use]
+    pub fn with(settings: &impl Serialize) -> Self {
+        Self { settings: serde_json::to_value(settings).ok(), ..Self::default() }
+    }
+}
+
+impl Reflect {
+    /// Of a new job with these settings.
+    #[must_use]
+    pub fn with(settings: &impl Serialize) -> Self {
+        Self { settings: serde_json::to_value(settings).ok(), ..Self::default() }
+    }
+}
+
+impl Summary {
+    /// Of a new job with these settings.
+    #[must_use]
+    pub fn with(settings: &impl Serialize, forced: bool) -> Self {
+        Self { settings: serde_json::to_value(settings).ok(), forced, ..Self::default() }
+    }
+}
+
+/// The settings that a payload holds; those that it lacks are `own`.
+#[must_use]
+pub fn settings<T: Serialize + DeserializeOwned>(kept: Option<&Value>, own: T) -> T {
+    over(own, kept)
+}
+
+/// How far an `embed` job had come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbedPlace {
+    /// The attempt that this was: the next one looks at all entries again.
+    pub attempt: i32,
+    pub after: String,
+    pub done: i64,
+    pub refused: Option<String>,
+}
+
+/// A fact as it is kept, so that a later attempt need not extract again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedFact {
+    pub text: String,
+    /// Id of the turn it came from.
+    pub turn: String,
+    /// Ids of the turns that repeated it.
+    #[serde(default)]
+    pub repeated: Vec<String>,
+    pub confidence: Option<f32>,
+}
+
+/// An answer as it is kept, so that a later attempt need not ask again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedAnswer {
+    pub text: String,
+    /// Ids of the facts and the turns that it is about, in the order of their numbers.
+    pub shown: Vec<String>,
+    pub turns: Vec<String>,
+}
+
+/// A text that came out of a question for a summary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condensed {
+    pub text: String,
+    pub tokens: u32,
+    /// The LLM's name as it gave it.
+    pub model: String,
+    pub sections: Option<Sections>,
+}
+
+impl Counted for Condensed {
+    fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    /// One that left the sections out has those of the other.
+    fn or_shorter(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        let (mut shorter, longer) =
+            if self.tokens < earlier.tokens { (self, earlier) } else { (earlier, self) };
+        if !shorter.sections.as_ref().is_some_and(Sections::has_lists) {
+            shorter.sections = longer.sections;
+        }
+        shorter
+    }
+}
+
+/// Where an `attach` job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a row as a version before wrote it, and writes it again.
+    fn again<P: Payload>(row: Value) -> Value {
+        P::read(&row).to_value()
+    }
+
+    #[test]
+    fn rows_of_earlier_versions_are_read_and_written_as_they_are() {
+        let settings = json!({"global": false, "dedup_similarity": -1.0});
+        for row in [
+            json!({}),
+            json!({"settings": settings, "entries": ["a"], "tried": 0, "facts": []}),
+            json!({"facts": [{"text": "t", "turn": "a", "repeated": [], "confidence": 0.5}]}),
+            json!({"settings": settings, "later": {"x": 1}}),
+        ] {
+            assert_eq!(again::<Extract>(row.clone()), row);
+        }
+        let answer = json!({"text": "t", "shown": [], "turns": ["b"]});
+        let row = json!({"episodes": ["a"], "after": ["b"], "answer": answer});
+        assert_eq!(again::<Reflect>(row.clone()), row);
+        let condensed = json!({"text": "t", "tokens": 3, "model": "m", "sections": null});
+        let row = json!({"forced": true, "sources": ["a"], "answers": {"d": condensed}});
+        assert_eq!(again::<Summary>(row.clone()), row);
+        let place = json!({"attempt": 0, "after": "a", "done": 2, "refused": null});
+        assert_eq!(again::<Embed>(json!({"place": place})), json!({"place": place}));
+        assert_eq!(again::<Reembed>(json!({"model": "m"})), json!({"model": "m"}));
+        for row in [
+            json!({"attachment": "a", "phase": "gone"}),
+            json!({"attachment": "a", "keys": [], "of_nobody": true, "is_new": true}),
+            json!({"attachment": "a", "keys": ["1"], "only_gone": true, "rows": 16, "done": 3}),
+            json!({"attachment": "a", "after": ["1"], "behind": "2", "interrupted": 1}),
+        ] {
+            assert_eq!(again::<Attach>(row.clone()), row);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_as_if_it_were_missing() {
+        let row = json!({"entries": 7, "tried": "x", "facts": [{"text": 1}], "settings": null});
+        assert_eq!(again::<Extract>(row), json!({}));
+        assert_eq!(again::<Attach>(json!({"phase": "other", "rows": -1})), json!({}));
+        assert_eq!(again::<Reembed>(Value::Null), json!({}));
+    }
+}

@@ -1,0 +1,90 @@
+//! `memory_search_archive` finds what was archived of a conversation again, from another session.
+
+use crate::api::arguments::WithinLimits;
+use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::recall;
+use crate::memory::recall::request::Arguments;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::sql_types::JsonbText;
+use crate::store::archives::CONVERSATION;
+use crate::store::scope::Archives;
+use memory_agent_core::limits::MAX_LISTED;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use serde_json::json;
+
+/// What a search finds when no limit is given, and the most that it may be asked for.
+const DEFAULT_LIMIT: i32 = 5;
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_search_archive(
+    _limits: WithinLimits,
+    query: Option<String>,
+    limit: Option<i32>,
+    user_id: Option<String>,
+    exclude_session: Option<String>,
+    agent_id: Option<String>,
+    doc_type: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(content, String),
+            name!(score, f32),
+            name!(similarity, Option<f32>),
+            name!(metadata, JsonbText),
+            name!(session_id, Option<String>),
+            name!(created_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
+    let doc_type = doc_type.map(|doc_type| singular(&doc_type).to_owned());
+    let (archives, filter) = match doc_type.as_deref() {
+        None => (Archives::AndDocuments, None),
+        Some(CONVERSATION) => (Archives::Only, None),
+        Some(other) => {
+            let filter = json!({"kind": ["document"], "metadata": {"doc_type": other}});
+            (Archives::Without, Some(JsonbText(filter.to_string())))
+        }
+    };
+    let arguments = Arguments {
+        query,
+        top_k: Some(check_limit(limit, DEFAULT_LIMIT)?),
+        filter,
+        archives,
+        except_session: exclude_session,
+        ..Arguments::default()
+    };
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    let rows = arguments.with_settings(caller, |request| match recall::run(&request)? {
+        Some(recalled) => recall::rows(&request, recalled),
+        None => Ok(Vec::new()),
+    })?;
+    Ok(TableIterator::new(
+        rows.into_iter()
+            .map(|row| (row.0, row.3, row.4, row.6, row.13, row.11, row.14))
+            .collect::<Vec<_>>(),
+    ))
+}
+
+/// The type of archives as it is stored: `conversations` is accepted for conversations.
+pub fn singular(doc_type: &str) -> &str {
+    if doc_type == "conversations" { CONVERSATION } else { doc_type }
+}
+
+/// The most rows that a search or list may return.
+pub fn check_limit(limit: Option<i32>, default: i32) -> PgResult<i32> {
+    match limit.unwrap_or(default) {
+        limit if limit > MAX_LISTED => Err(Error::invalid(
+            format!("limit must be at most {MAX_LISTED}"),
+            "Read memory_agent.archives to see everything.",
+        )
+        .into()),
+        limit => Ok(limit.max(0)),
+    }
+}

@@ -1,0 +1,125 @@
+//! `memory_agent.grants`: which role has which level. Written by `memory_grant` and
+//! `memory_revoke` (sql/schema/70_security.sql) only.
+
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::{Params, Session};
+
+/// What a role may do, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    None,
+    /// Recall and look.
+    Reader,
+    /// Also store.
+    User,
+    /// Also name any user, write shared memory, register models.
+    Admin,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Reader => "reader",
+            Self::User => "user",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn parse(level: &str) -> PgResult<Self> {
+        match level {
+            "reader" => Ok(Self::Reader),
+            "user" => Ok(Self::User),
+            "admin" => Ok(Self::Admin),
+            other => Err(Error::internal(format!("unknown level \"{other}\"")).into()),
+        }
+    }
+}
+
+/// Errors (42501) unless the caller may do what the extension's owner may.
+pub fn require_owner() -> PgResult<()> {
+    let session = Session::read_only()?;
+    session.execute("SELECT memory_agent.require_owner()", &mut Params::new())?;
+    Ok(())
+}
+
+/// Gives every role the privileges of its level once more, by `memory_grant`, and takes from everyone what
+/// PostgreSQL gives to everyone with a new table.
+pub fn renew_all() -> PgResult<()> {
+    let levels = all()?;
+    let session = Session::read_write()?;
+    close_row_types(&session)?;
+    let public: Option<String> = session.first(
+        "SELECT quote_ident(memory_agent.public_schema())",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    let public = public.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
+    let grant = format!("SELECT {public}.memory_grant(quote_ident($1)::regrole, $2)");
+    for (role, level) in levels {
+        session.execute(&grant, &mut Params::new().with(role).with(level.as_str()))?;
+    }
+    Ok(())
+}
+
+/// Leaves the row types of our tables and views to their owner. PostgreSQL lets everyone use that of a new
+/// table, and whoever makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
+fn close_row_types(session: &Session) -> PgResult<()> {
+    let revoke: Vec<String> = session.all(
+        "SELECT DISTINCT format('REVOKE ALL ON TYPE %s FROM %s CASCADE', t.oid::regtype, \
+                    CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END) \
+           FROM pg_extension x \
+           JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = x.oid \
+                           AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass \
+           JOIN pg_class c ON c.oid = d.objid \
+           JOIN pg_type t ON t.oid = c.reltype \
+          CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a \
+          WHERE x.extname = 'memory_agent' AND a.grantee <> t.typowner",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    for statement in &revoke {
+        session.execute(statement, &mut Params::new())?;
+    }
+    Ok(())
+}
+
+/// How many roles with a level read the tables themselves, as levels of 0.2.0 did. A restored dump of that
+/// version brings such privileges along.
+pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
+    let count = spi.first(
+        "SELECT count(*) \
+           FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
+          WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
+                         WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
+                           AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
+        &mut Params::new(),
+        |row| row.required(1),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
+/// All grants, as (role name, level).
+///
+/// Levels are kept by name, because a dump restores names; a role that merely has an old role's
+/// name must not inherit them. So a level counts only while the role itself has the privilege that
+/// `memory_grant` gave with it, which PostgreSQL keeps by OID.
+pub fn all() -> PgResult<Vec<(String, Level)>> {
+    let session = Session::read_only()?;
+    session.all(
+        "SELECT g.role_name::text, g.level \
+           FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
+          WHERE EXISTS (SELECT FROM pg_extension x \
+                          JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass \
+                           AND d.refobjid = x.oid AND d.deptype = 'e' AND d.classid = 'pg_proc'::regclass \
+                          JOIN pg_proc p ON p.oid = d.objid \
+                         CROSS JOIN LATERAL aclexplode(p.proacl) a \
+                         WHERE x.extname = 'memory_agent' AND a.grantee = r.oid \
+                           AND a.privilege_type = 'EXECUTE' \
+                           AND p.proname = CASE g.level WHEN 'admin' THEN 'memory_register_model' \
+                                                        WHEN 'user' THEN 'memory_ingest' \
+                                                        ELSE 'memory_recall' END)",
+        &mut Params::new(),
+        |row| Ok((row.required(1)?, Level::parse(&row.required::<String>(2)?)?)),
+    )
+}

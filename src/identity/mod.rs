@@ -1,0 +1,249 @@
+//! Who is calling, and whose memory they may touch. This is the whole trust boundary: no role may write
+//! our tables, so every function resolves the identity here first and binds it into its statements
+//! itself.
+#![allow(unsafe_code)]
+
+pub mod grants;
+
+use crate::identity::grants::Level;
+use crate::pg::catalog;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::preload::is_preloaded;
+use crate::pg::roles::{as_owner, current_role_name};
+use crate::pg::spi::{Params, Session};
+use crate::settings::guc::{self, IdentityMode};
+
+use pgrx::pg_sys;
+use std::cell::Cell;
+
+/// The user id of memory that every user of the installation reads.
+pub const SHARED_USER: &str = "*";
+
+/// Longest user, agent or session id, in bytes: they are index keys.
+pub const MAX_ID_BYTES: usize = memory_agent_core::limits::ID_BYTES;
+
+/// The agent when neither argument nor setting names one.
+pub const DEFAULT_AGENT: &str = "default";
+
+/// A caller whose identity and level were checked.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Whose memory the call is about.
+    pub user_id: String,
+    /// The agent named by argument or setting; `None` when neither does.
+    pub agent_id: Option<String>,
+    /// Whether the agent was named by the argument: only then does it narrow global memory.
+    pub agent_is_explicit: bool,
+}
+
+impl Caller {
+    /// The agent whose session is meant.
+    pub fn agent(&self) -> &str {
+        self.agent_id.as_deref().unwrap_or(DEFAULT_AGENT)
+    }
+
+    /// The users whose rows a read may see.
+    pub fn visible(&self) -> Vec<String> {
+        if self.user_id == SHARED_USER {
+            vec![self.user_id.clone()]
+        } else {
+            vec![self.user_id.clone(), SHARED_USER.to_owned()]
+        }
+    }
+}
+
+/// Resolves the user a call is about.
+///
+/// `user_argument` names the user while the identity setting is empty; when it contradicts a set
+/// identity, or in mode `role`, only administrators may (42501).
+pub fn resolve(
+    user_argument: Option<&str>,
+    agent_argument: Option<&str>,
+    needed: Level,
+) -> PgResult<Caller> {
+    let level = require(needed)?;
+    let identity = own_identity()?;
+    let user_id = match (user_argument, identity) {
+        (None, Some(identity)) => identity,
+        (None, None) if guc::identity() == IdentityMode::Required => {
+            return Err(identity_required());
+        }
+        (None, None) => role_identity()?,
+        (Some(argument), identity) => {
+            check_id("user_id", argument)?;
+            let contradicts = identity.as_deref().is_some_and(|own| own != argument);
+            if (contradicts || argument == SHARED_USER) && level < Level::Admin {
+                return Err(Error::not_permitted(
+                    if argument == SHARED_USER {
+                        "only administrators may name the shared memory '*'".to_owned()
+                    } else {
+                        "user_id contradicts the identity of this session".to_owned()
+                    },
+                    "Leave user_id out, or ask for SELECT memory_grant(role, 'admin').",
+                )
+                .into());
+            }
+            argument.to_owned()
+        }
+    };
+    let setting = guc::agent_id();
+    let agent_id = match agent_argument {
+        Some(agent) => {
+            check_id("agent_id", agent)?;
+            Some(agent.to_owned())
+        }
+        None if setting.is_empty() => None,
+        None => {
+            check_id("memory_agent.agent_id", &setting)?;
+            Some(setting)
+        }
+    };
+    Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some() })
+}
+
+/// The identity that this session has by itself: the setting, or the role in mode `role`. `None`
+/// when the setting is empty and the mode lets an argument (or the role) decide.
+fn own_identity() -> PgResult<Option<String>> {
+    refuse_hidden_settings()?;
+    let mode = guc::identity();
+    if mode == IdentityMode::Role {
+        return Ok(Some(role_identity()?));
+    }
+    let setting = guc::user_id();
+    if setting.is_empty() {
+        return Ok(None);
+    }
+    if setting == SHARED_USER {
+        return Err(not_an_identity());
+    }
+    check_id("memory_agent.user_id", &setting)?;
+    Ok(Some(setting))
+}
+
+/// The identity under which rows are visible to direct SELECTs.
+pub fn visible_identity() -> PgResult<String> {
+    match own_identity()? {
+        Some(identity) => Ok(identity),
+        None if guc::identity() == IdentityMode::Required => Err(identity_required()),
+        None => role_identity(),
+    }
+}
+
+/// Whose memory the rows belong to that this role writes into an attached table without a column that
+/// says so. Only roles that may store memory are trusted to name a user by the setting; the others write
+/// into the memory of their own name.
+pub fn writer_identity() -> PgResult<String> {
+    let mode = guc::identity();
+    match own_identity()? {
+        Some(identity) if mode == IdentityMode::Role || current_level()? >= Level::User => {
+            Ok(identity)
+        }
+        None if mode == IdentityMode::Required => Err(identity_required()),
+        _ => role_identity(),
+    }
+}
+
+/// The calling role as an identity; a role may be called anything, also `*`.
+fn role_identity() -> PgResult<String> {
+    let name = current_role_name();
+    if name == SHARED_USER { Err(not_an_identity()) } else { Ok(name) }
+}
+
+fn not_an_identity() -> pg_sys::panic::ErrorReport {
+    Error::not_permitted("'*' is not an identity", "Set memory_agent.user_id to the user's own id.")
+        .into()
+}
+
+/// Fails closed when a client has hidden a value of postgresql.conf by connection options, which it
+/// can while the library is not preloaded (see [`guc::given_before_load`]). Looked up once a session.
+fn refuse_hidden_settings() -> PgResult<()> {
+    thread_local! {
+        static CHECKED: Cell<bool> = const { Cell::new(false) };
+    }
+    if CHECKED.get() || is_preloaded() || guc::given_before_load().is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> =
+        guc::given_before_load().iter().map(|name| (*name).to_owned()).collect();
+    let hidden = as_owner(|| {
+        Session::read_only()?.first(
+            "SELECT s.name FROM pg_settings s WHERE s.name = ANY ($1) AND s.source = 'default' LIMIT 1",
+            &mut Params::new().with(names),
+            |row| row.required::<String>(1),
+        )
+    })?;
+    match hidden {
+        Some(name) => Err(Error::not_permitted(
+            format!("{name} was given in the connection's options"),
+            "It can only be set in postgresql.conf. Connect without it.",
+        )
+        .into()),
+        None => {
+            CHECKED.set(true);
+            Ok(())
+        }
+    }
+}
+
+fn identity_required() -> pg_sys::panic::ErrorReport {
+    Error::not_permitted(
+        "memory_agent.user_id is not set, and memory_agent.identity is 'required'",
+        "Run SET memory_agent.user_id = '...' (SET LOCAL behind a pooler) first.",
+    )
+    .into()
+}
+
+/// Refuses callers below a level and returns the level they have.
+pub fn require(needed: Level) -> PgResult<Level> {
+    refuse_hidden_settings()?;
+    let level = current_level()?;
+    if level >= needed {
+        return Ok(level);
+    }
+    Err(Error::not_permitted(
+        format!(
+            "role \"{}\" needs the level \"{}\" of memory_agent",
+            current_role_name(),
+            needed.as_str()
+        ),
+        format!(
+            "Ask the extension's owner for SELECT memory_grant('{}', '{}').",
+            current_role_name(),
+            needed.as_str()
+        ),
+    )
+    .into())
+}
+
+fn current_level() -> PgResult<Level> {
+    // SAFETY: reads backend state.
+    let role = unsafe { pg_sys::GetUserId() };
+    let owner = catalog::owner()?;
+    // SAFETY: catalog look-ups by OID.
+    if unsafe { pg_sys::superuser_arg(role) || pg_sys::has_privs_of_role(role, owner) } {
+        return Ok(Level::Admin);
+    }
+    let granted = as_owner(grants::all)?;
+    Ok(granted
+        .into_iter()
+        .filter(|(name, _)| {
+            // SAFETY: a membership look-up by OIDs.
+            catalog::role_oid(name)
+                .is_some_and(|granted| unsafe { pg_sys::has_privs_of_role(role, granted) })
+        })
+        .map(|(_, level)| level)
+        .max()
+        .unwrap_or(Level::None))
+}
+
+/// Refuses ids that are empty or too long for an index key.
+pub fn check_id(what: &str, id: &str) -> PgResult<()> {
+    if id.trim().is_empty() || id.len() > MAX_ID_BYTES {
+        return Err(Error::invalid(
+            format!("{what} must have 1 to {MAX_ID_BYTES} bytes and not be blank"),
+            "Use the id your application already has.",
+        )
+        .into());
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! `embed` jobs: entries that were stored while no model was to be had, or asynchronously, get their
+//! embeddings and exact token counts, a few at a time.
+
+use crate::jobs::pace::{self, Pace, Verdict};
+use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
+use crate::memory::turn::indexed_text;
+use crate::models::{self, Failure};
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::store::embeddings::{self as store, Incomplete};
+use crate::store::facts::FactScope;
+use crate::store::models::{self as model_store, Kind};
+use crate::store::queue::{self, Job};
+use crate::store::sessions::{self};
+use memory_agent_core::jobs::payloads::{self, EmbedPlace};
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use pgrx::datum::Uuid;
+
+/// Comes before every entry.
+fn nil() -> Uuid {
+    Uuid::from_bytes([0; 16])
+}
+
+/// An embed job on its way.
+pub struct EmbedTask {
+    job: Job,
+    /// The last entry that was looked at.
+    after: Uuid,
+    done: i64,
+    /// Why a text could not be embedded; the others are.
+    refused: Option<String>,
+}
+
+impl StepTask for EmbedTask {
+    const ASKS_MODELS: bool = true;
+    const MAKES_ROOM: bool = true;
+
+    fn start(job: Job) -> Self {
+        let place = job.payload::<payloads::Embed>().place;
+        match place.filter(|place| place.attempt == job.attempts) {
+            Some(EmbedPlace { after, done, refused, .. }) => {
+                Self { after: queue::uuid(&after).unwrap_or_else(nil), done, refused, job }
+            }
+            None => Self { job, after: nil(), done: 0, refused: None },
+        }
+    }
+
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
+        let (model, mut batch) = transaction(|| {
+            let spi = Spi::read_write()?;
+            // Nothing is embedded that could not be stored then.
+            self.lock_session(&spi)?;
+            let model = model_store::active(&spi, Kind::Embedder)?;
+            if self.done == 0 {
+                let of = store::count_incomplete(&spi, &self.scope(), model.is_some())?;
+                queue::progress(&spi, &self.job, 0, Some(of))?;
+            }
+            let has_model = model.is_some();
+            let bytes = pace.bytes();
+            let batch =
+                store::incomplete(&spi, &self.scope(), has_model, self.after, pace::ROWS, bytes)?;
+            if batch.is_empty() && self.refused.is_none() && queue::lock(&spi, &self.job)? {
+                queue::finish(&spi, &self.job)?;
+            }
+            Ok((model, batch))
+        })?;
+        if batch.is_empty() {
+            return Ok(self.refused.take().map_or(Step::Finished, Step::Failed));
+        }
+        let failure = match self.embed(model.as_ref(), &batch) {
+            Ok(prepared) => {
+                pace.quicken();
+                self.store(model.as_ref(), &batch, &prepared)?;
+                return Ok(Step::Continue);
+            }
+            Err(failure) => failure,
+        };
+        let lengths: Vec<usize> = batch.iter().map(|row| row.content.len()).collect();
+        match pace.judge(&failure, model.as_ref(), &lengths) {
+            Verdict::Halve => Ok(Step::Continue),
+            Verdict::Outage => Ok(Step::Outage(failure.message)),
+            Verdict::Busy => Ok(Step::Busy(SLOW_DELAY, failure.message)),
+            Verdict::Own => {
+                self.refused = Some(failure.message);
+                self.after = batch.pop().map_or(self.after, |row| row.id);
+                Ok(Step::Continue)
+            }
+        }
+    }
+
+    fn note_place(&mut self) {
+        let place = EmbedPlace {
+            attempt: self.job.attempts,
+            after: self.after.to_string(),
+            done: self.done,
+            refused: self.refused.clone(),
+        };
+        self.job.keep(|payload: &mut payloads::Embed| payload.place = Some(place));
+    }
+}
+
+impl EmbedTask {
+    /// Whether it goes on from the place that another task has come to.
+    pub fn is_resumed(job: &Job) -> bool {
+        job.payload::<payloads::Embed>().place.is_some()
+    }
+
+    fn scope(&self) -> FactScope<'_> {
+        scope(&self.job)
+    }
+
+    /// Sessions are locked before their entries, as everywhere.
+    fn lock_session(&self, spi: &Spi) -> PgResult<()> {
+        if self.job.session_id.is_some() {
+            let key = self.job.session_key();
+            sessions::lock_existing(spi, &key)?;
+        }
+        Ok(())
+    }
+
+    fn embed(
+        &self,
+        model: Option<&ModelRef>,
+        batch: &[Incomplete],
+    ) -> Result<models::Prepared, Failure> {
+        let texts = match model {
+            Some(_) => batch
+                .iter()
+                .filter(|row| row.lacks_embedding)
+                .map(|row| indexed_text(&row.content, &row.metadata))
+                .collect(),
+            None => Vec::new(),
+        };
+        let token_texts = batch.iter().map(|row| row.content.clone()).collect();
+        models::current().prepare(model, Purpose::Document, texts, token_texts)
+    }
+
+    fn store(
+        &mut self,
+        model: Option<&ModelRef>,
+        batch: &[Incomplete],
+        prepared: &models::Prepared,
+    ) -> Result<(), Aborted> {
+        let done = self.done + batch.len() as i64;
+        transaction(|| -> PgResult<()> {
+            let spi = Spi::read_write()?;
+            self.lock_session(&spi)?;
+            let vector = catalog::vector_type()?;
+            let mut embeddings = prepared.embeddings.iter();
+            for (index, row) in batch.iter().enumerate() {
+                let embedding = model
+                    .filter(|_| row.lacks_embedding)
+                    .and_then(|model| Some((model, embeddings.next()?)));
+                let tokens = prepared.token_counts.get(index).copied().unwrap_or(0);
+                store::complete(
+                    &spi,
+                    &vector,
+                    &self.job.user_id,
+                    row,
+                    embedding.map(|(model, windows)| (model.name.as_str(), windows.as_slice())),
+                    i32::try_from(tokens).unwrap_or(i32::MAX),
+                )?;
+            }
+            queue::progress(&spi, &self.job, done, None)
+        })?;
+        self.done = done;
+        if let Some(last) = batch.last() {
+            self.after = last.id;
+        }
+        Ok(())
+    }
+}
+
+fn scope(job: &Job) -> FactScope<'_> {
+    job.scope()
+}

@@ -1,0 +1,216 @@
+//! What every job that asks an LLM has in common: one request in flight at a time, its calls on
+//! record, and what a failure means for the job. Between two answers nothing is held but the lease.
+
+use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
+use crate::models::Failure;
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::store::llm_calls::{self, Origin, Purpose};
+use crate::store::queue::{self, Job};
+use memory_agent_core::answers::estimated_tokens;
+use memory_agent_model_server::protocol::{
+    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
+};
+use serde_json::json;
+use std::time::Duration;
+
+/// The LLM that tasks may ask.
+pub struct Llm<'a> {
+    /// Where it is, as the settings name it now.
+    pub endpoint: Endpoint,
+    /// The requests in flight.
+    pub calls: &'a mut LlmCalls,
+}
+
+/// A job that asks an LLM, step by step. It never waits itself.
+pub trait LlmTask {
+    /// The job that is being done.
+    fn job(&self) -> &Job;
+
+    /// Goes on with the outcome of the request in flight.
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress;
+
+    /// Tries to store once more what was [blocked](Progress::Blocked).
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress;
+}
+
+/// How a task of a kind begins with a claimed job: it sends its first request, or has none to send.
+pub trait Start: LlmTask + Sized {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress);
+}
+
+/// What is not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The LLM: others who ask the same one would fare the same.
+    Llm,
+    /// The models: nobody is embedded for.
+    Models,
+    /// An answer to this one request of the models. Others may get theirs.
+    Answer,
+}
+
+/// What a task waits for, or how it ended.
+pub enum Progress {
+    Waiting(CallId),
+    Finished,
+    /// Not to be had at present, for reasons that are not the job's.
+    Unavailable {
+        retry_in: Option<Duration>,
+        reason: String,
+        what: Missing,
+    },
+    /// A failure that counts.
+    Failed(String),
+    /// A transaction did not commit.
+    Aborted(Aborted),
+    /// What was decided could not be stored yet, for this reason: try [`LlmTask::apply_again`].
+    Blocked(String),
+    /// The row of its session is not there.
+    NoSession,
+}
+
+/// What came of a request.
+pub enum Received {
+    /// An answer of the format that was asked for.
+    Answer(ChatAnswer),
+    /// A failure that counts as the job's own, for this reason.
+    Failure(String),
+    /// There is nothing more to do for now.
+    Ended(Progress),
+}
+
+/// Keeps what the payload of a job holds, so that a later attempt does not cost the same calls again. While
+/// somebody has its row locked, this attempt goes on without.
+pub fn keep(job: &Job) -> Result<(), Aborted> {
+    match transaction(|| queue::save(&Spi::read_write()?, job)) {
+        Err(aborted) if aborted.may_pass => Ok(()),
+        kept => kept,
+    }
+}
+
+/// Gives a job back after a step if another user waits for one of its kind; whether it was.
+pub fn makes_room(job: &Job) -> Result<bool, Aborted> {
+    transaction(|| {
+        let spi = Spi::read_write()?;
+        let is_waited_for = queue::do_others_wait(&spi, job)?;
+        if is_waited_for {
+            queue::hand_over(&spi, job)?;
+        }
+        Ok(is_waited_for)
+    })
+}
+
+/// The LLM cannot be asked.
+pub fn unavailable(reason: String) -> Progress {
+    Progress::Unavailable { retry_in: None, reason, what: Missing::Llm }
+}
+
+/// The models failed to embed what an answer said, or to count its tokens.
+pub fn without_models(failure: Failure) -> Progress {
+    let reason = failure.message;
+    match (failure.may_pass, failure.may_be_own) {
+        (false, _) => Progress::Failed(reason),
+        (true, true) => Progress::Unavailable { retry_in: None, reason, what: Missing::Answer },
+        (true, false) => Progress::Unavailable { retry_in: None, reason, what: Missing::Models },
+    }
+}
+
+/// The model server failed. It may have asked the LLM before.
+fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
+    let kind = ChatFailureKind::Unavailable;
+    let failure = ChatFailure { kind, message: reason, retry_after_ms: None };
+    ChatOutcome { result: Err(failure), calls: vec![CallRecord::abandoned(prompt_tokens)] }
+}
+
+/// The requests of one job.
+#[derive(Default)]
+pub struct Exchange {
+    /// What the request in flight asks, kept while calls are traced.
+    asked: Option<JsonbText>,
+    /// Its tokens, as far as they can be known without the endpoint.
+    estimated_tokens: u32,
+}
+
+impl Exchange {
+    /// Sends a request; its outcome comes to [`LlmTask::proceed`].
+    pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Progress {
+        self.asked = (guc::trace() == guc::Trace::Calls).then(|| {
+            JsonbText(serde_json::to_string(&request.messages).unwrap_or_else(|_| "null".into()))
+        });
+        self.estimated_tokens = estimated_tokens(&request.messages);
+        match llm.calls.send(request) {
+            Ok(call) => Progress::Waiting(call),
+            Err(reason) => unavailable(reason),
+        }
+    }
+
+    /// Records the calls that a request led to in `llm_calls`, and says what came of it.
+    pub fn receive(
+        &mut self,
+        outcome: Result<ChatOutcome, LostCall>,
+        job: &Job,
+        purpose: &'static str,
+        model: &str,
+    ) -> Received {
+        let outcome = outcome
+            .map(|outcome| outcome.with_unread_prompts(self.estimated_tokens))
+            .unwrap_or_else(|reason| lost(reason, self.estimated_tokens));
+        if let Err(aborted) = self.record(&outcome, job, purpose, model) {
+            return Received::Ended(Progress::Aborted(aborted));
+        }
+        match outcome.result {
+            Ok(answer) => Received::Answer(answer),
+            Err(failure) => match failure.kind {
+                ChatFailureKind::Unavailable => Received::Ended(Progress::Unavailable {
+                    retry_in: failure.retry_after_ms.map(Duration::from_millis),
+                    reason: failure.message,
+                    what: Missing::Llm,
+                }),
+                ChatFailureKind::Failed | ChatFailureKind::Refused | ChatFailureKind::BadAnswer => {
+                    Received::Failure(failure.message)
+                }
+            },
+        }
+    }
+
+    fn record(
+        &mut self,
+        outcome: &ChatOutcome,
+        job: &Job,
+        purpose: &'static str,
+        model: &str,
+    ) -> Result<(), Aborted> {
+        let answer = outcome
+            .result
+            .as_ref()
+            .ok()
+            .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
+        let mut purpose = Purpose {
+            purpose,
+            model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
+            bodies: self.asked.take().map(|asked| (asked, answer)),
+        };
+        let origin = Origin { user_id: &job.user_id, job_id: Some(job.id) };
+        let recorded = transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, job)? {
+                llm_calls::record(&spi, &origin, &purpose, &outcome.calls)?;
+                return Ok(true);
+            }
+            Ok(false)
+        });
+        match recorded {
+            Ok(true) => return Ok(()),
+            Err(aborted) if !aborted.may_pass => return Err(aborted),
+            // What it was about was erased meanwhile, or may be by who has the job locked: the cost is
+            // recorded, no text.
+            Ok(false) | Err(_) => purpose.bodies = None,
+        }
+        let calls: Vec<CallRecord> =
+            outcome.calls.iter().map(|call| CallRecord { error: None, ..call.clone() }).collect();
+        transaction(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &calls))
+    }
+}

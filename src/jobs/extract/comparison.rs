@@ -1,0 +1,225 @@
+//! The second half of an `extract` job: new facts are compared with what is known, and stored. What
+//! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
+
+use crate::jobs::exchange::{Llm, Progress};
+use crate::jobs::extract::{Asked, ExtractTask, Step};
+use crate::memory::facts::apply::{self, Applied};
+use crate::memory::facts::found::{self, Fact};
+use crate::memory::facts::neighborhood::{self, Comparison, Decision};
+use crate::memory::facts::reconciler::Target;
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::spi::Session as Spi;
+use crate::store::extraction;
+use crate::store::facts as fact_store;
+use crate::store::facts::NearFact;
+use crate::store::queue;
+use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::gate::GateThresholds;
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::session_settings::ExtractionSettings;
+use memory_agent_core::reconcile::{self, Existing, New};
+use pgrx::datum::Uuid;
+
+/// Facts that a later job compares again because an earlier one could not.
+const UNRECONCILED: i32 = 5;
+/// Most known facts in one reconciliation.
+const MAX_EXISTING: usize = 30;
+/// How often a job compares again because somebody else changed the facts meanwhile.
+const MAX_ROUNDS: u32 = 5;
+
+impl Asked {
+    /// The known facts and the new ones of `facts`, as they were or are to be sent.
+    fn question<'a>(&'a self, facts: &'a [Fact]) -> (Vec<Existing<'a>>, Vec<New<'a>>) {
+        let existing = (self.existing.iter())
+            .map(|near| Existing { content: &near.content, since: &near.said_at })
+            .collect();
+        let new = (self.new.iter().map(|&index| &facts[index]))
+            .map(|fact| New { content: &fact.text, since: &fact.said_at })
+            .collect();
+        (existing, new)
+    }
+}
+
+impl ExtractTask {
+    /// Decides what can be decided without an LLM, and asks about the rest.
+    pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Progress {
+        let asked = match self.look() {
+            Ok(asked) => asked,
+            Err(aborted) => return Progress::Aborted(aborted),
+        };
+        if asked.new.is_empty() {
+            return self.apply_or_compare(asked.decisions, None, llm);
+        }
+        let (existing, new) = asked.question(&self.facts);
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let format =
+            AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
+        let tokens = 300 + count(existing.len() + new.len()).saturating_mul(80);
+        let messages = reconcile::messages(&existing, &new);
+        self.step = Step::Reconciling(asked);
+        self.send(messages, format, tokens, llm)
+    }
+
+    fn thresholds(&self) -> GateThresholds {
+        let ExtractionSettings { reconcile_similarity, dedup_similarity, .. } = self.settings;
+        neighborhood::thresholds(self.model.as_ref(), reconcile_similarity, dedup_similarity)
+    }
+
+    /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
+    fn look(&mut self) -> Result<Asked, Aborted> {
+        let earlier = transaction(|| {
+            let model = self.model.as_ref().map(|model| model.name.as_str());
+            fact_store::unreconciled(&Spi::read_write()?, &self.fact_scope(), model, UNRECONCILED)
+        })?;
+        let mut all: Vec<Fact> = earlier.into_iter().map(found::of_unreconciled).collect();
+        self.facts.append(&mut self.deferred);
+        all.extend(self.facts.drain(..).filter(|fact| fact.stored_as.is_none()));
+        let thresholds = self.thresholds();
+        (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
+        // Those that are stored already are read again by the next round.
+        self.deferred.retain(|fact| fact.stored_as.is_none());
+        let asked = transaction(|| {
+            let spi = Spi::read_write()?;
+            let comparison = Comparison {
+                spi: &spi,
+                scope: self.fact_scope(),
+                model: self.model.as_ref(),
+                thresholds,
+            };
+            let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
+            for (index, fact) in self.facts.iter().enumerate() {
+                let (decision, neighbors) = comparison.look(fact, &[])?;
+                if decision == Decision::Ask {
+                    let known = |near: &NearFact| {
+                        near.unreconciled || asked.existing.iter().any(|other| other.id == near.id)
+                    };
+                    let unknown: Vec<NearFact> =
+                        neighbors.into_iter().filter(|near| !known(near)).collect();
+                    let is_full = asked.existing.len() + unknown.len() > MAX_EXISTING;
+                    if is_full && !asked.new.is_empty() {
+                        // This one and what follows is asked about in the next round.
+                        break;
+                    }
+                    asked.existing.extend(unknown);
+                    asked.new.push(index);
+                }
+                asked.decisions.push(decision);
+            }
+            Ok(asked)
+        })?;
+        let mut rest = self.facts.split_off(asked.decisions.len());
+        rest.retain(|fact| fact.stored_as.is_none());
+        rest.append(&mut self.deferred);
+        self.deferred = rest;
+        Ok(asked)
+    }
+
+    pub(super) fn take_decisions(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
+        let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
+            return Progress::Failed("an answer to no question".to_owned());
+        };
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let decided = reconcile::parse(answer, count(asked.existing.len()), count(asked.new.len()));
+        let plan = match decided {
+            Err(error) => {
+                let reason = error.to_string();
+                self.step = Step::Reconciling(asked);
+                return self.count_failure(reason);
+            }
+            Ok(decided) => {
+                let (existing, new) = asked.question(&self.facts);
+                reconcile::plan(&decided, &existing, &new)
+            }
+        };
+        let texts = plan.update.iter().map(|update| update.text.clone()).collect();
+        let embedded = found::embed_texts(texts, self.model.as_ref());
+        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
+        self.apply_or_compare(asked.decisions, Some(judged), llm)
+    }
+
+    fn apply_or_compare(
+        &mut self,
+        decisions: Vec<Decision>,
+        judged: Option<apply::Judged>,
+        llm: &mut Llm<'_>,
+    ) -> Progress {
+        self.rounds += 1;
+        let judgement = apply::Judgement::Decided {
+            judged: judged.as_ref(),
+            may_compare_again: self.rounds < MAX_ROUNDS,
+        };
+        match self.apply(&decisions, judgement, None) {
+            Ok(Applied::Changed) => self.compare(llm),
+            Ok(Applied::Stored) if !self.deferred.is_empty() => {
+                self.facts = std::mem::take(&mut self.deferred);
+                self.rounds = 0;
+                self.compare(llm)
+            }
+            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::NoSession) => {
+                self.step = Step::Applying { decisions, judged };
+                Progress::NoSession
+            }
+            Err(aborted) if aborted.may_pass => {
+                self.step = Step::Applying { decisions, judged };
+                Progress::Blocked(aborted.message)
+            }
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Tries once more to store what was decided, without asking anybody again.
+    pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+        match std::mem::replace(&mut self.step, Step::Extracting) {
+            Step::Applying { decisions, judged } => {
+                // Waiting is no change of the facts: it does not count as a round.
+                self.rounds = self.rounds.saturating_sub(1);
+                self.apply_or_compare(decisions, judged, llm)
+            }
+            _ => Progress::Failed("nothing is decided yet".to_owned()),
+        }
+    }
+
+    /// Stores the result; with an error, if less was done than should have been.
+    pub(super) fn apply(
+        &self,
+        decisions: &[Decision],
+        judgement: apply::Judgement<'_>,
+        error: Option<&str>,
+    ) -> Result<Applied, Aborted> {
+        transaction(|| {
+            let spi = Spi::read_write()?;
+            let work = apply::Work {
+                target: Target {
+                    job: &self.job,
+                    scope: self.fact_scope(),
+                    model: self.model.as_ref(),
+                    thresholds: self.thresholds(),
+                },
+                turns: &self.turns,
+                facts: &self.facts,
+                decisions,
+            };
+            let applied = apply::apply(&spi, &work, judgement)?;
+            if applied != Applied::Stored {
+                return Ok(applied);
+            }
+            if self.deferred.is_empty() {
+                let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
+                extraction::mark_done(&spi, &self.job.user_id, &ids)?;
+                queue::finish(&spi, &self.job)?;
+                if let Some(error) = error {
+                    queue::note_error(&spi, &self.job, error)?;
+                }
+                self.queue_rest(&spi)?;
+            } else {
+                // An attempt after this one goes on with the rest.
+                let mut job = self.job.clone();
+                let saved = found::to_saved(&self.deferred);
+                job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved));
+                queue::save(&spi, &job)?;
+            }
+            Ok(applied)
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! `extract` jobs: from waiting turns to facts. Extraction asks the LLM what the user said about
+//! themselves and their world; reconciliation compares that with what is known, first without an LLM,
+//! then with one (`comparison`); `apply` stores the result. Between two answers nothing is held but the
+//! lease.
+
+mod comparison;
+
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::llm_connection::LostCall;
+use crate::memory::facts::apply;
+use crate::memory::facts::found::{self, Fact};
+use crate::memory::facts::neighborhood::Decision;
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::settings::job_settings;
+use crate::store::extraction::{self, WaitingTurn};
+use crate::store::facts::{FactScope, NearFact};
+use crate::store::jobs::{self, JobKind};
+use crate::store::models as model_store;
+use crate::store::models::Kind;
+use crate::store::queue::{self, Job};
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_core::jobs::payloads::{self, SavedFact};
+use memory_agent_core::jobs::session_settings::ExtractionSettings;
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
+
+/// Turns in one extraction, and characters of them.
+const TURNS: usize = 8;
+const CHARS: usize = 30_000;
+/// An extract job on its way.
+pub struct ExtractTask {
+    pub job: Job,
+    pub(super) settings: ExtractionSettings,
+    pub(super) turns: Vec<WaitingTurn>,
+    /// What is being stored.
+    pub(super) facts: Vec<Fact>,
+    /// What is stored after that: it is about the same as something earlier in this job.
+    pub(super) deferred: Vec<Fact>,
+    pub(super) model: Option<ModelRef>,
+    pub(super) step: Step,
+    /// Comparisons in a row that ended with nothing stored.
+    pub(super) rounds: u32,
+    exchange: Exchange,
+}
+
+/// Where a task stands.
+pub(super) enum Step {
+    Extracting,
+    Reconciling(Asked),
+    /// Everything is decided, but somebody has the session locked.
+    Applying {
+        decisions: Vec<Decision>,
+        judged: Option<apply::Judged>,
+    },
+}
+
+/// What an LLM was asked to compare.
+pub(super) struct Asked {
+    pub decisions: Vec<Decision>,
+    /// Indexes of the facts whose decision is `Ask`, in the order in which they were sent.
+    pub new: Vec<usize>,
+    pub existing: Vec<NearFact>,
+}
+
+impl LlmTask for ExtractTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
+        let purpose = self.purpose();
+        match self.exchange.receive(outcome, &self.job, purpose, &llm.endpoint.model) {
+            Received::Answer(answer) => match &self.step {
+                Step::Extracting => self.take_facts(&answer.text, llm),
+                _ => self.take_decisions(&answer.text, llm),
+            },
+            Received::Failure(reason) => self.count_failure(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+        self.store_again(llm)
+    }
+}
+
+impl Start for ExtractTask {
+    /// Loads the turns of a claimed job and sends the first request.
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
+        let settings = job_settings::of_extraction(&job.payload());
+        let mut task = Self {
+            job,
+            settings,
+            turns: Vec::new(),
+            facts: Vec::new(),
+            deferred: Vec::new(),
+            model: None,
+            step: Step::Extracting,
+            rounds: 0,
+            exchange: Exchange::default(),
+        };
+        let progress = match task.load() {
+            Err(aborted) => Progress::Aborted(aborted),
+            Ok(()) if task.turns.is_empty() => task.finish_empty(),
+            Ok(()) => match task.saved_facts() {
+                Some(saved) => task.reconcile(&saved, llm),
+                None => task.ask_for_facts(llm),
+            },
+        };
+        (task, progress)
+    }
+}
+
+impl ExtractTask {
+    fn scope(&self) -> FactScope<'_> {
+        self.job.scope()
+    }
+
+    /// Where the facts go.
+    pub(super) fn fact_scope(&self) -> FactScope<'_> {
+        let session_id = self.job.session_id.as_deref().filter(|_| !self.settings.global);
+        FactScope { session_id, ..self.scope() }
+    }
+
+    /// Takes turns for this job, or finds those that it took before.
+    fn load(&mut self) -> Result<(), Aborted> {
+        let payload: payloads::Extract = self.job.payload();
+        let mut taken = queue::uuids(&payload.entries);
+        // Perhaps only one of the turns is what fails: after each failure half of them are left to
+        // another job.
+        let tried = payload.tried.unwrap_or(0);
+        let attempts = i64::from(self.job.attempts);
+        let is_extracted = payload.facts.is_some();
+        let shortened = attempts > tried && !is_extracted && taken.len() > 1;
+        if shortened {
+            taken.truncate(taken.len().div_ceil(2));
+        }
+        self.job.keep(|payload: &mut payloads::Extract| payload.tried = Some(attempts));
+        let (turns, model) = transaction(|| {
+            let spi = Spi::read_write()?;
+            let turns = if taken.is_empty() {
+                let scope = self.scope();
+                extraction::waiting(&spi, &scope, self.job.id, TURNS, CHARS)?
+            } else {
+                extraction::still_waiting(&spi, &self.job.user_id, &taken, false)?
+            };
+            if taken.is_empty() || attempts != tried {
+                let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
+                self.job.keep(|payload: &mut payloads::Extract| payload.entries = ids);
+                queue::save(&spi, &self.job)?;
+            }
+            if shortened {
+                self.queue_rest(&spi)?;
+            }
+            Ok((turns, model_store::active(&spi, Kind::Embedder)?))
+        })?;
+        self.turns = turns;
+        self.model = model;
+        Ok(())
+    }
+
+    fn saved_facts(&self) -> Option<Vec<SavedFact>> {
+        self.job.payload::<payloads::Extract>().facts
+    }
+
+    /// Its turns were erased, or extracted from by somebody else.
+    fn finish_empty(&self) -> Progress {
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, &self.job)? {
+                queue::finish(&spi, &self.job)?;
+            }
+            self.queue_rest(&spi)
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Queues the turns of the scope that did not fit into this job.
+    pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
+        if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
+            let payload = payloads::Extract::with(&self.settings);
+            jobs::enqueue(
+                spi,
+                JobKind::Extract,
+                &self.job.user_id,
+                &self.job.agent_id,
+                self.job.session_id.as_deref(),
+                &payload,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn ask_for_facts(&mut self, llm: &mut Llm<'_>) -> Progress {
+        let texts: Vec<String> = self
+            .turns
+            .iter()
+            .map(|turn| extract::original_message(&turn.content).chars().take(CHARS).collect())
+            .collect();
+        let pending: Vec<PendingTurn<'_>> = self
+            .turns
+            .iter()
+            .zip(&texts)
+            .map(|(turn, content)| PendingTurn {
+                content,
+                speaker: turn.speaker.as_deref(),
+                said_at: &turn.said_at,
+            })
+            .collect();
+        let most = self.settings.max_facts_per_turn;
+        let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+        let messages = extract::messages(&pending, most);
+        self.step = Step::Extracting;
+        self.send(
+            messages,
+            AnswerFormat::Facts { turns, max_per_turn: most },
+            200 + turns.saturating_mul(most).saturating_mul(80),
+            llm,
+        )
+    }
+
+    pub(super) fn send(
+        &mut self,
+        messages: Vec<ChatMessage>,
+        answer: AnswerFormat,
+        max_answer_tokens: u32,
+        llm: &mut Llm<'_>,
+    ) -> Progress {
+        let request = ChatRequest {
+            endpoint: llm.endpoint.clone(),
+            messages,
+            answer,
+            max_answer_tokens,
+            temperature: 0.0,
+        };
+        self.exchange.send(request, llm)
+    }
+
+    fn purpose(&self) -> &'static str {
+        match self.step {
+            Step::Extracting => "extract",
+            _ => "reconcile",
+        }
+    }
+
+    /// A failure of reconciliation that would be the last one adds the facts as they are; the next
+    /// job of the scope compares them.
+    pub(super) fn count_failure(&mut self, reason: String) -> Progress {
+        let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
+        if !self.job.is_last_attempt() {
+            return Progress::Failed(reason);
+        }
+        let mut decisions = asked.decisions.clone();
+        self.facts.append(&mut self.deferred);
+        decisions.resize(self.facts.len(), Decision::Ask);
+        match self.apply(&decisions, apply::Judgement::Unreconciled, Some(&reason)) {
+            Ok(_) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
+        let turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
+        let facts = match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
+            Ok(facts) => facts,
+            Err(error) => return Progress::Failed(error.to_string()),
+        };
+        let saved = found::save(facts, &self.turns);
+        self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
+        if let Err(aborted) = exchange::keep(&self.job) {
+            return Progress::Aborted(aborted);
+        }
+        self.reconcile(&saved, llm)
+    }
+
+    fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Progress {
+        self.facts = found::of_turns(saved, &self.turns, self.settings.detect_markers);
+        if let Err(failure) = found::embed(&mut self.facts, self.model.as_ref()) {
+            return exchange::without_models(failure);
+        }
+        self.compare(llm)
+    }
+}

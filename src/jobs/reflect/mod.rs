@@ -1,0 +1,423 @@
+//! `reflect` jobs: from episodes that are over to facts. The LLM reads what was said in an episode
+//! together with the facts that it may concern, and says of each whether it is kept, updated or
+//! removed, and what is new; `consolidate` stores the result. Short episodes are carried into the
+//! next. An episode too long for one prompt is reflected on in parts.
+
+mod consolidate;
+mod episode_question;
+
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::llm_connection::LostCall;
+use crate::jobs::reflect::consolidate::{Applied, Reflection};
+use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
+use crate::memory::facts::reconciler::Target;
+use crate::memory::facts::{found, neighborhood};
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::settings::job_settings;
+use crate::store::facts::{FactScope, NearFact};
+use crate::store::jobs::{self, JobKind};
+use crate::store::models as model_store;
+use crate::store::models::Kind;
+use crate::store::queue::{self, Job};
+use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
+use crate::store::sessions::{self, SessionKey};
+use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::episodes::{self, ClosedEpisode};
+use memory_agent_core::jobs::payloads::{self, SavedAnswer};
+use memory_agent_core::jobs::session_settings::ReflectionSettings;
+use memory_agent_core::reflect;
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
+use pgrx::datum::Uuid;
+use serde_json::Value;
+use std::time::Instant;
+
+/// Closed episodes that are looked at together.
+const EPISODES: i64 = 100;
+/// Most known facts in one reflection. A scope that has no more of them is shown as a whole, unless a
+/// session set a threshold: similarity sometimes hides the fact that has to be updated.
+const MAX_EXISTING: i32 = 50;
+/// Known facts that a trace lists.
+const TRACED_FACTS: i32 = 100;
+/// How often a job asks about the same turns because the answer concerns facts that were not shown,
+/// or because somebody else changed those that were.
+const MAX_ROUNDS: u32 = 3;
+
+/// A reflect job on its way.
+pub struct ReflectTask {
+    job: Job,
+    key: SessionKey,
+    settings: ReflectionSettings,
+    model: Option<ModelRef>,
+    /// The episodes that are reflected on together.
+    episodes: Vec<WaitingEpisode>,
+    /// What was said in them, or as much as fits into one prompt.
+    turns: Vec<EpisodeTurn>,
+    /// Whether there are more turns than that.
+    has_more: bool,
+    /// The facts that are shown to the LLM.
+    shown: Vec<NearFact>,
+    /// All facts of the scope, as traces list them.
+    known: (i64, Value),
+    /// What is to be stored; somebody has the session locked.
+    decided: Option<consolidate::Decided>,
+    rounds: u32,
+    started: Instant,
+    exchange: Exchange,
+}
+
+/// Which of the known facts are looked for, beside those that are named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Named,
+    /// Those that the turns may concern.
+    Concerned,
+}
+
+impl LlmTask for ReflectTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
+        match self.exchange.receive(outcome, &self.job, "reflect", &llm.endpoint.model) {
+            Received::Answer(answer) => self.take_answer(answer.text, llm),
+            Received::Failure(reason) => Progress::Failed(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+        match self.decided.take() {
+            Some(decided) => self.apply(decided, llm),
+            None => Progress::Failed("nothing is decided yet".to_owned()),
+        }
+    }
+}
+
+impl Start for ReflectTask {
+    /// Chooses the episodes of a claimed job and sends the first request.
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
+        let key = job.session_key();
+        let mut task = Self {
+            settings: job_settings::of_reflection(&job.payload()),
+            key,
+            job,
+            model: None,
+            episodes: Vec::new(),
+            turns: Vec::new(),
+            has_more: false,
+            shown: Vec::new(),
+            known: (0, Value::Null),
+            decided: None,
+            rounds: 0,
+            started: Instant::now(),
+            exchange: Exchange::default(),
+        };
+        let progress = task.begin(llm);
+        (task, progress)
+    }
+}
+
+impl ReflectTask {
+    /// Begins with the first turns that were not reflected on.
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
+        self.rounds = 0;
+        self.started = Instant::now();
+        match self.load() {
+            Err(aborted) => Progress::Aborted(aborted),
+            Ok(()) if self.turns.is_empty() => self.finish_empty(),
+            Ok(()) => match self.saved_answer() {
+                Ok(Some(text)) => self.decide(text, llm),
+                Ok(None) => self.ask(&[], llm),
+                Err(aborted) => Progress::Aborted(aborted),
+            },
+        }
+    }
+
+    /// Where the facts go.
+    fn scope(&self) -> FactScope<'_> {
+        FactScope {
+            user_id: &self.key.user_id,
+            agent_id: &self.key.agent_id,
+            session_id: (!self.settings.global).then_some(&self.key.session_id),
+        }
+    }
+
+    fn target(&self) -> Target<'_> {
+        let ReflectionSettings { consolidation_similarity, dedup_similarity, .. } = self.settings;
+        Target {
+            job: &self.job,
+            scope: self.scope(),
+            model: self.model.as_ref(),
+            thresholds: neighborhood::thresholds(
+                self.model.as_ref(),
+                consolidation_similarity,
+                dedup_similarity,
+            ),
+        }
+    }
+
+    /// Takes episodes for this job, or finds those that it took before, and their turns.
+    fn load(&mut self) -> Result<(), Aborted> {
+        let payload: payloads::Reflect = self.job.payload();
+        let taken = queue::uuids(&payload.episodes);
+        let after = queue::uuids(&payload.after).first().copied();
+        let (episodes, mut turns, model) = transaction(|| {
+            let spi = Spi::read_write()?;
+            let user = &self.key.user_id;
+            let episodes = if taken.is_empty() {
+                let due = self.due(&spi)?;
+                if !due.is_empty() {
+                    let ids = texts(due.iter().map(|one| one.id));
+                    self.job.keep(|payload: &mut payloads::Reflect| payload.episodes = ids);
+                    queue::save(&spi, &self.job)?;
+                }
+                due
+            } else {
+                reflections::still_waiting(&spi, user, &taken, false)?
+            };
+            let ids: Vec<Uuid> = episodes.iter().map(|episode| episode.id).collect();
+            let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
+            Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
+        })?;
+        // An answer that is kept is about so many.
+        let fitting = match payload.answer {
+            Some(answer) => answer.turns.len().min(turns.len()),
+            None => fitting(&turns, self.job.attempts),
+        };
+        self.has_more = fitting < turns.len();
+        turns.truncate(fitting);
+        (self.episodes, self.turns, self.model) = (episodes, turns, model);
+        Ok(())
+    }
+
+    fn due(&self, spi: &Spi) -> PgResult<Vec<WaitingEpisode>> {
+        due(spi, &self.key, self.job.id, &self.settings)
+    }
+
+    /// Nothing is due, or nothing is left of what was said.
+    fn finish_empty(&self) -> Progress {
+        let ids: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            if queue::lock(&spi, &self.job)? {
+                reflections::mark_reflected(&spi, &self.key.user_id, &ids)?;
+                queue::finish(&spi, &self.job)?;
+                self.queue_rest(&spi)?;
+            }
+            Ok(())
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Queues the session's other episodes, if some are due.
+    fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
+        if self.due(spi)?.is_empty() {
+            return Ok(());
+        }
+        let payload = payloads::Reflect::with(&self.settings);
+        jobs::enqueue_for_session(spi, JobKind::Reflect, &self.key, &payload)
+    }
+
+    /// The answer of an attempt that could not be stored, if what it is about is unchanged.
+    fn saved_answer(&mut self) -> Result<Option<String>, Aborted> {
+        let Some(saved) = self.job.payload::<payloads::Reflect>().answer else { return Ok(None) };
+        self.forget_answer();
+        if saved.turns != texts(self.turns.iter().map(|turn| turn.id)) {
+            return Ok(None);
+        }
+        let ids = queue::uuids(&saved.shown);
+        self.look(&ids, Shown::Named)?;
+        let position = |near: &NearFact| ids.iter().position(|id| *id == near.id);
+        self.shown.retain(|near| position(near).is_some());
+        self.shown.sort_by_key(position);
+        Ok((self.shown.len() == ids.len()).then_some(saved.text))
+    }
+
+    fn forget_answer(&mut self) {
+        self.job.keep(|payload: &mut payloads::Reflect| payload.answer = None);
+    }
+
+    /// Finds facts to be shown, those in `also` among them.
+    fn look(&mut self, also: &[Uuid], wanted: Shown) -> Result<(), Aborted> {
+        let turns: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
+        let related = self.target().thresholds.related;
+        let is_threshold_set = self.settings.consolidation_similarity >= 0.0;
+        let (known, shown) = transaction(|| {
+            let (spi, scope) = (Spi::read_write()?, self.scope());
+            let known = reflections::known(&spi, &scope, TRACED_FACTS)?;
+            let is_small = known.0 <= i64::from(MAX_EXISTING);
+            let similarity = match wanted {
+                Shown::Named => f64::INFINITY,
+                Shown::Concerned if is_small && !is_threshold_set => f64::NEG_INFINITY,
+                Shown::Concerned => related,
+            };
+            let asked = Concerned {
+                model: self.model.as_ref().map(|model| model.name.as_str()),
+                turns: &turns,
+                similarity,
+                also,
+                most: MAX_EXISTING,
+            };
+            Ok((known, reflections::concerned(&spi, &scope, &asked)?))
+        })?;
+        (self.known, self.shown) = (known, shown);
+        Ok(())
+    }
+
+    fn ask(&mut self, also: &[Uuid], llm: &mut Llm<'_>) -> Progress {
+        if let Err(aborted) = self.look(also, Shown::Concerned) {
+            return Progress::Aborted(aborted);
+        }
+        let said = said(&self.turns);
+        let (prior, turns) = question(&self.shown, &self.turns, &said);
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let (existing, max_facts) = (count(prior.len()), self.settings.max_facts);
+        let request = ChatRequest {
+            endpoint: llm.endpoint.clone(),
+            messages: reflect::messages(&prior, &turns, max_facts),
+            answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
+            max_answer_tokens: 300 + existing.saturating_mul(60) + max_facts.saturating_mul(150),
+            temperature: 0.0,
+        };
+        self.exchange.send(request, llm)
+    }
+
+    fn take_answer(&mut self, text: String, llm: &mut Llm<'_>) -> Progress {
+        let saved = SavedAnswer {
+            shown: texts(self.shown.iter().map(|near| near.id)),
+            turns: texts(self.turns.iter().map(|turn| turn.id)),
+            text,
+        };
+        let text = saved.text.clone();
+        self.job.keep(|payload: &mut payloads::Reflect| payload.answer = Some(saved));
+        if let Err(aborted) = exchange::keep(&self.job) {
+            return Progress::Aborted(aborted);
+        }
+        self.decide(text, llm)
+    }
+
+    /// Reads an answer about the turns and the shown facts, and stores what follows from it.
+    fn decide(&mut self, answer: String, llm: &mut Llm<'_>) -> Progress {
+        let said = said(&self.turns);
+        let (prior, turns) = question(&self.shown, &self.turns, &said);
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let actions = match reflect::parse(&answer, count(prior.len()), count(turns.len())) {
+            Ok(actions) => actions,
+            Err(error) => return Progress::Failed(error.to_string()),
+        };
+        let plan = reflect::plan(&actions, &prior, &turns, self.settings.max_facts);
+        let mut decided =
+            consolidate::Decided::new(answer, plan, &self.turns, self.settings.detect_markers);
+        if let Err(failure) = found::embed(&mut decided.facts, self.model.as_ref()) {
+            return exchange::without_models(failure);
+        }
+        self.apply(decided, llm)
+    }
+
+    fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Progress {
+        let applied = transaction(|| {
+            let spi = Spi::read_write()?;
+            let target = self.target();
+            let reflection = Reflection {
+                target: &target,
+                episodes: &self.episodes,
+                turns: &self.turns,
+                has_more: self.has_more,
+                shown: &self.shown,
+                known: &self.known,
+                rounds: self.rounds + 1,
+                may_ask_again: self.rounds + 1 < MAX_ROUNDS,
+                elapsed: self.started.elapsed(),
+            };
+            let applied = consolidate::apply(&spi, &reflection, &decided)?;
+            if matches!(applied, Applied::Stored) {
+                self.note_progress(&spi)?;
+            }
+            Ok(applied)
+        });
+        match applied {
+            Ok(Applied::Stored) if self.has_more => {
+                self.job = self.next_part();
+                match exchange::makes_room(&self.job) {
+                    Ok(false) => self.begin(llm),
+                    Ok(true) => Progress::Finished,
+                    Err(aborted) => Progress::Aborted(aborted),
+                }
+            }
+            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::Changed { unseen }) => {
+                self.rounds += 1;
+                self.forget_answer();
+                self.ask(&unseen, llm)
+            }
+            Ok(Applied::NoSession) => {
+                self.decided = Some(decided);
+                Progress::NoSession
+            }
+            Err(aborted) if aborted.may_pass => {
+                self.decided = Some(decided);
+                Progress::Blocked(aborted.message)
+            }
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// The job as it goes on with the next part of a long episode.
+    fn next_part(&self) -> Job {
+        let mut job = self.job.clone();
+        job.keep(|payload: &mut payloads::Reflect| {
+            payload.answer = None;
+            payload.after = texts(self.turns.last().map(|turn| turn.id));
+        });
+        job
+    }
+
+    /// Finishes the job, or notes how far it has come, in the transaction that stores the result.
+    fn note_progress(&self, spi: &Spi) -> PgResult<()> {
+        if self.has_more {
+            queue::save(spi, &self.next_part())
+        } else {
+            queue::finish(spi, &self.job)?;
+            self.queue_rest(spi)
+        }
+    }
+}
+
+/// The episodes of a session that are to be reflected on together now, by this job or a new one; none
+/// while the waiting ones are too short and another one may follow.
+pub fn due(
+    spi: &Spi,
+    key: &SessionKey,
+    job: Uuid,
+    settings: &ReflectionSettings,
+) -> PgResult<Vec<WaitingEpisode>> {
+    let mut waiting = reflections::waiting(spi, key, job, EPISODES)?;
+    let closed: Vec<ClosedEpisode> = waiting
+        .iter()
+        .map(|episode| ClosedEpisode {
+            turns: episode.turn_count.max(0).unsigned_abs(),
+            quiet_since_micros: episode.quiet_since.into_inner(),
+        })
+        .collect();
+    let next = episodes::next_reflection(
+        &closed,
+        sessions::open_episode(spi, key)?.is_some(),
+        settings.min_episode_turns,
+        settings.episode_gap,
+        pgrx::datum::datetime_support::now().into_inner(),
+    );
+    let due = if let episodes::Reflection::Due(episodes) = next { episodes } else { 0 };
+    waiting.truncate(due);
+    Ok(waiting)
+}
+
+/// Ids as JSON holds them.
+pub(super) fn texts(ids: impl IntoIterator<Item = Uuid>) -> Vec<String> {
+    ids.into_iter().map(|id| id.to_string()).collect()
+}

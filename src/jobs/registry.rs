@@ -1,0 +1,41 @@
+//! The kinds of jobs and who does them. A kind is named in `memory_agent_core::jobs`; every match over
+//! kinds is here, in its methods or in the loop, and names each of them.
+
+use crate::jobs::exchange::{Llm, LlmTask, Progress, Start};
+use crate::jobs::extract::ExtractTask;
+use crate::jobs::reflect::ReflectTask;
+use crate::jobs::summarize::{SummaryTask, of_summaries};
+use crate::settings::endpoint;
+use crate::store::queue::Job;
+use memory_agent_core::jobs::JobKind;
+use memory_agent_model_server::protocol::Endpoint;
+
+/// A task that asks an LLM, with what it waits for.
+pub type Started = (Box<dyn LlmTask>, Progress);
+
+/// How jobs of a kind begin that ask an LLM; `None` for the others.
+pub fn asking(kind: JobKind) -> Option<fn(Job, &mut Llm<'_>) -> Started> {
+    match kind {
+        JobKind::Extract => Some(start::<ExtractTask>),
+        JobKind::Reflect => Some(start::<ReflectTask>),
+        JobKind::Summarize | JobKind::Compress => Some(start::<SummaryTask>),
+        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach => None,
+    }
+}
+
+fn start<T: Start + 'static>(job: Job, llm: &mut Llm<'_>) -> Started {
+    let (task, progress) = T::start(job, llm);
+    (Box::new(task), progress)
+}
+
+/// Whom jobs of a kind ask, as the settings are now; `None` when they name nobody who can be asked, and
+/// for kinds that ask nobody.
+pub fn asked_by(kind: JobKind) -> Option<Endpoint> {
+    match kind {
+        JobKind::Extract | JobKind::Reflect => endpoint::llm().ok().flatten(),
+        JobKind::Summarize | JobKind::Compress => {
+            endpoint::llm().ok().flatten().map(|endpoint| of_summaries(&endpoint))
+        }
+        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach => None,
+    }
+}

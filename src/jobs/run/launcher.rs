@@ -1,0 +1,214 @@
+//! The background worker that keeps job workers running: one per cluster, in no database. It finds
+//! the databases with the extension by starting a worker in each, which ends at once where there is
+//! none, and starts workers again that were ended from outside.
+//!
+//! It sleeps on its latch: workers report their end, transactions without a worker wake it, and every
+//! ten minutes it looks at all databases.
+#![allow(unsafe_code)] // entry point called by PostgreSQL
+
+use crate::jobs::run::worker_places::{Limits, Places, Seen};
+use crate::jobs::run::{databases, notes, signals, slots, start};
+use crate::pg::locked_file::{self, LockedFile};
+use crate::settings::guc;
+use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PATH: &str = "pg_stat_tmp/memory_agent.launcher";
+/// The last word of the state's file while no worker can be started.
+const NO_SLOT: &str = "no_slot";
+/// What helps then.
+pub const SHORTAGE_HINT: &str = "Raise max_worker_processes, or lower memory_agent.max_workers.";
+/// How often the log tells of a shortage that lasts.
+const SAY_AGAIN: Duration = Duration::from_secs(600);
+
+/// What the launcher says about itself.
+pub struct LauncherState {
+    pub pid: i32,
+    /// Databases that are known to have the extension.
+    pub databases: usize,
+    /// Whether it could not start the last worker, for want of a place in max_worker_processes.
+    pub lacks_slots: bool,
+}
+
+/// Registers the launcher with the postmaster; only while shared libraries are preloaded. On a
+/// standby it starts after promotion.
+pub fn register() {
+    BackgroundWorkerBuilder::new("memory_agent launcher")
+        .set_type("memory_agent launcher")
+        .set_library("memory_agent")
+        .set_function("memory_agent_launcher_main")
+        .enable_spi_access()
+        .set_restart_time(Some(Duration::from_secs(1)))
+        .load();
+}
+
+/// The launcher's state, or `None` when none is alive.
+pub fn read() -> Option<LauncherState> {
+    let content = locked_file::read(Path::new(PATH))?;
+    let mut words = content.text.split(' ');
+    let state = LauncherState {
+        pid: words.next()?.parse().ok()?,
+        databases: words.next()?.parse().ok()?,
+        lacks_slots: words.next() == Some(NO_SLOT),
+    };
+    content.is_locked.then_some(state)
+}
+
+/// Whether a launcher is alive.
+pub fn is_running() -> bool {
+    read().is_some()
+}
+
+/// Has the launcher look at the notes.
+pub fn wake() {
+    if let Some(state) = read() {
+        signals::wake(state.pid);
+    }
+}
+
+/// Entry point of the process.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn memory_agent_launcher_main(_argument: pg_sys::Datum) {
+    signals::attach();
+    let lock = match LockedFile::take(Path::new(PATH)) {
+        Ok(Some(lock)) => lock,
+        // The one before is not quite gone: come back in a second.
+        Ok(None) => signals::exit(1),
+        Err(error) => {
+            log!("memory_agent: the launcher cannot lock its state: {error}");
+            signals::exit(1)
+        }
+    };
+    BackgroundWorker::connect_worker_to_spi(None, None);
+    Launcher { lock, places: Places::default(), slot_shortage: false, said_at: None }.run()
+}
+
+struct Launcher {
+    lock: LockedFile,
+    places: Places,
+    /// Whether one of the last starts failed for want of a background worker slot.
+    slot_shortage: bool,
+    /// When the log last told so.
+    said_at: Option<Instant>,
+}
+
+impl Launcher {
+    fn run(&mut self) -> ! {
+        self.publish();
+        loop {
+            signals::heed();
+            let pause = self.turn();
+            self.publish();
+            signals::wait(pause, None);
+        }
+    }
+
+    fn publish(&mut self) {
+        let shortage = if self.slot_shortage { NO_SLOT } else { "" };
+        let text = format!("{} {} {shortage}", std::process::id(), self.places.with_extension());
+        self.lock.write(&text);
+    }
+
+    /// Sees what there is, does what is due, and says when there is more to do.
+    fn turn(&mut self) -> Duration {
+        let now = Instant::now();
+        if let Err(error) = self.look(now) {
+            log!("memory_agent: the launcher cannot read pg_database: {error}");
+            return Duration::from_secs(10);
+        }
+        let limits = Limits {
+            places: if guc::worker() { guc::max_workers().unsigned_abs() as usize } else { 0 },
+            per_database: guc::job_workers().unsigned_abs(),
+        };
+        let plan = self.places.plan(limits, now);
+        for (database, slot, pid) in plan.yields {
+            notes::ask_to_yield(database, slot, pid);
+            signals::wake(pid);
+        }
+        let mut pause = plan.look_again;
+        if !plan.start.is_empty() {
+            self.slot_shortage = false;
+        }
+        for assignment in plan.start {
+            if !slots::prepare(assignment.database, assignment.slot) {
+                // A transaction had one started while there was no launcher; it is seen next time.
+                pause = pause.min(Duration::from_secs(1));
+            } else if start::register(assignment, Some(std::process::id() as i32)) {
+                notes::want_no_more(assignment.database);
+                notes::forget_yield(assignment.database, assignment.slot);
+                self.places.started(&assignment, now);
+                // Its start is reported; the patience with one that does not come is not.
+                pause = pause.min(Duration::from_secs(30));
+            } else {
+                self.places.failed(&assignment, now);
+                pause = pause.min(Duration::from_secs(1));
+                self.slot_shortage = true;
+            }
+        }
+        if self.slot_shortage {
+            self.tell_of_shortage(now);
+        }
+        pause
+    }
+
+    /// The start is tried every second; the log hears of it once in a while.
+    fn tell_of_shortage(&mut self, now: Instant) {
+        if self.said_at.is_some_and(|at| now.duration_since(at) < SAY_AGAIN) {
+            return;
+        }
+        self.said_at = Some(now);
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            "memory_agent: no background worker slot is free for a job worker",
+            "memory_agent",
+        )
+        .set_hint(SHORTAGE_HINT)
+        .report(PgLogLevel::LOG);
+    }
+
+    fn look(&mut self, now: Instant) -> Result<(), String> {
+        let all = databases::all()?;
+        let usable: Vec<_> = all.iter().filter(|one| one.is_usable).map(|one| one.oid).collect();
+        self.places.set_databases(&usable, now);
+        let exists = |oid: pg_sys::Oid| all.iter().any(|one| one.oid == oid);
+        for slot in slots::all() {
+            if !slot.is_live && !exists(slot.database) {
+                slots::remove(slot.database, slot.number);
+                notes::forget(slot.database, slot.number + 1);
+                continue;
+            }
+            let state = slot.state;
+            let seen = if slot.is_live {
+                Seen::Live {
+                    pid: state.pid,
+                    is_starting: state.activity == slots::STARTING,
+                    is_idle: state.activity.starts_with(slots::IDLE),
+                }
+            } else if state.pid == 0 {
+                Seen::Prepared
+            } else {
+                Seen::Ended(state.outcome)
+            };
+            self.places.observe(slot.database, slot.number, seen, now);
+        }
+        for database in notes::wanted() {
+            if exists(database) {
+                self.places.want(database);
+            }
+        }
+        for database in usable {
+            self.places.stay_away(database, notes::stay_away(database), now);
+        }
+        for database in notes::all() {
+            if !exists(database) {
+                notes::forget(database, 1);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The state file of a worker slot: who works there, since when, on what, and how the last one ended.
+//! The worker locks its file while it lives; two workers can never have the same slot.
+
+use crate::pg::locked_file::{self, Content, DIRECTORY, LockedFile, unix_time};
+use pgrx::pg_sys;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What the files of the slots begin with; database and number follow.
+const PREFIX: &str = "memory_agent.worker.";
+/// Longest error that is kept, in characters.
+const ERROR_CHARS: usize = 500;
+
+/// How a worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The database does not have the extension.
+    Absent,
+    /// `memory_agent.worker` is off, or the slot is one too many.
+    Off,
+    /// A command on the database needed it to be unused.
+    Leaving,
+    /// It had nothing to do for as long as it may wait.
+    Idle,
+    /// It made room for another database, perhaps with jobs left.
+    Yielded,
+}
+
+/// What a worker says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerState {
+    /// Its process; 0 when the slot is prepared for one that was not started yet.
+    pub pid: i32,
+    /// When it started, in seconds since 1970.
+    pub since: u64,
+    /// "starting", "idle", or what it works on.
+    pub activity: String,
+    /// The last error of this slot and when it happened, in seconds since 1970.
+    pub last_error: Option<(String, u64)>,
+    /// How it ended; `None` while it lives, and when it was ended from outside.
+    pub outcome: Option<Outcome>,
+}
+
+/// What a worker says before it is known whether the extension is there.
+pub const STARTING: &str = "starting";
+/// What a worker's activity begins with when it does nothing at the moment.
+pub const IDLE: &str = "idle";
+/// What it says then while nothing is begun because of a restore.
+pub const RESTING: &str = "resting";
+
+impl WorkerState {
+    /// Whether jobs can be left to this worker: it lives and has not decided to end.
+    fn is_at_work(&self) -> bool {
+        self.pid != 0 && self.outcome.is_none()
+    }
+}
+
+/// One slot as found in the directory.
+pub struct Slot {
+    pub database: pg_sys::Oid,
+    pub number: u32,
+    pub state: WorkerState,
+    pub is_live: bool,
+}
+
+fn path(database: pg_sys::Oid, slot: u32) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{PREFIX}{}.{slot}", database.to_u32()))
+}
+
+/// A file that cannot be read as a state is one that was made this moment.
+fn state_of(content: &Content) -> WorkerState {
+    serde_json::from_str(&content.text).unwrap_or_default()
+}
+
+/// The state of the worker that lives in a slot.
+pub fn read(database: pg_sys::Oid, slot: u32) -> Option<WorkerState> {
+    let content = locked_file::read(&path(database, slot))?;
+    content.is_locked.then(|| state_of(&content))
+}
+
+/// The state of the worker that lives in a slot, or of the last one that did.
+pub fn last(database: pg_sys::Oid, slot: u32) -> Option<WorkerState> {
+    locked_file::read(&path(database, slot)).map(|content| state_of(&content))
+}
+
+/// Every slot that was ever used, of all databases.
+pub fn all() -> Vec<Slot> {
+    let Ok(directory) = std::fs::read_dir(DIRECTORY) else { return Vec::new() };
+    directory
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            let (database, number) = name.strip_prefix(PREFIX)?.split_once('.')?;
+            let database = pg_sys::Oid::from(database.parse::<u32>().ok()?);
+            let number = number.parse().ok()?;
+            let content = locked_file::read(&path(database, number))?;
+            let state = state_of(&content);
+            Some(Slot { database, number, state, is_live: content.is_locked })
+        })
+        .collect()
+}
+
+/// Database, slot and state of every living worker of the cluster.
+pub fn all_live() -> Vec<(pg_sys::Oid, u32, WorkerState)> {
+    let live = all().into_iter().filter(|slot| slot.is_live);
+    live.map(|slot| (slot.database, slot.number, slot.state)).collect()
+}
+
+/// The living workers of a database, those that are about to end too.
+pub fn live_of(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
+    let live = all().into_iter().filter(|slot| slot.is_live && slot.database == database);
+    live.map(|slot| (slot.number, slot.state)).collect()
+}
+
+/// The workers of a database to whom new jobs can be left.
+pub fn at_work_in(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
+    live_of(database).into_iter().filter(|(_, state)| state.is_at_work()).collect()
+}
+
+/// Forgets how the last worker of a slot ended, so that the end of the next one can be told from it.
+/// `false` when the slot is taken.
+pub fn prepare(database: pg_sys::Oid, slot: u32) -> bool {
+    match SlotLock::lock(database, slot) {
+        Ok(Some(mut lock)) => {
+            lock.publish(&WorkerState {
+                last_error: last(database, slot).and_then(|state| state.last_error),
+                ..WorkerState::default()
+            });
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Removes the file of a slot whose database is gone, unless a worker still has it.
+pub fn remove(database: pg_sys::Oid, slot: u32) {
+    if let Ok(Some(_lock)) = SlotLock::lock(database, slot) {
+        let _ = std::fs::remove_file(path(database, slot));
+    }
+}
+
+/// Says how the worker ends that this process is, whoever has its hold on the slot.
+pub fn leave(database: pg_sys::Oid, slot: u32, outcome: Outcome) {
+    if let (Some(state), Ok(file)) =
+        (last(database, slot), LockedFile::again(&path(database, slot)))
+    {
+        let state = WorkerState { outcome: Some(outcome), ..state };
+        SlotLock { file }.publish(&state);
+    }
+}
+
+/// A worker's hold on its slot.
+pub struct SlotLock {
+    file: LockedFile,
+}
+
+impl SlotLock {
+    /// Takes a slot for this process; `None` when another worker has it.
+    pub fn take(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<Self>> {
+        let Some(mut lock) = Self::lock(database, slot)? else { return Ok(None) };
+        lock.publish(&WorkerState {
+            pid: std::process::id() as i32,
+            since: unix_time(),
+            activity: STARTING.into(),
+            last_error: last(database, slot).and_then(|state| state.last_error),
+            outcome: None,
+        });
+        Ok(Some(lock))
+    }
+
+    fn lock(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<Self>> {
+        Ok(LockedFile::take(&path(database, slot))?.map(|file| Self { file }))
+    }
+
+    /// Says what this worker does; the others see it at once.
+    pub fn publish(&mut self, state: &WorkerState) {
+        let last_error = state
+            .last_error
+            .as_ref()
+            .map(|(message, time)| (message.chars().take(ERROR_CHARS).collect::<String>(), *time));
+        if let Ok(text) = serde_json::to_string(&WorkerState { last_error, ..state.clone() }) {
+            self.file.write(&text);
+        }
+    }
+}

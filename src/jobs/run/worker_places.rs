@@ -1,0 +1,329 @@
+//! Who gets one of the cluster's places for job workers: pure decisions about databases, slots and
+//! time. The launcher tells what it sees and does what comes out.
+
+use crate::jobs::run::slots::Outcome;
+use crate::jobs::run::start::Assignment;
+use pgrx::pg_sys;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How often a database without the extension is looked into.
+const PROBE_AGAIN: Duration = Duration::from_secs(600);
+/// First and longest pause before a worker that was ended from outside is started again.
+const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
+/// A worker that ran for so long was healthy: its next failure is a first one.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+/// A worker that did not take its slot after so long will not come.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// With more databases than places: how long a worker without work stays, and how soon a database
+/// that had no work is looked at again.
+const LINGER: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long a worker keeps its place while others wait for one, with and without work.
+const SHARE: Duration = Duration::from_secs(10);
+const IDLE_SHARE: Duration = Duration::from_secs(1);
+/// How often a worker is looked at that does not report its end here.
+const ADOPTED_LOOK: Duration = Duration::from_secs(10);
+/// Longest time between two looks at all databases.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// How many workers there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// In the cluster; 0 when workers are off.
+    pub places: usize,
+    /// In one database.
+    pub per_database: u32,
+}
+
+/// What is seen of a slot.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen {
+    /// A worker lives there.
+    Live {
+        pid: i32,
+        /// It does not know yet whether the extension is there.
+        is_starting: bool,
+        is_idle: bool,
+    },
+    /// The slot is prepared, and nobody came yet.
+    Prepared,
+    /// The last one ended; `None` when it was ended from outside.
+    Ended(Option<Outcome>),
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub start: Vec<Assignment>,
+    /// Database, slot and process of workers that are to make room.
+    pub yields: Vec<(pg_sys::Oid, u32, i32)>,
+    pub look_again: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Vacant,
+    Starting { since: Instant },
+    Running(Run),
+}
+
+/// A worker that lives.
+#[derive(Clone, Copy)]
+struct Run {
+    since: Instant,
+    pid: i32,
+    /// Its end is reported to this launcher.
+    is_own: bool,
+    is_idle: bool,
+    /// It was asked to make room.
+    is_asked: bool,
+}
+
+struct Slot {
+    phase: Phase,
+    due: Instant,
+    back_off: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extension {
+    Unknown,
+    Present,
+    Absent { probe: Instant },
+}
+
+struct Database {
+    extension: Extension,
+    is_wanted: bool,
+    stay_away_until: Instant,
+    /// When its last worker found nothing to do.
+    idle_at: Option<Instant>,
+    last_turn: Option<Instant>,
+    slots: BTreeMap<u32, Slot>,
+}
+
+/// The databases and their slots.
+#[derive(Default)]
+pub struct Places {
+    databases: BTreeMap<u32, Database>,
+}
+
+impl Places {
+    /// Takes note of which databases workers may run in.
+    pub fn set_databases(&mut self, usable: &[pg_sys::Oid], now: Instant) {
+        self.databases.retain(|&oid, _| usable.iter().any(|known| known.to_u32() == oid));
+        for oid in usable {
+            self.databases.entry(oid.to_u32()).or_insert_with(|| Database {
+                extension: Extension::Unknown,
+                is_wanted: false,
+                stay_away_until: now,
+                idle_at: None,
+                last_turn: None,
+                slots: BTreeMap::new(),
+            });
+        }
+    }
+
+    /// Takes note that a database has jobs.
+    pub fn want(&mut self, database: pg_sys::Oid) {
+        if let Some(database) = self.databases.get_mut(&database.to_u32()) {
+            database.is_wanted = true;
+        }
+    }
+
+    /// Takes note of how long workers are asked to stay away from a database.
+    pub fn stay_away(&mut self, database: pg_sys::Oid, time: Option<Duration>, now: Instant) {
+        if let Some(database) = self.databases.get_mut(&database.to_u32()) {
+            database.stay_away_until = now + time.unwrap_or_default();
+        }
+    }
+
+    /// Takes note of what is in a slot.
+    pub fn observe(&mut self, database: pg_sys::Oid, number: u32, seen: Seen, now: Instant) {
+        let Some(database) = self.databases.get_mut(&database.to_u32()) else { return };
+        let slot = database.slots.entry(number).or_insert_with(|| Slot {
+            phase: Phase::Vacant,
+            due: now,
+            back_off: FIRST_BACK_OFF,
+        });
+        let ran_since = match (slot.phase, seen) {
+            (phase, Seen::Live { pid, is_starting, is_idle }) => {
+                if !is_starting {
+                    database.extension = Extension::Present;
+                }
+                slot.phase = Phase::Running(match phase {
+                    Phase::Running(run) if run.pid == pid => Run { is_idle, ..run },
+                    _ => Run {
+                        since: now,
+                        pid,
+                        is_own: matches!(phase, Phase::Starting { .. }),
+                        is_idle,
+                        is_asked: false,
+                    },
+                });
+                return;
+            }
+            (Phase::Vacant, _) => return,
+            (Phase::Starting { since }, Seen::Prepared) if now < since + START_PATIENCE => return,
+            (Phase::Starting { since } | Phase::Running(Run { since, .. }), _) => since,
+        };
+        slot.phase = Phase::Vacant;
+        slot.due = now;
+        database.last_turn = Some(now);
+        match seen {
+            Seen::Ended(Some(Outcome::Absent)) => {
+                database.extension = Extension::Absent { probe: now + PROBE_AGAIN };
+            }
+            Seen::Ended(Some(Outcome::Idle)) => database.idle_at = Some(now),
+            Seen::Ended(Some(Outcome::Yielded | Outcome::Off)) => database.idle_at = None,
+            // It was seen to be needed unused by the worker itself; the asking one leaves a note.
+            Seen::Ended(Some(Outcome::Leaving)) => {}
+            _ => {
+                if now >= ran_since + HEALTHY_AFTER {
+                    slot.back_off = FIRST_BACK_OFF;
+                }
+                slot.due = now + slot.back_off;
+                slot.back_off = (slot.back_off * 2).min(LONGEST_BACK_OFF);
+            }
+        }
+    }
+
+    /// Takes note that a worker was registered.
+    pub fn started(&mut self, assignment: &Assignment, now: Instant) {
+        let Some(database) = self.databases.get_mut(&assignment.database.to_u32()) else { return };
+        database.is_wanted = false;
+        if let Some(slot) = database.slots.get_mut(&assignment.slot) {
+            slot.phase = Phase::Starting { since: now };
+        }
+    }
+
+    /// Takes note that a worker could not be started.
+    pub fn failed(&mut self, assignment: &Assignment, now: Instant) {
+        let Some(database) = self.databases.get_mut(&assignment.database.to_u32()) else { return };
+        if let Some(slot) = database.slots.get_mut(&assignment.slot) {
+            slot.due = now + slot.back_off;
+            slot.back_off = (slot.back_off * 2).min(LONGEST_BACK_OFF);
+        }
+    }
+
+    /// How many databases are known to have the extension.
+    pub fn with_extension(&self) -> usize {
+        self.databases.values().filter(|one| one.extension == Extension::Present).count()
+    }
+
+    /// Decides who is started, who makes room, and when to decide again.
+    pub fn plan(&mut self, limits: Limits, now: Instant) -> Plan {
+        let mut plan = Plan { look_again: LONGEST_PAUSE, ..Plan::default() };
+        if limits.places == 0 {
+            return plan;
+        }
+        let is_crowded = self.with_extension() > limits.places;
+        let mut ready = Vec::new();
+        for (&oid, database) in &mut self.databases {
+            for number in 0..limits.per_database {
+                let Some(at) = database.ready_at(number, is_crowded, now) else { continue };
+                if at > now {
+                    plan.look_again = plan.look_again.min(at - now);
+                } else {
+                    ready.push((number, !database.is_wanted, database.last_turn, oid));
+                }
+            }
+        }
+        // First workers before second ones, wanted databases before others, and then whose last turn
+        // was longest ago.
+        ready.sort_unstable();
+        let mut running = self.running();
+        let occupied = running.len() + self.starting();
+        let free = limits.places.saturating_sub(occupied);
+        for &(number, _, _, oid) in ready.iter().take(free) {
+            plan.start.push(Assignment {
+                database: pg_sys::Oid::from(oid),
+                slot: number,
+                linger: is_crowded.then_some(LINGER),
+                is_on_demand: false,
+            });
+        }
+        if running.iter().any(|(_, _, run)| !run.is_own) {
+            plan.look_again = plan.look_again.min(ADOPTED_LOOK);
+        }
+        // Second workers of a database do not push out first ones of another.
+        let waiting = ready.iter().skip(free).filter(|(number, ..)| *number == 0).count();
+        let too_many = occupied.saturating_sub(limits.places);
+        let leaving = running.iter().filter(|(_, _, run)| run.is_asked).count();
+        let mut to_ask = (waiting + too_many).saturating_sub(leaving);
+        running.sort_unstable_by_key(|&(_, slot, run)| (Reverse(slot), !run.is_idle, run.since));
+        for &(oid, slot, run) in running.iter().filter(|(_, _, run)| !run.is_asked) {
+            if to_ask == 0 {
+                break;
+            }
+            let may_stay_until = run.since + if run.is_idle { IDLE_SHARE } else { SHARE };
+            if too_many == 0 && slot == 0 && may_stay_until > now {
+                // It may be idle before, which nobody reports.
+                plan.look_again = plan.look_again.min(IDLE_SHARE);
+                continue;
+            }
+            to_ask -= 1;
+            plan.yields.push((pg_sys::Oid::from(oid), slot, run.pid));
+            self.mark_asked(oid, slot);
+        }
+        plan
+    }
+
+    /// Database, slot and worker of those that live.
+    fn running(&self) -> Vec<(u32, u32, Run)> {
+        let slots = self.databases.iter().flat_map(|(&oid, database)| {
+            database.slots.iter().map(move |(&number, slot)| (oid, number, slot.phase))
+        });
+        slots
+            .filter_map(|(oid, number, phase)| match phase {
+                Phase::Running(run) => Some((oid, number, run)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn starting(&self) -> usize {
+        let slots = self.databases.values().flat_map(|database| database.slots.values());
+        slots.filter(|slot| matches!(slot.phase, Phase::Starting { .. })).count()
+    }
+
+    fn mark_asked(&mut self, database: u32, number: u32) {
+        let slot = self.databases.get_mut(&database).and_then(|one| one.slots.get_mut(&number));
+        if let Some(Slot { phase: Phase::Running(run), .. }) = slot {
+            run.is_asked = true;
+        }
+    }
+}
+
+impl Database {
+    /// When a slot should get a worker; `None` while it has one or needs none.
+    fn ready_at(&mut self, number: u32, is_crowded: bool, now: Instant) -> Option<Instant> {
+        if number > 0 {
+            let first_runs =
+                matches!(self.slots.get(&0), Some(Slot { phase: Phase::Running(_), .. }));
+            if is_crowded || self.extension != Extension::Present || !first_runs {
+                return None;
+            }
+        }
+        let slot = self.slots.entry(number).or_insert_with(|| Slot {
+            phase: Phase::Vacant,
+            due: now,
+            back_off: FIRST_BACK_OFF,
+        });
+        if !matches!(slot.phase, Phase::Vacant) {
+            return None;
+        }
+        let turn = match self.extension {
+            Extension::Unknown => now,
+            Extension::Absent { probe } if !self.is_wanted => probe,
+            Extension::Present if is_crowded && !self.is_wanted => {
+                self.idle_at.map_or(now, |at| at + LOOK_AGAIN)
+            }
+            _ => now,
+        };
+        Some(turn.max(slot.due).max(self.stay_away_until))
+    }
+}

@@ -1,0 +1,316 @@
+//! The process of a job worker: takes its slot, connects, and calls the body turn by turn until it
+//! is told or has reason to end. What a turn does is not known here.
+#![allow(unsafe_code)]
+
+use crate::jobs::run::jobs_loop::JobsLoop;
+use crate::jobs::run::slots::{self, Outcome, SlotLock, WorkerState};
+use crate::jobs::run::start::{self, Assignment, ON_DEMAND_LINGER};
+use crate::jobs::run::{deadline, launcher, notes, signals};
+use crate::pg::background_transaction;
+use crate::pg::catalog;
+use crate::pg::wake_at_commit;
+use crate::settings::guc;
+use crate::store::llm_ledger;
+use pgrx::bgworkers::BackgroundWorker;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+/// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another
+/// worker) is found after so long.
+const FALLBACK: Duration = Duration::from_secs(10);
+/// How often a worker that nobody looks after sees whether someone needs the database to be unused.
+const DATABASE_LOOK: Duration = Duration::from_secs(1);
+/// How long a worker without work stays when other databases wait for its place.
+const MAKE_ROOM_AFTER: Duration = Duration::from_secs(5);
+/// How long a worker that was switched off may go on with what it has begun.
+const OFF_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a worker waits for one that is about to leave its slot.
+const SLOT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a worker does.
+pub trait Body {
+    /// Does what can be done without waiting, and says when there may be more. Errors are its own to
+    /// handle and to log. The extension is there, and no transaction is open.
+    fn turn(&mut self) -> Next;
+
+    /// Whether the last turn found nothing to do and nothing is under way.
+    fn is_idle(&self) -> bool;
+
+    /// What is under way, for the people who watch.
+    fn activity(&self) -> String;
+
+    /// Whether jobs are left that can only be done later. While they are, a worker that nobody would
+    /// start again stays.
+    fn has_postponed(&self) -> bool;
+
+    /// The last error and when it happened, in seconds since 1970.
+    fn last_error(&self) -> Option<(String, u64)>;
+
+    /// Begin nothing new from now on: the worker leaves as soon as it [is idle](Body::is_idle).
+    fn wind_down(&mut self);
+}
+
+/// When a body wants its next turn; it also gets one whenever jobs are queued, and every ten seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Next {
+    /// After so long; zero is at once.
+    pub wait_until: Option<Duration>,
+    /// When this descriptor can be read.
+    pub socket: Option<RawFd>,
+}
+
+/// Entry point of the process.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
+    signals::attach();
+    let Some(assignment) = Assignment::from_text(BackgroundWorker::get_extra()) else {
+        log!("memory_agent: a worker was started without an assignment");
+        signals::exit(1)
+    };
+    wake_at_commit::become_worker();
+    // The lock comes before the connection: whoever asks workers to leave the database leaves the
+    // note first and looks for locks then, so that one of the two always sees the other.
+    let Some(lock) = take_slot(&assignment) else { signals::exit(0) };
+    let mut worker = Worker::new(assignment, lock);
+    let outcome = match worker.reason_not_to_start() {
+        Some(outcome) => outcome,
+        None => {
+            BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
+            background_transaction::settle_session();
+            deadline::prepare(assignment);
+            worker.run(&mut JobsLoop::new(assignment.slot))
+        }
+    };
+    worker.state.outcome = Some(outcome);
+    worker.lock.publish(&worker.state);
+    worker.pass_on();
+    // The lock is held until the kernel closes the file: by then the process is gone for everyone.
+    signals::exit(0)
+}
+
+/// The slot, or `None` when it has a worker that stays.
+fn take_slot(assignment: &Assignment) -> Option<SlotLock> {
+    let deadline = Instant::now() + SLOT_PATIENCE;
+    loop {
+        match SlotLock::take(assignment.database, assignment.slot) {
+            Ok(Some(lock)) => return Some(lock),
+            Ok(None) => {}
+            Err(error) => {
+                log!("memory_agent: a worker cannot lock its slot: {error}");
+                return None;
+            }
+        }
+        let stays = slots::read(assignment.database, assignment.slot)
+            .is_some_and(|state| state.pid != 0 && state.outcome.is_none());
+        if stays || Instant::now() >= deadline {
+            return None;
+        }
+        signals::wait(Duration::from_millis(10), None);
+        signals::heed();
+    }
+}
+
+struct Worker {
+    assignment: Assignment,
+    lock: SlotLock,
+    state: WorkerState,
+    idle_since: Option<Instant>,
+    /// Whether it makes room although jobs are left for later.
+    leaves_jobs: bool,
+    /// Why and since when it is about to end.
+    closing: Option<(Outcome, Instant)>,
+}
+
+impl Worker {
+    fn new(assignment: Assignment, lock: SlotLock) -> Self {
+        let state = slots::last(assignment.database, assignment.slot).unwrap_or_default();
+        Self { assignment, lock, state, idle_since: None, leaves_jobs: false, closing: None }
+    }
+
+    fn reason_not_to_start(&self) -> Option<Outcome> {
+        if notes::stay_away(self.assignment.database).is_some() {
+            Some(Outcome::Leaving)
+        } else {
+            self.is_superfluous().then_some(Outcome::Off)
+        }
+    }
+
+    fn is_superfluous(&self) -> bool {
+        !guc::worker() || self.assignment.slot >= guc::job_workers().unsigned_abs()
+    }
+
+    fn run(&mut self, body: &mut impl Body) -> Outcome {
+        loop {
+            signals::heed();
+            if notes::stay_away(self.assignment.database).is_some() {
+                return Outcome::Leaving;
+            }
+            if !extension_is_here() {
+                return Outcome::Absent;
+            }
+            self.look_for_reasons_to_end(body);
+            if self.assignment.slot == 0 {
+                llm_ledger::settle(self.assignment.database);
+            }
+            let next = body.turn();
+            self.publish(body);
+            if let Some(outcome) = self.is_over(body) {
+                return outcome;
+            }
+            self.wait(next);
+        }
+    }
+
+    fn look_for_reasons_to_end(&mut self, body: &mut impl Body) {
+        if self.closing.is_some() {
+            return;
+        }
+        let outcome = if self.is_superfluous() {
+            Outcome::Off
+        } else if notes::is_asked_to_yield(self.assignment.database, self.assignment.slot) {
+            if body.is_idle() { Outcome::Idle } else { Outcome::Yielded }
+        } else {
+            return;
+        };
+        self.closing = Some((outcome, Instant::now()));
+        body.wind_down();
+    }
+
+    fn publish(&mut self, body: &impl Body) {
+        let activity = body.activity();
+        let is_first = self.state.activity == slots::STARTING;
+        let last_error = body.last_error().or_else(|| self.state.last_error.take());
+        self.state = WorkerState { activity, last_error, outcome: None, ..self.state.clone() };
+        self.lock.publish(&self.state);
+        if is_first {
+            // Now it is known that the extension is here: the other slots can be filled.
+            launcher::wake();
+        }
+    }
+
+    fn is_over(&mut self, body: &mut impl Body) -> Option<Outcome> {
+        // Also in the middle of work: what was claimed is given back by the next worker of the slot.
+        if self.assignment.is_on_demand && is_needed_unused(self.assignment.database) {
+            return Some(Outcome::Leaving);
+        }
+        if !body.is_idle() {
+            self.idle_since = None;
+            return match self.closing {
+                Some((Outcome::Off, since)) if since.elapsed() >= OFF_PATIENCE => {
+                    Some(Outcome::Off)
+                }
+                _ => None,
+            };
+        }
+        if let Some((outcome, _)) = self.closing {
+            return Some(outcome);
+        }
+        let idle_for = self.idle_since.get_or_insert_with(Instant::now).elapsed();
+        if self.assignment.is_on_demand
+            && idle_for >= MAKE_ROOM_AFTER
+            && others_wait(self.assignment.database)
+        {
+            self.leaves_jobs = body.has_postponed();
+            return self.confirm_idle(body);
+        }
+        let is_needed_later = self.assignment.is_on_demand && body.has_postponed();
+        if self.assignment.linger.is_some_and(|linger| idle_for >= linger) && !is_needed_later {
+            return self.confirm_idle(body);
+        }
+        None
+    }
+
+    /// Says that it ends and looks once more: a transaction that commits before sees a worker, and
+    /// its jobs are found here; one that commits after sees none, and has another one started.
+    fn confirm_idle(&mut self, body: &mut impl Body) -> Option<Outcome> {
+        self.state.outcome = Some(Outcome::Idle);
+        self.lock.publish(&self.state);
+        body.turn();
+        if body.is_idle() {
+            return Some(Outcome::Idle);
+        }
+        self.idle_since = None;
+        self.publish(body);
+        None
+    }
+
+    fn wait(&self, next: Next) {
+        let mut time = next.wait_until.unwrap_or(FALLBACK).min(FALLBACK);
+        if let Some(since) = self.idle_since {
+            background_transaction::flush_statistics();
+            let left = self.assignment.linger.map(|linger| linger.saturating_sub(since.elapsed()));
+            if let Some(left) = left.filter(|left| !left.is_zero()) {
+                time = time.min(left);
+            }
+        }
+        if self.assignment.is_on_demand {
+            time = time.min(DATABASE_LOOK);
+        }
+        if let Some((Outcome::Off, since)) = self.closing {
+            time = time.min(OFF_PATIENCE.saturating_sub(since.elapsed()));
+        }
+        signals::wait(time, next.socket);
+    }
+
+    /// Gives its place to a database that waits for one, where there is no launcher to do so.
+    fn pass_on(&self) {
+        if !self.assignment.is_on_demand || launcher::is_running() {
+            return;
+        }
+        let own = self.assignment.database;
+        if let Some(database) = notes::wanted().into_iter().find(|&wanted| wanted != own) {
+            notes::want_no_more(database);
+            let assignment = Assignment {
+                database,
+                slot: 0,
+                linger: Some(ON_DEMAND_LINGER),
+                is_on_demand: true,
+            };
+            start::register(assignment, None);
+        }
+        if self.leaves_jobs {
+            notes::want(own);
+        }
+    }
+}
+
+fn others_wait(database: pg_sys::Oid) -> bool {
+    notes::wanted().iter().any(|&wanted| wanted != database)
+}
+
+fn extension_is_here() -> bool {
+    match background_transaction::try_transaction(|| Ok(catalog::entries_relation().is_ok())) {
+        Ok(is_here) => is_here,
+        Err(error) => {
+            log!("memory_agent: a worker cannot read the catalogs: {}", error.message);
+            signals::exit(1)
+        }
+    }
+}
+
+/// Whether someone holds or waits for a lock on the database that keeps new sessions out, as DROP
+/// DATABASE and CREATE DATABASE .. TEMPLATE do for the five seconds in which they wait for us.
+fn is_needed_unused(database: pg_sys::Oid) -> bool {
+    let tag = pg_sys::LOCKTAG {
+        locktag_field1: 0,
+        locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
+        locktag_field3: database.to_u32(),
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    };
+    // The lock that every new session takes for a moment.
+    let mode = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: a session lock needs no transaction; it is given back at once.
+    unsafe {
+        let got = pg_sys::LockAcquire(&tag, mode, true, true);
+        if got == pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
+            return true;
+        }
+        pg_sys::LockRelease(&tag, mode, true);
+    }
+    false
+}

@@ -1,0 +1,347 @@
+//! `summarize` and `compress` jobs. Both renew a session's summary: the L3 so far and the turns that
+//! came after it become the next L3. A compress job then takes the older turns, which the summary
+//! covers by now, out of the window. `demand` looks at the session, `summary_tree` says what the LLM is
+//! asked, `renew` stores what came of it; nothing of the session is changed before that.
+
+mod demand;
+
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::llm_connection::LostCall;
+use crate::jobs::summarize::demand::Need;
+use crate::memory::archived_conversation::Archived;
+use crate::memory::chunks::Chunks;
+use crate::memory::renew::{self, Renewal, Renewed};
+use crate::memory::summary_tree::{
+    self, Answers, Condensed, Division, Material, Next, Question, Tree,
+};
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::spi::Session as Spi;
+use crate::settings::guc;
+use crate::settings::job_settings;
+use crate::store::jobs::JobKind;
+use crate::store::models::{self, Kind};
+use crate::store::queue::{self, Job};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::summaries::{self, Coverage, Current};
+use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::session_settings::SummarySettings;
+use memory_agent_core::levels;
+use memory_agent_core::shorten::{Shortening, Step as Shortened};
+use memory_agent_core::summarize::Sections;
+use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
+use pgrx::prelude::*;
+use std::time::Instant;
+
+/// How often a job begins anew because the session changed meanwhile.
+const MAX_ROUNDS: u32 = 5;
+/// Tokens of an answer beside the summary: its sections, and what a model thinks before it writes.
+const ANSWER_TOKENS: u32 = 1000;
+
+/// A summarize or compress job on its way.
+pub struct SummaryTask {
+    job: Job,
+    key: SessionKey,
+    settings: SummarySettings,
+    exchange: Exchange,
+    answers: Answers,
+    step: Step,
+    rounds: u32,
+    calls: u32,
+    started: Instant,
+}
+
+/// Where a task stands.
+enum Step {
+    /// Nothing was looked at yet.
+    Beginning,
+    Asking(Box<Asking>),
+    /// Somebody has the session locked.
+    Storing(Box<Decided>),
+}
+
+/// What is to be stored.
+#[derive(Default)]
+struct Decided {
+    /// What was condensed and what came of it; `None` when the summary holds already.
+    condensed: Option<(Box<Condensing>, Tree)>,
+    /// What is archived of the session, with its chunks.
+    archive: Option<(Archived, Chunks)>,
+}
+
+/// What is being condensed.
+struct Condensing {
+    material: Material,
+    division: Division,
+    /// Whether the session has more turns than one job takes.
+    has_more: bool,
+}
+
+/// A question in flight.
+struct Asking {
+    condensing: Box<Condensing>,
+    question: Box<Question>,
+    /// What is asked: the question, or to shorten its answer.
+    shortening: Shortening<Condensed>,
+}
+
+impl Start for SummaryTask {
+    /// Looks at the session of a claimed job and sends the first request, if one is needed.
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
+        let payload: payloads::Summary = job.payload();
+        let mut task = Self {
+            key: job.session_key(),
+            settings: job_settings::of_summary(&payload),
+            exchange: Exchange::default(),
+            answers: payload.answers,
+            step: Step::Beginning,
+            rounds: 0,
+            calls: 0,
+            started: Instant::now(),
+            job,
+        };
+        let progress = task.begin(llm);
+        (task, progress)
+    }
+}
+
+impl SummaryTask {
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
+        self.step = Step::Beginning;
+        match transaction(|| Need::of(&Spi::read_write()?, &self.job, &self.key, &self.settings)) {
+            Err(aborted) => Progress::Aborted(aborted),
+            Ok(Need::NoSession) => Progress::NoSession,
+            Ok(Need::Nothing) => self.finish_idle(),
+            Ok(Need::Compression(current)) => {
+                let Current { coverage, sections, .. } = *current;
+                self.decide(None, coverage.map(|coverage| (sections, coverage)), llm)
+            }
+            Ok(Need::Summary { material, has_more }) => {
+                match Division::of(&material, self.settings.chunks()) {
+                    Err(failure) => exchange::without_models(failure),
+                    Ok(division) => {
+                        let condensing = Condensing { material: *material, division, has_more };
+                        self.advance(Box::new(condensing), llm)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps the answers so far, so that a failure from here on does not cost the same calls again.
+    fn save(&mut self, material: &Material) -> Result<(), Aborted> {
+        let ids: Vec<String> =
+            material.sources.iter().map(|source| source.id.to_string()).collect();
+        self.job.keep(|payload: &mut payloads::Summary| {
+            payload.sources = Some(ids);
+            payload.answers.clone_from(&self.answers);
+        });
+        exchange::keep(&self.job)
+    }
+
+    /// Ends a job that has nothing to do. The count that it was queued for may have been wrong, for
+    /// example because turns expired.
+    fn finish_idle(&self) -> Progress {
+        let finished = transaction(|| {
+            let spi = Spi::read_write()?;
+            sessions::lock_existing(&spi, &self.key)?;
+            if queue::lock(&spi, &self.job)? {
+                summaries::recount(&spi, &self.key)?;
+                queue::finish(&spi, &self.job)?;
+            }
+            Ok(())
+        });
+        match finished {
+            Ok(()) => Progress::Finished,
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    /// Asks the next question, or stores what came of all of them.
+    fn advance(&mut self, condensing: Box<Condensing>, llm: &mut Llm<'_>) -> Progress {
+        match condensing.material.next(&condensing.division, &self.answers) {
+            Next::Done(tree) => {
+                let material = &condensing.material;
+                // What is only taken apart into its sections stays as it was written.
+                let summary = match &material.current {
+                    Some(current) if material.sources.is_empty() => current.content.clone(),
+                    _ => tree.whole.text.clone(),
+                };
+                let sections = tree.whole.sections.clone().unwrap_or_default();
+                let sections = Sections { summary, ..sections };
+                let covered = material.coverage().map(|coverage| (sections, coverage));
+                self.decide(Some((condensing, *tree)), covered, llm)
+            }
+            Next::Ask(question) => {
+                if self.calls > 0 {
+                    match exchange::makes_room(&self.job) {
+                        Ok(false) => {}
+                        Ok(true) => return Progress::Finished,
+                        Err(aborted) => return Progress::Aborted(aborted),
+                    }
+                }
+                let (messages, target) = (question.messages.clone(), question.target_tokens);
+                let shortening = Shortening::new(messages, target, levels::most_tokens(target));
+                self.send(Asking { condensing, question, shortening }, llm)
+            }
+        }
+    }
+
+    fn send(&mut self, asking: Asking, llm: &mut Llm<'_>) -> Progress {
+        let request = ChatRequest {
+            endpoint: of_summaries(&llm.endpoint),
+            messages: asking.shortening.messages().to_vec(),
+            answer: AnswerFormat::Text,
+            // One that is longer is asked for again, shorter: better than to be cut in the middle.
+            max_answer_tokens: asking.question.target_tokens.saturating_mul(3) + ANSWER_TOKENS,
+            temperature: 0.0,
+        };
+        self.step = Step::Asking(Box::new(asking));
+        self.calls += 1;
+        self.exchange.send(request, llm)
+    }
+
+    fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Progress {
+        let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
+            return Progress::Failed("an answer to no question".to_owned());
+        };
+        let Asking { condensing, question, shortening } = *asking;
+        let condensed = match summary_tree::read(&question, answer) {
+            Ok(condensed) if !condensed.text.contains(char::is_alphanumeric) => {
+                return Progress::Failed("the summary is empty".to_owned());
+            }
+            Ok(condensed) => condensed,
+            Err(failure) => return exchange::without_models(failure),
+        };
+        let condensed = match shortening.take(&answer.text, condensed) {
+            Shortened::Done(condensed) => condensed,
+            Shortened::Ask(shortening) => {
+                return self.send(Asking { condensing, question, shortening }, llm);
+            }
+            Shortened::Cut(mut condensed) => {
+                if let Err(failure) =
+                    summary_tree::cut_short(&mut condensed, question.target_tokens)
+                {
+                    return exchange::without_models(failure);
+                }
+                condensed
+            }
+        };
+        self.answers.insert(question.digest, condensed);
+        if question.is_part
+            && let Err(aborted) = self.save(&condensing.material)
+        {
+            return Progress::Aborted(aborted);
+        }
+        self.advance(condensing, llm)
+    }
+
+    /// Prepares what is archived, if anything, and stores everything.
+    fn decide(
+        &mut self,
+        condensed: Option<(Box<Condensing>, Tree)>,
+        covered: Option<(Sections, Coverage)>,
+        llm: &mut Llm<'_>,
+    ) -> Progress {
+        let mut decided = Decided { condensed, archive: None };
+        if let Some((sections, coverage)) = covered
+            && self.job.kind == JobKind::Compress
+            && self.settings.archives
+        {
+            let active = || models::active(&Spi::read_write()?, Kind::Embedder);
+            let model = match transaction(active) {
+                Ok(model) => model,
+                Err(aborted) => return Progress::Aborted(aborted),
+            };
+            let (start, end) = (coverage.first.1, coverage.last.1);
+            let archived = Archived::new(sections, coverage.messages, start, end);
+            let chunks = archived.prepare(self.settings.archive_chunks(), model);
+            decided.archive = Some((archived, chunks));
+        }
+        self.store(Box::new(decided), llm)
+    }
+
+    fn store(&mut self, decided: Box<Decided>, llm: &mut Llm<'_>) -> Progress {
+        let condensed = decided.condensed.as_ref();
+        let renewal = Renewal {
+            job: &self.job,
+            key: &self.key,
+            settings: &self.settings,
+            condensed: condensed.map(|(condensing, tree)| (&condensing.material, tree)),
+            archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
+            has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
+        };
+        match transaction(|| renew::store(&Spi::read_write()?, &renewal)) {
+            Ok(Renewed::Stored { archived }) => {
+                self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
+                Progress::Finished
+            }
+            Ok(Renewed::NotOurs) => Progress::Finished,
+            Ok(Renewed::Changed) => {
+                self.rounds += 1;
+                if self.rounds >= MAX_ROUNDS {
+                    return Progress::Failed(
+                        "the session changes faster than it is summarised".to_owned(),
+                    );
+                }
+                self.begin(llm)
+            }
+            Ok(Renewed::NoSession) => {
+                self.step = Step::Storing(decided);
+                Progress::NoSession
+            }
+            Err(aborted @ Aborted { may_pass: true, .. }) => {
+                self.step = Step::Storing(decided);
+                Progress::Blocked(aborted.message)
+            }
+            Err(aborted) => Progress::Aborted(aborted),
+        }
+    }
+
+    fn log(&self, material: Option<&Material>, archived: u64) {
+        debug1!(
+            "memory_agent: {} user={} job={} sources={} tokens={} level={} calls={} archived={archived} \
+             took={:.1}ms",
+            self.job.kind.as_str(),
+            self.job.user_id,
+            self.job.id,
+            material.map_or(0, |material| material.sources.len()),
+            material.map_or(0, Material::new_tokens),
+            material.map_or("none", |material| material.level().method()),
+            self.calls,
+            self.started.elapsed().as_secs_f64() * 1000.0
+        );
+    }
+}
+
+impl LlmTask for SummaryTask {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
+        let purpose = self.job.kind.as_str();
+        match self.exchange.receive(outcome, &self.job, purpose, &of_summaries(&llm.endpoint).model)
+        {
+            Received::Answer(answer) => self.take(&answer, llm),
+            Received::Failure(reason) => Progress::Failed(reason),
+            Received::Ended(progress) => progress,
+        }
+    }
+
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+        match std::mem::replace(&mut self.step, Step::Beginning) {
+            Step::Storing(decided) => self.store(decided, llm),
+            Step::Beginning | Step::Asking(_) => self.begin(llm),
+        }
+    }
+}
+
+/// The LLM that summarises, where `endpoint` is the one that the settings name.
+pub fn of_summaries(endpoint: &Endpoint) -> Endpoint {
+    let model = match guc::summary_model() {
+        model if model.is_empty() => endpoint.model.clone(),
+        model => model,
+    };
+    Endpoint { model, ..endpoint.clone() }
+}

@@ -1,0 +1,257 @@
+//! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
+//! queued, idle episodes end, done jobs are forgotten, times of a clock that was ahead are mended. Each
+//! step is a short transaction of its own and takes only so many rows; what is left waits for the next
+//! sweep.
+
+use crate::jobs::reflect;
+use crate::memory::follow_ups;
+use crate::memory::scope_settings;
+use crate::pg::background_transaction::{Aborted, transaction};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::settings::endpoint;
+use crate::settings::guc;
+use crate::settings::job_settings;
+use crate::store::attachments;
+use crate::store::episodes::{self, IdlePlace};
+use crate::store::extraction;
+use crate::store::jobs::{self, JobKind};
+use crate::store::llm_calls;
+use crate::store::model_change;
+use crate::store::queue;
+use crate::store::queue_upkeep;
+use crate::store::reflections;
+use crate::store::schema;
+use crate::store::sessions;
+use crate::store::summaries;
+use crate::store::sweep;
+use crate::store::traces;
+use memory_agent_core::episodes::CloseReason;
+use memory_agent_core::jobs::payloads;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::time::{Duration, Instant};
+
+/// Rows that one step takes.
+const BATCH: i64 = 1000;
+/// How long a step may go on that has a transaction for each session: jobs wait meanwhile.
+const STEP_TIME: Duration = Duration::from_secs(2);
+/// How long done jobs can be looked at in `memory_jobs`.
+const DONE_JOBS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// The sweeps of one worker.
+#[derive(Default)]
+pub struct Sweeper {
+    /// The step that comes next.
+    next: usize,
+    /// Whether a step of this round may have left something.
+    more: bool,
+    /// The idle episode that was looked at last: sessions that have a longer gap of their own stay idle,
+    /// and must not keep the others from their turn.
+    idle_after: Option<IdlePlace>,
+    /// Where in their lists the next sweep begins, if the last one had no time for all: scopes whose own
+    /// settings say that nothing is due stay in front.
+    extractions_from: usize,
+    reflections_from: usize,
+    summaries_from: usize,
+}
+
+/// A step of a sweep; true when it took a whole batch, so that there may be more.
+type Step = fn(&mut Sweeper) -> Result<bool, Aborted>;
+
+const STEPS: [Step; 12] = [
+    |_| rows(|spi| queue_upkeep::mend_times(spi, BATCH)),
+    |_| transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0)),
+    |_| rows(|spi| queue_upkeep::revive_with_session(spi, BATCH)),
+    |_| rows(|spi| sweep::expire(spi, BATCH)),
+    |_| delete_old(sweep::purge),
+    |_| delete_old(llm_calls::delete_old),
+    |_| delete_old(traces::delete_old),
+    |sweeper| queue_extractions(&mut sweeper.extractions_from),
+    Sweeper::end_idle_episodes,
+    |sweeper| queue_reflections(&mut sweeper.reflections_from),
+    |sweeper| renew_summaries(&mut sweeper.summaries_from),
+    |_| tidy(),
+];
+
+impl Sweeper {
+    /// Runs one step; true when the sweep is not over.
+    pub fn run(&mut self) -> Result<bool, Aborted> {
+        let step = STEPS[self.next];
+        self.next += 1;
+        let is_over = self.next == STEPS.len();
+        if is_over {
+            self.next = 0;
+        }
+        let more = step(self)? | std::mem::take(&mut self.more);
+        self.more = more && !is_over;
+        Ok(more || !is_over)
+    }
+
+    /// Ends the episodes of sessions that have fallen silent; true when there may be more.
+    fn end_idle_episodes(&mut self) -> Result<bool, Aborted> {
+        let Ok(seconds @ 1..) = u64::try_from(guc::episode_gap()) else { return Ok(false) };
+        let gap = Duration::from_secs(seconds);
+        let after = self.idle_after.take();
+        let idle = transaction(|| episodes::idle(&Spi::read_write()?, gap, after.as_ref(), BATCH))?;
+        let is_full = idle.len() as i64 >= BATCH;
+        // After the last ones come the first again.
+        self.idle_after = idle.last().filter(|_| is_full).map(|(_, place)| place.clone());
+        let mut ended = 0;
+        let started = Instant::now();
+        let mut seen = after;
+        for (key, place) in idle {
+            if started.elapsed() >= STEP_TIME {
+                self.idle_after = seen;
+                return Ok(true);
+            }
+            seen = Some(place);
+            let outcome = transaction(|| {
+                let spi = Spi::read_write()?;
+                let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
+                    return Ok(false);
+                };
+                // The session may have a longer gap of its own, or none.
+                let gap = scope_settings::scoped_to(
+                    &key.user_id,
+                    &key.agent_id,
+                    Some(&key.session_id),
+                    || Ok(Duration::from_secs(u64::try_from(guc::episode_gap()).unwrap_or(0))),
+                )?;
+                if gap.is_zero() || !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
+                    return Ok(false);
+                }
+                let closed = episodes::close(&spi, &key, episode, CloseReason::Gap.as_str())?;
+                if closed.is_some_and(|closed| closed.wants_reflection) {
+                    follow_ups::queue_reflection(&spi, &key)?;
+                }
+                Ok(true)
+            });
+            match outcome {
+                Ok(was_idle) => ended += u64::from(was_idle),
+                // Somebody is at work in the session: it is not that silent.
+                Err(aborted) if aborted.may_pass => {}
+                Err(aborted) => return Err(aborted),
+            }
+        }
+        if ended > 0 {
+            debug1!("memory_agent: idle episodes ended={ended}");
+        }
+        // Where nothing ended, the next ones wait for the next sweep.
+        Ok(is_full && ended > 0)
+    }
+}
+
+/// Runs a step that is one statement.
+fn rows(step: impl FnOnce(&Spi) -> PgResult<u64>) -> Result<bool, Aborted> {
+    transaction(|| Ok(step(&Spi::read_write()?)? >= BATCH as u64))
+}
+
+/// Deletes what is older than `memory_agent.purge_after`, if that is set.
+fn delete_old(delete: impl FnOnce(&Spi, Duration, i64) -> PgResult<u64>) -> Result<bool, Aborted> {
+    match u64::try_from(guc::purge_after()) {
+        Ok(seconds @ 1..) => rows(|spi| delete(spi, Duration::from_secs(seconds), BATCH)),
+        _ => Ok(false),
+    }
+}
+
+/// Queues something for each of these, in a transaction each: no lock is held while the next is waited for.
+/// True when the time was over before. `from` is where the next time begins, for those that stay in the list.
+fn queue_each<T>(
+    mut all: Vec<T>,
+    from: &mut usize,
+    mut queue: impl FnMut(&Spi, T) -> PgResult<()>,
+) -> Result<bool, Aborted> {
+    let started = Instant::now();
+    let begin = std::mem::take(from) % all.len().max(1);
+    all.rotate_left(begin);
+    for (position, one) in all.into_iter().enumerate() {
+        if started.elapsed() >= STEP_TIME {
+            *from = begin + position;
+            return Ok(true);
+        }
+        match transaction(|| queue(&Spi::read_write()?, one)) {
+            Ok(()) => {}
+            // Another session has it locked: it is in the next list again.
+            Err(aborted) if aborted.may_pass => {}
+            Err(aborted) => return Err(aborted),
+        }
+    }
+    Ok(false)
+}
+
+/// Queues turns that no job knows of.
+fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
+    if endpoint::missing_llm().is_some() {
+        return Ok(false);
+    }
+    let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
+    queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
+        let session = session_id.as_deref();
+        let payload = scope_settings::scoped_to(&user_id, &agent_id, session, || {
+            Ok(payloads::Extract::with(&job_settings::extraction()))
+        })?;
+        jobs::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, &payload)
+    })
+}
+
+/// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
+/// ended while there was no LLM.
+fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
+    if endpoint::missing_llm().is_some() {
+        return Ok(false);
+    }
+    let settings = job_settings::reflection();
+    let min_turns = i32::try_from(settings.min_episode_turns).unwrap_or(i32::MAX);
+    let due = transaction(|| {
+        let patience = Duration::from_secs(settings.patience().unsigned_abs());
+        reflections::due(&Spi::read_write()?, min_turns, patience, BATCH)
+    })?;
+    queue_each(due, from, |spi, key| {
+        // The session may have settings of its own, by which nothing is due.
+        let own =
+            scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+                Ok(job_settings::reflection())
+            })?;
+        let no_job = Uuid::from_bytes([0; 16]);
+        if reflect::due(spi, &key, no_job, &own)?.is_empty() {
+            return Ok(());
+        }
+        follow_ups::queue_reflection(spi, &key)
+    })
+    // Those whose sessions say otherwise are due again at once: the next sweep looks at them.
+    .map(|_| false)
+}
+
+/// Queues the sessions again whose summaries lack turns that no job knows of.
+fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
+    if endpoint::missing_llm().is_some() {
+        return Ok(false);
+    }
+    let least = i64::from(guc::summary_min_tokens());
+    let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
+    queue_each(forgotten, from, |spi, (key, fill)| {
+        let (user, agent) = (&key.user_id, &key.agent_id);
+        scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
+            follow_ups::queue_summary(spi, &key, &fill)
+        })
+    })
+    .map(|_| false)
+}
+
+/// Queues rows again that a transaction stored with the old embedding model after the change to another
+/// was over, notes what attached tables are called now, and forgets done jobs.
+fn tidy() -> Result<bool, Aborted> {
+    transaction(|| {
+        let spi = Spi::read_write()?;
+        match model_change::left_behind(&spi)? {
+            Some(model) => model_change::queue(&spi, &model).map(drop),
+            None => Ok(()),
+        }
+    })?;
+    transaction(|| match schema::has_0_2() {
+        true => attachments::renew(&Spi::read_write()?),
+        false => Ok(()),
+    })?;
+    rows(|spi| queue_upkeep::forget_done(spi, DONE_JOBS_KEPT, BATCH))
+}

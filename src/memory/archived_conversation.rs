@@ -1,0 +1,101 @@
+//! Archived conversations: what is stored of one when it is compressed.
+
+use crate::memory::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
+use crate::store::facts::FactScope;
+use crate::store::sessions::SessionKey;
+use memory_agent_core::archive::{Conversation, namespace};
+use memory_agent_core::chunk::Limits;
+use memory_agent_core::summarize::Sections;
+use memory_agent_model_server::protocol::ModelRef;
+use pgrx::datum::{ToIsoString, Uuid};
+use pgrx::prelude::*;
+use serde_json::{Map, json};
+
+/// A conversation to be archived. It is made in a transaction and prepared outside of one.
+pub struct Archived {
+    sections: Sections,
+    message_count: u32,
+    start: String,
+    end: String,
+    ended_at: TimestampWithTimeZone,
+}
+
+impl Archived {
+    /// `sections` is the summary with what was found in the conversation, `message_count` the turns
+    /// it stands for, the times are those of the first and the last of them.
+    pub fn new(
+        sections: Sections,
+        message_count: u32,
+        started_at: TimestampWithTimeZone,
+        ended_at: TimestampWithTimeZone,
+    ) -> Self {
+        Self { sections, message_count, start: utc(started_at), end: utc(ended_at), ended_at }
+    }
+
+    /// Cuts and embeds the text that is archived. The database is not touched.
+    pub fn prepare(&self, limits: Limits, model: Option<ModelRef>) -> Chunks {
+        let content = self.conversation("", "").document();
+        let metadata = JsonbText("{}".into());
+        // The headings are the same in every archive: they say nothing of this one.
+        let text = Uncut { content: &content, title: None, metadata: &metadata, is_headed: false };
+        prepare_chunks(&text, limits, model, true)
+    }
+
+    fn conversation<'a>(&'a self, agent_id: &'a str, session_id: &'a str) -> Conversation<'a> {
+        Conversation {
+            session_id,
+            agent_id,
+            sections: &self.sections,
+            message_count: self.message_count,
+            start: &self.start,
+            end: &self.end,
+        }
+    }
+}
+
+/// A time in ISO 8601, in UTC.
+fn utc(at: TimestampWithTimeZone) -> String {
+    format!("{}Z", at.to_utc().to_iso_string())
+}
+
+/// Archives a conversation in the place of what was archived of it before its active L3, and returns
+/// the id of the archive, which stays the same; one that was forgotten stays so. The caller holds the session's lock. `chunks` are made from
+/// [`Archived::prepare`].
+pub fn archive_conversation(
+    spi: &Spi,
+    key: &SessionKey,
+    archived: &Archived,
+    chunks: &Chunks,
+) -> PgResult<Uuid> {
+    let conversation = archived.conversation(&key.agent_id, &key.session_id);
+    let metadata = conversation.metadata();
+    let id = archives::upsert_conversation(
+        spi,
+        key,
+        &namespace(&key.user_id),
+        &conversation.document(),
+        JsonbText(metadata.to_string()),
+    )?;
+    let was_forgotten = archives::is_forgotten(spi, &key.user_id, id)?;
+    archives::delete_chunks(spi, &key.user_id, id)?;
+    let mut keys = Map::new();
+    keys.insert("parent_id".into(), json!(id.to_string()));
+    keys.insert("doc_type".into(), json!(CONVERSATION));
+    let parent = Parent {
+        scope: FactScope::of_session(key),
+        metadata: &JsonbText(metadata.to_string()),
+        keys,
+        at: archived.ended_at,
+        source_relation: Some(ARCHIVE_RELATION),
+    };
+    chunks::insert_chunks(spi, &parent, chunks)?;
+    if was_forgotten {
+        archives::forget_chunks(spi, &key.user_id, id)?;
+    }
+    debug1!("memory_agent: archive user={} id={id} chunks={}", key.user_id, chunks.chunks.len());
+    Ok(id)
+}

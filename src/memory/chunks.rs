@@ -1,0 +1,167 @@
+//! The chunks of a document or archived conversation: cut, embedded and counted before the database
+//! is touched, then stored as entries of kind `document`.
+
+use crate::memory::follow_ups;
+use crate::memory::prepare::{Prepare, prepare_by};
+use crate::memory::turn::indexed_text;
+use crate::models::counting;
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Session as Spi, scratch};
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::store::entries::{self, FactsFrom, NewEntry};
+use crate::store::facts::FactScope;
+use crate::store::lexemes::Lexemes;
+use memory_agent_core::chunk::{self, Chunk, Limits};
+use memory_agent_core::tokens;
+use memory_agent_model_server::protocol::ModelRef;
+use pgrx::prelude::*;
+use serde_json::{Map, Value, json};
+use std::convert::Infallible;
+
+/// What stands between a title and the headings below it.
+const HEADING_SEPARATOR: &str = " / ";
+
+/// The chunks of one document, ready to be stored.
+pub struct Chunks {
+    pub chunks: Vec<Chunk>,
+    /// Per chunk what it adds to its document's metadata.
+    pub keys: Vec<Map<String, Value>>,
+    pub prepared: Prepare,
+}
+
+/// How large chunks are by the settings of this session.
+pub fn limits() -> Limits {
+    Limits {
+        max_tokens: guc::chunk_tokens().max(1) as u32,
+        overlap_tokens: guc::chunk_overlap().max(0) as u32,
+    }
+}
+
+/// A text to be cut.
+pub struct Uncut<'a> {
+    pub content: &'a str,
+    pub title: Option<&'a str>,
+    /// The caller's own.
+    pub metadata: &'a JsonbText,
+    /// Whether each chunk is embedded and indexed under the title and the headings that stand above
+    /// it, as a turn is under its speaker's name: "it" in the middle of a chapter says little.
+    pub is_headed: bool,
+}
+
+/// Cuts a text and asks the models for everything that storing its chunks needs. A failure is a
+/// WARNING: the chunks are then stored without embeddings and with estimated counts.
+pub fn prepare_chunks(
+    text: &Uncut<'_>,
+    limits: Limits,
+    model: Option<ModelRef>,
+    embed_now: bool,
+) -> Chunks {
+    let chunks = cut(text.content, limits);
+    let keys: Vec<Map<String, Value>> = chunks
+        .iter()
+        .enumerate()
+        .map(|(index, chunk)| {
+            let mut keys = Map::new();
+            keys.insert("ordinal".into(), json!(index + 1));
+            keys.insert("granularity".into(), json!(chunk.granularity.as_str()));
+            keys.insert("headings".into(), json!(chunk.headings));
+            let above = if text.is_headed { above(text.title, chunk) } else { String::new() };
+            if !above.is_empty() {
+                keys.insert("name".into(), json!(above));
+            }
+            keys
+        })
+        .collect();
+    let contents: Vec<String> = chunks.iter().map(|chunk| chunk.text.clone()).collect();
+    let indexed = contents
+        .iter()
+        .zip(&keys)
+        .map(|(content, keys)| indexed_text(content, &with_keys(text.metadata, keys.clone())))
+        .collect();
+    let prepared = prepare_by(model, embed_now, indexed, contents);
+    Chunks { chunks, keys, prepared }
+}
+
+/// Cuts by counted tokens, by estimated ones while the tokeniser is not to be had; that is said by
+/// [`prepare_by`], which asks it next.
+fn cut(content: &str, limits: Limits) -> Vec<Chunk> {
+    let counted = chunk::chunks(content, limits, &mut counting::count);
+    counted.unwrap_or_else(|_| {
+        let estimated = chunk::chunks(content, limits, &mut |texts: &[String]| {
+            Ok::<_, Infallible>(texts.iter().map(|text| tokens::estimate_tokens(text)).collect())
+        });
+        match estimated {
+            Ok(chunks) => chunks,
+        }
+    })
+}
+
+/// What stands above a chunk: the title, and the headings that the chunk does not show itself.
+fn above(title: Option<&str>, chunk: &Chunk) -> String {
+    let shows = |heading: &str| {
+        chunk.text.lines().any(|line| line.trim_start_matches('#').trim() == heading)
+    };
+    let headings = chunk.headings.iter().map(String::as_str).filter(|heading| !shows(heading));
+    title.into_iter().chain(headings).collect::<Vec<_>>().join(HEADING_SEPARATOR)
+}
+
+/// What the chunks of one document have in common.
+pub struct Parent<'a> {
+    pub scope: FactScope<'a>,
+    /// The document's own metadata.
+    pub metadata: &'a JsonbText,
+    /// What each chunk's metadata says of the document beside it.
+    pub keys: Map<String, Value>,
+    /// Event time of the chunks.
+    pub at: TimestampWithTimeZone,
+    pub source_relation: Option<&'static str>,
+}
+
+/// Stores the chunks of a document, and queues their embedding if they have none.
+pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResult<()> {
+    let vector = catalog::vector_type()?;
+    let configuration = guc::text_search_config();
+    let prepared = &chunks.prepared;
+    for (index, chunk) in chunks.chunks.iter().enumerate() {
+        let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
+        keys.extend(parent.keys.clone());
+        let metadata = with_keys(parent.metadata, keys);
+        scratch(|| {
+            let text = indexed_text(&chunk.text, &metadata);
+            let words = (Lexemes::index(spi, &configuration, &text)?, configuration.as_str());
+            let id = entries::new_id();
+            let entry = NewEntry::new(
+                id,
+                &parent.scope,
+                "document",
+                "memory",
+                &chunk.text,
+                words,
+                parent.at,
+            );
+            let entry = NewEntry {
+                metadata,
+                facts_from: FactsFrom::Nothing,
+                source_relation: parent.source_relation,
+                ..prepared.complete(index, entry)
+            };
+            entries::insert(spi, &vector, entry)
+        })?;
+        pgrx::check_for_interrupts!();
+    }
+    if prepared.needs_job() {
+        follow_ups::queue_embedding(spi, &parent.scope)?;
+    }
+    Ok(())
+}
+
+/// Metadata with further keys, which win. It stays text, so that numbers keep their digits: of equal
+/// keys in a text, jsonb takes the last.
+fn with_keys(metadata: &JsonbText, keys: Map<String, Value>) -> JsonbText {
+    let own = metadata.0.trim().strip_suffix('}').unwrap_or("{");
+    let comma = if own.trim_end().ends_with('{') { "" } else { ", " };
+    let keys = Value::Object(keys).to_string();
+    JsonbText(format!("{own}{comma}{}", keys.strip_prefix('{').unwrap_or("}")))
+}

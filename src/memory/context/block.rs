@@ -1,0 +1,114 @@
+//! System messages of a prompt: what is told before the conversation, each within its share of the
+//! token budget.
+
+use crate::memory::context::tokens::TokenCounter;
+use memory_agent_core::augment::{Memory, memory_line};
+
+/// Less of a text is not worth its heading, in tokens.
+const LEAST_CUT: i64 = 24;
+/// Tokens that joining texts may cost beside those of the texts.
+const SLACK: i64 = 2;
+
+/// Something that is told in a line of its own.
+pub trait Told {
+    fn told(&self) -> Memory<'_>;
+    /// Whether it comes before what is not.
+    fn is_first(&self) -> bool;
+    /// Keeps the beginning only; false if it is told whole or not at all.
+    fn shorten(&mut self, content: String) -> bool;
+}
+
+/// The line of something told. Its own lines are indented, so that none can pass for another entry.
+fn line(memory: &Memory<'_>) -> String {
+    format!("\n{}", memory_line(memory))
+}
+
+/// A system message with a heading.
+pub struct Block<'a> {
+    pub heading: &'a str,
+    /// Tokens that a message costs beside its text.
+    pub overhead: i64,
+    pub tokens: &'a TokenCounter,
+}
+
+impl Block<'_> {
+    /// What fits into `share` tokens, the first ones first, and what the message costs then. What is
+    /// too long is passed over, or cut at a sentence if it can be. What [comes before](Told::is_first)
+    /// the rest is put before it.
+    pub fn fit<T: Told>(&self, items: Vec<T>, share: i64) -> (Vec<T>, i64) {
+        // Lines are counted once; where joining them costs a token more, one more goes.
+        let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
+        lines.push(self.heading.to_owned());
+        let mut counts = self.tokens.count(lines);
+        let mut left = share - self.overhead - counts.pop().unwrap_or(0);
+        let mut kept = Vec::new();
+        for (mut item, count) in items.into_iter().zip(counts) {
+            let count = if count <= left { Some(count) } else { self.shorten(&mut item, left) };
+            if let Some(count) = count {
+                left -= count;
+                kept.push(item);
+            }
+        }
+        kept.sort_by_key(|item| !item.is_first());
+        while let Some(text) = self.text(&kept) {
+            let cost = self.tokens.count_one(&text) + self.overhead;
+            if cost <= share {
+                return (kept, cost);
+            }
+            kept.pop();
+        }
+        (kept, 0)
+    }
+
+    /// Cuts an item so that its line has at most `left` tokens, and returns how many it has then.
+    fn shorten<T: Told>(&self, item: &mut T, left: i64) -> Option<i64> {
+        let told = item.told();
+        let with = |content: &str| self.tokens.count_one(&line(&Memory { content, ..told }));
+        let mut most = left - SLACK - with("");
+        while most >= LEAST_CUT {
+            let content = self.tokens.cut(told.content, most);
+            let count = with(&content);
+            if count <= left - SLACK {
+                return (!content.is_empty() && item.shorten(content)).then_some(count);
+            }
+            // Indentation costs tokens too.
+            most -= count - (left - SLACK);
+        }
+        None
+    }
+
+    /// The text of the message; `None` when there is nothing to tell.
+    pub fn text<T: Told>(&self, items: &[T]) -> Option<String> {
+        if items.is_empty() {
+            return None;
+        }
+        let lines = items.iter().map(|item| line(&item.told()));
+        Some(std::iter::once(self.heading.to_owned()).chain(lines).collect())
+    }
+
+    /// A text below the heading, cut at a sentence if it is too long for `share` tokens with `tail` behind
+    /// it, and what the message costs. `None` when there is no room for it.
+    pub fn fit_text(&self, text: &str, tail: &str, share: i64) -> Option<(String, i64)> {
+        let cost =
+            |text: &str| self.tokens.count_one(&self.below_heading(text, tail)) + self.overhead;
+        let whole = cost(text);
+        if whole <= share {
+            return Some((text.to_owned(), whole));
+        }
+        let mut most = share - cost("");
+        while most >= LEAST_CUT {
+            let cut = self.tokens.cut(text, most);
+            let cost = cost(&cut);
+            if cost <= share {
+                return (!cut.is_empty()).then_some((cut, cost));
+            }
+            most -= cost - share;
+        }
+        None
+    }
+
+    /// The message of [`Self::fit_text`].
+    pub fn below_heading(&self, text: &str, tail: &str) -> String {
+        format!("{}\n{text}{tail}", self.heading)
+    }
+}

@@ -1,0 +1,160 @@
+//! What archived conversations contribute to a prompt: when the current message asks for an earlier
+//! conversation, the archives of the user's other sessions are searched, and what has to do with it is
+//! told.
+
+use crate::identity::Caller;
+use crate::memory::context::block::Told;
+use crate::memory::context::prompt_memory::day;
+use crate::memory::recall::request::Arguments;
+use crate::memory::recall::{self, Recalled};
+use crate::models::related_logit;
+use crate::models::thresholds;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::store::models as model_store;
+use crate::store::models::Kind;
+use crate::store::scope::Archives;
+use memory_agent_core::augment::Memory;
+use memory_agent_core::triggers;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+/// Chunks that are searched for; of each conversation only the best is told.
+const CANDIDATES: i32 = 10;
+/// The least similarity where the model has no calibrated value.
+const UNCALIBRATED: f64 = 0.7;
+
+/// The part of an archived conversation that answers the message best.
+#[derive(Clone)]
+pub struct Earlier {
+    pub id: Uuid,
+    session_id: Option<String>,
+    agent_id: Option<String>,
+    content: String,
+    label: String,
+    similarity: Option<f32>,
+    score: f32,
+    created_at: TimestampWithTimeZone,
+}
+
+impl Told for Earlier {
+    fn told(&self) -> Memory<'_> {
+        Memory { label: &self.label, content: &self.content, outdated: &[] }
+    }
+
+    fn is_first(&self) -> bool {
+        false
+    }
+
+    fn shorten(&mut self, content: String) -> bool {
+        self.content = content;
+        true
+    }
+}
+
+impl Earlier {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id.to_string(),
+            "session_id": self.session_id,
+            "agent_id": self.agent_id,
+            "content": self.content,
+            "created_at": self.created_at.to_iso_string(),
+            "similarity": self.similarity,
+            "score": self.score,
+        })
+    }
+}
+
+/// What is told of other conversations than `session_id`, the best first; nothing unless the message
+/// has one of the phrases that ask for it.
+pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Earlier>> {
+    let phrases = triggers::parse(&guc::cross_session_triggers());
+    if !guc::cross_session() || triggers::find(message, &phrases).is_none() {
+        return Ok(Vec::new());
+    }
+    let request = Arguments {
+        query: Some(message.to_owned()),
+        top_k: Some(CANDIDATES),
+        archives: Archives::Only,
+        except_session: Some(session_id.to_owned()),
+        ..Arguments::default()
+    }
+    .check(caller.clone())?;
+    let Some(mut recalled) = recall::run(&request)? else { return Ok(Vec::new()) };
+    let threshold = Threshold::now()?;
+    let Recalled { ranking, arms, shown, .. } = &mut recalled;
+    shown.retain(|&position| {
+        let scored = &ranking.scored[position];
+        threshold.admits(arms[scored.index].similarity, scored.logit)
+    });
+    let mut told: Vec<Earlier> = Vec::new();
+    for row in recall::rows(&request, recalled)? {
+        let agent_id = agent_of(&row.13);
+        let is_told = |known: &Earlier| known.session_id == row.11 && known.agent_id == agent_id;
+        if told.iter().any(is_told) {
+            continue;
+        }
+        told.push(Earlier {
+            id: row.0,
+            session_id: row.11,
+            agent_id,
+            label: format!("conversation of {}", day(row.14)),
+            content: row.3,
+            similarity: row.6,
+            score: row.4,
+            created_at: row.14,
+        });
+    }
+    told.sort_by(|left, right| right.score.total_cmp(&left.score));
+    Ok(told)
+}
+
+/// From when on a chunk has to do with the message.
+struct Threshold {
+    /// Least cosine similarity.
+    similarity: f64,
+    /// Least logit, which decides instead where the chunk was reranked: it tells more (models/README.md).
+    logit: Option<f64>,
+}
+
+impl Threshold {
+    /// What the setting says, else the active models.
+    fn now() -> PgResult<Self> {
+        let setting = guc::relevance_threshold();
+        if setting >= 0.0 {
+            return Ok(Self { similarity: setting, logit: None });
+        }
+        let (embedder, reranker) = roles::as_owner(|| {
+            let spi = Spi::read_only()?;
+            Ok((
+                model_store::active(&spi, Kind::Embedder)?,
+                model_store::active(&spi, Kind::Reranker)?,
+            ))
+        })?;
+        let calibrated = embedder.as_ref().and_then(thresholds);
+        Ok(Self {
+            similarity: calibrated.map_or(UNCALIBRATED, |known| known.unrelated_p95),
+            logit: reranker.as_ref().and_then(related_logit),
+        })
+    }
+
+    /// Whether a chunk may be told. One without embedding and logit may not: nothing says what it has
+    /// to do with the message.
+    fn admits(&self, similarity: Option<f64>, logit: Option<f32>) -> bool {
+        match (self.logit, logit) {
+            (Some(least), Some(logit)) => f64::from(logit) >= least,
+            _ => similarity.is_some_and(|similarity| similarity >= self.similarity),
+        }
+    }
+}
+
+/// The agent that an archived conversation was held with.
+fn agent_of(metadata: &JsonbText) -> Option<String> {
+    let metadata: Value = serde_json::from_str(&metadata.0).ok()?;
+    metadata["agent_id"].as_str().map(str::to_owned)
+}

@@ -1,0 +1,135 @@
+//! Recalled memories as prompts tell them: each with who said it and when, facts before what was said, and
+//! what no longer holds marked.
+
+use crate::memory::recall;
+use crate::memory::recall::request::Request;
+use crate::memory::recall::stale::Treatment;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::store::entries;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::stale;
+use memory_agent_core::augment::{self, Outdated};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+/// A memory of a prompt.
+pub struct PromptMemory {
+    pub id: Uuid,
+    pub role: String,
+    pub content: String,
+    pub created_at: TimestampWithTimeZone,
+    pub score: f32,
+    pub outdated: Vec<Outdated>,
+    /// What stands in brackets before it.
+    pub label: String,
+    pub is_fact: bool,
+}
+
+impl PromptMemory {
+    fn of(row: recall::RecallRow) -> Self {
+        let metadata: Option<Value> = serde_json::from_str(&row.13.0).ok();
+        let name = metadata.as_ref().and_then(|metadata| metadata.get("name")?.as_str());
+        Self {
+            id: row.0,
+            label: augment::label(&row.2, name, &day(row.14)),
+            is_fact: row.1 == "fact",
+            role: row.2,
+            content: row.3,
+            created_at: row.14,
+            score: row.4,
+            outdated: Vec::new(),
+        }
+    }
+
+    /// As a line of the prompt tells it.
+    pub fn told(&self) -> augment::Memory<'_> {
+        augment::Memory { label: &self.label, content: &self.content, outdated: &self.outdated }
+    }
+}
+
+/// Puts facts before everything else; within each group the order stays.
+pub fn facts_first(memories: &mut [PromptMemory]) {
+    memories.sort_by_key(|memory| !memory.is_fact);
+}
+
+/// The memories that a recall finds for a prompt, best first.
+pub fn recalled(request: &Request) -> PgResult<Vec<PromptMemory>> {
+    let Some(recalled) = recall::run(request)? else { return Ok(Vec::new()) };
+    let replaced = recalled.replaced.clone();
+    let mut memories: Vec<PromptMemory> =
+        recall::rows(request, recalled)?.into_iter().map(PromptMemory::of).collect();
+    let marks = roles::as_owner(|| marks(&Spi::read_only()?, request, &replaced))?;
+    for (turn, mark) in marks {
+        if let Some(memory) = memories.iter_mut().find(|memory| memory.id == turn) {
+            memory.outdated.push(mark);
+        }
+    }
+    Ok(memories)
+}
+
+/// What these turns say and what no longer holds, unless the setting wants it to be shown as true.
+pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Outdated)>> {
+    if request.stale == Treatment::Show {
+        return Ok(Vec::new());
+    }
+    roles::as_owner(|| {
+        let spi = Spi::read_only()?;
+        let replaced = stale::replaced(&spi, &request.scope, turns)?;
+        marks(&spi, request, &replaced)
+    })
+}
+
+/// The marks of stale turns, given each with the facts that hold instead, the newest first: the facts that
+/// were replaced, or, where they have no text, what holds.
+fn marks(
+    spi: &Spi,
+    request: &Request,
+    replaced: &[(Uuid, Uuid)],
+) -> PgResult<Vec<(Uuid, Outdated)>> {
+    let mut newest: Vec<(Uuid, Uuid)> = replaced.to_vec();
+    newest.dedup_by_key(|(turn, _)| *turn);
+    let turns: Vec<Uuid> = newest.iter().map(|(turn, _)| *turn).collect();
+    let users = request.scope.caller.visible();
+    let was = stale::no_longer_true(spi, &users, &turns)?;
+    newest.retain(|(turn, _)| !was.iter().any(|(marked, _)| marked == turn));
+    let facts: Vec<Uuid> = newest.iter().map(|(_, fact)| *fact).collect();
+    let now = if facts.is_empty() { Vec::new() } else { entries::contents(spi, &users, &facts)? };
+    let mut marks: Vec<(Uuid, Outdated)> =
+        was.into_iter().map(|(turn, fact)| (turn, Outdated::Was(fact))).collect();
+    for (turn, fact) in newest {
+        if let Some((_, content)) = now.iter().find(|(id, _)| id == fact.as_bytes()) {
+            marks.push((turn, Outdated::Now(content.content.clone())));
+        }
+    }
+    Ok(marks)
+}
+
+/// The marks as JSON.
+pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
+    let mark = |mark: &Outdated| match mark {
+        Outdated::Was(fact) => json!({ "was": fact }),
+        Outdated::Now(fact) => json!({ "now": fact }),
+    };
+    marks.iter().map(mark).collect()
+}
+
+/// The summary of a session, and what stands behind it in a prompt: what it says and what no longer holds.
+pub fn summary(key: &SessionKey) -> PgResult<Option<(String, String)>> {
+    roles::as_owner(|| {
+        let spi = Spi::read_only()?;
+        let Some(text) = sessions::summary(&spi, key)? else { return Ok(None) };
+        let outdated = match Treatment::in_prompts() {
+            Treatment::Show => Vec::new(),
+            _ => stale::no_longer_summarized(&spi, key)?,
+        };
+        Ok(Some((text, augment::marked("", &outdated))))
+    })
+}
+
+/// The day of a time, in the time zone of the SQL session.
+pub fn day(at: TimestampWithTimeZone) -> String {
+    format!("{:04}-{:02}-{:02}", at.year(), at.month(), at.day())
+}

@@ -1,0 +1,111 @@
+//! The recent turns of a prompt: the newest of the session's window, as far as there is room.
+
+use crate::memory::context::prompt_memory;
+use crate::memory::context::tokens::TokenCounter;
+use crate::memory::recall::request::Request;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::store::entries::{self, WindowTurn};
+use crate::store::sessions::SessionKey;
+use memory_agent_core::augment;
+use pgrx::datum::Uuid;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// The newest turns of the window, newest first, with exact token counts where the tokeniser is to be
+/// had. The message that is being answered is not among them; its id is, if it was stored before.
+pub struct Window {
+    pub turns: Vec<WindowTurn>,
+    pub stored_message: Option<Uuid>,
+}
+
+impl Window {
+    /// Reads turns until they have `room` tokens. What they say and what no longer holds is marked in
+    /// them: without them the conversation would have holes.
+    pub fn read(
+        key: &SessionKey,
+        request: &Request,
+        room: i64,
+        tokens: &TokenCounter,
+    ) -> PgResult<Self> {
+        let mut turns = roles::as_owner(|| {
+            let spi = Spi::read_only()?;
+            let SessionKey { user_id, agent_id, session_id } = key;
+            entries::newest_turns(&spi, user_id, agent_id, session_id, &request.query, room)
+        })?;
+        // The current message may have been stored before it is asked about: it comes last anyway.
+        let is_stored = turns.first().is_some_and(|newest| newest.is_current);
+        let stored_message = is_stored.then(|| turns.remove(0).id);
+        let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
+        for (id, fact) in prompt_memory::outdated(request, &ids)? {
+            if let Some(turn) = turns.iter_mut().find(|turn| turn.id == id) {
+                turn.content = augment::marked(&turn.content, &[fact]);
+                turn.token_count_exact = false;
+            }
+        }
+        count_anew(&mut turns, tokens);
+        Ok(Self { turns, stored_message })
+    }
+
+    /// The turns that fit, newest first, ending with the first that does not: a conversation with holes
+    /// misleads. Those that are told already are passed over.
+    pub fn fitting(
+        &self,
+        is_told: impl Fn(&WindowTurn) -> bool,
+        mut room: i64,
+        overhead: i64,
+    ) -> Vec<&WindowTurn> {
+        let mut shown = Vec::new();
+        for turn in self.turns.iter().filter(|turn| !is_told(turn)) {
+            let tokens = i64::from(turn.token_count) + overhead;
+            if tokens > room {
+                break;
+            }
+            room -= tokens;
+            shown.push(turn);
+        }
+        shown
+    }
+}
+
+/// Turns that were stored while the tokeniser was not to be had have estimated counts, and a tool's
+/// result is told with more than its text.
+fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
+    let (counted, texts): (Vec<&mut WindowTurn>, Vec<String>) = turns
+        .iter_mut()
+        .filter(|turn| !turn.token_count_exact || is_of_tool(turn))
+        .map(|turn| {
+            let text = told(turn).into_owned();
+            (turn, text)
+        })
+        .unzip();
+    for (turn, count) in counted.into_iter().zip(tokens.count(texts)) {
+        turn.token_count = i32::try_from(count).unwrap_or(i32::MAX);
+    }
+}
+
+fn is_of_tool(turn: &WindowTurn) -> bool {
+    turn.role == "tool"
+}
+
+/// The text of a turn's message.
+fn told(turn: &WindowTurn) -> Cow<'_, str> {
+    if is_of_tool(turn) {
+        Cow::Owned(format!("[tool] {}", turn.content))
+    } else {
+        Cow::Borrowed(&turn.content)
+    }
+}
+
+/// A turn as an OpenAI-style message. A tool's result comes from the user's side: without the call it
+/// answers, a message of role tool is refused by OpenAI-compatible servers, and as a system message
+/// whatever a page on the web says would be an order.
+pub fn message(turn: &WindowTurn) -> Value {
+    let role = match turn.role.as_str() {
+        "tool" => "user",
+        "memory" => "system",
+        role => role,
+    };
+    json!({"role": role, "content": told(turn)})
+}

@@ -1,0 +1,100 @@
+//! Storing what an extraction came to, in one transaction: new facts, ended ones, the turns they came
+//! from, and history. Whoever holds the job and the locks of the facts' scope applies;
+//! if the facts changed since they were compared, nothing is stored and the caller compares again.
+
+use crate::memory::facts::found::Fact;
+use crate::memory::facts::neighborhood::Decision;
+use crate::memory::facts::reconciler::{Reconciler, Target};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::store::extraction::{self, WaitingTurn};
+use crate::store::facts::NearFact;
+use crate::store::queue;
+use memory_agent_core::reconcile::Plan;
+use pgrx::datum::Uuid;
+
+/// What is to be stored.
+pub struct Work<'a> {
+    pub target: Target<'a>,
+    pub turns: &'a [WaitingTurn],
+    pub facts: &'a [Fact],
+    /// One per fact, taken before the locks.
+    pub decisions: &'a [Decision],
+}
+
+/// An LLM's judgement over the facts whose decision was to ask.
+pub struct Judged {
+    pub plan: Plan,
+    /// The facts it judged, as indexes into the work's facts.
+    pub new: Vec<usize>,
+    /// The known facts it compared them with.
+    pub existing: Vec<NearFact>,
+    /// Per update of the plan its text's embedding and token count; `None` leaves both to a job.
+    pub embedded: Vec<Option<(Vec<Vec<f32>>, i32)>>,
+}
+
+/// What happens to facts that an LLM was to compare.
+#[derive(Clone, Copy)]
+pub enum Judgement<'a> {
+    /// As it judged; `None` when there was nothing to ask.
+    Decided { judged: Option<&'a Judged>, may_compare_again: bool },
+    /// It failed to: they are added, and marked for the next job.
+    Unreconciled,
+}
+
+/// How it went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    Stored,
+    /// The facts changed since they were compared; nothing was stored.
+    Changed,
+    /// Another worker has the job by now; nothing was stored.
+    NotOurs,
+    /// The session is not there (yet); nothing was stored.
+    NoSession,
+}
+
+/// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
+/// order of everybody who writes facts: session or lock of the global facts, job, turns, facts.
+pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
+    let job = work.target.job;
+    let Some(mut writer) = Reconciler::lock(spi, &work.target)? else {
+        return Ok(Applied::NoSession);
+    };
+    if !queue::lock(spi, job)? {
+        return Ok(Applied::NotOurs);
+    }
+    let ids: Vec<Uuid> = work.turns.iter().map(|turn| turn.id).collect();
+    let waiting = extraction::still_waiting(spi, &job.user_id, &ids, true)?;
+    // A fact whose turn was erased or forgotten meanwhile is dropped with it.
+    let is_wanted = |fact: &Fact| match fact.stored_as {
+        Some(_) => true,
+        None => fact.source_ids.iter().any(|source| waiting.iter().any(|turn| turn.id == *source)),
+    };
+    if let Judgement::Decided { judged, may_compare_again: true } = judgement
+        && writer.has_changed(work, judged)?
+    {
+        return Ok(Applied::Changed);
+    }
+    for (index, fact) in work.facts.iter().enumerate().filter(|(_, fact)| is_wanted(fact)) {
+        match work.decisions.get(index) {
+            Some(Decision::Ask) => {}
+            _ => writer.add_or_join(fact, false)?,
+        }
+    }
+    match judgement {
+        Judgement::Decided { judged: Some(judged), .. } => {
+            writer.follow(work.facts, judged, &is_wanted)?
+        }
+        Judgement::Decided { judged: None, .. } => {}
+        Judgement::Unreconciled => {
+            for (index, fact) in work.facts.iter().enumerate().filter(|(_, fact)| is_wanted(fact)) {
+                if work.decisions.get(index) == Some(&Decision::Ask) && fact.stored_as.is_none() {
+                    writer.add_or_join(fact, true)?;
+                }
+            }
+        }
+    }
+    writer.finish()?;
+    Ok(Applied::Stored)
+}

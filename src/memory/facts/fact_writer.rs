@@ -1,0 +1,171 @@
+//! Writes the facts of one scope while it is locked, for whoever says them: a caller, an extraction, a
+//! reflection, an update. Additions, repetitions and endings are here, with their history, their
+//! embedding, what assistants repeated of them, and the session's counters.
+
+use crate::memory::follow_ups;
+use crate::memory::repetitions;
+use crate::pg::catalog;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::facts::{self as store, Ending, FactScope};
+use crate::store::history;
+use crate::store::sessions::{self, Growth, SessionKey};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// For whom facts are written.
+#[derive(Clone, Copy, Default)]
+pub struct Actor {
+    /// The job; `None` for a caller's statement.
+    pub job: Option<Uuid>,
+    /// The cosine from which two texts may say the same, if repetitions are looked for by it.
+    pub duplicate: Option<f64>,
+}
+
+/// Writes facts of one scope while it is locked.
+pub struct FactWriter<'a> {
+    spi: &'a Spi,
+    scope: FactScope<'a>,
+    actor: Actor,
+    /// The session and its open episode.
+    session: Option<(SessionKey, Option<Uuid>)>,
+    /// Active facts stored by this transaction.
+    stored: Vec<Uuid>,
+    /// Facts ended by it.
+    ended: Vec<Uuid>,
+}
+
+impl<'a> FactWriter<'a> {
+    /// Locks the scope for a caller, whose session is created if it is new; `at` is the event time of
+    /// what is said. Two callers that add the same fact at once see each other.
+    pub fn lock(spi: &'a Spi, scope: FactScope<'a>, at: TimestampWithTimeZone) -> PgResult<Self> {
+        let session = match scope.session() {
+            Some(key) => Some((sessions::lock(spi, &key, at)?, key)),
+            None => {
+                store::lock_global(&scope);
+                None
+            }
+        };
+        let session = session.map(|(open_episode, key)| (key, open_episode));
+        Ok(Self { session, ..Self::of_locked(spi, scope, Actor::default()) })
+    }
+
+    /// Locks the scope for a job; `None` when its session is not there.
+    pub fn lock_existing(
+        spi: &'a Spi,
+        scope: FactScope<'a>,
+        actor: Actor,
+    ) -> PgResult<Option<Self>> {
+        let session = match scope.session() {
+            Some(key) => {
+                // Not created here: while a dump is restored, the sessions come last.
+                let Some(open_episode) = sessions::lock_existing(spi, &key)? else {
+                    return Ok(None);
+                };
+                Some((key, open_episode))
+            }
+            None => {
+                store::lock_global(&scope);
+                None
+            }
+        };
+        Ok(Some(Self { session, ..Self::of_locked(spi, scope, actor) }))
+    }
+
+    /// Writes into a scope that is locked already, and whose counters are somebody else's.
+    pub fn of_locked(spi: &'a Spi, scope: FactScope<'a>, actor: Actor) -> Self {
+        Self { spi, scope, actor, session: None, stored: Vec::new(), ended: Vec::new() }
+    }
+
+    pub fn scope(&self) -> &FactScope<'a> {
+        &self.scope
+    }
+
+    pub fn user(&self) -> &'a str {
+        self.scope.user_id
+    }
+
+    /// The active facts stored so far.
+    pub fn stored(&self) -> &[Uuid] {
+        &self.stored
+    }
+
+    /// The facts ended so far.
+    pub fn ended(&self) -> &[Uuid] {
+        &self.ended
+    }
+
+    /// Stores a fact. `needs_embedding`: a job is to embed it, or to count its tokens.
+    pub fn insert(&mut self, entry: NewEntry<'_>, needs_embedding: bool) -> PgResult<()> {
+        let (id, is_active) = (entry.id, matches!(entry.standing, Standing::Active));
+        entries::insert(self.spi, &catalog::vector_type()?, entry)?;
+        if needs_embedding {
+            follow_ups::queue_embedding(self.spi, &self.scope)?;
+        }
+        history::append(self.spi, self.user(), id, "add", None, self.actor.job)?;
+        if is_active {
+            self.stored.push(id);
+        }
+        Ok(())
+    }
+
+    /// Notes that a known fact was said again.
+    pub fn said_again(
+        &self,
+        known: Uuid,
+        source_ids: &[Uuid],
+        expires_at: Option<TimestampWithTimeZone>,
+    ) -> PgResult<()> {
+        store::said_again(self.spi, self.user(), known, source_ids, expires_at)
+    }
+
+    /// Ends a fact that `new` takes the place of, and notes who repeated it: `new` is stored.
+    pub fn end(
+        &mut self,
+        old: Uuid,
+        new: Uuid,
+        at: TimestampWithTimeZone,
+        ending: Ending,
+        reason: Option<&str>,
+    ) -> PgResult<()> {
+        if self.supersede(old, new, at, ending, reason)? {
+            self.note_repetitions(old)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a fact; false when it had ended before.
+    pub fn supersede(
+        &mut self,
+        old: Uuid,
+        new: Uuid,
+        at: TimestampWithTimeZone,
+        ending: Ending,
+        reason: Option<&str>,
+    ) -> PgResult<bool> {
+        if !store::supersede(self.spi, self.user(), old, new, at, ending)? {
+            return Ok(false);
+        }
+        self.ended.push(old);
+        let op = match ending {
+            Ending::Superseded => "supersede",
+            Ending::Contradicted => "delete",
+        };
+        history::append(self.spi, self.user(), old, op, reason, self.actor.job)?;
+        Ok(true)
+    }
+
+    /// Notes which turns of assistants repeat a fact that another one replaced.
+    pub fn note_repetitions(&self, ended: Uuid) -> PgResult<()> {
+        repetitions::note(self.spi, self.user(), ended, self.actor.duplicate, self.actor.job)
+    }
+
+    /// Brings the session's counters up to date.
+    pub fn finish(&self) -> PgResult<()> {
+        let Some((key, open_episode)) = &self.session else { return Ok(()) };
+        let growth = Growth { entries: self.stored.len() as i64, ..Growth::default() };
+        let fill = sessions::grow(self.spi, key, &growth, None, *open_episode)?;
+        follow_ups::queue_eviction(self.spi, key, fill.entries)
+    }
+}

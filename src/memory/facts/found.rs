@@ -1,0 +1,233 @@
+//! Facts on their way from an LLM's answer into the table: what is known of each, with its embedding.
+
+use crate::models::{self, Failure};
+use crate::store::extraction::WaitingTurn;
+use crate::store::facts::Unreconciled;
+use crate::store::reflections::EpisodeTurn;
+use memory_agent_core::extract::{self, ExtractedFact};
+use memory_agent_core::jobs::payloads::SavedFact;
+use memory_agent_core::markers;
+use memory_agent_core::reflect;
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// A fact that is to be stored.
+#[derive(Clone)]
+pub struct Fact {
+    pub text: String,
+    pub source_ids: Vec<Uuid>,
+    pub created_at: TimestampWithTimeZone,
+    /// The day it was said, as ISO 8601 date in UTC.
+    pub said_at: String,
+    pub expires_at: Option<TimestampWithTimeZone>,
+    pub markers: Vec<String>,
+    pub confidence: Option<f32>,
+    /// The embedding's windows; empty without a model.
+    pub windows: Vec<Vec<f32>>,
+    pub token_count: i32,
+    /// The row that holds it already, added without being compared with the others.
+    pub stored_as: Option<Uuid>,
+    /// Turns that say what it takes the place of.
+    pub replaces: Vec<Uuid>,
+}
+
+impl Fact {
+    /// The embedding that facts are compared by.
+    pub fn embedding(&self) -> Option<&[f32]> {
+        self.windows.first().map(Vec::as_slice)
+    }
+}
+
+impl Fact {
+    /// Takes up a repetition: the fact was said in its turns too, and is remembered as long as the
+    /// longer of both.
+    pub fn absorb(&mut self, repetition: Self) {
+        for source in repetition.source_ids {
+            if !self.source_ids.contains(&source) {
+                self.source_ids.push(source);
+            }
+        }
+        self.expires_at = match (self.expires_at, repetition.expires_at) {
+            (Some(own), Some(other)) => Some(if own < other { other } else { own }),
+            _ => None,
+        };
+        self.confidence = match (self.confidence, repetition.confidence) {
+            (Some(own), Some(other)) => Some(own.max(other)),
+            (own, other) => own.or(other),
+        };
+    }
+}
+
+/// An LLM's facts in the form that is kept.
+pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> {
+    facts
+        .into_iter()
+        .filter_map(|fact| {
+            let turn = turns.get(fact.turn)?;
+            if extract::is_example(&fact.text, &turn.content) {
+                return None;
+            }
+            Some(SavedFact {
+                text: fact.text,
+                turn: turn.id.to_string(),
+                repeated: Vec::new(),
+                confidence: fact.confidence,
+            })
+        })
+        .collect()
+}
+
+/// Facts of turns in the form that is kept.
+pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
+    facts
+        .iter()
+        .filter_map(|fact| {
+            Some(SavedFact {
+                text: fact.text.clone(),
+                turn: fact.source_ids.first()?.to_string(),
+                repeated: fact.source_ids.iter().skip(1).map(Uuid::to_string).collect(),
+                confidence: fact.confidence,
+            })
+        })
+        .collect()
+}
+
+/// A fact that an LLM made of episodes, without its embedding. It says when the newest of its turns
+/// said it, and lives as long as the longest of them.
+pub fn of_episode(
+    fact: &reflect::Fact,
+    turns: &[EpisodeTurn],
+    detect_markers: bool,
+) -> Option<Fact> {
+    let sources: Vec<&EpisodeTurn> =
+        fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
+    let newest = sources.iter().max_by_key(|turn| turn.created_at.into_inner())?;
+    let ends: Option<Vec<TimestampWithTimeZone>> =
+        sources.iter().map(|turn| turn.expires_at).collect();
+    let replaced = fact.replaces.iter().filter_map(|&turn| turns.get(turn));
+    Some(Fact {
+        text: fact.text.clone(),
+        source_ids: sources.iter().map(|turn| turn.id).collect(),
+        replaces: replaced.map(|turn| turn.id).collect(),
+        created_at: newest.created_at,
+        said_at: newest.said_at.clone(),
+        expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
+        markers: union(&fact.markers, detected(&fact.text, detect_markers)),
+        confidence: fact.confidence,
+        windows: Vec::new(),
+        token_count: 0,
+        stored_as: None,
+    })
+}
+
+/// Facts of turns that are still there, without embeddings. A fact lives as long as its turn, and
+/// says when its turn said it. A turn's own markers are its fact's when it has only one.
+pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = saved
+        .iter()
+        .filter_map(|fact| {
+            let turn = turns.iter().find(|turn| turn.id.to_string() == fact.turn)?;
+            let siblings = saved.iter().filter(|other| other.turn == fact.turn).count();
+            let inherited = (siblings == 1).then_some(turn.markers.as_slice());
+            Some(Fact {
+                text: fact.text.clone(),
+                source_ids: turns
+                    .iter()
+                    .map(|other| other.id)
+                    .filter(|id| *id == turn.id || fact.repeated.contains(&id.to_string()))
+                    .collect(),
+                created_at: turn.created_at,
+                said_at: turn.said_at.clone(),
+                expires_at: turn.expires_at,
+                markers: union(inherited.unwrap_or_default(), detected(&fact.text, detect_markers)),
+                confidence: fact.confidence,
+                windows: Vec::new(),
+                token_count: 0,
+                stored_as: None,
+                replaces: Vec::new(),
+            })
+        })
+        .collect();
+    // In the order in which they were said, whatever the order of the answer.
+    facts.sort_by_key(|fact| turns.iter().position(|turn| fact.source_ids.contains(&turn.id)));
+    facts
+}
+
+/// The markers that a text shows, unless they are not to be looked for.
+fn detected(text: &str, is_wanted: bool) -> Vec<String> {
+    let found = if is_wanted { markers::detect(text) } else { Vec::new() };
+    found.into_iter().map(str::to_owned).collect()
+}
+
+fn union(first: &[String], second: Vec<String>) -> Vec<String> {
+    let mut all = first.to_vec();
+    for marker in second {
+        if !all.contains(&marker) {
+            all.push(marker);
+        }
+    }
+    all
+}
+
+/// A stored fact that still has to be compared with the others.
+pub fn of_unreconciled(row: Unreconciled) -> Fact {
+    Fact {
+        text: row.content,
+        source_ids: row.source_ids,
+        created_at: row.created_at,
+        said_at: row.said_at,
+        expires_at: row.expires_at,
+        markers: Vec::new(),
+        confidence: None,
+        windows: row.embedding.into_iter().collect(),
+        token_count: 0,
+        stored_as: Some(row.id),
+        replaces: Vec::new(),
+    }
+}
+
+/// Embeds facts and counts their tokens.
+///
+/// # Errors
+/// The models', when they are not to be had.
+pub fn embed(facts: &mut [Fact], model: Option<&ModelRef>) -> Result<(), Failure> {
+    let texts: Vec<String> = facts.iter().map(|fact| fact.text.clone()).collect();
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let embedded = if model.is_some() { texts.clone() } else { Vec::new() };
+    let prepared = models::current().prepare(model, Purpose::Document, embedded, texts)?;
+    let mut windows = prepared.embeddings.into_iter();
+    for (fact, tokens) in facts.iter_mut().zip(prepared.token_counts) {
+        fact.windows = windows.next().unwrap_or_default();
+        fact.token_count = i32::try_from(tokens).unwrap_or(i32::MAX);
+    }
+    Ok(())
+}
+
+/// Embeddings and token counts of further texts; `None` for each when the models are not to be had.
+pub fn embed_texts(
+    texts: Vec<String>,
+    model: Option<&ModelRef>,
+) -> Vec<Option<(Vec<Vec<f32>>, i32)>> {
+    let count = texts.len();
+    if count == 0 {
+        return Vec::new();
+    }
+    let embedded = if model.is_some() { texts.clone() } else { Vec::new() };
+    match models::current().prepare(model, Purpose::Document, embedded, texts) {
+        Ok(prepared) => {
+            let mut windows = prepared.embeddings.into_iter();
+            prepared
+                .token_counts
+                .into_iter()
+                .map(|tokens| {
+                    let tokens = i32::try_from(tokens).unwrap_or(i32::MAX);
+                    Some((windows.next().unwrap_or_default(), tokens))
+                })
+                .collect()
+        }
+        Err(_) => vec![None; count],
+    }
+}

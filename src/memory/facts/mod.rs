@@ -1,0 +1,7 @@
+//! Facts: what is found in turns, what is near it in memory, and how it is stored.
+
+pub mod apply;
+pub mod fact_writer;
+pub mod found;
+pub mod neighborhood;
+pub mod reconciler;

@@ -1,0 +1,160 @@
+//! The neighbourhood of a new fact: the few active facts that could say the same or the opposite, and
+//! what can be decided from them without asking an LLM.
+
+use crate::memory::facts::found::Fact;
+use crate::models;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::Vector;
+use crate::settings::guc;
+use crate::store::entries::content_hash;
+use crate::store::facts::{self as store, FactScope, NearFact};
+use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
+use memory_agent_core::mmr;
+use memory_agent_model_server::protocol::ModelRef;
+use pgrx::datum::Uuid;
+
+/// Facts that a new fact is compared with.
+const NEIGHBORS: i32 = 5;
+
+/// Below this cosine two statements have nothing to do with each other, for models without calibrated
+/// values: low enough for any model, so that the LLM judges rather too often.
+const UNCALIBRATED_RELATED: f64 = 0.3;
+
+/// The cosines from which facts are `related` and may be a `duplicate`, as a job's settings say; a
+/// negative one means the model's.
+pub fn thresholds(model: Option<&ModelRef>, related: f64, duplicate: f64) -> GateThresholds {
+    let calibrated = model.and_then(models::thresholds);
+    let chosen = |setting: f64| (setting >= 0.0).then_some(setting);
+    GateThresholds {
+        related: chosen(related)
+            .or(calibrated.map(|thresholds| thresholds.unrelated_p95))
+            .unwrap_or(UNCALIBRATED_RELATED),
+        duplicate: chosen(duplicate).or(calibrated.map(|thresholds| thresholds.duplicate)),
+    }
+}
+
+/// Splits facts, given in the order of their turns, into those that can be stored together and those
+/// that have to wait: a fact that may say something else about the same as one of an earlier turn is
+/// compared with that one, so that one has to be stored first. A repetition goes into what it repeats.
+pub fn independent(facts: Vec<Fact>, thresholds: &GateThresholds) -> (Vec<Fact>, Vec<Fact>) {
+    let (mut now, mut later): (Vec<Fact>, Vec<Fact>) = (Vec::new(), Vec::new());
+    for fact in facts {
+        let gate_with = |earlier: &Fact| {
+            if earlier.source_ids == fact.source_ids {
+                Gate::Add
+            } else {
+                pairwise(earlier, &fact, thresholds)
+            }
+        };
+        // What was said last about the same decides.
+        let last_of = |facts: &[Fact]| {
+            facts.iter().enumerate().rev().find_map(|(index, earlier)| {
+                let gate = gate_with(earlier);
+                (gate != Gate::Add).then_some((index, gate, earlier.stored_as.is_none()))
+            })
+        };
+        match (last_of(&later), last_of(&now)) {
+            (Some((index, Gate::Same(_), _)), _) => later[index].absorb(fact),
+            (None, Some((index, Gate::Same(_), true))) => now[index].absorb(fact),
+            (None, None) => now.push(fact),
+            // A repetition of one that is stored already finds it there in the next round.
+            _ => later.push(fact),
+        }
+    }
+    (now, later)
+}
+
+fn pairwise(earlier: &Fact, fact: &Fact, thresholds: &GateThresholds) -> Gate {
+    let similarity = match (earlier.embedding(), fact.embedding()) {
+        (Some(left), Some(right)) => mmr::cosine(left, right),
+        _ => thresholds.related.max(0.0),
+    };
+    let earlier = Neighbor {
+        content: &earlier.text,
+        similarity,
+        same_hash: content_hash(&earlier.text) == content_hash(&fact.text),
+    };
+    gate::gate(&fact.text, &[earlier], thresholds)
+}
+
+/// What a fact is compared by.
+pub struct Comparison<'a> {
+    pub spi: &'a Spi,
+    pub scope: FactScope<'a>,
+    pub model: Option<&'a ModelRef>,
+    pub thresholds: GateThresholds,
+}
+
+impl Comparison<'_> {
+    /// The fact's neighbours, nearest first, and what they decide. Rows in `ignored` (those that the
+    /// same job stored a moment ago) can make it a duplicate, but are no reason to ask.
+    pub fn look(&self, fact: &Fact, ignored: &[Uuid]) -> PgResult<(Decision, Vec<NearFact>)> {
+        let neighbors = self.neighbors(fact)?;
+        let hash = content_hash(&fact.text);
+        let as_gate: Vec<Neighbor<'_>> = neighbors
+            .iter()
+            .map(|near| Neighbor {
+                content: &near.content,
+                similarity: near.similarity,
+                same_hash: near.content_hash.as_deref() == Some(hash.as_slice()),
+            })
+            .collect();
+        let decision = match gate::gate(&fact.text, &as_gate, &self.thresholds) {
+            Gate::Add => Decision::Add,
+            Gate::Same(index) => Decision::Same(neighbors[index].id),
+            Gate::Ask => {
+                let others = neighbors.iter().any(|near| {
+                    near.similarity >= self.thresholds.related && !ignored.contains(&near.id)
+                });
+                if others { Decision::Ask } else { Decision::Add }
+            }
+        };
+        Ok((decision, neighbors))
+    }
+
+    fn neighbors(&self, fact: &Fact) -> PgResult<Vec<NearFact>> {
+        let mut found = Vec::new();
+        let model = self.model.map(|model| model.name.as_str());
+        if let (Some(model), Some(embedding)) = (model, fact.embedding()) {
+            let embedding = Vector(embedding.to_vec());
+            found = store::neighbors(self.spi, &self.scope, model, &embedding, NEIGHBORS)?;
+            found.retain(|near| near.similarity >= self.thresholds.related);
+        }
+        // Facts without an embedding of this model can only be found by their words; whoever is found
+        // so is near enough to be asked about.
+        let configuration = guc::text_search_config();
+        let comparable = model.filter(|_| fact.embedding().is_some());
+        let by_words = store::neighbors_by_words(
+            self.spi,
+            &self.scope,
+            &configuration,
+            &fact.text,
+            comparable,
+            NEIGHBORS,
+        )?;
+        found.extend(
+            by_words
+                .into_iter()
+                .map(|near| NearFact { similarity: self.thresholds.related.max(0.0), ..near }),
+        );
+        if let Some(same) = store::same_text(self.spi, &self.scope, &content_hash(&fact.text))?
+            && !found.iter().any(|near| near.id == same.id)
+        {
+            found.push(same);
+        }
+        found.retain(|near| Some(near.id) != fact.stored_as);
+        Ok(found)
+    }
+}
+
+/// What is to be done with a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing like it is known.
+    Add,
+    /// This fact says the same.
+    Same(Uuid),
+    /// An LLM has to compare it with its neighbours.
+    Ask,
+}

@@ -1,0 +1,352 @@
+//! Does to the facts of one scope what a comparison with the known ones decided, while it is locked.
+
+use crate::memory::facts::apply::{Judged, Work};
+use crate::memory::facts::fact_writer::{Actor, FactWriter};
+use crate::memory::facts::found::Fact;
+use crate::memory::facts::neighborhood::{Comparison, Decision};
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::facts::{self as store, Ending, FactScope, NearFact};
+use crate::store::lexemes::Lexemes;
+use crate::store::queue::Job;
+use crate::store::repetitions::{self as links, Relation};
+use memory_agent_core::gate::GateThresholds;
+use memory_agent_model_server::protocol::ModelRef;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use serde_json::json;
+
+/// The token count of a text that was not counted yet.
+const NOT_COUNTED: i32 = -1;
+
+/// Whose facts are written, for which job, and what they are compared by.
+pub struct Target<'a> {
+    pub job: &'a Job,
+    pub scope: FactScope<'a>,
+    pub model: Option<&'a ModelRef>,
+    pub thresholds: GateThresholds,
+}
+
+/// Compares and writes facts of one scope while it is locked.
+pub struct Reconciler<'a> {
+    spi: &'a Spi,
+    target: &'a Target<'a>,
+    comparison: Comparison<'a>,
+    facts: FactWriter<'a>,
+}
+
+impl<'a> Reconciler<'a> {
+    /// Locks the scope; `None` when its session is not there.
+    pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
+        let Target { job, scope, model, thresholds } = target;
+        let actor = Actor { job: Some(job.id), duplicate: thresholds.duplicate };
+        let scope = || FactScope { ..*scope };
+        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor)? else {
+            return Ok(None);
+        };
+        let comparison = Comparison { spi, scope: scope(), model: *model, thresholds: *thresholds };
+        Ok(Some(Self { spi, target, comparison, facts }))
+    }
+
+    fn user(&self) -> &'a str {
+        self.target.scope.user_id
+    }
+
+    /// The active facts stored so far.
+    pub fn stored(&self) -> &[Uuid] {
+        self.facts.stored()
+    }
+
+    /// The facts ended so far.
+    pub fn ended(&self) -> &[Uuid] {
+        self.facts.ended()
+    }
+
+    /// The neighbours of a fact as they are now, see [`Comparison::look`].
+    pub fn look(&self, fact: &Fact) -> PgResult<(Decision, Vec<NearFact>)> {
+        self.comparison.look(fact, self.facts.stored())
+    }
+
+    /// Whether a fact has a neighbour now that was not there when it was decided, or a fact that was
+    /// judged is gone.
+    pub fn has_changed(&self, work: &Work<'_>, judged: Option<&Judged>) -> PgResult<bool> {
+        let seen: Vec<Uuid> = judged
+            .map(|judged| judged.existing.iter().map(|near| near.id).collect())
+            .unwrap_or_default();
+        if seen.len() as u64 != store::count_holding(self.spi, self.user(), &seen)? {
+            return Ok(true);
+        }
+        for (fact, decision) in work.facts.iter().zip(work.decisions) {
+            let (now, neighbors) = self.comparison.look(fact, &[])?;
+            let is_new = |near: &NearFact| !near.unreconciled && !seen.contains(&near.id);
+            let changed = match (decision, now) {
+                (Decision::Ask, Decision::Ask) => neighbors.iter().any(is_new),
+                (before, now) => *before != now,
+            };
+            if changed {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Adds a fact, unless one that says the same is there by now: then it gets this one's sources.
+    pub fn add_or_join(&mut self, fact: &Fact, unreconciled: bool) -> PgResult<()> {
+        let (decision, _) = self.comparison.look(fact, self.facts.stored())?;
+        match (decision, fact.stored_as) {
+            (Decision::Same(id), None) => self.said_again(id, fact),
+            (Decision::Same(id), Some(own)) => self.join(fact, own, id),
+            (_, Some(own)) => store::mark_reconciled(self.spi, self.user(), own),
+            (_, None) => {
+                let id = self.insert(fact, &fact.text, Standing::Active, unreconciled)?;
+                self.outdate(fact, id)
+            }
+        }
+    }
+
+    /// A stored fact turned out to repeat another one.
+    fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
+        self.facts.said_again(other, &fact.source_ids, fact.expires_at)?;
+        // Whoever repeats the one says the other as well, so nobody is out of date.
+        let (at, reason) = (fact.created_at, Some("duplicate"));
+        self.facts.supersede(own, other, at, Ending::Superseded, reason).map(drop)
+    }
+
+    /// Does what the LLM decided. A fact that was said before what it would replace does not replace
+    /// it: it is kept as what was true until then.
+    pub fn follow(
+        &mut self,
+        facts: &[Fact],
+        judged: &Judged,
+        is_wanted: &impl Fn(&Fact) -> bool,
+    ) -> PgResult<()> {
+        let fact = |index: usize| &facts[judged.new[index]];
+        let plan = &judged.plan;
+        for &(index, existing) in plan.same.iter().filter(|(index, _)| is_wanted(fact(*index))) {
+            let (new, known) = (fact(index), judged.existing[existing].id);
+            match new.stored_as {
+                Some(own) => self.join(new, own, known)?,
+                None => self.said_again(known, new)?,
+            }
+        }
+        // Where each new fact has come to, for what it contradicts.
+        let mut landed: Vec<(usize, Uuid)> = Vec::new();
+        for &index in plan.add.iter().filter(|&&index| is_wanted(fact(index))) {
+            let new = fact(index);
+            if let Some(newer) = newer_contradicted(judged, facts, index) {
+                self.keep_as_history(new, newer.id, newer.created_at)?;
+                continue;
+            }
+            let id = match new.stored_as {
+                Some(own) => {
+                    store::mark_reconciled(self.spi, self.user(), own)?;
+                    own
+                }
+                None => self.insert(new, &new.text, Standing::Active, false)?,
+            };
+            landed.push((index, id));
+        }
+        let mut written: Vec<(&str, Uuid)> = Vec::new();
+        for (update, embedded) in plan.update.iter().zip(&judged.embedded) {
+            let from: Vec<usize> =
+                update.from.iter().copied().filter(|&index| is_wanted(fact(index))).collect();
+            let known = &judged.existing[update.existing];
+            let newest =
+                from.iter().map(|&index| fact(index)).max_by_key(|new| new.created_at.into_inner());
+            let Some(newest) = newest else { continue };
+            let is_late = newest.created_at < known.created_at;
+            if is_late && from.iter().any(|&index| fact(index).text.trim() == update.text.trim()) {
+                // The old words of a late statement do not replace the newer ones.
+                for &index in &from {
+                    self.keep_as_history(fact(index), known.id, known.created_at)?;
+                }
+                continue;
+            }
+            let at = if is_late { known.created_at } else { newest.created_at };
+            // The row that holds the text already: one new fact replaces several old ones, or it was
+            // stored before it could be compared.
+            let own = from.iter().find_map(|&index| {
+                fact(index).stored_as.filter(|_| fact(index).text == update.text)
+            });
+            let id = match (written.iter().find(|(text, _)| *text == update.text), own) {
+                (Some(&(_, id)), _) => id,
+                (None, Some(own)) => {
+                    store::mark_reconciled(self.spi, self.user(), own)?;
+                    own
+                }
+                (None, None) => {
+                    let mut merged = newest.clone();
+                    merged.created_at = at;
+                    merged.expires_at = later(known.expires_at, newest.expires_at);
+                    merged.source_ids =
+                        from.iter().flat_map(|&index| fact(index).source_ids.clone()).collect();
+                    if newest.text != update.text {
+                        let (windows, tokens) =
+                            embedded.clone().unwrap_or((Vec::new(), NOT_COUNTED));
+                        (merged.windows, merged.token_count) = (windows, tokens);
+                    }
+                    self.insert(&merged, &update.text, Standing::Active, false)?
+                }
+            };
+            written.push((&update.text, id));
+            self.replace(known, id, at, Ending::Superseded, "updated")?;
+            for &index in &from {
+                let part = fact(index);
+                landed.push((index, id));
+                self.outdate(part, id)?;
+                match part.stored_as {
+                    Some(own) if own == id => {}
+                    Some(own) => self.facts.end(
+                        own,
+                        id,
+                        part.created_at,
+                        Ending::Superseded,
+                        Some("updated"),
+                    )?,
+                    None if part.created_at < known.created_at => {
+                        self.keep_as_history(part, id, known.created_at)?;
+                    }
+                    None => {}
+                }
+            }
+        }
+        for deletion in &plan.delete {
+            let known = &judged.existing[deletion.existing];
+            // Without a fact that contradicts it there is no reason to end it.
+            let because = landed.iter().find(|(index, _)| deletion.because_of.contains(index));
+            if let Some(&(index, by)) = because {
+                let at = fact(index).created_at;
+                self.replace(known, by, at, Ending::Contradicted, "contradicted")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a fact that was replaced before it was learned of.
+    fn keep_as_history(
+        &mut self,
+        fact: &Fact,
+        by: Uuid,
+        since: TimestampWithTimeZone,
+    ) -> PgResult<()> {
+        match fact.stored_as {
+            Some(own) => self.facts.end(own, by, since, Ending::Superseded, Some("older")),
+            None => {
+                let standing = Standing::Superseded { by, since };
+                let id = self.insert(fact, &fact.text, standing, false)?;
+                self.facts.note_repetitions(id)
+            }
+        }
+    }
+
+    /// Notes that a known fact was said again in a fact's turns.
+    pub fn said_again(&self, known: Uuid, fact: &Fact) -> PgResult<()> {
+        self.facts.said_again(known, &fact.source_ids, fact.expires_at)?;
+        self.outdate(fact, known)
+    }
+
+    /// Notes which turns say what a fact took the place of, now that it is stored as `id`.
+    fn outdate(&self, fact: &Fact, id: Uuid) -> PgResult<()> {
+        let job = Some(self.target.job.id);
+        links::keep(self.spi, self.user(), id, &fact.replaces, Relation::Outdated, job)
+    }
+
+    /// Ends a known fact that no other takes the place of. `turn` is what was said against it, at this
+    /// event time.
+    pub fn remove(&mut self, known: Uuid, turn: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
+        self.facts.end(known, turn, at, Ending::Contradicted, Some("no longer true"))
+    }
+
+    /// Ends a known fact; what replaces it holds its key from now on.
+    pub fn replace(
+        &mut self,
+        known: &NearFact,
+        new: Uuid,
+        at: TimestampWithTimeZone,
+        ending: Ending,
+        reason: &str,
+    ) -> PgResult<()> {
+        self.facts.end(known.id, new, at, ending, Some(reason))?;
+        match &known.fact_key {
+            Some(key) => store::inherit_key(self.spi, self.user(), new, key),
+            None => Ok(()),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        fact: &Fact,
+        text: &str,
+        standing: Standing,
+        unreconciled: bool,
+    ) -> PgResult<Uuid> {
+        let id = entries::new_id();
+        let configuration = guc::text_search_config();
+        let mut metadata = json!({ "job_id": self.target.job.id.to_string() });
+        if unreconciled {
+            metadata["unreconciled"] = json!(true);
+        }
+        let needs_job = fact.windows.is_empty() && self.target.model.is_some();
+        let is_counted = fact.token_count >= 0;
+        let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;
+        let words = (Lexemes::index(self.spi, &configuration, text)?, configuration.as_str());
+        let scope = &self.target.scope;
+        let entry = NewEntry::new(id, scope, "fact", "memory", text, words, fact.created_at);
+        let entry = NewEntry {
+            token_count: if is_counted { fact.token_count } else { estimate() },
+            token_count_exact: is_counted,
+            markers: fact.markers.clone(),
+            metadata: JsonbText(metadata.to_string()),
+            embedding: (!fact.windows.is_empty()).then_some(fact.windows.as_slice()),
+            embedding_model: self.target.model.map(|model| model.name.as_str()),
+            expires_at: fact.expires_at,
+            source_ids: fact.source_ids.clone(),
+            confidence: fact.confidence,
+            standing,
+            ..entry
+        };
+        self.facts.insert(entry, needs_job || !is_counted)?;
+        Ok(id)
+    }
+
+    /// Brings the session's counters up to date.
+    pub fn finish(&self) -> PgResult<()> {
+        self.facts.finish()?;
+        debug1!(
+            "memory_agent: {} user={} job={} added={} ended={}",
+            self.target.job.kind.as_str(),
+            self.user(),
+            self.target.job.id,
+            self.stored().len(),
+            self.ended().len()
+        );
+        Ok(())
+    }
+}
+
+/// The later of two times of expiry; `None` is never.
+fn later(
+    left: Option<TimestampWithTimeZone>,
+    right: Option<TimestampWithTimeZone>,
+) -> Option<TimestampWithTimeZone> {
+    let (left, right) = (left?, right?);
+    Some(if left < right { right } else { left })
+}
+
+/// The known fact that a new one contradicts although it was said before it.
+fn newer_contradicted<'a>(
+    judged: &'a Judged,
+    facts: &[Fact],
+    index: usize,
+) -> Option<&'a NearFact> {
+    judged
+        .plan
+        .delete
+        .iter()
+        .filter(|deletion| deletion.because_of.contains(&index))
+        .map(|deletion| &judged.existing[deletion.existing])
+        .find(|known| facts[judged.new[index]].created_at < known.created_at)
+}

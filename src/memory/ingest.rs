@@ -1,0 +1,115 @@
+//! Turns of a conversation become rows in the caller's transaction. Embedding and token counting come
+//! first, before any lock.
+
+use crate::identity::Caller;
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::scope_settings;
+use crate::memory::session_writer::SessionWriter;
+use crate::memory::turn::{Checked, Turn, check};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::overrides::Settings;
+use crate::store::entries;
+use crate::store::sessions::SessionKey;
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Stores turns and returns their ids in the order given, each session's with its own settings.
+pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
+    if turns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let started = Instant::now();
+    let batches = batches(caller, turns)?;
+    let prepare_ms = started.elapsed().as_secs_f64() * 1000.0;
+    roles::as_owner(|| store(caller, &batches))?;
+    let mut ids: Vec<(usize, Uuid)> = batches
+        .iter()
+        .flat_map(|batch| batch.positions.iter().copied().zip(batch.ids.iter().copied()))
+        .collect();
+    ids.sort_by_key(|(position, _)| *position);
+    debug1!(
+        "memory_agent: ingest user={} rows={} embedded={} prepare={prepare_ms:.1}ms store={:.1}ms",
+        caller.user_id,
+        ids.len(),
+        batches.iter().map(|batch| batch.prepared.embeddings.len()).sum::<usize>(),
+        started.elapsed().as_secs_f64() * 1000.0 - prepare_ms
+    );
+    Ok(ids.into_iter().map(|(_, id)| id).collect())
+}
+
+/// Turns of sessions that have the same settings, ready to be stored.
+struct Batch {
+    settings: Settings,
+    /// Where they stood among the turns given.
+    positions: Vec<usize>,
+    ids: Vec<Uuid>,
+    turns: Vec<Checked>,
+    prepared: Prepare,
+}
+
+/// Checks turns and asks the models about them, with the settings of their sessions.
+fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
+    let now = now();
+    let mut of_session: BTreeMap<String, Settings> = BTreeMap::new();
+    let mut groups: BTreeMap<Settings, (Vec<usize>, Vec<Turn>)> = BTreeMap::new();
+    for (position, turn) in turns.into_iter().enumerate() {
+        let session_id = &turn.session_id;
+        text::validate_session_id(session_id).map_err(Error::from)?;
+        if !of_session.contains_key(session_id) {
+            let stored = scope_settings::stored(&caller.user_id, caller.agent(), Some(session_id))?;
+            of_session.insert(session_id.clone(), stored);
+        }
+        let settings = of_session.get(session_id).cloned().unwrap_or_default();
+        let (positions, group) = groups.entry(settings).or_default();
+        positions.push(position);
+        group.push(turn);
+    }
+    let mut batches = Vec::with_capacity(groups.len());
+    for (settings, (positions, turns)) in groups {
+        let (turns, prepared) = settings.during(|| {
+            let turns =
+                turns.into_iter().map(|turn| check(turn, now)).collect::<PgResult<Vec<_>>>()?;
+            let prepared = prepare(
+                turns.iter().map(|turn| turn.indexed_text.clone()).collect(),
+                turns.iter().map(|turn| turn.turn.content.clone()).collect(),
+            )?;
+            Ok((turns, prepared))
+        })?;
+        let ids = turns.iter().map(|_| entries::new_id()).collect();
+        batches.push(Batch { settings, positions, ids, turns, prepared });
+    }
+    Ok(batches)
+}
+
+fn now() -> TimestampWithTimeZone {
+    pgrx::datum::datetime_support::now()
+}
+
+fn store(caller: &Caller, batches: &[Batch]) -> PgResult<()> {
+    let spi = Spi::read_write()?;
+    // Sessions are locked in the order of their keys, so that two batches cannot deadlock.
+    let mut by_session: BTreeMap<SessionKey, (&Batch, Vec<usize>)> = BTreeMap::new();
+    for batch in batches {
+        for (index, turn) in batch.turns.iter().enumerate() {
+            let key = SessionKey::of(caller, turn.turn.session_id.clone());
+            by_session.entry(key).or_insert_with(|| (batch, Vec::new())).1.push(index);
+        }
+    }
+    for (key, (batch, indexes)) in &by_session {
+        batch.settings.during(|| {
+            let first_at = batch.turns[indexes[0]].created_at;
+            SessionWriter::open(&spi, key, first_at, &batch.prepared)?.add(
+                &batch.turns,
+                indexes,
+                &batch.ids,
+            )
+        })?;
+        pgrx::check_for_interrupts!();
+    }
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! Questions to the LLM that a user's statement waits for. They go through the model server, so that
+//! cancel and statement_timeout end them at once, and with them the HTTP call. What they cost is
+//! recorded in `llm_calls` where this transaction may write.
+#![allow(unsafe_code)] // reads flags of the transaction
+
+use crate::models::{Failure, client, paths};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::endpoint;
+use crate::settings::guc::{self, Inference};
+use crate::store::erasures::Erasures;
+use crate::store::llm_calls::{self, Origin, Purpose};
+use crate::store::llm_ledger::{self, Spent};
+use memory_agent_core::answers::{AnswerFormat, ChatMessage, estimated_tokens};
+use memory_agent_model_server::protocol::{
+    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
+    Endpoint,
+};
+use pgrx::pg_sys;
+use serde_json::{Value, json};
+use std::cell::Cell;
+
+/// The LLM that the settings name.
+pub struct Llm {
+    /// Whoever's memory is shown to it: what had been erased before it was read.
+    erasures: Erasures,
+    /// Instead of `memory_agent.llm_model`, unless empty.
+    model: String,
+}
+
+/// A question of ours, with what its answer must look like.
+pub struct Question {
+    pub messages: Vec<ChatMessage>,
+    pub answer: AnswerFormat,
+    /// Most tokens of the answer.
+    pub max_answer_tokens: u32,
+}
+
+/// The messages of an application, to be passed on.
+pub struct Talk {
+    /// In OpenAI's format.
+    pub messages: Vec<Value>,
+    /// The same as plain texts, for providers that speak another protocol.
+    pub texts: Vec<ChatMessage>,
+    /// Most tokens of the answer; 0 leaves it to the endpoint.
+    pub max_answer_tokens: u32,
+    pub temperature: Option<f32>,
+}
+
+/// What came of a question.
+pub struct Answered {
+    pub result: Result<ChatAnswer, ChatFailure>,
+    /// As the endpoint counted them, of all calls together.
+    pub prompt_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
+}
+
+impl Llm {
+    /// * `erasures`: [known](Erasures::known) before anything was read that it is asked about.
+    ///
+    /// # Errors
+    /// 55000 when there is none, or nobody who would call it.
+    pub fn configured(erasures: &Erasures) -> PgResult<Self> {
+        if guc::llm_base_url().is_empty() {
+            return Err(Error::not_ready(
+                "no LLM is configured",
+                "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
+            )
+            .into());
+        }
+        if guc::inference() == Inference::Backend {
+            return Err(Error::not_ready(
+                "an LLM is called by the model server only, and there is none with memory_agent.inference = backend",
+                "Set memory_agent.inference = server in postgresql.conf, and reload.",
+            )
+            .into());
+        }
+        Ok(Self { erasures: erasures.clone(), model: String::new() })
+    }
+
+    /// Another model at the same endpoint; an empty name stands for the configured one.
+    pub fn with_model(self, model: &str) -> Self {
+        Self { model: model.to_owned(), ..self }
+    }
+
+    /// Asks and waits. Not to be called while a row is locked or as the extension's owner.
+    ///
+    /// # Errors
+    /// Those of our own statements. What goes wrong at the LLM or at the model server is in the
+    /// answer.
+    pub fn ask(
+        &self,
+        user_id: &str,
+        purpose: &'static str,
+        question: Question,
+    ) -> PgResult<Answered> {
+        let asked = Asked::of(&question.messages, &question.messages);
+        self.call(user_id, purpose, asked, |endpoint, sending| {
+            let request = ChatRequest {
+                endpoint,
+                messages: question.messages,
+                answer: question.answer,
+                max_answer_tokens: question.max_answer_tokens,
+                temperature: 0.0,
+            };
+            client::chat(request, sending)
+        })
+    }
+
+    /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
+    pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
+        let asked = Asked::of(&talk.messages, &talk.texts);
+        self.call(user_id, purpose, asked, |endpoint, sending| {
+            let conversation = Conversation {
+                endpoint,
+                messages: Value::from(talk.messages).to_string(),
+                texts: talk.texts,
+                max_answer_tokens: talk.max_answer_tokens,
+                temperature: talk.temperature,
+            };
+            client::converse(conversation, sending)
+        })
+    }
+
+    fn call(
+        &self,
+        user_id: &str,
+        purpose: &'static str,
+        asked: Asked,
+        send: impl FnOnce(Endpoint, &dyn Fn()) -> Result<ChatOutcome, Failure>,
+    ) -> PgResult<Answered> {
+        let outcome = match (self.endpoint(), refused_by_daily_limit()?) {
+            (Err(reason), _) => without_call(ChatFailureKind::Unavailable, &reason),
+            (Ok(_), Some(reason)) => without_call(ChatFailureKind::Unavailable, reason),
+            (Ok(endpoint), None) => {
+                let model = endpoint.model.clone();
+                let prompt_tokens = asked.estimated_tokens;
+                let entry = Cell::new(None);
+                // Before the model server has it: whoever looks when the LLM is asked finds it.
+                let sending = || {
+                    let calls = vec![CallRecord::abandoned(prompt_tokens)];
+                    let begin = || llm_ledger::begin(Spent::new(user_id, purpose, &model, calls));
+                    entry.set(entry.take().or_else(|| may_write().then(begin)));
+                };
+                let outcome = send(endpoint, &sending)
+                    .unwrap_or_else(|failure| lost(failure, prompt_tokens))
+                    .with_unread_prompts(prompt_tokens);
+                if may_write() {
+                    let asked = self.without_erased(asked)?;
+                    record(user_id, purpose, &model, asked, &outcome, entry.take())?;
+                }
+                outcome
+            }
+        };
+        Ok(Answered {
+            prompt_tokens: total(&outcome.calls, |call| call.prompt_tokens),
+            completion_tokens: total(&outcome.calls, |call| call.completion_tokens),
+            result: outcome.result,
+        })
+    }
+
+    /// No text of what was erased since is traced.
+    fn without_erased(&self, asked: Asked) -> PgResult<Asked> {
+        let is_erased = asked.traced.is_some() && roles::as_owner(|| self.erasures.have_grown())?;
+        Ok(if is_erased { Asked { traced: None, ..asked } } else { asked })
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, String> {
+        let mut endpoint = endpoint::llm()?.ok_or("no LLM is configured any more")?;
+        if !self.model.is_empty() {
+            endpoint.model.clone_from(&self.model);
+        }
+        Ok(endpoint)
+    }
+}
+
+/// Whether this transaction may write: not when it is read-only, and not on a standby.
+pub fn may_write() -> bool {
+    // SAFETY: reads a flag of the transaction, which recovery sets too.
+    unsafe { !pg_sys::XactReadOnly }
+}
+
+/// A failure as an ERROR, for functions that have nothing to fall back on (58000).
+pub fn error(failure: &ChatFailure) -> Error {
+    Error::inference(format!("the LLM gave no answer: {}", failure.message), hint(failure.kind))
+}
+
+/// What to do about a failure.
+pub fn hint(kind: ChatFailureKind) -> &'static str {
+    match kind {
+        ChatFailureKind::Unavailable => "See SELECT * FROM memory_status(), and try again later.",
+        ChatFailureKind::Failed => "Try again; raise memory_agent.llm_timeout for a slow model.",
+        ChatFailureKind::Refused => "Look at the text that was sent: asking again brings the same.",
+        ChatFailureKind::BadAnswer => "Try again, or use another model.",
+    }
+}
+
+/// The model server failed, not the LLM. That may have been asked before.
+fn lost(failure: Failure, prompt_tokens: u32) -> ChatOutcome {
+    let kind =
+        if failure.may_pass { ChatFailureKind::Unavailable } else { ChatFailureKind::Refused };
+    let calls =
+        if failure.was_sent { vec![CallRecord::abandoned(prompt_tokens)] } else { Vec::new() };
+    ChatOutcome { calls, ..without_call(kind, &failure.message) }
+}
+
+/// An outcome without any call.
+fn without_call(kind: ChatFailureKind, reason: &str) -> ChatOutcome {
+    let failure =
+        ChatFailure { kind, message: paths::without_secret_places(reason), retry_after_ms: None };
+    ChatOutcome { result: Err(failure), calls: Vec::new() }
+}
+
+/// Why `memory_agent.llm_daily_tokens` does not allow a call, if it does not. Calls are counted by
+/// their rows, so with a limit there are none where no row can be written.
+fn refused_by_daily_limit() -> PgResult<Option<&'static str>> {
+    let limit = i64::from(guc::llm_daily_tokens());
+    if limit == 0 {
+        return Ok(None);
+    }
+    if !may_write() {
+        return Ok(Some(
+            "with memory_agent.llm_daily_tokens the LLM is not called in a read-only transaction",
+        ));
+    }
+    // The ledgers first: what moves from there to the table meanwhile is counted twice rather than not at all.
+    // The latest rows: calls that the same statement or, since this snapshot, others made count too.
+    let waiting = llm_ledger::waiting_tokens();
+    let used = roles::as_owner(|| llm_calls::tokens_today(&Spi::read_latest()?))?;
+    Ok((used + waiting >= limit).then_some("memory_agent.llm_daily_tokens is used up for today"))
+}
+
+/// What has to be known of a question when its answer is there, or is not.
+struct Asked {
+    /// The question itself, while calls are traced.
+    traced: Option<JsonbText>,
+    estimated_tokens: u32,
+}
+
+impl Asked {
+    fn of(messages: &impl serde::Serialize, texts: &[ChatMessage]) -> Self {
+        let traced = (guc::trace() == guc::Trace::Calls)
+            .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())));
+        Self { traced, estimated_tokens: estimated_tokens(texts) }
+    }
+}
+
+/// Records the calls that were made, in place of what the ledger holds since the question was sent.
+fn record(
+    user_id: &str,
+    purpose: &'static str,
+    model: &str,
+    asked: Asked,
+    outcome: &ChatOutcome,
+    entry: Option<llm_ledger::Entry>,
+) -> PgResult<()> {
+    if outcome.calls.is_empty() {
+        if let Some(entry) = entry {
+            entry.withdraw();
+        }
+        return Ok(());
+    }
+    let answer = outcome
+        .result
+        .as_ref()
+        .ok()
+        .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
+    let purpose = Purpose {
+        purpose,
+        model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
+        bodies: asked.traced.map(|asked| (asked, answer)),
+    };
+    let origin = Origin { user_id, job_id: None };
+    roles::as_owner(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls))?;
+    let spent = Spent::new(user_id, purpose.purpose, purpose.model, outcome.calls.clone());
+    match entry {
+        Some(entry) => entry.replace(spent),
+        None => drop(llm_ledger::begin(spent)),
+    }
+    Ok(())
+}
+
+fn total(calls: &[CallRecord], count: impl Fn(&CallRecord) -> Option<u32>) -> Option<u32> {
+    let counts: Vec<u32> = calls.iter().filter_map(count).collect();
+    (!counts.is_empty())
+        .then(|| counts.iter().fold(0, |sum: u32, count| sum.saturating_add(*count)))
+}

@@ -1,0 +1,114 @@
+//! What storing texts needs of the models, asked for before the database is touched: embeddings and
+//! token counts, or what stands in for them.
+
+use crate::models::{self, Prepared, counting};
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::guc::{self, EmbedOnIngest};
+use crate::store::entries::NewEntry;
+use crate::store::models::{self as model_store, Kind};
+use memory_agent_core::tokens;
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+
+/// Embeddings and token counts of texts, or what stands in for them.
+pub struct Prepare {
+    /// Per text its windows; empty when they are to be made later.
+    pub embeddings: Vec<Vec<Vec<f32>>>,
+    pub token_counts: Vec<u32>,
+    pub token_counts_exact: bool,
+    pub model: Option<ModelRef>,
+    /// Whether rows without an embedding are to be embedded by a job.
+    pub wants_embedding: bool,
+}
+
+/// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
+/// are then stored without embeddings and with estimated counts.
+pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Prepare> {
+    let (model, embed_now) = embedder()?;
+    Ok(prepare_by(model, embed_now, indexed_texts, contents))
+}
+
+/// The model that is to embed what is stored now, and whether it is to do so at once.
+pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
+    let mode = guc::embed_on_ingest();
+    let model = match mode {
+        EmbedOnIngest::Off => None,
+        _ => roles::as_owner(|| model_store::active(&Spi::read_only()?, Kind::Embedder))?,
+    };
+    Ok((model, mode == EmbedOnIngest::Sync))
+}
+
+/// As [`prepare`], by a model that is known already. The database is not touched, so that the worker
+/// can do this between two transactions.
+pub fn prepare_by(
+    model: Option<ModelRef>,
+    embed_now: bool,
+    indexed_texts: Vec<String>,
+    contents: Vec<String>,
+) -> Prepare {
+    let embed_now = model.as_ref().filter(|_| embed_now);
+    let estimates: Vec<u32> =
+        contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
+    let mut embeddings = Vec::with_capacity(indexed_texts.len());
+    let mut token_counts = Vec::with_capacity(contents.len());
+    let mut failure = None;
+    let mut start = 0;
+    while start < contents.len() {
+        let end = start + counting::in_one_request(&contents[start..]);
+        let token_texts = contents[start..end].to_vec();
+        let texts =
+            if embed_now.is_some() { indexed_texts[start..end].to_vec() } else { Vec::new() };
+        start = end;
+        match models::current().prepare(embed_now, Purpose::Document, texts, token_texts) {
+            Ok(Prepared { embeddings: some, token_counts: counts }) => {
+                embeddings.extend(some);
+                token_counts.extend(counts);
+            }
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    if let Some(failure) = &failure {
+        failure.warn("stored without embedding");
+        embeddings.clear();
+        token_counts = estimates;
+    }
+    Prepare {
+        embeddings,
+        token_counts,
+        token_counts_exact: failure.is_none(),
+        wants_embedding: model.is_some(),
+        model,
+    }
+}
+
+impl Prepare {
+    /// The windows of the text at `index`.
+    pub fn embedding(&self, index: usize) -> Option<&[Vec<f32>]> {
+        self.embeddings.get(index).map(Vec::as_slice)
+    }
+
+    /// The token count of the text at `index`.
+    pub fn token_count(&self, index: usize) -> i32 {
+        self.token_counts.get(index).map_or(0, |&count| i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
+    /// The entry with what the models said of the text at `index`.
+    pub fn complete<'a>(&'a self, index: usize, entry: NewEntry<'a>) -> NewEntry<'a> {
+        NewEntry {
+            token_count: self.token_count(index),
+            token_count_exact: self.token_counts_exact,
+            embedding: self.embedding(index),
+            embedding_model: self.model.as_ref().map(|model| model.name.as_str()),
+            ..entry
+        }
+    }
+
+    /// Whether rows stored with this need the embed job.
+    pub fn needs_job(&self) -> bool {
+        (self.wants_embedding && self.embeddings.is_empty()) || !self.token_counts_exact
+    }
+}

@@ -1,0 +1,84 @@
+//! The learned ranking: what its regressions need, from what a recall knows.
+
+use crate::memory::recall::request::Request;
+use crate::store::details::Detail;
+use chrono::{DateTime, TimeDelta, Utc};
+use memory_agent_core::blend::{self, Features, Query, Row};
+use memory_agent_core::fuse::ArmScores;
+use memory_agent_core::time_phrases;
+use pgrx::pg_sys;
+
+/// The reranker whose logits the regression for reranked rows was fitted to.
+pub const RERANKER: &str = "ms-marco-MiniLM-L-12-v2";
+/// So long after a time that a question names, what happened then is still talked about.
+const AFTERWARDS: TimeDelta = TimeDelta::days(3);
+
+/// The features of all candidates, in their order. `None` where no row was found by its embedding: the
+/// regressions do not know how to rank by words alone.
+pub fn features(
+    request: &Request,
+    details: &[Detail],
+    arms: &[ArmScores],
+    dense: &[Option<f64>],
+    lexical_bound: f64,
+) -> Option<Vec<Features>> {
+    if arms.iter().all(|arms| arms.similarity.is_none()) {
+        return None;
+    }
+    let asked_at = asked_at(request);
+    let spans = time_phrases::spans(&request.query, asked_at);
+    let words = words_of(&request.query);
+    let query = Query {
+        chars: request.query.chars().count(),
+        has_time: !spans.is_empty(),
+        best_lexical: lexical_bound,
+    };
+    let rows: Vec<Row<'_>> = details
+        .iter()
+        .zip(arms)
+        .zip(dense)
+        .map(|((detail, arms), dense)| {
+            let created_at = before(asked_at, detail.age_days);
+            Row {
+                similarity: arms.similarity,
+                dense: *dense,
+                lexical: arms.lexical,
+                age_days: if request.recency_is_learned { detail.age_days } else { f64::INFINITY },
+                words: detail.words,
+                session: detail.session_id.as_deref(),
+                speaker_is_named: detail
+                    .speaker
+                    .as_deref()
+                    .is_some_and(|name| words_of(name).iter().any(|word| words.contains(word))),
+                is_in_time: spans
+                    .iter()
+                    .any(|span| span.from <= created_at && created_at < span.to + AFTERWARDS),
+            }
+        })
+        .collect();
+    Some(blend::features(&query, &rows))
+}
+
+/// The moment of the question.
+#[allow(unsafe_code)]
+fn asked_at(request: &Request) -> DateTime<Utc> {
+    // SAFETY: there is a transaction.
+    let now = || unsafe { pg_sys::GetCurrentTransactionStartTimestamp() };
+    let micros = request.scope.as_of.map_or_else(now, Into::into);
+    // PostgreSQL counts from 2000 on.
+    DateTime::from_timestamp_micros(micros.saturating_add(946_684_800_000_000)).unwrap_or_default()
+}
+
+fn before(moment: DateTime<Utc>, days: f64) -> DateTime<Utc> {
+    TimeDelta::try_milliseconds((days * 86_400_000.0) as i64)
+        .and_then(|age| moment.checked_sub_signed(age))
+        .unwrap_or_default()
+}
+
+/// Lower case. A letter alone is no name.
+fn words_of(text: &str) -> Vec<String> {
+    text.split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| word.chars().nth(1).is_some())
+        .map(str::to_lowercase)
+        .collect()
+}

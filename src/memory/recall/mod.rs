@@ -1,0 +1,298 @@
+//! The five steps of a recall, in order: candidates, rerank, recency, MMR, token budget. SQL is in
+//! `store::search`, arithmetic in the ranking crate; here they are put together. Nothing is written: it
+//! works in a read-only transaction and on a standby.
+
+mod inference;
+mod learned;
+mod pool;
+pub mod request;
+mod shown;
+pub mod stale;
+
+use crate::memory::recall::pool::{Pool, fuse_pool};
+use crate::memory::recall::request::Request;
+use crate::models::Failure;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc::{self, RankingForm};
+use crate::store::details::{self, Detail};
+use crate::store::entries;
+use crate::store::models::{self as model_store, Kind};
+use crate::store::search::{self, Found, Query};
+use crate::store::sessions::{self, SessionKey};
+use memory_agent_core::blend::Features;
+use memory_agent_core::fuse::ArmScores;
+use memory_agent_core::rank::{self, Candidate, Ranking};
+use memory_agent_core::rerank_budget::Shortened;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// What happened, for `memory_explain`.
+#[derive(Default)]
+pub struct Trace {
+    pub embed_ms: f64,
+    pub search_ms: f64,
+    pub rerank_ms: f64,
+    pub rank_ms: f64,
+    pub embedding: String,
+    pub reranking: String,
+    /// Rows that were reranked.
+    pub reranked: usize,
+    /// Why not all of the pool were.
+    pub shortened: Option<Shortened>,
+    pub search_mode: &'static str,
+    pub ranking: &'static str,
+    pub documents: u64,
+    pub lexical_matches: usize,
+    pub dense_rows: usize,
+    pub pool: usize,
+    pub recency_weight: f64,
+    /// Candidates that did not come into the pool: what the arms say, and their fused scores.
+    pub left_out: Vec<(Uuid, ArmScores, f64)>,
+    /// What the call went on without.
+    failures: Vec<Failure>,
+}
+
+/// A ranked recall before its texts are read.
+pub struct Recalled {
+    pub details: Vec<Detail>,
+    /// Per detail: similarity and BM25 score.
+    pub arms: Vec<ArmScores>,
+    /// Per detail: what the learned ranking weighs, if it ranks.
+    pub features: Option<Vec<Features>>,
+    pub ranking: Ranking,
+    /// Positions in `ranking.scored`, in the order shown.
+    pub shown: Vec<usize>,
+    /// Stale turns, each with the fact that replaced what it says.
+    pub replaced: Vec<(Uuid, Uuid)>,
+    pub trace: Trace,
+}
+
+/// One row of the answer.
+pub type RecallRow = (
+    Uuid,
+    String,
+    String,
+    String,
+    f32,
+    f32,
+    Option<f32>,
+    Option<f32>,
+    f32,
+    Vec<String>,
+    i32,
+    Option<String>,
+    Option<Uuid>,
+    JsonbText,
+    TimestampWithTimeZone,
+);
+
+/// Steps 1 to 5. `None` when no rows are wanted.
+pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
+    if request.wants_nothing {
+        return Ok(None);
+    }
+    let mut trace = Trace::default();
+    let (embedder, reranker) = roles::as_owner(|| {
+        let spi = Spi::read_only()?;
+        let embedder = model_store::active(&spi, Kind::Embedder)?;
+        if let (Some(model), Some(given)) = (&embedder, &request.query_embedding) {
+            search::check_dimension(&spi, &model.name, given.0.len())?;
+        }
+        let reranker =
+            if request.rerank { model_store::active(&spi, Kind::Reranker)? } else { None };
+        Ok((embedder, reranker))
+    })?;
+
+    let started = Instant::now();
+    let embeddings = inference::query_embeddings(request, embedder.as_ref(), &mut trace);
+    trace.embed_ms = milliseconds(started);
+
+    let started = Instant::now();
+    let query = Query {
+        text: &request.query,
+        rewrites: &request.rewrites,
+        embeddings,
+        embedding_model: embedder.as_ref().map(|model| model.name.as_str()),
+        limit: request.candidates_per_arm,
+        included: &[],
+    };
+    let mut settings = request.settings_of(false);
+    let (pool, details, episode, lexical_bound) = roles::as_owner(|| {
+        let spi = Spi::read_only()?;
+        let episode = open_episode_turns(&spi, request)?;
+        let query = Query { included: &episode, ..query };
+        let found = search::candidates(&spi, &request.scope, &query)?;
+        note_search(&mut trace, &found);
+        let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &settings);
+        stale::settle(&spi, request, &mut pool)?;
+        let users = request.scope.caller.visible();
+        let details =
+            details::read(&spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
+        let details = in_order(details, &pool.ids);
+        Ok((pool, details, episode, found.lexical_bound))
+    })?;
+    let Pool { fused, arms, dense, left_out, replaced, .. } = pool;
+    trace.pool = fused.len();
+    trace.left_out = left_out;
+    trace.search_ms = milliseconds(started);
+
+    let started = Instant::now();
+    let features = match guc::ranking() {
+        // Logits of another model mean something else.
+        RankingForm::Learned
+            if reranker.as_ref().is_none_or(|model| model.name == learned::RERANKER) =>
+        {
+            learned::features(request, &details, &arms, &dense, lexical_bound)
+        }
+        _ => None,
+    };
+    if features.is_some() {
+        settings = request.settings_of(true);
+    }
+    trace.ranking = if features.is_some() { "learned" } else { "weighted" };
+    trace.recency_weight = settings.recency_weight;
+    // The most promising rows are read first.
+    let mut order: Vec<usize> = (0..details.len()).collect();
+    if let Some(features) = &features {
+        order.sort_by(|&a, &b| features[b].unscored().total_cmp(&features[a].unscored()));
+    }
+    let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
+    trace.rerank_ms = milliseconds(started);
+    if let Some(first) = trace.failures.first() {
+        let without =
+            match (trace.embedding.starts_with("failed"), logits.is_none() && request.rerank) {
+                (true, true) => "recall goes on with words only, without reranking",
+                (true, false) => "recall goes on with words only",
+                (false, _) => "recall goes on without reranking",
+            };
+        first.warn(without);
+    }
+
+    let started = Instant::now();
+    let mut candidates: Vec<Candidate> =
+        details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
+    for (place, features) in features.iter().flatten().enumerate() {
+        let logit = logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
+        candidates[place].probability =
+            Some(logit.map_or_else(|| features.unscored(), |logit| features.scored(logit)));
+    }
+    for &(stale, replacement) in &replaced {
+        candidates[stale].demoted_below.push(replacement);
+    }
+    let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
+    let shown = shown::within_budget(request, &details, &episode, &mut ranking);
+    trace.rank_ms = milliseconds(started);
+    debug1!(
+        "memory_agent: recall user={} rows={} pool={} embed={:.1}ms search={:.1}ms rerank={:.1}ms rank={:.1}ms",
+        request.scope.caller.user_id,
+        shown.len(),
+        trace.pool,
+        trace.embed_ms,
+        trace.search_ms,
+        trace.rerank_ms,
+        trace.rank_ms
+    );
+    let replaced = replaced
+        .into_iter()
+        .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
+        .collect();
+    Ok(Some(Recalled { details, arms, features, ranking, shown, replaced, trace }))
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1000.0
+}
+
+fn note_search(trace: &mut Trace, found: &Found) {
+    trace.search_mode = found.mode.as_str();
+    trace.documents = found.documents;
+    trace.lexical_matches = found.lexical_matches;
+    trace.dense_rows = found.rows.iter().filter(|row| row.similarity.is_some()).count();
+}
+
+/// Details in the order of `ids`. All are there: one snapshot served both statements.
+fn in_order(details: Vec<Detail>, ids: &[Uuid]) -> Vec<Detail> {
+    let place: HashMap<[u8; 16], usize> =
+        ids.iter().enumerate().map(|(at, id)| (*id.as_bytes(), at)).collect();
+    let mut details = details;
+    details.sort_by_key(|detail| place.get(detail.id.as_bytes()).copied().unwrap_or(usize::MAX));
+    details
+}
+
+/// The newest turns of the session's open episode that a token budget has room for.
+fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
+    let scope = &request.scope;
+    let (Some(session_id), Some(budget), None) =
+        (&scope.session_id, request.token_budget, scope.as_of)
+    else {
+        return Ok(Vec::new());
+    };
+    let key = SessionKey::of(&scope.caller, session_id.clone());
+    let Some(episode) = sessions::open_episode(spi, &key)? else { return Ok(Vec::new()) };
+    let share = (f64::from(budget) * guc::current_episode_share()) as u32;
+    let turns = entries::episode_turns(spi, &key.user_id, episode, share)?;
+    Ok(turns.into_iter().map(|(id, _)| id).collect())
+}
+
+fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
+    Candidate {
+        similarity: arms.similarity,
+        lexical: arms.lexical,
+        age_days: detail.age_days,
+        half_speed: detail.kind == "document" || detail.session_id.is_none(),
+        markers: detail.markers.clone(),
+        embedding: detail.embedding.clone(),
+        token_count: detail.token_count.max(0) as u32,
+        demoted_below: Vec::new(),
+        probability: None,
+    }
+}
+
+/// The rows of the answer, with their full texts.
+pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
+    let Recalled { details, arms, ranking, shown, replaced, .. } = recalled;
+    let ids: Vec<Uuid> = shown.iter().map(|&at| details[ranking.scored[at].index].id).collect();
+    let mut contents: HashMap<[u8; 16], entries::Content> = roles::as_owner(|| {
+        let spi = Spi::read_only()?;
+        entries::contents(&spi, &request.scope.caller.visible(), &ids)
+    })?
+    .into_iter()
+    .collect();
+    let mut details: Vec<Option<Detail>> = details.into_iter().map(Some).collect();
+    let mut rows = Vec::with_capacity(shown.len());
+    for position in shown {
+        let scored = &ranking.scored[position];
+        let (Some(detail), arms) = (details[scored.index].take(), &arms[scored.index]) else {
+            continue;
+        };
+        let Some(content) = contents.remove(detail.id.as_bytes()) else { continue };
+        let replacement = replaced.iter().find(|(stale, _)| *stale == detail.id);
+        let metadata = match replacement {
+            Some((_, by)) => stale::with_superseded_by(content.metadata, *by),
+            None => content.metadata,
+        };
+        rows.push((
+            detail.id,
+            detail.kind,
+            detail.role,
+            content.content,
+            scored.score as f32,
+            scored.relevance as f32,
+            arms.similarity.map(|similarity| similarity as f32),
+            arms.lexical.map(|lexical| lexical as f32),
+            scored.recency as f32,
+            detail.markers,
+            detail.token_count,
+            detail.session_id,
+            detail.episode_id,
+            metadata,
+            detail.created_at,
+        ));
+    }
+    Ok(rows)
+}

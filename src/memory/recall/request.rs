@@ -1,0 +1,280 @@
+//! A recall's arguments, checked: what SQL gave, the settings' values where it gave nothing, and an
+//! error for everything that makes no sense. Nothing here touches a table of ours.
+
+use crate::identity::Caller;
+use crate::memory::recall::stale::Treatment;
+use crate::memory::scope_settings;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::sql_types::{JsonbText, Vector};
+use crate::settings::guc;
+use crate::store::entries;
+use crate::store::scope::{Archives, Scope};
+use memory_agent_core::filter::Filter;
+use memory_agent_core::freshness;
+use memory_agent_core::fuse::FusionSettings;
+use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
+use memory_agent_core::rank::RankSettings;
+use memory_agent_core::score;
+use memory_agent_core::text;
+use pgrx::prelude::*;
+
+/// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
+const LEAST_PROBABILITY: f64 = 0.05;
+/// At least so many rows go on to ranking when the scope has them, whatever top_k is.
+const LEAST_CANDIDATES: usize = 30;
+
+/// The arguments as SQL gives them; NULL means the setting's value.
+#[derive(Default)]
+pub struct Arguments {
+    pub query: Option<String>,
+    pub session_id: Option<String>,
+    pub top_k: Option<i32>,
+    pub token_budget: Option<i32>,
+    pub kinds: Option<Vec<Option<String>>>,
+    pub filter: Option<JsonbText>,
+    pub as_of: Option<TimestampWithTimeZone>,
+    pub score_threshold: Option<f32>,
+    pub recency_weight: Option<f32>,
+    pub mmr_lambda: Option<f32>,
+    pub rerank: Option<bool>,
+    pub query_embedding: Option<Vector>,
+    pub rewrites: Option<Vec<Option<String>>>,
+    /// Not an argument of `memory_recall`, which never sees archived conversations.
+    pub archives: Archives,
+    pub except_session: Option<String>,
+    /// Whether the rows are for a prompt: then another setting says what becomes of stale turns.
+    pub for_prompt: bool,
+}
+
+/// A checked request.
+pub struct Request {
+    pub scope: Scope,
+    pub query: String,
+    pub rewrites: Vec<String>,
+    pub query_embedding: Option<Vector>,
+    pub rerank: bool,
+    /// Milliseconds; 0 for no limit.
+    pub rerank_budget: u32,
+    pub token_budget: Option<u32>,
+    pub candidates_per_arm: usize,
+    pub stale: Treatment,
+    /// Without what [`Request::settings_of`] adds.
+    pub settings: RankSettings,
+    /// Whether neither the call nor a setting has a weight of recency.
+    pub recency_is_learned: bool,
+    mmr_is_default: bool,
+    asks_for_fresh: bool,
+    pub wants_nothing: bool,
+}
+
+impl Request {
+    /// The settings of a ranking by learned probabilities, or by weights set by hand: what is not set
+    /// has another default in each.
+    pub fn settings_of(&self, is_learned: bool) -> RankSettings {
+        let mut settings = self.settings.clone();
+        let (weight, lambda, threshold) =
+            if is_learned { (0.0, 1.0, LEAST_PROBABILITY) } else { (0.2, 0.7, 0.35) };
+        if self.recency_is_learned {
+            settings.recency_weight = weight;
+        }
+        settings.recency_weight =
+            score::raise_recency_weight(settings.recency_weight, self.asks_for_fresh);
+        if self.mmr_is_default {
+            settings.mmr_lambda = lambda;
+        }
+        settings.score_threshold.get_or_insert(threshold);
+        settings
+    }
+}
+
+impl Arguments {
+    /// Runs `body` for the checked request, with the settings of the agent and the session that are
+    /// asked about.
+    pub fn with_settings<T>(
+        self,
+        caller: Caller,
+        body: impl FnOnce(Request) -> PgResult<T>,
+    ) -> PgResult<T> {
+        if let Some(session_id) = &self.session_id {
+            text::validate_session_id(session_id).map_err(Error::from)?;
+        }
+        let settings =
+            scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
+        settings.during(|| body(self.check(caller)?))
+    }
+
+    /// Checks everything that can be checked without touching a table.
+    pub fn check(self, caller: Caller) -> PgResult<Request> {
+        if let Some(session_id) = &self.session_id {
+            text::validate_session_id(session_id).map_err(Error::from)?;
+        }
+        let query = self.query.unwrap_or_default();
+        if query.trim().is_empty() && self.query_embedding.is_none() {
+            return Err(Error::invalid(
+                "query is empty",
+                "Pass the question, or a query_embedding.",
+            )
+            .into());
+        }
+        if query.len() > QUERY_BYTES {
+            return Err(Error::invalid(
+                format!("query has {} bytes, the limit is {QUERY_BYTES}", query.len()),
+                "Ask a shorter question.",
+            )
+            .into());
+        }
+        let rewrites = strings(self.rewrites)?.unwrap_or_default();
+        if rewrites.len() > MAX_REWRITES || rewrites.iter().any(|rewrite| rewrite.trim().is_empty())
+        {
+            return Err(Error::invalid(
+                format!("rewrites must be at most {MAX_REWRITES} texts that are not empty"),
+                "Pass the best few wordings of the question.",
+            )
+            .into());
+        }
+        if let Some(Vector(values)) = &self.query_embedding
+            && (values.is_empty() || values.iter().any(|value| !value.is_finite()))
+        {
+            return Err(Error::invalid(
+                "query_embedding has no finite values",
+                "Use memory_embed().",
+            )
+            .into());
+        }
+        let kinds = strings(self.kinds)?;
+        if let Some(unknown) =
+            kinds.iter().flatten().find(|kind| !text::KINDS.contains(&kind.as_str()))
+        {
+            return Err(Error::invalid(
+                format!("unknown kind \"{unknown}\""),
+                format!("Kinds are {}.", text::KINDS.join(", ")),
+            )
+            .into());
+        }
+        let (filter, filter_metadata) = parse_filter(self.filter)?;
+        let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
+        let threshold = unit("score_threshold", self.score_threshold)?;
+        let chosen =
+            |given: Option<f64>, setting: f64| given.or((setting >= 0.0).then_some(setting));
+        let base_weight =
+            chosen(unit("recency_weight", self.recency_weight)?, guc::recency_weight());
+        let mmr_lambda = chosen(unit("mmr_lambda", self.mmr_lambda)?, guc::mmr_lambda());
+        let asks_for_fresh = guc::freshness_boost() && freshness::asks_for_fresh(&query);
+        let token_budget = match self.token_budget {
+            Some(budget) if budget < 0 => {
+                return Err(Error::invalid(
+                    "token_budget is negative",
+                    "Leave it out for no budget.",
+                )
+                .into());
+            }
+            budget => budget.map(|budget| budget as u32),
+        };
+        if self.top_k.is_some_and(|top_k| top_k > MAX_TOP_K) {
+            return Err(Error::invalid(
+                format!("top_k must be at most {MAX_TOP_K}"),
+                "Read memory_entries to see everything.",
+            )
+            .into());
+        }
+        // With a budget and no top_k, the budget alone cuts the ranked candidates.
+        let top_k = match (self.top_k, token_budget) {
+            (Some(top_k), _) => Some(top_k),
+            (None, Some(_)) => None,
+            (None, None) => Some(guc::default_top_k()),
+        };
+        let wanted = top_k.unwrap_or_else(guc::default_top_k).max(0) as usize;
+        // More rows than max_candidates can only be had by asking for them.
+        let max_candidates =
+            (guc::max_candidates().max(1) as usize).max(top_k.unwrap_or(0).max(0) as usize);
+        let candidates_per_arm = wanted
+            .saturating_mul(guc::candidate_multiplier().max(1) as usize)
+            .max(LEAST_CANDIDATES);
+        Ok(Request {
+            settings: RankSettings {
+                fusion: FusionSettings {
+                    method: guc::fusion_method(),
+                    dense_weight: guc::dense_weight(),
+                    ..FusionSettings::default()
+                },
+                max_candidates,
+                score_normalization: guc::normalization(),
+                rerank_weight: guc::rerank_weight(),
+                score_threshold: chosen(threshold, guc::score_threshold()),
+                threshold_is_explicit: threshold.is_some(),
+                threshold_keeps: wanted,
+                recency_decay: guc::decay(),
+                recency_days: guc::recency_days(),
+                recency_weight: base_weight.unwrap_or(0.0),
+                marker_weight: guc::marker_weight(),
+                mmr_lambda: mmr_lambda.unwrap_or(1.0),
+                top_k: top_k.map(|top_k| top_k.max(0) as usize),
+            },
+            recency_is_learned: base_weight.is_none(),
+            mmr_is_default: mmr_lambda.is_none(),
+            asks_for_fresh,
+            stale: if self.for_prompt { Treatment::in_prompts() } else { Treatment::in_recall() },
+            wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
+            rerank: self.rerank.unwrap_or_else(guc::rerank),
+            rerank_budget: guc::rerank_budget().max(0).unsigned_abs(),
+            scope: Scope {
+                caller,
+                session_id: self.session_id,
+                kinds,
+                filter,
+                filter_metadata,
+                as_of,
+                archives: self.archives,
+                except_session: self.except_session,
+            },
+            query,
+            rewrites,
+            query_embedding: self.query_embedding,
+            token_budget,
+            candidates_per_arm,
+        })
+    }
+}
+
+fn strings(values: Option<Vec<Option<String>>>) -> PgResult<Option<Vec<String>>> {
+    values.map(crate::pg::sql_types::without_nulls).transpose()
+}
+
+/// A weight between 0 and 1; NaN is refused.
+fn unit(name: &str, value: Option<f32>) -> PgResult<Option<f64>> {
+    match value {
+        Some(value) if !(0.0..=1.0).contains(&value) => Err(Error::invalid(
+            format!("{name} must be between 0 and 1, not {value}"),
+            "Leave it out for the setting's value.",
+        )
+        .into()),
+        value => Ok(value.map(f64::from)),
+    }
+}
+
+fn parse_filter(filter: Option<JsonbText>) -> PgResult<(Filter, Option<JsonbText>)> {
+    let Some(filter) = filter else { return Ok((Filter::default(), None)) };
+    let value: serde_json::Value = serde_json::from_str(&filter.0).map_err(|error| {
+        Error::invalid(
+            format!("filter cannot be read: {error}"),
+            "Use numbers in the range of a double.",
+        )
+    })?;
+    let parsed = Filter::parse(&value).map_err(Error::from)?;
+    // The object as it was written: a double would drop digits that jsonb keeps.
+    let metadata = match &parsed.metadata {
+        Some(_) => serde_json::from_str::<RawFilter<'_>>(&filter.0)
+            .ok()
+            .and_then(|raw| raw.metadata)
+            .map(|metadata| JsonbText(metadata.get().to_owned())),
+        None => None,
+    };
+    Ok((parsed, metadata))
+}
+
+/// The part of a filter that PostgreSQL compares itself.
+#[derive(serde::Deserialize)]
+struct RawFilter<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a serde_json::value::RawValue>,
+}

@@ -1,0 +1,76 @@
+//! Stale sources in recall: a turn whose fact was replaced still finds what was asked, only its answer
+//! is old. It never ranks before the fact that replaced it, and its metadata names that fact.
+
+use crate::memory::recall::pool::Pool;
+use crate::memory::recall::request::Request;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc::{self, PromptStaleSources, StaleSources};
+use crate::store::stale;
+use pgrx::datum::Uuid;
+use std::collections::HashSet;
+
+/// What becomes of stale turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// They rank below what replaced them.
+    Demote,
+    /// The same, but those of which nothing holds any more are left out.
+    DemoteOrHide,
+    Hide,
+    Show,
+}
+
+impl Treatment {
+    /// As the setting of `memory_recall` says.
+    pub fn in_recall() -> Self {
+        match guc::stale_sources() {
+            StaleSources::Demote => Self::Demote,
+            StaleSources::Hide => Self::Hide,
+            StaleSources::Show => Self::Show,
+        }
+    }
+
+    /// As the setting of prompts says.
+    pub fn in_prompts() -> Self {
+        match guc::prompt_stale_sources() {
+            PromptStaleSources::Mark => Self::DemoteOrHide,
+            PromptStaleSources::Hide => Self::Hide,
+            PromptStaleSources::Show => Self::Show,
+        }
+    }
+}
+
+/// Treats the turns in the pool that say what no longer holds.
+pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
+    if request.stale == Treatment::Show {
+        return Ok(());
+    }
+    let pairs = stale::replaced(spi, &request.scope, &pool.ids)?;
+    let (hidden, demoted): (Vec<_>, Vec<_>) = match request.stale {
+        Treatment::Hide => (pairs, Vec::new()),
+        Treatment::DemoteOrHide if !pairs.is_empty() => {
+            let turns: Vec<Uuid> = pairs.iter().map(|(turn, _)| *turn).collect();
+            let users = request.scope.caller.visible();
+            let partly: HashSet<[u8; 16]> = stale::still_true(spi, &users, &turns)?
+                .into_iter()
+                .map(|turn| *turn.as_bytes())
+                .collect();
+            pairs.into_iter().partition(|(turn, _)| !partly.contains(turn.as_bytes()))
+        }
+        _ => (Vec::new(), pairs),
+    };
+    if !hidden.is_empty() {
+        pool.hide(&hidden);
+    }
+    pool.demote(&demoted);
+    Ok(())
+}
+
+/// Metadata that also says which fact replaced what a stale turn says.
+pub fn with_superseded_by(metadata: JsonbText, by: Uuid) -> JsonbText {
+    let rest = metadata.0.trim_start().strip_prefix('{').unwrap_or("}");
+    let comma = if rest.trim_start().starts_with('}') { "" } else { ", " };
+    JsonbText(format!("{{\"superseded_by\": \"{by}\"{comma}{rest}"))
+}

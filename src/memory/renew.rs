@@ -1,0 +1,191 @@
+//! Storing what a summarize or compress job came to, in one transaction: the new L3 and its parts, the
+//! turns that leave the window, the counters. If what was condensed is not there any more, or somebody
+//! else renewed the summary, nothing is stored and the caller begins anew.
+
+use crate::memory::archived_conversation::{Archived, archive_conversation};
+use crate::memory::chunks::Chunks;
+use crate::memory::summary_tree::{Material, Part, Tree};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::spi::Session as Spi;
+use crate::store::compression;
+use crate::store::jobs::{self, JobKind};
+use crate::store::queue::{self, Job};
+use crate::store::sessions::{self, SessionKey};
+use crate::store::summaries::{self, Coverage, NewSummary, Source};
+use memory_agent_core::compression::Due;
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::session_settings::SummarySettings;
+use pgrx::datum::Uuid;
+
+/// What is to be stored.
+pub struct Renewal<'a> {
+    pub job: &'a Job,
+    pub key: &'a SessionKey,
+    pub settings: &'a SummarySettings,
+    /// What was condensed and what came of it; `None` when the summary holds already.
+    pub condensed: Option<(&'a Material, &'a Tree)>,
+    /// What is archived of the session, with its chunks.
+    pub archive: Option<(&'a Archived, &'a Chunks)>,
+    /// Whether the session has more turns that no summary covers.
+    pub has_more: bool,
+}
+
+/// How it went.
+pub enum Renewed {
+    Stored {
+        /// Turns that left the window.
+        archived: u64,
+    },
+    /// The session changed since it was looked at; nothing was stored.
+    Changed,
+    /// Another worker has the job by now, or it was cancelled; nothing was stored.
+    NotOurs,
+    /// The session is not there (yet); nothing was stored.
+    NoSession,
+}
+
+/// Stores the renewal and finishes the job. Locks in the order of everybody: session, job, turns,
+/// summaries.
+pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
+    let (key, job) = (renewal.key, renewal.job);
+    if sessions::lock_existing(spi, key)?.is_none() {
+        return Ok(Renewed::NoSession);
+    }
+    if !queue::lock(spi, job)? {
+        return Ok(Renewed::NotOurs);
+    }
+    let unsummarized = match renewal.condensed {
+        None => summaries::recount(spi, key)?,
+        Some((material, tree)) => {
+            match renew(spi, key, material, tree, material.level().method())? {
+                Some(unsummarized) => unsummarized,
+                None => return Ok(Renewed::Changed),
+            }
+        }
+    };
+    let archived = if job.kind == JobKind::Compress {
+        compression::archive(spi, key, renewal.settings.keep)?
+    } else {
+        0
+    };
+    if let Some((archived, chunks)) = renewal.archive {
+        archive_conversation(spi, key, archived, chunks)?;
+    }
+    if renewal.has_more {
+        queue_rest(spi, renewal, unsummarized)?;
+    }
+    queue::finish(spi, job)?;
+    Ok(Renewed::Stored { archived })
+}
+
+/// Stores what condensing came to, made by `method`, and returns the tokens of turns that no summary covers
+/// now; `None` when the session changed since it was looked at. The caller holds the session's lock.
+pub fn renew(
+    spi: &Spi,
+    key: &SessionKey,
+    material: &Material,
+    tree: &Tree,
+    method: &'static str,
+) -> PgResult<Option<i64>> {
+    let current = material.current.as_ref().map(|current| current.id);
+    if summaries::current_id(spi, key)? != current {
+        return Ok(None);
+    }
+    let before = sessions::fill(spi, key)?.map_or(0, |fill| fill.unsummarized);
+    let ids = ids(&material.sources);
+    let Some(covered) = summaries::lock_sources(spi, &key.user_id, &ids)? else { return Ok(None) };
+    match (current, &tree.whole.sections) {
+        (Some(current), Some(sections)) if ids.is_empty() => {
+            summaries::add_sections(spi, &key.user_id, current, sections)?;
+        }
+        _ => write(spi, key, material, tree, ids, method)?,
+    }
+    summaries::recount_after(spi, key, before, covered).map(Some)
+}
+
+fn write(
+    spi: &Spi,
+    key: &SessionKey,
+    material: &Material,
+    tree: &Tree,
+    source_ids: Vec<Uuid>,
+    method: &'static str,
+) -> PgResult<()> {
+    // Without one, the session must not lose the summary that it has.
+    let coverage =
+        material.coverage().ok_or_else(|| Error::internal("a summary would stand for nothing"))?;
+    for (level, parts) in [("L1", &tree.chunks), ("L2", &tree.groups)] {
+        for part in parts {
+            write_part(spi, key, level, method, material, part)?;
+        }
+    }
+    if let Some(current) = &material.current {
+        summaries::deactivate(spi, &key.user_id, current.id)?;
+    }
+    summaries::insert(
+        spi,
+        key,
+        &NewSummary {
+            level: "L3",
+            text: &tree.whole.text,
+            sections: tree.whole.sections.as_ref(),
+            source_ids,
+            previous: material.current.as_ref().map(|current| current.id),
+            method,
+            coverage: &coverage,
+            input_tokens: coverage.tokens,
+            output_tokens: tree.whole.tokens,
+            model: &tree.whole.model,
+        },
+    )?;
+    Ok(())
+}
+
+fn write_part(
+    spi: &Spi,
+    key: &SessionKey,
+    level: &'static str,
+    method: &'static str,
+    material: &Material,
+    part: &Part,
+) -> PgResult<()> {
+    let sources = &material.sources[part.sources.clone()];
+    let Some(coverage) = Coverage::of(sources, material.are_facts) else { return Ok(()) };
+    summaries::insert(
+        spi,
+        key,
+        &NewSummary {
+            level,
+            text: &part.condensed.text,
+            sections: None,
+            source_ids: ids(sources),
+            previous: None,
+            method,
+            coverage: &coverage,
+            input_tokens: part.input_tokens,
+            output_tokens: part.condensed.tokens,
+            model: &part.condensed.model,
+        },
+    )?;
+    Ok(())
+}
+
+/// Queues what is left of a session that has more turns than one job takes.
+fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<()> {
+    let is_forced = renewal.job.payload::<payloads::Summary>().forced;
+    let window = summaries::subject(spi, renewal.key)?.map_or(0, |subject| subject.window_tokens);
+    let due = renewal.settings.limits().due(window, unsummarized.max(0).unsigned_abs());
+    let kind = match due {
+        _ if is_forced => JobKind::Compress,
+        Some(Due::Compression) => JobKind::Compress,
+        Some(Due::Summary) => JobKind::Summarize,
+        None => return Ok(()),
+    };
+    let payload = payloads::Summary::with(renewal.settings, is_forced);
+    jobs::enqueue_for_session(spi, kind, renewal.key, &payload)?;
+    Ok(())
+}
+
+fn ids(sources: &[Source]) -> Vec<Uuid> {
+    sources.iter().map(|source| source.id).collect()
+}

@@ -1,0 +1,36 @@
+//! Whose stored settings a call runs with: the session's win over its agent's, these over those of the
+//! agent for all users, these over what the SQL session and postgresql.conf say.
+
+use crate::identity::Caller;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::overrides::Settings;
+use crate::store::agents;
+
+/// What is stored for an agent and, with `session_id`, for a session.
+pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResult<Settings> {
+    roles::as_owner(|| {
+        let stored = agents::settings(&Spi::read_only()?, user_id, agent_id, session_id)?;
+        Ok(Settings::of(&stored))
+    })
+}
+
+/// Runs `body` with the settings of the caller's agent and, with `session_id`, of that session.
+pub fn scoped<T>(
+    caller: &Caller,
+    session_id: Option<&str>,
+    body: impl FnOnce() -> PgResult<T>,
+) -> PgResult<T> {
+    scoped_to(&caller.user_id, caller.agent(), session_id, body)
+}
+
+/// The same for a scope that is not a caller's: what the worker queues by itself.
+pub fn scoped_to<T>(
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+    body: impl FnOnce() -> PgResult<T>,
+) -> PgResult<T> {
+    stored(user_id, agent_id, session_id)?.during(body)
+}

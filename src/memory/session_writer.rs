@@ -1,0 +1,201 @@
+//! Adds turns to one session while it is locked: their rows, the episodes that they belong to, the
+//! session's counters, and the jobs that follow from them.
+
+use crate::memory::follow_ups;
+use crate::memory::prepare::Prepare;
+use crate::memory::turn::Checked;
+use crate::pg::catalog::{self, VectorType};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Session as Spi, scratch};
+use crate::pg::sql_types::Vector;
+use crate::settings::endpoint;
+use crate::settings::guc::{self, Extraction};
+use crate::settings::job_settings;
+use crate::store::entries::{self, FactsFrom, NewEntry};
+use crate::store::episodes::{self, Running};
+use crate::store::facts::FactScope;
+use crate::store::jobs::{self, JobKind};
+use crate::store::lexemes::Lexemes;
+use crate::store::sessions::{self, Fill, Growth, SessionKey};
+use memory_agent_core::episodes::{
+    CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn,
+};
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::mmr;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// Adds turns to one locked session.
+pub struct SessionWriter<'a> {
+    spi: &'a Spi,
+    key: &'a SessionKey,
+    prepared: &'a Prepare,
+    configuration: String,
+    settings: EpisodeSettings,
+    episode: Option<Running>,
+    /// What facts about the user's turns are made from.
+    facts_from: FactsFrom,
+    /// Whether an episode has ended that is to be reflected on.
+    has_reflection: bool,
+}
+
+impl<'a> SessionWriter<'a> {
+    /// Locks the session, which is made if it is new; `at` is the event time of its first new turn.
+    pub fn open(
+        spi: &'a Spi,
+        key: &'a SessionKey,
+        at: TimestampWithTimeZone,
+        prepared: &'a Prepare,
+    ) -> PgResult<Self> {
+        let episode = match sessions::lock(spi, key, at)? {
+            Some(id) => episodes::open(spi, &key.user_id, id)?,
+            None => None,
+        };
+        Ok(Self {
+            spi,
+            key,
+            prepared,
+            configuration: guc::text_search_config(),
+            settings: EpisodeSettings {
+                max_turns: guc::episode_max_turns().max(0) as u32,
+                gap_seconds: i64::from(guc::episode_gap()),
+                close_on_tool_result: guc::episode_close_on_tool_result(),
+            },
+            episode,
+            facts_from: facts_from(),
+            has_reflection: false,
+        })
+    }
+
+    /// Adds the turns at `indexes`, in that order, and queues the work that they bring.
+    pub fn add(mut self, turns: &[Checked], indexes: &[usize], ids: &[Uuid]) -> PgResult<()> {
+        let vector = catalog::vector_type()?;
+        let mut growth = Growth::default();
+        let mut last_turn_at = turns[indexes[0]].created_at;
+        for &index in indexes {
+            let turn = &turns[index];
+            scratch(|| self.add_turn(&vector, turn, index, ids[index]))?;
+            growth.turns += 1;
+            growth.entries += 1;
+            growth.tokens += i64::from(self.prepared.token_count(index));
+            last_turn_at = last_turn_at.max(turn.created_at);
+            pgrx::check_for_interrupts!();
+        }
+        if let Some(episode) = &self.episode {
+            episodes::save(self.spi, &self.key.user_id, episode, None)?;
+        }
+        let open = self.episode.as_ref().map(|episode| episode.id);
+        let fill = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
+        let spoke = indexes.iter().any(|&index| turns[index].turn.role == "user");
+        self.queue_jobs(&fill, spoke)
+    }
+
+    fn add_turn(
+        &mut self,
+        vector: &VectorType,
+        turn: &Checked,
+        index: usize,
+        id: Uuid,
+    ) -> PgResult<()> {
+        let episode_id = self.episode_for(turn, index)?;
+        let configuration = self.configuration.as_str();
+        let words = (Lexemes::index(self.spi, configuration, &turn.indexed_text)?, configuration);
+        let (role, content) = (&turn.turn.role, &turn.turn.content);
+        let scope = FactScope::of_session(self.key);
+        let entry = NewEntry::new(id, &scope, "turn", role, content, words, turn.created_at);
+        let entry = NewEntry {
+            markers: turn.markers.clone(),
+            metadata: turn.turn.metadata.clone(),
+            episode_id: Some(episode_id),
+            expires_at: turn.expires_at,
+            facts_from: if role == "user" { self.facts_from } else { FactsFrom::Turn },
+            ..self.prepared.complete(index, entry)
+        };
+        entries::insert(self.spi, vector, entry)?;
+        self.close_after(turn)
+    }
+
+    /// The episode this turn belongs to; a running one that must end before it is closed.
+    fn episode_for(&mut self, turn: &Checked, index: usize) -> PgResult<Uuid> {
+        if let Some(running) = &self.episode {
+            let open = OpenEpisode {
+                turn_count: running.turn_count.max(0) as u32,
+                last_turn_at_micros: running.ended_at.into_inner(),
+            };
+            let mut reason = before_turn(Some(&open), turn.created_at.into_inner(), &self.settings);
+            if reason.is_none() && self.is_topic_boundary(running, index)? {
+                reason = Some(CloseReason::Topic);
+            }
+            if let Some(reason) = reason {
+                self.end_episode(reason)?;
+            }
+        }
+        let mut running = match self.episode.take() {
+            Some(running) => running,
+            None => episodes::start(self.spi, self.key, entries::new_id(), turn.created_at)?,
+        };
+        running.turn_count += 1;
+        running.wants_reflection |= self.facts_from == FactsFrom::Episode;
+        running.started_at = running.started_at.min(turn.created_at);
+        running.ended_at = running.ended_at.max(turn.created_at);
+        let id = running.id;
+        self.episode = Some(running);
+        Ok(id)
+    }
+
+    fn is_topic_boundary(&self, running: &Running, index: usize) -> PgResult<bool> {
+        let threshold = guc::episode_topic_similarity();
+        let (Some(model), Some([first, ..])) =
+            (&self.prepared.model, self.prepared.embedding(index))
+        else {
+            return Ok(false);
+        };
+        if threshold <= 0.0 {
+            return Ok(false);
+        }
+        let centroid = episodes::centroid(self.spi, &self.key.user_id, running.id, &model.name)?;
+        Ok(centroid.is_some_and(|Vector(centroid)| mmr::cosine(&centroid, first) < threshold))
+    }
+
+    fn close_after(&mut self, turn: &Checked) -> PgResult<()> {
+        let Some(running) = &self.episode else { return Ok(()) };
+        let reason = after_turn(running.turn_count.max(0) as u32, &turn.turn.role, &self.settings);
+        reason.map_or(Ok(()), |reason| self.end_episode(reason))
+    }
+
+    fn end_episode(&mut self, reason: CloseReason) -> PgResult<()> {
+        let Some(running) = self.episode.take() else { return Ok(()) };
+        self.has_reflection |= running.wants_reflection;
+        episodes::save(self.spi, &self.key.user_id, &running, Some(reason))
+    }
+
+    fn queue_jobs(&self, fill: &Fill, user_spoke: bool) -> PgResult<()> {
+        if self.prepared.needs_job() {
+            jobs::enqueue_for_session(
+                self.spi,
+                JobKind::Embed,
+                self.key,
+                &payloads::Embed::default(),
+            )?;
+        }
+        if self.facts_from == FactsFrom::Turn && user_spoke {
+            let payload = payloads::Extract::with(&job_settings::extraction());
+            jobs::enqueue_for_session(self.spi, JobKind::Extract, self.key, &payload)?;
+        }
+        if self.has_reflection {
+            follow_ups::queue_reflection(self.spi, self.key)?;
+        }
+        follow_ups::queue_summary(self.spi, self.key, fill)?;
+        follow_ups::queue_eviction(self.spi, self.key, fill.entries)
+    }
+}
+
+/// What facts about turns stored now are made from: somebody must be there who makes them.
+pub fn facts_from() -> FactsFrom {
+    match guc::extraction() {
+        _ if endpoint::missing_llm().is_some() => FactsFrom::Nothing,
+        Extraction::Turn => FactsFrom::Turn,
+        Extraction::Episode => FactsFrom::Episode,
+        Extraction::Off => FactsFrom::Nothing,
+    }
+}

@@ -1,0 +1,111 @@
+//! A turn of a conversation: as it was given, and with everything about it that is known before the
+//! database is touched.
+
+use crate::pg::error::{Error, PgResult};
+use crate::pg::sql_types::JsonbText;
+use crate::settings::guc;
+use crate::store::entries;
+use memory_agent_core::limits::MAX_MARKERS;
+use memory_agent_core::{markers, text};
+use pgrx::prelude::*;
+
+/// One message as it was given.
+pub struct Turn {
+    pub session_id: String,
+    pub role: String,
+    pub content: String,
+    pub metadata: JsonbText,
+    pub markers: Option<Vec<String>>,
+    pub created_at: Option<TimestampWithTimeZone>,
+    /// How long it is remembered; `None` means `memory_agent.default_ttl`.
+    pub ttl: Option<Interval>,
+}
+
+/// Everything about a turn that is known before the database is touched.
+pub struct Checked {
+    pub turn: Turn,
+    /// The text that is embedded and indexed.
+    pub indexed_text: String,
+    pub markers: Vec<String>,
+    pub created_at: TimestampWithTimeZone,
+    pub expires_at: Option<TimestampWithTimeZone>,
+}
+
+/// Checks a turn, and finds out what its text and the settings say of it.
+pub fn check(turn: Turn, now: TimestampWithTimeZone) -> PgResult<Checked> {
+    // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
+    pgrx::check_for_interrupts!();
+    text::validate_session_id(&turn.session_id).map_err(Error::from)?;
+    text::validate_role(&turn.role).map_err(Error::from)?;
+    text::validate_content(&turn.content, guc::max_content_bytes().max(0) as usize)
+        .map_err(Error::from)?;
+    check_metadata(&turn.metadata)?;
+    let markers = markers_of(turn.markers.as_deref(), &turn.content)?;
+    let created_at = entries::finite("created_at", turn.created_at.unwrap_or(now))?;
+    let expires_at = expiry(now, turn.ttl)?;
+    let indexed_text = indexed_text(&turn.content, &turn.metadata);
+    Ok(Checked { turn, indexed_text, markers, created_at, expires_at })
+}
+
+/// Refuses metadata that is not an object, or larger than content may be.
+pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
+    if !metadata.0.starts_with('{') {
+        return Err(Error::invalid(
+            "metadata must be a JSON object",
+            "Example: {\"project\": \"x\"}.",
+        )
+        .into());
+    }
+    let limit = guc::max_content_bytes().max(0) as usize;
+    if metadata.0.len() > limit {
+        return Err(Error::invalid(
+            format!("metadata has {} bytes, the limit is {limit}", metadata.0.len()),
+            "Store large data in a table of your own and keep its key here.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The markers of an entry: the explicit ones, or those its text shows.
+pub fn markers_of(explicit: Option<&[String]>, content: &str) -> PgResult<Vec<String>> {
+    let given = explicit.unwrap_or_default();
+    if given.len() > MAX_MARKERS {
+        let problem = format!("there are {} markers, expected at most {MAX_MARKERS}", given.len());
+        return Err(Error::invalid(problem, "Use metadata for long lists.").into());
+    }
+    for marker in given {
+        markers::validate(marker).map_err(Error::from)?;
+    }
+    let detected = if guc::auto_detect_markers() { markers::detect(content) } else { Vec::new() };
+    Ok(markers::merge(explicit, &detected))
+}
+
+/// The text that is embedded and indexed. Metadata that only PostgreSQL can read (a number beyond
+/// a double) has no speaker's name.
+pub fn indexed_text(content: &str, metadata: &JsonbText) -> String {
+    let metadata = serde_json::from_str(&metadata.0).unwrap_or_default();
+    text::indexed_text(content, &metadata).into_owned()
+}
+
+/// When an entry expires: `ttl` after now, or after the default.
+pub fn expiry(
+    now: TimestampWithTimeZone,
+    ttl: Option<Interval>,
+) -> PgResult<Option<TimestampWithTimeZone>> {
+    if let Some(ttl) = ttl {
+        let expires_at = now + ttl;
+        if expires_at <= now {
+            return Err(
+                Error::invalid("ttl must be positive", "Example: interval '7 days'.").into()
+            );
+        }
+        return Ok(Some(expires_at));
+    }
+    let seconds = guc::default_ttl();
+    if seconds == 0 {
+        return Ok(None);
+    }
+    let ttl = Interval::from_seconds(f64::from(seconds));
+    Ok(Some(now + ttl))
+}

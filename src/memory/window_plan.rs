@@ -1,0 +1,44 @@
+//! How the window of a session comes to fit into a budget.
+
+use crate::memory::context::tokens::TokenCounter;
+use crate::pg::error::PgResult;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::guc;
+use crate::store::sessions::SessionKey;
+use crate::store::window::{self, WindowTurn};
+use memory_agent_core::window::{Plan, Turn, plan};
+use pgrx::datum::Uuid;
+use std::collections::HashMap;
+
+/// Tokens of the turns that were stored while nobody could count them: a window may not be over budget by
+/// an estimate. They are counted before anything is locked.
+pub struct ExactCounts(HashMap<Uuid, u32>);
+
+impl ExactCounts {
+    /// Counts what is only estimated.
+    pub fn of(key: &SessionKey) -> PgResult<Self> {
+        let estimated = roles::as_owner(|| window::estimated(&Spi::read_only()?, key))?;
+        let (ids, texts): (Vec<Uuid>, Vec<String>) = estimated.into_iter().unzip();
+        let counts = TokenCounter::new().count(texts);
+        let natural = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+        Ok(Self(ids.into_iter().zip(counts.into_iter().map(natural)).collect()))
+    }
+
+    /// The turns of the window as they count.
+    pub fn turns(&self, spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
+        let mut turns = window::turns(spi, key)?;
+        for turn in &mut turns {
+            turn.tokens = self.0.get(&turn.id).copied().unwrap_or(turn.tokens);
+        }
+        Ok(turns)
+    }
+}
+
+/// How the window comes to fit.
+pub fn plan_for(turns: &[WindowTurn], summary_tokens: Option<u32>, budget: u32) -> Plan {
+    let turns: Vec<Turn> =
+        turns.iter().map(|turn| Turn { tokens: turn.tokens, covered: turn.covered }).collect();
+    let overhead = guc::message_overhead_tokens().max(0).unsigned_abs();
+    plan(&turns, summary_tokens, overhead, budget)
+}

@@ -1,0 +1,145 @@
+//! The summary that `memory_reserve_tokens` waits for when it was asked to: of the turns that are to
+//! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
+
+use crate::identity::Caller;
+use crate::memory::awaited_summary::{Condensed, Condenser};
+use crate::memory::llm::{self, Llm};
+use crate::memory::renew;
+use crate::memory::summary_tree::{self, Answers, Division, Material, Next, Question};
+use crate::memory::window_plan::{ExactCounts, plan_for};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::guc;
+use crate::settings::job_settings;
+use crate::store::erasures::Erasures;
+use crate::store::sessions::{self, SessionKey};
+use crate::store::summaries;
+use crate::store::window::WindowTurn;
+use memory_agent_core::levels;
+use memory_agent_core::summarize::ContentType;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// The summary has at most this part of the budget, as in `memory_context`.
+const SUMMARY_SHARE: u32 = 4;
+/// What `session_summaries.method` says of a summary that was made for a window.
+const METHOD: &str = "window";
+
+/// Summarises the turns that have to leave the window for the budget and that no summary covers, if
+/// there are any. When the LLM fails, a WARNING says so, and nothing is changed.
+pub fn summarize(
+    caller: &Caller,
+    key: &SessionKey,
+    budget: u32,
+    counts: &ExactCounts,
+) -> PgResult<()> {
+    let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
+    let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
+    // Before the LLM costs something: afterwards nothing could be changed.
+    if !llm::may_write() {
+        return Err(Error::read_only(
+            "memory_reserve_tokens changes the window, which a read-only transaction cannot",
+            "memory_context makes a prompt that fits without changing anything.",
+        )
+        .into());
+    }
+    let room = budget / SUMMARY_SHARE;
+    let Some(material) = roles::as_owner(|| material(key, budget, room, counts))? else {
+        return Ok(());
+    };
+    let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
+    let tree = match condense(&condenser, &material, room)? {
+        Ok(tree) => tree,
+        Err(error) => {
+            warn(&error);
+            return Ok(());
+        }
+    };
+    roles::as_owner(|| {
+        let spi = Spi::read_write()?;
+        // Whoever changed the session meanwhile may have summarised it too.
+        if sessions::lock_existing(&spi, key)?.is_some() {
+            renew::renew(&spi, key, &material, &tree, METHOD)?;
+        }
+        Ok(())
+    })
+}
+
+/// The turns to be summarised with the summary so far; `None` when there are none, or no room for a
+/// summary.
+fn material(
+    key: &SessionKey,
+    budget: u32,
+    room: u32,
+    counts: &ExactCounts,
+) -> PgResult<Option<Material>> {
+    let spi = Spi::read_write()?;
+    let Some(subject) = summaries::subject(&spi, key)? else { return Ok(None) };
+    let current = summaries::current(&spi, key)?;
+    let turns = counts.turns(&spi, key)?;
+    let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget);
+    if now.dropped == 0 || room < levels::MIN_TARGET {
+        return Ok(None);
+    }
+    let leaving: Vec<&WindowTurn> =
+        turns.iter().take(plan_for(&turns, Some(room), budget).leaving()).collect();
+    let mut sources = summaries::uncovered(&spi, key, u64::MAX)?.turns;
+    // Older ones that left before belong to it too.
+    let is_leaving = |id| leaving.iter().any(|turn| turn.id == id);
+    let Some(last) = sources.iter().rposition(|source| is_leaving(source.id)) else {
+        return Ok(None);
+    };
+    sources.truncate(last + 1);
+    Ok(Some(Material {
+        content_type: ContentType::of(&subject.content_type).unwrap_or_default(),
+        current,
+        sources,
+        are_facts: false,
+        with_sections: false,
+        last_sections: None,
+    }))
+}
+
+/// Asks one question after the other; the whole gets at most `room` tokens.
+fn condense(
+    condenser: &Condenser<'_>,
+    material: &Material,
+    room: u32,
+) -> PgResult<Result<summary_tree::Tree, Error>> {
+    let division = match Division::of(material, job_settings::summary().chunks()) {
+        Ok(division) => division,
+        Err(failure) => return Ok(Err(failure.into_error())),
+    };
+    let mut answers = Answers::new();
+    loop {
+        let question: Question = match material.next(&division, &answers) {
+            Next::Done(tree) => return Ok(Ok(*tree)),
+            Next::Ask(question) => *question,
+        };
+        let target = if question.is_part {
+            question.target_tokens
+        } else {
+            question.target_tokens.min(room)
+        };
+        // A part may be a fifth longer, as in the background.
+        let most = if question.is_part { target.saturating_mul(6) / 5 } else { room };
+        match condenser.answer(question.messages, target, most)? {
+            Ok(Condensed { text, tokens, model }) => {
+                let condensed = summary_tree::Condensed { text, tokens, model, sections: None };
+                answers.insert(question.digest, condensed);
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+fn warn(error: &Error) {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("the turns leave the window without a summary: {error}"),
+        "memory_agent",
+    )
+    .set_hint("They stay in recall, and are summarised in the background when the LLM is back.")
+    .report(PgLogLevel::WARNING);
+}

@@ -1,0 +1,121 @@
+//! What can be asked of the models, and why an answer could not be had.
+
+use super::paths;
+use crate::pg::error::Error;
+use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose, Scores};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// Embeddings and token counts of the texts of one call.
+pub struct Prepared {
+    /// Per text its windows, at least one.
+    pub embeddings: Vec<Vec<Vec<f32>>>,
+    /// Per token text its number of cl100k tokens.
+    pub token_counts: Vec<u32>,
+}
+
+/// Why inference could not be had.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub message: String,
+    pub hint: &'static str,
+    /// Nothing can be had from the models at all: another request would fail as well.
+    pub is_outage: bool,
+    /// The same request may succeed later.
+    pub may_pass: bool,
+    /// It may be due to this request alone, to its size or to a text in it: a smaller one may succeed.
+    pub may_be_own: bool,
+    /// The request was sent and its answer is lost: it may have been carried out.
+    pub was_sent: bool,
+}
+
+impl Failure {
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: "See SELECT * FROM memory_status() for the state of the model server.",
+            is_outage: true,
+            may_pass: true,
+            may_be_own: false,
+            was_sent: false,
+        }
+    }
+
+    pub fn of(code: ErrorCode, message: String) -> Self {
+        let hint = match code {
+            ErrorCode::Busy => {
+                "Too many requests at once: try again, or raise memory_agent.inference_threads."
+            }
+            ErrorCode::ModelMissing | ErrorCode::ModelInvalid => {
+                "Check memory_agent.model_dir and the files of the model, then memory_status()."
+            }
+            ErrorCode::RuntimeMissing => {
+                "Install the ONNX Runtime library or set memory_agent.onnxruntime_path."
+            }
+            ErrorCode::InvalidRequest => "Send less text in one call.",
+            ErrorCode::Version => {
+                "Restart the server: library and model server are of different versions."
+            }
+            ErrorCode::RemoteUnavailable => {
+                "Check memory_agent.embedding_base_url and its key, then memory_status()."
+            }
+            ErrorCode::Timeout => {
+                "Raise memory_agent.inference_timeout, or send less text in one call."
+            }
+            ErrorCode::Internal => "See the server log.",
+        };
+        Self {
+            message,
+            hint,
+            is_outage: matches!(code, ErrorCode::RuntimeMissing | ErrorCode::Version),
+            may_pass: !matches!(code, ErrorCode::InvalidRequest),
+            may_be_own: matches!(
+                code,
+                ErrorCode::InvalidRequest | ErrorCode::Internal | ErrorCode::Timeout
+            ),
+            was_sent: false,
+        }
+    }
+
+    /// The failure as an ERROR, for functions whose only purpose is inference.
+    pub fn into_error(self) -> Error {
+        Error::inference(paths::without_secret_places(&self.message), self.hint)
+    }
+
+    /// Tells the user, once in a call, that the call went on without inference.
+    pub fn warn(&self, consequence: &str) {
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!("{consequence}: {}", paths::without_secret_places(&self.message)),
+            "memory_agent",
+        )
+        .set_hint(self.hint)
+        .report(PgLogLevel::WARNING);
+    }
+}
+
+/// What can be asked of the models. Every call may raise an ERROR only for an interrupt.
+pub trait Models {
+    /// Embeds `texts` and counts the tokens of `token_texts`. Without a model, only counts.
+    fn prepare(
+        &self,
+        model: Option<&ModelRef>,
+        purpose: Purpose,
+        texts: Vec<String>,
+        token_texts: Vec<String>,
+    ) -> Result<Prepared, Failure>;
+
+    /// Scores documents, the first ones first.
+    ///
+    /// * `budget`: how long that may take, in milliseconds; 0 for until all are scored.
+    fn rerank(
+        &self,
+        model: &ModelRef,
+        query: &str,
+        documents: Vec<String>,
+        budget: u32,
+    ) -> Result<Scores, Failure>;
+
+    /// Loads the model and says what it is.
+    fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure>;
+}

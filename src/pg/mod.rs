@@ -1,0 +1,18 @@
+//! PostgreSQL made safe: statements, types, errors, roles, transactions, locks, processes. What is
+//! here knows nothing of memory, and nothing of what is above it.
+
+pub mod background_transaction;
+pub mod backtrace;
+pub mod catalog;
+pub mod error;
+pub mod locked_file;
+pub mod locks;
+pub mod pinned_settings;
+pub mod plans;
+pub mod preload;
+pub mod process;
+pub mod roles;
+pub mod settings_level;
+pub mod spi;
+pub mod sql_types;
+pub mod wake_at_commit;

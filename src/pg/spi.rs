@@ -1,0 +1,349 @@
+//! The one place that talks to SPI: typed parameters and rows, cursors that free what they fetched. Plans
+//! are those of `plans`.
+//!
+//! pgrx's own client is not used because it decides by itself when a statement may write, and stops
+//! passing `read_only` once the transaction has an id. Recall must see one snapshot in one call,
+//! so here the caller says what it wants.
+#![allow(unsafe_code)]
+
+use crate::pg::error::{Error, PgResult};
+use crate::pg::plans;
+use crate::pg::settings_level::{self, SettingsLevel};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::ffi::{c_char, c_int, c_long};
+use std::ops::ControlFlow;
+
+/// Parameters `$1, $2, ..` of a statement.
+#[derive(Default)]
+pub struct Params {
+    types: Vec<pg_sys::Oid>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<c_char>,
+}
+
+impl Params {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value; `None` is NULL.
+    pub fn with<T: IntoDatum>(self, value: T) -> Self {
+        let datum = value.into_datum();
+        self.raw(T::type_oid(), datum)
+    }
+
+    /// Adds a datum of a type that has no Rust mapping of its own.
+    pub fn raw(mut self, type_oid: pg_sys::Oid, datum: Option<pg_sys::Datum>) -> Self {
+        self.types.push(type_oid);
+        self.nulls.push(if datum.is_some() { b' ' } else { b'n' } as c_char);
+        self.values.push(datum.unwrap_or(pg_sys::Datum::from(0)));
+        self
+    }
+
+    /// How many parameters there are: the number of the one added last.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+}
+
+/// One row of a result, taken apart once. Columns are numbered from 1.
+pub struct Row<'a> {
+    values: &'a [pg_sys::Datum],
+    nulls: &'a [bool],
+    types: &'a [pg_sys::Oid],
+}
+
+impl Row<'_> {
+    /// The value of a column; NULL is `None`.
+    pub fn optional<T: FromDatum>(&self, column: usize) -> Option<T> {
+        let datum = self.datum(column)?;
+        let type_oid = self.types.get(column - 1).copied()?;
+        // SAFETY: the datum belongs to a tuple of the still allocated SPI tuple table.
+        unsafe { T::from_polymorphic_datum(datum, false, type_oid) }
+    }
+
+    /// The value of a column that is never NULL.
+    pub fn required<T: FromDatum>(&self, column: usize) -> PgResult<T> {
+        self.optional(column)
+            .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")).into())
+    }
+
+    /// The datum of a column as it is, for types without a Rust mapping. It lives as long as the row.
+    pub fn datum(&self, column: usize) -> Option<pg_sys::Datum> {
+        match (self.values.get(column - 1), self.nulls.get(column - 1)) {
+            (Some(&datum), Some(false)) => Some(datum),
+            _ => None,
+        }
+    }
+}
+
+/// Whether every statement of this transaction sees what its first one saw (REPEATABLE READ and
+/// SERIALIZABLE): what others committed since then is hidden from our statements too.
+pub fn sees_one_snapshot() -> bool {
+    // SAFETY: reads backend state.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// What the statements of a connection see, and whether they may write; one that may not and does is an
+/// ERROR.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visibility {
+    /// The snapshot of the calling query.
+    Callers,
+    /// Whatever is committed when the statement begins, at every isolation level.
+    Latest,
+    /// What the isolation level says, and what this transaction wrote.
+    Writing,
+}
+
+/// An SPI connection. Whoever opens it, and as whom: names in its statements are looked up in pg_catalog.
+pub struct Session {
+    visibility: Visibility,
+    /// Left after SPI.
+    _search_path: Option<SettingsLevel>,
+}
+
+impl Session {
+    /// Every statement sees the snapshot of the calling query.
+    pub fn read_only() -> PgResult<Self> {
+        Self::connect(Visibility::Callers)
+    }
+
+    /// Every statement sees what others committed until it begins, also in transactions that otherwise see
+    /// one snapshot: for what must not be missed. For statements that return few rows.
+    pub fn read_latest() -> PgResult<Self> {
+        Self::connect(Visibility::Latest)
+    }
+
+    pub fn read_write() -> PgResult<Self> {
+        Self::connect(Visibility::Writing)
+    }
+
+    fn connect(visibility: Visibility) -> PgResult<Self> {
+        // SAFETY: balanced by SPI_finish in Drop, or by transaction abort after an ERROR.
+        let code = unsafe { pg_sys::SPI_connect() };
+        if code < 0 {
+            return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
+        }
+        Ok(Self { visibility, _search_path: settings_level::our_search_path() })
+    }
+
+    /// Lets the statements of this connection read the transition tables of the trigger that is fired.
+    pub fn see_transition_tables(&self, trigger: &PgTrigger<'_>) -> PgResult<()> {
+        let data = std::ptr::from_ref(trigger.trigger_data()).cast_mut();
+        // SAFETY: the trigger's data outlives its call, and so this connection; SPI only reads it.
+        let code = unsafe { pg_sys::SPI_register_trigger_data(data) };
+        if code < 0 {
+            return Err(
+                Error::internal(format!("SPI_register_trigger_data failed with {code}")).into()
+            );
+        }
+        Ok(())
+    }
+
+    /// Runs a statement and calls `each` for every row.
+    pub fn for_each(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        mut each: impl FnMut(&Row<'_>) -> PgResult<()>,
+    ) -> PgResult<u64> {
+        let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
+        // SAFETY: the plan was made for these parameter types and is held; arrays have its arity.
+        unsafe {
+            let code = in_callers_context(|| {
+                let (values, nulls) = (params.values.as_mut_ptr(), params.nulls.as_ptr());
+                let snapshot = match self.visibility {
+                    Visibility::Latest => pg_sys::GetLatestSnapshot(),
+                    // SPI takes the one that fits.
+                    Visibility::Callers | Visibility::Writing => std::ptr::null_mut(),
+                };
+                pg_sys::SPI_execute_snapshot(
+                    plan.as_ptr(),
+                    values,
+                    nulls,
+                    snapshot,
+                    std::ptr::null_mut(),
+                    self.visibility != Visibility::Writing,
+                    true,
+                    0,
+                )
+            });
+            if code < 0 {
+                return Err(
+                    Error::internal(format!("a statement failed with SPI code {code}")).into()
+                );
+            }
+            let processed = pg_sys::SPI_processed;
+            let table = pg_sys::SPI_tuptable;
+            if table.is_null() {
+                return Ok(processed);
+            }
+            let outcome = rows(table, processed as usize, |row| {
+                each(row)?;
+                Ok(ControlFlow::Continue(()))
+            });
+            pg_sys::SPI_freetuptable(table);
+            outcome.map(|_| processed)
+        }
+    }
+
+    /// Runs a statement for its effect and returns how many rows it touched.
+    pub fn execute(&self, sql: &str, params: &mut Params) -> PgResult<u64> {
+        self.for_each(sql, params, |_| Ok(()))
+    }
+
+    /// The first row, decoded.
+    pub fn first<T>(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        decode: impl FnOnce(&Row<'_>) -> PgResult<T>,
+    ) -> PgResult<Option<T>> {
+        let mut found = None;
+        let mut decode = Some(decode);
+        self.for_each(sql, params, |row| {
+            if let Some(decode) = decode.take() {
+                found = Some(decode(row)?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// All rows, decoded.
+    pub fn all<T>(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        mut decode: impl FnMut(&Row<'_>) -> PgResult<T>,
+    ) -> PgResult<Vec<T>> {
+        let mut found = Vec::new();
+        self.for_each(sql, params, |row| {
+            found.push(decode(row)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Reads a large result through a cursor, `batch` rows at a time, freeing each batch: memory
+    /// does not grow with the result. Stops when `each` breaks. Interrupts are checked per batch.
+    pub fn scan(
+        &self,
+        sql: &str,
+        params: &mut Params,
+        batch: usize,
+        mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
+    ) -> PgResult<()> {
+        let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
+        // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
+        unsafe {
+            let portal = in_callers_context(|| {
+                pg_sys::SPI_cursor_open(
+                    std::ptr::null(),
+                    plan.as_ptr(),
+                    params.values.as_mut_ptr(),
+                    params.nulls.as_ptr(),
+                    self.visibility != Visibility::Writing,
+                )
+            });
+            // Its name can be guessed: what runs between two fetches cannot close a pinned one.
+            pg_sys::PinPortal(portal);
+            let mut outcome = Ok(ControlFlow::Continue(()));
+            while matches!(outcome, Ok(ControlFlow::Continue(()))) {
+                in_callers_context(|| pg_sys::SPI_cursor_fetch(portal, true, batch as c_long));
+                let fetched = pg_sys::SPI_processed as usize;
+                let table = pg_sys::SPI_tuptable;
+                if fetched > 0 {
+                    outcome = rows(table, fetched, &mut each);
+                }
+                pg_sys::SPI_freetuptable(table);
+                if fetched < batch {
+                    break;
+                }
+                pgrx::check_for_interrupts!();
+            }
+            pg_sys::UnpinPortal(portal);
+            in_callers_context(|| pg_sys::SPI_cursor_close(portal));
+            outcome.map(|_| ())
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // While an ERROR unwinds, PostgreSQL's transaction abort cleans SPI up.
+        if !std::thread::panicking() {
+            // SAFETY: matches the SPI_connect of this session.
+            unsafe { pg_sys::SPI_finish() };
+        }
+    }
+}
+
+/// Runs one SPI call and returns to the memory context it was called in: SPI leaves its own current,
+/// and what callers allocate there stays until SPI_finish.
+fn in_callers_context<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: the context that is current now outlives the call; an ERROR resets it itself.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        let result = call();
+        pg_sys::MemoryContextSwitchTo(context);
+        result
+    }
+}
+
+/// Runs `body` in a memory context of its own that is freed afterwards, so that a loop over many
+/// rows does not keep what each of them allocated. What `body` returns must be Rust's.
+pub fn scratch<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: the context is a child of the current one: an ERROR frees it with its parent.
+    unsafe {
+        let context = pg_sys::AllocSetContextCreateInternal(
+            pg_sys::CurrentMemoryContext,
+            c"memory_agent row".as_ptr(),
+            pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        );
+        let outer = pg_sys::MemoryContextSwitchTo(context);
+        let result = body();
+        pg_sys::MemoryContextSwitchTo(outer);
+        pg_sys::MemoryContextDelete(context);
+        result
+    }
+}
+
+/// Calls `each` for the rows of a tuple table until it breaks.
+///
+/// # Safety
+/// `table` must be a live SPI tuple table with at least `count` rows.
+unsafe fn rows(
+    table: *mut pg_sys::SPITupleTable,
+    count: usize,
+    mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
+) -> PgResult<ControlFlow<()>> {
+    // SAFETY: the caller vouches for table and count.
+    let (tuples, descriptor) =
+        unsafe { (std::slice::from_raw_parts((*table).vals, count), (*table).tupdesc) };
+    // SAFETY: a descriptor has as many attributes as it says.
+    let columns = unsafe { (*descriptor).natts as usize };
+    // SAFETY: as above; columns are numbered from 1.
+    let types: Vec<pg_sys::Oid> = (1..=columns)
+        .map(|column| unsafe { pg_sys::SPI_gettypeid(descriptor, column as c_int) })
+        .collect();
+    let mut values = vec![pg_sys::Datum::from(0); columns];
+    let mut nulls = vec![true; columns];
+    for &tuple in tuples {
+        // One call takes the whole tuple apart: every call into PostgreSQL is guarded, and a scan
+        // has many rows.
+        // SAFETY: both arrays have an element for each attribute of the descriptor.
+        unsafe {
+            pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
+        let row = Row { values: &values, nulls: &nulls, types: &types };
+        if each(&row)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}

@@ -1,0 +1,176 @@
+//! SQL types that pgrx has no lossless mapping for: pgvector's `vector`, and `jsonb` kept as text
+//! (a number such as 1e400 or 1.10 survives, which it does not in a `serde_json::Value`).
+#![allow(unsafe_code)]
+
+use crate::pg::error::{Error, PgResult};
+use pgrx::callconv::{Arg, ArgAbi};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::ffi::CStr;
+
+/// A pgvector `vector`: its components, at least one, all finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vector(pub Vec<f32>);
+
+/// pgvector's on-disk header: varlena length, `int16 dim`, `int16 unused`.
+const VECTOR_HEADER_BYTES: usize = 8;
+
+impl Vector {
+    /// A datum of type `vector`, in the current memory context.
+    pub fn to_datum(&self) -> pg_sys::Datum {
+        let size = VECTOR_HEADER_BYTES + self.0.len() * size_of::<f32>();
+        // SAFETY: palloc0 returns `size` zeroed, maximally aligned bytes or raises an ERROR; the
+        // header and the components written below fit in them.
+        unsafe {
+            let start = pg_sys::palloc0(size).cast::<u8>();
+            pgrx::set_varsize_4b(start.cast(), size as i32);
+            start.add(4).cast::<i16>().write(self.0.len() as i16);
+            std::ptr::copy_nonoverlapping(
+                self.0.as_ptr(),
+                start.add(VECTOR_HEADER_BYTES).cast::<f32>(),
+                self.0.len(),
+            );
+            pg_sys::Datum::from(start)
+        }
+    }
+}
+
+impl FromDatum for Vector {
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        _type_oid: pg_sys::Oid,
+    ) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the datum is a non-null vector, a varlena; detoasting gives it a 4-byte header.
+        unsafe {
+            let original = datum.cast_mut_ptr::<pg_sys::varlena>();
+            let detoasted = pg_sys::pg_detoast_datum(original);
+            let start = detoasted.cast::<u8>();
+            let dimension = start.add(4).cast::<i16>().read().max(0) as usize;
+            let room = (pgrx::varsize_4b(detoasted) as usize).saturating_sub(VECTOR_HEADER_BYTES)
+                / size_of::<f32>();
+            let values = std::slice::from_raw_parts(
+                start.add(VECTOR_HEADER_BYTES).cast::<f32>(),
+                dimension.min(room),
+            )
+            .to_vec();
+            if detoasted != original {
+                pg_sys::pfree(detoasted.cast());
+            }
+            Some(Self(values))
+        }
+    }
+}
+
+impl IntoDatum for Vector {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        Some(self.to_datum())
+    }
+
+    /// pgvector's type has no fixed OID; without the extension there is none.
+    fn type_oid() -> pg_sys::Oid {
+        crate::pg::catalog::vector_type().map_or(pg_sys::InvalidOid, |vector| vector.oid)
+    }
+}
+
+pgrx::impl_sql_translatable!(Vector, "vector");
+
+// SAFETY: the argument slot of a `vector` parameter holds a `vector` datum.
+unsafe impl<'fcx> ArgAbi<'fcx> for Vector {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        // SAFETY: as above; a NULL is handled by Option<Vector>.
+        unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(Vec::new())) }
+    }
+}
+
+// SAFETY: the datum returned is a `vector`, palloc'ed in the caller's context.
+unsafe impl pgrx::callconv::BoxRet for Vector {
+    unsafe fn box_into<'fcx>(
+        self,
+        fcinfo: &mut pgrx::callconv::FcInfo<'fcx>,
+    ) -> pgrx::datum::Datum<'fcx> {
+        let datum = self.to_datum();
+        // SAFETY: the datum lives in the context of the call.
+        unsafe { fcinfo.return_raw_datum(datum) }
+    }
+}
+
+/// A `jsonb` value as PostgreSQL prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonbText(pub String);
+
+impl FromDatum for JsonbText {
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        _type_oid: pg_sys::Oid,
+    ) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the datum is a non-null jsonb; jsonb_out returns a palloc'ed C string in the
+        // server encoding, which is UTF-8 (checked at CREATE EXTENSION).
+        unsafe {
+            let detoasted = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+            let text = pgrx::direct_function_call::<&CStr>(
+                pg_sys::jsonb_out,
+                &[Some(pg_sys::Datum::from(detoasted))],
+            )?;
+            Some(Self(text.to_string_lossy().into_owned()))
+        }
+    }
+}
+
+impl IntoDatum for JsonbText {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        let text = std::ffi::CString::new(self.0).ok()?;
+        // SAFETY: jsonb_in reads a C string and raises an ERROR if it is not valid jsonb.
+        unsafe {
+            pgrx::direct_function_call_as_datum(
+                pg_sys::jsonb_in,
+                &[Some(pg_sys::Datum::from(text.as_ptr()))],
+            )
+        }
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::JSONBOID
+    }
+}
+
+pgrx::impl_sql_translatable!(JsonbText, "jsonb");
+
+// SAFETY: the argument slot of a `jsonb` parameter holds a `jsonb` datum.
+unsafe impl<'fcx> ArgAbi<'fcx> for JsonbText {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        // SAFETY: as above; a NULL is handled by Option<JsonbText>.
+        unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(String::from("null"))) }
+    }
+}
+
+// SAFETY: into_datum gives a jsonb datum in the caller's context.
+unsafe impl pgrx::callconv::BoxRet for JsonbText {
+    unsafe fn box_into<'fcx>(
+        self,
+        fcinfo: &mut pgrx::callconv::FcInfo<'fcx>,
+    ) -> pgrx::datum::Datum<'fcx> {
+        match self.into_datum() {
+            // SAFETY: the datum lives in the context of the call.
+            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+/// Refuses NULL elements of a text array.
+pub fn without_nulls(values: Vec<Option<String>>) -> PgResult<Vec<String>> {
+    values
+        .into_iter()
+        .map(|value| {
+            value.ok_or_else(|| Error::invalid("an array element is NULL", "Leave it out.").into())
+        })
+        .collect()
+}

@@ -1,0 +1,132 @@
+//! What a transaction leaves to the background: that it queued jobs, or wrote history. Noted here by
+//! whoever writes such rows, once per transaction, and told to the [`Waker`] when the transaction
+//! commits. A transaction that rolls back wakes nobody.
+#![allow(unsafe_code)] // a callback
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+/// What is done for whom nobody here knows of: the background workers put theirs in when the library
+/// is loaded.
+pub struct Waker {
+    /// Before a transaction commits that queued jobs: what may fail. Whether to go on after the commit.
+    pub before_commit: fn(pg_sys::Oid) -> bool,
+    /// After it.
+    pub after_commit: fn(pg_sys::Oid),
+    /// After a transaction that did not commit.
+    pub forget: fn(),
+    /// Whether anybody is to hear of history.
+    pub hears_of_history: fn() -> bool,
+    /// After a transaction that wrote history and queued no jobs.
+    pub history_committed: fn(pg_sys::Oid),
+    /// After something was left in a file that a worker has to record.
+    pub record_left: fn(pg_sys::Oid),
+}
+
+static WAKER: OnceLock<Waker> = OnceLock::new();
+
+thread_local! {
+    /// Whether this process is a job worker.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+    /// Whether PostgreSQL calls us at the end of transactions.
+    static HOOKED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this transaction queued jobs.
+    static QUEUED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this transaction wrote history, which a worker seals.
+    static WROTE_HISTORY: Cell<bool> = const { Cell::new(false) };
+    /// Whether this worker queued jobs itself.
+    static QUEUED_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Puts the waker in; called once when the library is loaded.
+pub fn register(waker: Waker) {
+    WAKER.get_or_init(|| waker);
+}
+
+/// To be called in a process that becomes a job worker.
+pub fn become_worker() {
+    IS_WORKER.set(true);
+}
+
+/// Whether this process is a job worker.
+pub fn is_worker() -> bool {
+    IS_WORKER.get()
+}
+
+/// To be called by whoever writes a job.
+pub fn job_queued() {
+    if is_worker() {
+        QUEUED_HERE.set(true);
+        return;
+    }
+    hook();
+    QUEUED.set(true);
+}
+
+/// To be called by whoever writes history. Nobody is woken for it, since a worker looks every few
+/// seconds; but a database whose worker gave its place away gets one again.
+pub fn history_written() {
+    if !is_worker() && WAKER.get().is_some_and(|waker| (waker.hears_of_history)()) {
+        hook();
+        WROTE_HISTORY.set(true);
+    }
+}
+
+/// To be called at the end of a transaction that left something in a file for a worker to record.
+pub fn record_left(database: pg_sys::Oid) {
+    if let Some(waker) = WAKER.get() {
+        (waker.record_left)(database);
+    }
+}
+
+/// Whether the transaction that runs now queued jobs.
+pub fn queued_in_this_transaction() -> bool {
+    QUEUED.get()
+}
+
+/// Whether this worker queued jobs since it was last asked: they need no waking, only a turn.
+pub fn queued_here() -> bool {
+    QUEUED_HERE.take()
+}
+
+fn hook() {
+    if !HOOKED.replace(true) {
+        // SAFETY: the callback is a function of this library, which is never unloaded.
+        unsafe { pg_sys::RegisterXactCallback(Some(at_transaction_end), std::ptr::null_mut()) };
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_transaction_end(
+    event: pg_sys::XactEvent::Type,
+    _argument: *mut std::ffi::c_void,
+) {
+    use pg_sys::XactEvent::*;
+    let Some(waker) = WAKER.get() else { return };
+    // SAFETY: set for the life of the session; jobs are only queued in a database.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    if !QUEUED.get() {
+        let is_over = matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE);
+        if is_over && WROTE_HISTORY.take() && event == XACT_EVENT_COMMIT {
+            (waker.history_committed)(database);
+        }
+        return;
+    }
+    match event {
+        XACT_EVENT_PRE_COMMIT => QUEUED.set((waker.before_commit)(database)),
+        XACT_EVENT_COMMIT => {
+            QUEUED.set(false);
+            WROTE_HISTORY.set(false);
+            (waker.after_commit)(database);
+        }
+        // Jobs of a prepared transaction are found by the workers themselves, seconds later.
+        XACT_EVENT_ABORT | XACT_EVENT_PREPARE => {
+            QUEUED.set(false);
+            WROTE_HISTORY.set(false);
+            (waker.forget)();
+        }
+        _ => {}
+    }
+}

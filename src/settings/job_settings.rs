@@ -1,0 +1,68 @@
+//! What a job keeps of the settings of the session that queued it, as this session has them. They travel
+//! in the job's payload.
+
+use crate::settings::guc::{self, FactScopeChoice};
+use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::session_settings::{
+    ExtractionSettings, ReflectionSettings, SummarySettings,
+};
+
+/// Settings of an extraction.
+pub fn extraction() -> ExtractionSettings {
+    ExtractionSettings {
+        max_facts_per_turn: guc::max_facts_per_turn().max(1) as u32,
+        global: guc::fact_scope() == FactScopeChoice::Global,
+        dedup_similarity: guc::dedup_similarity(),
+        reconcile_similarity: guc::reconcile_similarity(),
+        detect_markers: guc::auto_detect_markers(),
+    }
+}
+
+/// Settings of a reflection.
+pub fn reflection() -> ReflectionSettings {
+    ReflectionSettings {
+        min_episode_turns: guc::min_episode_turns().max(1) as u32,
+        episode_gap: i64::from(guc::episode_gap()),
+        max_facts: guc::max_facts_per_episode().max(1) as u32,
+        global: guc::fact_scope() == FactScopeChoice::Global,
+        consolidation_similarity: guc::consolidation_similarity(),
+        dedup_similarity: guc::dedup_similarity(),
+        detect_markers: guc::auto_detect_markers(),
+    }
+}
+
+/// Settings of a summary and of a compression.
+pub fn summary() -> SummarySettings {
+    let natural = |value: i32| value.max(0).unsigned_abs();
+    SummarySettings {
+        summarization: guc::summarization(),
+        min_tokens: natural(guc::summary_min_tokens()),
+        chunk_tokens: natural(guc::summary_chunk_tokens()),
+        chunk_overlap: natural(guc::summary_chunk_overlap()),
+        compression: guc::compression(),
+        threshold: natural(guc::compression_threshold_tokens()),
+        keep: natural(guc::recent_messages_to_keep()),
+        archives: guc::archive_conversations(),
+        archive_chunk_tokens: natural(guc::chunk_tokens()),
+        archive_chunk_overlap: natural(guc::chunk_overlap()),
+    }
+}
+
+/// The settings of an extract job, within their bounds; those that it lacks are this session's.
+pub fn of_extraction(payload: &payloads::Extract) -> ExtractionSettings {
+    let mut settings = payloads::settings(payload.settings.as_ref(), extraction());
+    settings.max_facts_per_turn = settings.max_facts_per_turn.clamp(1, 20);
+    settings
+}
+
+/// The settings of a reflect job, likewise.
+pub fn of_reflection(payload: &payloads::Reflect) -> ReflectionSettings {
+    let mut settings = payloads::settings(payload.settings.as_ref(), reflection());
+    settings.max_facts = settings.max_facts.clamp(1, 100);
+    settings
+}
+
+/// The settings of a summarize or compress job, likewise.
+pub fn of_summary(payload: &payloads::Summary) -> SummarySettings {
+    payloads::settings(payload.settings.as_ref(), summary())
+}

@@ -1,0 +1,85 @@
+//! Settings of agents and sessions, as `memory_configure` stored them, in effect while a call for
+//! them runs. Nothing is written, so it works on standbys.
+
+use crate::pg::error::PgResult;
+use crate::pg::settings_level::{self, Refused, SettingsLevel};
+use crate::settings::guc;
+use serde_json::{Map, Value};
+use std::ffi::CString;
+
+/// What every setting's name begins with.
+pub const PREFIX: &str = "memory_agent.";
+
+/// User-settable names that decide whose settings apply, and so cannot be among them.
+const OF_THE_CALLER: [&str; 2] = ["user_id", "agent_id"];
+
+/// Whether a setting, named without the prefix, can be stored for agents and sessions.
+pub fn is_configurable(name: &str) -> bool {
+    !OF_THE_CALLER.contains(&name) && guc::is_user_setting(name)
+}
+
+/// The settings that can be stored, with the values in effect.
+pub fn in_effect() -> Map<String, Value> {
+    guc::user_settings()
+        .into_iter()
+        .filter(|(name, _)| !OF_THE_CALLER.contains(name))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Stored settings: names without the prefix, and values as PostgreSQL reads them, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// The settings in a stored object. What is no setting any more is passed over.
+    pub fn of(stored: &Value) -> Self {
+        let entries = stored.as_object().into_iter().flatten();
+        let known = entries.filter(|(name, _)| is_configurable(name));
+        let mut settings: Vec<(String, String)> =
+            known.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
+        settings.sort();
+        Self(settings)
+    }
+
+    /// Runs `body` with these settings. They are put back on every way out.
+    pub fn during<T>(&self, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+        let _level = (!self.0.is_empty()).then(|| level_with(self));
+        body()
+    }
+}
+
+/// The text in which PostgreSQL reads a setting's JSON value; `None` for what is no single value.
+pub fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(on) => Some(if *on { "on" } else { "off" }.to_owned()),
+        _ => None,
+    }
+}
+
+/// Checks a value of a setting, named without the prefix, as SET would: a wrong one is PostgreSQL's
+/// ERROR (22023).
+pub fn check(name: &str, value: &str) {
+    if let Some((name, value)) = c_strings(name, value) {
+        settings_level::check(&name, &value);
+    }
+}
+
+/// A level with stored settings over the session's own.
+fn level_with(settings: &Settings) -> SettingsLevel {
+    let level = SettingsLevel::enter();
+    for (name, value) in &settings.0 {
+        if let Some((name, value)) = c_strings(name, value) {
+            // A value that was allowed when it was stored and no longer is does not end the call.
+            level.set(&name, &value, Refused::Warning);
+        }
+    }
+    level
+}
+
+/// A stored name and value as PostgreSQL's settings take them. A NUL is in none: jsonb refuses it.
+fn c_strings(name: &str, value: &str) -> Option<(CString, CString)> {
+    Some((CString::new(format!("{PREFIX}{name}")).ok()?, CString::new(value).ok()?))
+}

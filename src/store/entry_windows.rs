@@ -1,0 +1,98 @@
+//! `memory_agent.entry_windows`: the further windows of entries longer than their model reads, and,
+//! while the embedding model is changed, all windows of the model that is not the row's own.
+
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::Vector;
+use pgrx::datum::Uuid;
+
+/// The window that is an entry's embedding, unless the entry is embedded by another model.
+pub const FIRST: i32 = 1;
+
+/// Stores the windows after the first of one entry.
+pub fn insert(
+    spi: &Spi,
+    vector: &VectorType,
+    user_id: &str,
+    entry_id: Uuid,
+    model: &str,
+    further: &[Vec<f32>],
+) -> PgResult<()> {
+    insert_from(spi, vector, user_id, entry_id, model, FIRST + 1, further)
+}
+
+/// Stores windows of one entry, of which the first has the number `ordinal`; those that are there
+/// already stay.
+pub fn insert_from(
+    spi: &Spi,
+    vector: &VectorType,
+    user_id: &str,
+    entry_id: Uuid,
+    model: &str,
+    ordinal: i32,
+    windows: &[Vec<f32>],
+) -> PgResult<()> {
+    for (ordinal, window) in (ordinal..).zip(windows) {
+        spi.execute(
+            "INSERT INTO memory_agent.entry_windows (user_id, entry_id, ordinal, embedding, embedding_model) \
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+            &mut Params::new()
+                .with(user_id.to_owned())
+                .with(entry_id)
+                .with(ordinal)
+                .raw(vector.oid, Some(Vector(window.clone()).to_datum()))
+                .with(model.to_owned()),
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether these users have any window of a model beside those in the entries themselves.
+pub fn any(spi: &Spi, users: &[String], model: &str) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.entry_windows w \
+          WHERE w.embedding_model = $2 AND w.user_id = ANY ($1) LIMIT 1",
+        &mut Params::new().with(users.to_vec()).with(model.to_owned()),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Whether entries of these users are still to get a model's vector as their own: it is a window of
+/// theirs so far.
+pub fn any_first(spi: &Spi, users: &[String], model: &str) -> PgResult<bool> {
+    let found = spi.first(
+        "SELECT true FROM memory_agent.entry_windows w \
+          WHERE w.embedding_model = $2 AND w.user_id = ANY ($1) AND w.ordinal = $3 LIMIT 1",
+        &mut Params::new().with(users.to_vec()).with(model.to_owned()).with(FIRST),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// The smallest cosine distance of any such window of each of these entries.
+pub fn nearest(
+    spi: &Spi,
+    vector: &VectorType,
+    users: &[String],
+    entries: &[Uuid],
+    model: &str,
+    query: &Vector,
+) -> PgResult<Vec<([u8; 16], f64)>> {
+    let sql = format!(
+        "SELECT w.entry_id, min(w.embedding {} $3) FROM memory_agent.entry_windows w \
+           JOIN unnest($4::uuid[]) found(id) ON found.id = w.entry_id \
+          WHERE w.user_id = ANY ($1) AND w.embedding_model = $2 GROUP BY w.entry_id",
+        vector.cosine_distance()
+    );
+    spi.all(
+        &sql,
+        &mut Params::new()
+            .with(users.to_vec())
+            .with(model.to_owned())
+            .raw(vector.oid, Some(query.to_datum()))
+            .with(entries.to_vec()),
+        |row| Ok((*row.required::<Uuid>(1)?.as_bytes(), row.required(2)?)),
+    )
+}
