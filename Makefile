@@ -13,7 +13,7 @@ demo-stop: ## stop the demo's cluster; `make clean` removes it
 setup: ## install what is missing on this machine
 	scripts/setup
 
-build: ## build the extension and the model server, without installing them
+build: ## build the extension, the model server and the gateway, without installing them
 	scripts/build
 
 install: ## build, and install into the PostgreSQL that PG_CONFIG names (default: Debian's 15)

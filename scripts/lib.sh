@@ -21,9 +21,9 @@ ONNXRUNTIME_VERSION=1.31.1
 ONNXRUNTIME_DIR=$CACHE/onnxruntime-$ONNXRUNTIME_VERSION-$(uname -m)
 ONNXRUNTIME_LIB=$ONNXRUNTIME_DIR/libonnxruntime.so.$ONNXRUNTIME_VERSION
 
-# The extension and the model server are always selected together: Cargo unifies the features of
+# The extension, the model server and the gateway are always selected together: Cargo unifies the features of
 # what is selected, and another selection would build the shared dependencies a second time.
-CARGO_PACKAGES=(-p memory_agent -p memory_agent_model_server)
+CARGO_PACKAGES=(-p memory_agent -p memory_agent_model_server -p memory_agent_gateway)
 CARGO_FEATURES=(--no-default-features --features "memory_agent/pg$PG_MAJOR")
 
 # cargo-pgrx adds a linker flag of its own through rustflags, which differ from those of every other

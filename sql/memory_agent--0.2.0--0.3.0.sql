@@ -177,6 +177,89 @@ CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
 
+-- === Tokens, and turns that are stored once ===
+
+CREATE TABLE memory_agent.tokens (
+    user_id    text NOT NULL,
+    name       text NOT NULL,
+    hash       bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz,
+    PRIMARY KEY (user_id, name)
+);
+
+CREATE INDEX tokens_hash_idx ON memory_agent.tokens (hash);
+
+ALTER TABLE memory_agent.tokens ENABLE ROW LEVEL SECURITY;
+CREATE POLICY visible ON memory_agent.tokens FOR SELECT
+    USING (user_id OPERATOR(pg_catalog.=) ANY ((SELECT memory_agent.visible_users())::pg_catalog.text[]));
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.tokens', '');
+
+CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL)
+    RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_create_token_wrapper';
+
+CREATE FUNCTION memory_revoke_token(user_id text, name text)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_revoke_token_wrapper';
+
+CREATE FUNCTION memory_list_tokens()
+    RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'memory_list_tokens_wrapper';
+
+CREATE FUNCTION memory_token_user(token_hash bytea)
+    RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
+
+CREATE FUNCTION memory_ingest_once(
+    session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}')
+    RETURNS TABLE (id uuid, is_new boolean)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'memory_ingest_once_wrapper';
+
+CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name, level text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+    VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
+           ('memory_context', 'reader'), ('memory_augment', 'reader'),
+           ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
+           ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
+           ('memory_load', 'reader'), ('memory_originals', 'reader'),
+           ('memory_export_markdown', 'reader'),
+           ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
+           ('memory_status', 'reader'), ('memory_stats', 'reader'), ('visible_users', 'reader'),
+
+           ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
+           ('memory_add_document', 'user'), ('memory_import_markdown', 'user'),
+           ('memory_chat', 'user'), ('memory_summarize', 'user'),
+           ('memory_close_episode', 'user'), ('memory_compress', 'user'),
+           ('memory_reserve_tokens', 'user'), ('memory_configure', 'user'),
+           ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
+           ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
+           ('memory_clear', 'user'), ('memory_erase', 'user'),
+           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'),
+
+           ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
+           ('memory_create_vector_index', 'admin'),
+           ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
+           ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin')
+$$;
+
+COMMENT ON TABLE memory_agent.tokens IS 'Tokens of users for the gateway: only their SHA-256, written by memory_create_token.';
+COMMENT ON FUNCTION memory_create_token(text, text, timestamptz) IS
+    'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. Only for administrators.';
+COMMENT ON FUNCTION memory_revoke_token(text, text) IS
+    'Takes a token of a user away; false when there was none of that name. Only for administrators.';
+COMMENT ON FUNCTION memory_list_tokens() IS
+    'The tokens of all users, without what would let anybody use them. Only for administrators.';
+COMMENT ON FUNCTION memory_token_user(bytea) IS
+    'The user of the token with this SHA-256; NULL when there is none, or it has expired.';
+COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
+    'Stores a turn unless it is stored already: one of the session with the same role and request_key, or the user''s latest with the same content. Returns its id, and whether it is new.';
+
 -- === Comments ===
 
 COMMENT ON TABLE memory_agent.agents IS 'What memory_configure stored for all sessions of an agent; user * stands for all users.';

@@ -53,9 +53,14 @@ pgrx::extension_sql_file!(
     requires = ["functions"]
 );
 pgrx::extension_sql_file!(
+    "../sql/schema/45_gateway.sql",
+    name = "gateway_functions",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = ["lifecycle", "history", "attach_functions", "model_functions"]
+    requires = ["lifecycle", "history", "attach_functions", "model_functions", "gateway_functions"]
 );
 pgrx::extension_sql_file!("../sql/schema/75_views.sql", name = "views", requires = ["security"]);
 pgrx::extension_sql_file!("../sql/schema/80_comments.sql", name = "comments", requires = ["views"]);

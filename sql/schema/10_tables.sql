@@ -270,3 +270,13 @@ CREATE TABLE memory_agent.grants (
     granted_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (role_name)
 );
+
+-- Who may act for which user through the gateway. The token itself is stored nowhere.
+CREATE TABLE memory_agent.tokens (
+    user_id    text NOT NULL,
+    name       text NOT NULL,
+    hash       bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz,
+    PRIMARY KEY (user_id, name)
+);

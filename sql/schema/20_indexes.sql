@@ -139,3 +139,6 @@ CREATE INDEX entries_parent_idx ON memory_agent.entries (user_id, (metadata ->> 
 
 -- One active model of each kind.
 CREATE UNIQUE INDEX models_active_idx ON memory_agent.models (kind) WHERE active;
+
+-- Whose a token is. Not unique: a key would have to begin with user_id, and no two hashes are equal.
+CREATE INDEX tokens_hash_idx ON memory_agent.tokens (hash);

@@ -14,7 +14,8 @@ DECLARE
     guarded text;
 BEGIN
     FOREACH guarded IN ARRAY ARRAY['sessions', 'agents', 'entries', 'entry_windows', 'session_summaries',
-                                   'episodes', 'jobs', 'history', 'llm_calls', 'traces', 'archives']
+                                   'episodes', 'jobs', 'history', 'llm_calls', 'traces', 'archives',
+                                   'tokens']
     LOOP
         EXECUTE pg_catalog.format('ALTER TABLE memory_agent.%I ENABLE ROW LEVEL SECURITY', guarded);
         EXECUTE pg_catalog.format(
@@ -59,10 +60,12 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
            ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
            ('memory_clear', 'user'), ('memory_erase', 'user'),
+           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'),
 
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
-           ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin')
+           ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
+           ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin')
 $$;
 
 CREATE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void

@@ -14,6 +14,7 @@ COMMENT ON TABLE memory_agent.archives IS 'The knowledge base: documents and arc
 COMMENT ON TABLE memory_agent.models IS 'Models registered in this database. If none of a kind is active, the settings name the model.';
 COMMENT ON TABLE memory_agent.attachments IS 'Application tables whose rows become entries.';
 COMMENT ON TABLE memory_agent.grants IS 'Levels of roles, written by memory_grant and memory_revoke.';
+COMMENT ON TABLE memory_agent.tokens IS 'Tokens of users for the gateway: only their SHA-256, written by memory_create_token.';
 COMMENT ON VIEW memory_agents IS 'What memory_configure stored for all sessions of an agent, of the session''s identity and for all users.';
 COMMENT ON VIEW memory_archives IS 'Documents and archived conversations as wholes, of the session''s identity and shared ones, including forgotten ones.';
 COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of shared memory, row by row; memory_history() returns that of one memory.';
@@ -196,3 +197,13 @@ COMMENT ON FUNCTION memory_restore(uuid,text) IS
     'Restores an entry that was forgotten, cleared, replaced or expired, or that left the window. False if there is nothing to restore. valid_to becomes NULL, as if the entry had been true all the time; an entry that had expired has no expiry any more. Errors: 22023 if its content was purged, or another entry has its place (a later version of it, a fact of its key or with its text, an entry of its table row), which the hint names; 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_history(uuid,text) IS
     'Returns what happened to a memory, oldest first: to the entry, its earlier versions and its replacements; also to a document or a summary. at: when. op: ingest, add (a fact, or the next version), import, update (the next version replaced it), supersede (a newer entry replaced it), delete, expire, restore, erase. actor: the SQL role; NULL for ingest, which is read from the row itself. content, entry: the text and the row after the event, NULL once erased. job_id: the job that made the change. seq: the number in the user''s chain, NULL until it is sealed. No rows for an unknown id. Errors: 22023 for NULL, 42501.';
+COMMENT ON FUNCTION memory_create_token(text, text, timestamptz) IS
+    'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. Only for administrators.';
+COMMENT ON FUNCTION memory_revoke_token(text, text) IS
+    'Takes a token of a user away; false when there was none of that name. Only for administrators.';
+COMMENT ON FUNCTION memory_list_tokens() IS
+    'The tokens of all users, without what would let anybody use them. Only for administrators.';
+COMMENT ON FUNCTION memory_token_user(bytea) IS
+    'The user of the token with this SHA-256; NULL when there is none, or it has expired.';
+COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
+    'Stores a turn unless it is stored already: one of the session with the same role and request_key, or the user''s latest with the same content. Returns its id, and whether it is new.';

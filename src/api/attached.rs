@@ -79,7 +79,10 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             let intake = Intake::of_writer(&source, Via::Insert);
             roles::as_owner(|| jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose()))
         }
-        operation => canonical(|| follow_rows(trigger, &source, operation)),
+        operation => {
+            let is_partitioned = relation.is_partitioned_table();
+            canonical(|| follow_rows(trigger, &source, operation, is_partitioned))
+        }
     }
 }
 
@@ -88,6 +91,7 @@ fn follow_rows(
     trigger: &PgTrigger<'_>,
     source: &Source,
     operation: PgTriggerOperation,
+    is_partitioned: bool,
 ) -> PgResult<()> {
     let spi = Spi::read_only()?;
     spi.see_transition_tables(trigger)?;
@@ -98,7 +102,7 @@ fn follow_rows(
     let mut rows = Rows {
         source,
         intake: Intake::of_writer(source, via),
-        table_key: if may_differ_from_table(&spi, source, &operation)? {
+        table_key: if may_differ_from_table(&spi, source, &operation, is_partitioned)? {
             key_of_readable(source)?
         } else {
             None
@@ -123,17 +127,20 @@ fn follow_rows(
 /// What history says of an entry whose row was deleted.
 const DELETED: &str = "its row was deleted";
 
-/// Whether the transition tables may tell another end than the table itself.
+/// Whether the transition tables may tell another end than the table itself. Where one MERGE inserts into a
+/// partitioned table and updates it, PostgreSQL 18 shows a row that was inserted as the new version of one
+/// that was updated, whose key seems to be gone then.
 fn may_differ_from_table(
     spi: &Spi,
     source: &Source,
     operation: &PgTriggerOperation,
+    is_partitioned: bool,
 ) -> PgResult<bool> {
+    let is_update = matches!(operation, PgTriggerOperation::Update);
     Ok(source.has_deferrable_key
         || followed_rows::is_overtaken(source.id)
-        || source.is_cascaded
-            && matches!(operation, PgTriggerOperation::Update)
-            && source_rows::has_several_versions(spi, source)?)
+        || is_update && is_partitioned && source_rows::takes_keys_away(spi, source)?
+        || is_update && source.is_cascaded && source_rows::has_several_versions(spi, source)?)
 }
 
 /// The key by which rows are looked up; `None` where the table's owner may not read them all.

@@ -1,5 +1,5 @@
-//! Locks on what has no row of its own: a user's erasures, and the facts of a user's agent that belong to no
-//! session. They hold until the end of the transaction.
+//! Locks on what has no row of its own: a user's erasures, the facts of a user's agent that belong to no
+//! session, and the turns of a session before it has a row. They hold until the end of the transaction.
 //!
 //! They are no advisory locks: those have no privileges, and every role reads their keys in `pg_locks`.
 //! PostgreSQL keeps a kind of lock for extensions, `userlock` in `pg_locks`, that no SQL statement or function
@@ -21,6 +21,11 @@ impl Lock {
     /// What an agent knows about a user that belongs to no session: who writes facts of it holds it alone.
     pub fn global_facts(user_id: &str, agent_id: &str) -> Self {
         Self::of("facts", &[user_id, agent_id])
+    }
+
+    /// The turns of a session that are stored once: who looks whether there is one, and stores it, holds it.
+    pub fn turns_once(user_id: &str, agent_id: &str, session_id: &str) -> Self {
+        Self::of("turns", &[user_id, agent_id, session_id])
     }
 
     /// The tag has 80 bits for a name. A cryptographic hash fills them, so that nobody finds a name of their

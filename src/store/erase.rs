@@ -15,6 +15,7 @@ use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::history;
+use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
 use doomed::{Doomed, Hold};
@@ -152,6 +153,10 @@ impl Erasure<'_> {
         // Settings of agents for all users are an administrator's, not a user's.
         let agents = "DELETE FROM memory_agent.agents t WHERE t.user_id = $1 AND t.user_id <> '*'";
         self.run("agents", agents, self.params())?;
+        if schema::has_0_3() {
+            let tokens = "DELETE FROM memory_agent.tokens t WHERE t.user_id = $1";
+            self.run("tokens", tokens, self.params())?;
+        }
         self.blank("SELECT x.id FROM memory_agent.history x WHERE x.user_id = $1", self.params())
     }
 

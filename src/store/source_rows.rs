@@ -176,6 +176,26 @@ pub enum Gone {
     Rekeyed,
 }
 
+/// Whether the new versions of an update lack the key of an old one.
+pub fn takes_keys_away(spi: &Spi, source: &Source) -> PgResult<bool> {
+    let sql = format!(
+        "/* {} */ SELECT EXISTS (SELECT FROM memory_agent_old o{})",
+        source.table.to_u32(),
+        unless_kept(source)
+    );
+    let found = spi.first(&sql, &mut Params::new(), |row| row.required(1))?;
+    Ok(found.unwrap_or(false))
+}
+
+/// The condition that no new version has the key of the old one.
+fn unless_kept(source: &Source) -> String {
+    format!(
+        " WHERE NOT EXISTS (SELECT FROM memory_agent_new n WHERE {} OPERATOR(pg_catalog.=) {})",
+        key(source, "n"),
+        key(source, "o")
+    )
+}
+
 /// Reads the keys that a statement took away, batch by batch.
 pub fn gone(
     spi: &Spi,
@@ -185,11 +205,7 @@ pub fn gone(
 ) -> PgResult<()> {
     let unless_kept = match which {
         Gone::Deleted => String::new(),
-        Gone::Rekeyed => format!(
-            " WHERE NOT EXISTS (SELECT FROM memory_agent_new n WHERE {} OPERATOR(pg_catalog.=) {})",
-            key(source, "n"),
-            key(source, "o")
-        ),
+        Gone::Rekeyed => unless_kept(source),
     };
     let sql = format!(
         "/* {} */ SELECT {} FROM memory_agent_old o{unless_kept}",

@@ -83,7 +83,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 48] = [
+pub const ARGUMENTS: [Argument; 50] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -132,6 +132,8 @@ pub const ARGUMENTS: [Argument; 48] = [
     every("metadata_columns", Limit::List { most: MAX_METADATA_COLUMNS, bytes: 8_192 }),
     every("hash", Limit::Bytes(64)),
     every("level", Limit::Bytes(WORD_BYTES)),
+    every("request_key", Limit::Bytes(ID_BYTES)),
+    every("token_hash", Limit::Bytes(64)),
 ];
 
 /// What is counted inside of arguments.

@@ -89,6 +89,23 @@ fn a_partition_that_is_taken_out() {
     assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 0);
 }
 
+/// In PostgreSQL 18 the transition table of such an update holds a row that the same MERGE inserted.
+#[test]
+fn one_merge_inserts_and_updates() {
+    let mut client = log("attach_merge");
+    run(&mut client, "INSERT INTO log VALUES (2024, 1, 'a'), (2025, 2, 'b'), (2026, 3, 'c')");
+    run(
+        &mut client,
+        "SET enable_hashjoin = off; SET enable_mergejoin = off;
+         MERGE INTO log t USING (VALUES (2024, 10, 'new a'), (2024, 1, 'a changed'), (2025, 20, 'new b'), \
+                                        (2025, 2, 'b changed'), (2026, 30, 'new c')) v(year, id, body) \
+                ON t.year = v.year AND t.id = v.id \
+              WHEN MATCHED THEN UPDATE SET body = v.body \
+              WHEN NOT MATCHED THEN INSERT VALUES (v.year, v.id, v.body)",
+    );
+    assert_eq!(contents(&mut client), ["a changed", "b changed", "c", "new a", "new b", "new c"]);
+}
+
 /// What comes and goes with partitions, and what is rewritten, fires no trigger: attaching again finds it.
 #[test]
 fn what_no_trigger_tells_is_found_by_attaching_again() {

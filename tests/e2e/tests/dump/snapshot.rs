@@ -95,6 +95,7 @@ pub fn fill(client: &mut Client) {
         "SELECT memory_add_document('# Dogs'||chr(10)||chr(10)||'They bark.', 'Animals', session_id => 's1')",
         "INSERT INTO memory_agent.llm_calls (id, purpose, model, status, latency) \
          VALUES (gen_random_uuid(), 'extract', 'm', 'ok', '1.5 s')",
+        "SELECT memory_create_token('alice', 'laptop')",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \
          VALUES (gen_random_uuid(), 'public.notes', 'body')",
     ] {

@@ -20,6 +20,7 @@ fn plant(scene: &mut Scene) {
         "SELECT memory_configure(session_id => 'talk-zzqx77', settings => '{\"cross_session_triggers\": \"zzqx77\"}')",
         "SELECT memory_configure(settings => '{\"cross_session_triggers\": \"zzqx77\"}')",
         "SELECT memory_summarize(repeat('The code zzqx77 opens doors. ', 60))",
+        "SELECT memory_create_token('alice', 'zzqx77')",
         "SELECT memory_ingest('of bob', 'user', 'Bob likes tea.', user_id => 'bob')",
         "SELECT memory_add('Bob has a boat.', infer => false, fact_key => 'boat', user_id => 'bob')",
     ] {
@@ -95,6 +96,7 @@ fn nothing_of_a_user_is_left_in_tables_dumps_and_files() {
             "llm_calls",
             "session_summaries",
             "sessions",
+            "tokens",
             "traces"
         ]
     );
@@ -124,6 +126,7 @@ fn nothing_of_a_user_is_left_in_tables_dumps_and_files() {
         "episodes",
         "sessions",
         "agents",
+        "tokens",
         "jobs",
         "llm_calls",
         "history",

@@ -80,6 +80,10 @@ pub const CALLS: &[Call] = &[
         let role = d.one_of(&["'user'", "'user'", "'assistant'", "'tool'", "'nobody'"]);
         format!("{}, {role}, {}{}", d.name(), d.text(), of_stored(d))
     }),
+    call("memory_ingest_once", User, Argument, 2, |d| {
+        let role = d.one_of(&["'user'", "'assistant'", "'nobody'"]);
+        format!("{}, {role}, {}{}", d.name(), d.text(), d.some(&[("request_key", Draw::name)]))
+    }),
     call("memory_ingest_batch", User, Argument, 3, |d| {
         let role = d.one_of(&["assistant", "user", "user", "x"]);
         let mut turns =
@@ -187,6 +191,12 @@ pub const CALLS: &[Call] = &[
     call("memory_detach", Higher, Nobody, 1, |d| format!("'diary', {}", d.flag())),
     call("memory_use_embedding_model", Higher, Nobody, 1, |_| "'bge-small-en-v1.5'".to_owned()),
     call("memory_create_vector_index", Higher, Nobody, 1, |_| String::new()),
+    call("memory_token_user", User, Nobody, 1, |d| {
+        format!("sha256(convert_to({}, 'UTF8'))", d.name())
+    }),
+    call("memory_create_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
+    call("memory_revoke_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
+    call("memory_list_tokens", Higher, Nobody, 1, |_| String::new()),
     call("memory_grant", Higher, Nobody, 1, |d| {
         format!("'person0', {}", d.one_of(&["'admin'", "'user'"]))
     }),

@@ -96,6 +96,8 @@ const CALLS: &[&str] = &[
     "SELECT public.memory_embed('dog')",
     "SELECT public.memory_embed('{dog,cat}'::pg_catalog.text[])",
     "SELECT public.memory_rerank('dog', '{a dog,a cat}')",
+    "SELECT public.memory_ingest_once('s', 'user', 'a parrot that talks once', 'k')",
+    "SELECT public.memory_token_user('\\x00')",
     "SELECT public.memory_count_tokens('dog')",
     "SELECT public.memory_close_episode('s')",
     // Files: of a turn, of a fact, of a summary.
@@ -133,6 +135,9 @@ const ADMIN_CALLS: &[&str] = &[
     "SELECT public.memory_register_model('ms-marco-MiniLM-L-12-v2', 'reranker', activate => true)",
     "SELECT public.memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
     "SELECT public.memory_use_embedding_model('bge-small-en-v1.5')",
+    "SELECT public.memory_create_token('ann', 'laptop')",
+    "SELECT public.memory_list_tokens()",
+    "SELECT public.memory_revoke_token('ann', 'laptop')",
     "SELECT public.memory_create_vector_index()",
     "SELECT public.memory_attach('public.tickets', 'body', user_id => 'nobody', created_at_column => 'at')",
     "INSERT INTO public.tickets VALUES (1, 'a parrot', pg_catalog.now())",

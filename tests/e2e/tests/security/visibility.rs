@@ -47,6 +47,7 @@ const ROWS: &[(&str, &str)] = &[
         "sessions",
         "(user_id, agent_id, session_id, created_at, last_turn_at) VALUES ($1, 'a', 's', now(), now())",
     ),
+    ("tokens", "(user_id, name, hash) VALUES ($1, 't', sha256($1::text::bytea))"),
     (
         "traces",
         "(id, user_id, agent_id, session_id, body) VALUES (gen_random_uuid(), $1, 'a', 's', '{}')",

@@ -1,0 +1,122 @@
+//! What every request needs: who may come in, what stands behind, and how much is let through at once.
+
+use crate::door::{Door, Person};
+use crate::log;
+use crate::memory::{Memory, MemoryError};
+use crate::metrics::Metrics;
+use crate::rates::Rates;
+use crate::refusal::Refusal;
+use crate::upstream::{self, Upstream};
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::request::Parts;
+use axum::response::Response;
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A body has to be there within this time.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request that is being answered. What it is kept by, keeps the program from ending.
+pub type Permit = Arc<OwnedSemaphorePermit>;
+
+/// The program.
+pub struct Gateway {
+    pub door: Door,
+    pub memory: Memory,
+    pub upstream: Upstream,
+    pub metrics: Arc<Metrics>,
+    /// How long a chat waits for memory, each time it asks.
+    pub patience: Duration,
+    /// Whether a chat fails when memory does.
+    pub requires_memory: bool,
+    /// Of a request, in bytes.
+    pub max_body: usize,
+    /// Requests at once.
+    pub max_in_flight: u32,
+    pub in_flight: Arc<Semaphore>,
+    pub rates: Rates<[u8; 32]>,
+}
+
+impl Gateway {
+    /// Lets a request in, or not.
+    ///
+    /// # Errors
+    /// What the caller is told.
+    pub async fn admit(&self, head: &Parts, peer: IpAddr) -> Result<(Person, Permit), Refusal> {
+        let permit =
+            Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| Refusal::busy())?;
+        let person = self.door.admit(&head.uri, &head.headers, peer).await?;
+        self.rates
+            .take(person.caller, Instant::now())
+            .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;
+        Ok((person, Arc::new(permit)))
+    }
+
+    /// The whole body of a request.
+    ///
+    /// # Errors
+    /// That it is too large, does not come, or broke off.
+    pub async fn body(&self, head: &Parts, body: Body) -> Result<Vec<u8>, Refusal> {
+        let announced = head.headers.get(CONTENT_LENGTH);
+        let announced = announced.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > self.max_body) {
+            return Err(Refusal::too_large(self.max_body));
+        }
+        let read = async {
+            let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(1 << 20));
+            let mut stream = body.into_data_stream();
+            while let Some(chunk) = stream.next().await {
+                let chunk = chunk.map_err(|_| Refusal::invalid("the body broke off"))?;
+                if bytes.len() + chunk.len() > self.max_body {
+                    return Err(Refusal::too_large(self.max_body));
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            Ok(bytes)
+        };
+        tokio::time::timeout(BODY_PATIENCE, read).await.unwrap_or(Err(Refusal::too_slow()))
+    }
+
+    /// Counts and logs what memory could not do.
+    pub fn missed(&self, step: &'static str, error: &MemoryError) {
+        self.metrics.memory_failures.add(step, 1);
+        log::write("memory_failed", json!({"step": step, "reason": error.to_string()}));
+    }
+
+    /// Waits until everything that was begun is done, turns that are being stored included.
+    pub async fn until_idle(&self) {
+        // The semaphore is never closed.
+        let _ = self.in_flight.acquire_many(self.max_in_flight).await;
+    }
+
+    /// Requests that are being answered.
+    pub fn busy(&self) -> u32 {
+        let free = u32::try_from(self.in_flight.available_permits()).unwrap_or(u32::MAX);
+        self.max_in_flight.saturating_sub(free)
+    }
+}
+
+/// An answer of the upstream, byte for byte as it comes.
+pub fn relayed(gateway: Arc<Gateway>, answer: reqwest::Response, permit: Permit) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = upstream::answered(answer.headers());
+    let bytes = stream::unfold(Some((gateway, answer, permit)), |state| async move {
+        let (gateway, mut answer, permit) = state?;
+        match gateway.upstream.next(&mut answer).await {
+            Ok(Some(bytes)) => {
+                Some((Ok::<Bytes, io::Error>(bytes), Some((gateway, answer, permit))))
+            }
+            Ok(None) => None,
+            Err(reason) => Some((Err(io::Error::other(reason)), None)),
+        }
+    });
+    *response.body_mut() = Body::from_stream(bytes);
+    response
+}

@@ -1,0 +1,315 @@
+//! JSON Web Tokens: whose they are, once signature and times hold. The algorithm is that of the key that the
+//! gateway was started with, never one that a token names: so none is signed with `none`, or with a public
+//! key as if it were a secret.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Shorter secrets are guessed.
+const MIN_SECRET_BYTES: usize = 32;
+/// By how much the clock of who signed may differ, in seconds.
+const CLOCKS_DIFFER: u64 = 30;
+/// The longest user id that memory takes, in bytes.
+const MAX_USER_BYTES: usize = 512;
+
+/// What tokens are checked with.
+pub struct Jwt {
+    keys: Keys,
+    /// The claim that names the user.
+    claim: String,
+    /// What `aud` has to name.
+    audience: Option<String>,
+}
+
+enum Keys {
+    /// HS256.
+    Secret(hmac::Key),
+    /// RS256.
+    Public(Vec<PublicKey>),
+}
+
+struct PublicKey {
+    id: Option<String>,
+    modulus: Vec<u8>,
+    exponent: Vec<u8>,
+}
+
+/// What a file of public keys (JWKS) says of one.
+#[derive(Deserialize)]
+struct Described {
+    kty: String,
+    alg: Option<String>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    kid: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+}
+
+impl Jwt {
+    /// Tokens that were signed with a secret (HS256).
+    ///
+    /// # Errors
+    /// That the secret is too short.
+    pub fn with_secret(secret: &[u8], claim: &str, audience: Option<&str>) -> Result<Self, String> {
+        if secret.len() < MIN_SECRET_BYTES {
+            return Err(format!("the secret of JWTs must have at least {MIN_SECRET_BYTES} bytes"));
+        }
+        Ok(Self::new(Keys::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)), claim, audience))
+    }
+
+    /// Tokens that were signed with the private part of one of these keys (RS256), a JWKS document. Keys of
+    /// other kinds, and for other purposes, are passed over.
+    ///
+    /// # Errors
+    /// That it cannot be read, or has no such key.
+    pub fn with_keys(document: &str, claim: &str, audience: Option<&str>) -> Result<Self, String> {
+        let document: Value = serde_json::from_str(document)
+            .map_err(|error| format!("the keys of JWTs are no JSON: {error}"))?;
+        let keys = document.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
+        let public: Vec<PublicKey> = keys
+            .into_iter()
+            .filter_map(|key| serde_json::from_value::<Described>(key).ok())
+            .filter(|key| {
+                key.kty == "RSA"
+                    && key.alg.as_deref().is_none_or(|alg| alg == "RS256")
+                    && key.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
+            })
+            .filter_map(|key| {
+                let modulus = URL_SAFE_NO_PAD.decode(key.n?).ok()?;
+                let exponent = URL_SAFE_NO_PAD.decode(key.e?).ok()?;
+                Some(PublicKey { id: key.kid, modulus, exponent })
+            })
+            .collect();
+        if public.is_empty() {
+            return Err("the keys of JWTs have none for RS256".to_owned());
+        }
+        Ok(Self::new(Keys::Public(public), claim, audience))
+    }
+
+    fn new(keys: Keys, claim: &str, audience: Option<&str>) -> Self {
+        Self { keys, claim: claim.to_owned(), audience: audience.map(str::to_owned) }
+    }
+
+    /// The user that a token is for; `None` unless everything holds. Why it does not is nobody's business.
+    pub fn user(&self, token: &str, now: SystemTime) -> Option<String> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let header = object(header)?;
+        // What a token calls critical has to be understood, and nothing is here.
+        if header.contains_key("crit") {
+            return None;
+        }
+        let algorithm = header.get("alg").and_then(Value::as_str)?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let key_id = header.get("kid").and_then(Value::as_str);
+        if !self.keys.verify(algorithm, key_id, signed.as_bytes(), &signature) {
+            return None;
+        }
+        self.claimed(&object(claims)?, now.duration_since(UNIX_EPOCH).ok()?.as_secs())
+    }
+
+    fn claimed(&self, claims: &Map<String, Value>, now: u64) -> Option<String> {
+        let time = |name: &str| claims.get(name).map(Value::as_f64);
+        let (now, differ) = (now as f64, CLOCKS_DIFFER as f64);
+        let goes_on = time("exp").flatten().is_some_and(|end| end + differ > now);
+        // A time that is no number does not hold either.
+        let has_begun =
+            time("nbf").is_none_or(|begin| begin.is_some_and(|begin| begin - differ <= now));
+        if !goes_on || !has_begun || !self.is_for_us(claims.get("aud")) {
+            return None;
+        }
+        let user = claims.get(&self.claim)?.as_str()?;
+        let is_user = !user.trim().is_empty() && user != "*" && user.len() <= MAX_USER_BYTES;
+        is_user.then(|| user.to_owned())
+    }
+
+    /// A token for somebody else lets nobody in here.
+    fn is_for_us(&self, audience: Option<&Value>) -> bool {
+        match (&self.audience, audience) {
+            (None, None) => true,
+            (Some(own), Some(Value::String(named))) => named == own,
+            (Some(own), Some(Value::Array(named))) => {
+                named.iter().any(|named| named.as_str() == Some(own))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Keys {
+    fn verify(&self, algorithm: &str, id: Option<&str>, signed: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::Secret(key) => {
+                algorithm == "HS256" && hmac::verify(key, signed, signature).is_ok()
+            }
+            Self::Public(keys) => {
+                algorithm == "RS256"
+                    && keys
+                        .iter()
+                        .filter(|key| id.is_none() || key.id.is_none() || key.id.as_deref() == id)
+                        .any(|key| {
+                            let key = RsaPublicKeyComponents { n: &key.modulus, e: &key.exponent };
+                            key.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature).is_ok()
+                        })
+            }
+        }
+    }
+}
+
+fn object(part: &str) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::time::Duration;
+
+    const SECRET: &[u8] = b"a secret of more than thirty-two bytes";
+    /// A key that was made for these tests, and a token for ann that it signed; it ends in 2033.
+    const MODULUS: &str = "tOjs3ReVpXUPT7fZgiLBIXnjqY9RD3VdQnVcIqfc8vdEFMoZowuq-uTnj4ho3KJJVM8-PIpCUba0PEJ0Xg6uiCcM07Y-I8ZQMeBBb4Orj0xs_5zdLd0i3BHvVmGITr4EDvP-cU6z-dv60-vgbJeuziWwNds6hqutsFOlRzu0NdeRyNNZWStjK8T1FG0oIm6TXN_-gqTLW-WV1wGodDNiQX1LBqwDFb0Cgp1StTwBrshrj8atmzYVARAicvupFnxEU7QhCj8aGJsBQ_R-dlOjIy5fLZRNEtUp7vUElAWAAdqXziiL42-J1z40VSJ50nhmXufoSscdZFU2urXRD9IUhQ";
+    const SIGNED: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJhbm4iLCJleHAiOjIwMDAwMDAwMDB9.qVgEllHnzsty2ERv-uGDRxxuNt9okUtBTvq_P3HOHhAGrjNstDlJc7iRDD_iq_Sne_dygUTZBIpn5vjdtGCvPxa4sce5Hngxe992s6FbKJJJYw5e-FAHKV9sMkBzUIV2cghWomlyv58AkSSCaZ4RgLZbHpyGcAcD_WanI6W9Ietoq-Gz4CMj056m3dSCpwMw6GErtC8EMLRCgMOGmRnyQQVjpwtsuNoYKGVNiKsl-oaY3pzZWv8gfOG9-e9Tb5c0sSlkfiO6s-l2WD-StzugR_KM4rqvfkfDCsXf8O1xJGy_WNsxP9W2PoLMua4ScLn4pI_1o_FGw4X3_RPJ21KfUA";
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_900_000_000)
+    }
+
+    fn encoded(header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        format!("{}.{}", part(header), part(claims))
+    }
+
+    fn signed(header: &Value, claims: &Value) -> String {
+        let text = encoded(header, claims);
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), text.as_bytes());
+        format!("{text}.{}", URL_SAFE_NO_PAD.encode(tag))
+    }
+
+    fn with_secret(claims: &Value) -> Option<String> {
+        let jwt = Jwt::with_secret(SECRET, "sub", None).unwrap();
+        jwt.user(&signed(&json!({"alg": "HS256"}), claims), now())
+    }
+
+    fn keys() -> String {
+        json!({"keys": [
+            {"kty": "EC", "kid": "k0"},
+            {"kty": "RSA", "kid": "k1", "use": "sig", "alg": "RS256", "n": MODULUS, "e": "AQAB"},
+        ]})
+        .to_string()
+    }
+
+    #[test]
+    fn a_signed_token_names_its_user() {
+        assert_eq!(with_secret(&json!({"sub": "ann", "exp": 2e9})).as_deref(), Some("ann"));
+        let jwt = Jwt::with_keys(&keys(), "sub", None).unwrap();
+        assert_eq!(jwt.user(SIGNED, now()).as_deref(), Some("ann"));
+        let jwt = Jwt::with_secret(SECRET, "email", None).unwrap();
+        let claims = json!({"sub": "1", "email": "ann@example.org", "exp": 2e9});
+        let token = signed(&json!({"alg": "HS256", "typ": "JWT"}), &claims);
+        assert_eq!(jwt.user(&token, now()).as_deref(), Some("ann@example.org"));
+    }
+
+    #[test]
+    fn the_algorithm_is_that_of_the_key() {
+        let claims = json!({"sub": "ann", "exp": 2e9});
+        let secret = Jwt::with_secret(SECRET, "sub", None).unwrap();
+        let public = Jwt::with_keys(&keys(), "sub", None).unwrap();
+        for algorithm in ["none", "None", "RS256", "HS512", ""] {
+            let token = signed(&json!({"alg": algorithm}), &claims);
+            assert_eq!(secret.user(&token, now()), None, "{algorithm}");
+        }
+        assert_eq!(
+            secret.user(&format!("{}.", encoded(&json!({"alg": "none"}), &claims)), now()),
+            None
+        );
+        assert_eq!(secret.user(SIGNED, now()), None);
+        // The public key, which everybody knows, as a secret.
+        for known in [
+            MODULUS.as_bytes().to_vec(),
+            keys().into_bytes(),
+            URL_SAFE_NO_PAD.decode(MODULUS).unwrap(),
+        ] {
+            let text = encoded(&json!({"alg": "HS256", "kid": "k1"}), &claims);
+            let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &known), text.as_bytes());
+            let token = format!("{text}.{}", URL_SAFE_NO_PAD.encode(tag));
+            assert_eq!(public.user(&token, now()), None);
+        }
+    }
+
+    #[test]
+    fn what_was_changed_or_is_broken_does_not_hold() {
+        let jwt = Jwt::with_keys(&keys(), "sub", None).unwrap();
+        let (signed_part, signature) = SIGNED.rsplit_once('.').unwrap();
+        let other = encoded(&json!({"alg": "RS256"}), &json!({"sub": "bob", "exp": 2e9}));
+        for token in [
+            format!("{other}.{signature}"),
+            format!("{signed_part}."),
+            signed_part.to_owned(),
+            SIGNED[..SIGNED.len() - 2].to_owned(),
+            format!("{SIGNED}="),
+            String::new(),
+            "..".to_owned(),
+        ] {
+            assert_eq!(jwt.user(&token, now()), None, "{token}");
+        }
+        let critical = json!({"alg": "HS256", "crit": ["x"], "x": 1});
+        let secret = Jwt::with_secret(SECRET, "sub", None).unwrap();
+        assert_eq!(
+            secret.user(&signed(&critical, &json!({"sub": "ann", "exp": 2e9})), now()),
+            None
+        );
+    }
+
+    #[test]
+    fn claims_have_to_hold() {
+        let now = 1_900_000_000_u64;
+        for claims in [
+            json!({"sub": "ann"}),
+            json!({"sub": "ann", "exp": now - 31}),
+            json!({"sub": "ann", "exp": "2000000000"}),
+            json!({"sub": "ann", "exp": 2e9, "nbf": now + 31}),
+            json!({"sub": "ann", "exp": 2e9, "nbf": "x"}),
+            json!({"sub": "ann", "exp": 2e9, "aud": "others"}),
+            json!({"exp": 2e9}),
+            json!({"sub": 7, "exp": 2e9}),
+            json!({"sub": " ", "exp": 2e9}),
+            json!({"sub": "*", "exp": 2e9}),
+            json!({"sub": "x".repeat(513), "exp": 2e9}),
+        ] {
+            assert_eq!(with_secret(&claims), None, "{claims}");
+        }
+        let late = json!({"sub": "ann", "exp": now - 29, "nbf": now + 29});
+        assert_eq!(with_secret(&late).as_deref(), Some("ann"));
+        let jwt = Jwt::with_secret(SECRET, "sub", Some("memory")).unwrap();
+        for (audience, holds) in [
+            (json!("memory"), true),
+            (json!(["a", "memory"]), true),
+            (json!("a"), false),
+            (Value::Null, false),
+        ] {
+            let claims = json!({"sub": "ann", "exp": 2e9, "aud": audience});
+            let token = signed(&json!({"alg": "HS256"}), &claims);
+            assert_eq!(jwt.user(&token, self::now()).is_some(), holds, "{audience}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_none() {
+        assert!(Jwt::with_secret(b"short", "sub", None).is_err());
+        for document in [
+            "",
+            "{}",
+            r#"{"keys":[]}"#,
+            r#"{"keys":[{"kty":"RSA","use":"enc","n":"AQAB","e":"AQAB"}]}"#,
+        ] {
+            assert!(Jwt::with_keys(document, "sub", None).is_err(), "{document}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Log lines, one JSON object each, on standard error. What is written here never holds a text of a
+//! conversation, a key, a token or the name of a user: callers pass numbers, codes and fixed words.
+
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Writes what happened, with the milliseconds since 1970.
+pub fn write(event: &'static str, fields: Value) {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let mut line = Map::new();
+    line.insert("at".to_owned(), json!(u64::try_from(at).unwrap_or(u64::MAX)));
+    line.insert("event".to_owned(), json!(event));
+    if let Value::Object(fields) = fields {
+        line.extend(fields);
+    }
+    // Nobody can be told that standard error is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{}", Value::Object(line));
+}

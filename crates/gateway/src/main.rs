@@ -1,0 +1,132 @@
+//! `memory-agent`: brings the memory of a PostgreSQL database to clients that speak HTTP. It calls
+//! `memory_*` functions and knows nothing of how memory works.
+
+mod answer;
+mod args;
+mod chat;
+mod chat_request;
+mod door;
+mod forward;
+mod gateway;
+mod health;
+mod jwt;
+mod log;
+mod memory;
+mod metrics;
+mod rates;
+mod refusal;
+mod serve;
+mod splice;
+mod sse;
+mod stream;
+mod upstream;
+
+use args::{Cli, Command, Serve};
+use clap::Parser;
+use door::Door;
+use gateway::Gateway;
+use jwt::Jwt;
+use memory::{Memory, MemoryError};
+use metrics::Metrics;
+use rates::Rates;
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use upstream::Upstream;
+
+fn main() -> ExitCode {
+    let Command::Serve(options) = Cli::parse().command;
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&format!("cannot start: {error}")),
+    };
+    match runtime.block_on(run(options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => failed(&problem),
+    }
+}
+
+fn failed(problem: &str) -> ExitCode {
+    log::write("failed", json!({"problem": problem}));
+    ExitCode::FAILURE
+}
+
+async fn run(options: Serve) -> Result<(), String> {
+    options.check()?;
+    let key = options
+        .upstream_key_file
+        .as_ref()
+        .map(|file| std::fs::read_to_string(file).map_err(|error| format!("the key file: {error}")))
+        .transpose()?;
+    let jwt = jwt(&options)?;
+    let silence = Duration::from_secs(options.upstream_timeout);
+    let upstream = Upstream::new(&options.upstream, key.as_deref(), silence)?;
+    let metrics = Arc::new(Metrics::default());
+    let patience = Duration::from_millis(options.patience);
+    let connections = usize::from(options.connections);
+    let memory = Memory::new(&options.database, connections, patience, Arc::clone(&metrics))?;
+    match memory.status().await {
+        Ok(_) => {}
+        Err(error) if matches!(error, MemoryError::ModeOfRoles) || options.require_memory => {
+            return Err(error.to_string());
+        }
+        // It may come later; until then chats go on without memory.
+        Err(error) => {
+            log::write("memory_failed", json!({"step": "start", "reason": error.to_string()}))
+        }
+    }
+    let door = match options.user {
+        Some(user) => {
+            log::write(
+                "one_person",
+                json!({"hint": "requests need no token, and come from this machine only"}),
+            );
+            Door::for_one(user)
+        }
+        None => Door::with_tokens(memory.clone(), Arc::clone(&metrics), jwt, upstream.has_key()),
+    };
+    let gateway = Gateway {
+        door,
+        memory,
+        upstream,
+        metrics,
+        patience,
+        requires_memory: options.require_memory,
+        max_body: options.max_body,
+        max_in_flight: options.max_in_flight,
+        in_flight: Arc::new(Semaphore::new(options.max_in_flight as usize)),
+        rates: Rates::new(options.rate),
+    };
+    let stop = stop_signal()?;
+    let last_moment = Duration::from_secs(options.stop_timeout);
+    serve::serve(Arc::new(gateway), options.listen, last_moment, stop).await
+}
+
+/// What JWTs are checked with, where they are wanted.
+fn jwt(options: &Serve) -> Result<Option<Jwt>, String> {
+    let (claim, audience) = (options.jwt_claim.as_str(), options.jwt_audience.as_deref());
+    let unread = |error: std::io::Error| format!("the file of JWTs: {error}");
+    if let Some(file) = &options.jwt_secret_file {
+        let secret = std::fs::read(file).map_err(unread)?;
+        return Jwt::with_secret(secret.trim_ascii(), claim, audience).map(Some);
+    }
+    let Some(file) = &options.jwt_keys_file else { return Ok(None) };
+    let keys = std::fs::read_to_string(file).map_err(unread)?;
+    Jwt::with_keys(&keys, claim, audience).map(Some)
+}
+
+/// Over when the process is told to end.
+fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, String> {
+    let listen = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
+    let (mut terminate, mut interrupt) =
+        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

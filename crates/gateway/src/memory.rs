@@ -1,0 +1,322 @@
+//! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
+//! first whose memory it is about. This is the only place with SQL.
+
+use crate::chat_request::Extras;
+use crate::metrics::Metrics;
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{NoTls, Row};
+use uuid::Uuid;
+
+/// A turn that nobody waits for any more is stored within this time, or not at all.
+const LAST_MOMENT: Duration = Duration::from_secs(30);
+/// How long the database may take to say what time was over.
+const GRACE: Duration = Duration::from_millis(250);
+/// The identity mode in which a SQL role is a user, so that nobody can act for another.
+const MODE_OF_ROLES: &str = "role";
+
+/// Why memory did not do what it was asked. No message of the database is in it: they may name arguments.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// There is no connection to be had.
+    #[error("the database cannot be reached")]
+    NoDatabase,
+    /// The time was over.
+    #[error("memory took too long")]
+    Late,
+    /// The database refused, with this SQLSTATE.
+    #[error("the database refused: SQLSTATE {0}")]
+    Refused(String),
+    /// The answer is none that could be expected of this version of the extension.
+    #[error("the database answered something unexpected")]
+    Unexpected,
+    /// See [`MODE_OF_ROLES`].
+    #[error(
+        "memory_agent.identity is 'role': the gateway, which is one role, cannot act for users. \
+         Set it to 'required' or 'setting'"
+    )]
+    ModeOfRoles,
+}
+
+/// What is remembered for a message.
+#[derive(Debug)]
+pub struct Recalled {
+    /// The user's message with the memories before it.
+    pub text: String,
+    /// The memories, as JSON.
+    pub hits: Value,
+}
+
+/// A turn to be stored.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub user_id: String,
+    pub session_id: String,
+    pub role: &'static str,
+    pub content: String,
+    /// The key of the request it came with.
+    pub key: Option<String>,
+    pub metadata: Value,
+}
+
+impl Turn {
+    fn statement(&self) -> (&'static str, [Param<'_>; 6]) {
+        let sql = "SELECT id, is_new FROM memory_ingest_once($1, $2, $3, request_key => $4, \
+                                                             user_id => $5, metadata => $6)";
+        let params: [Param<'_>; 6] = [
+            (&self.session_id, Type::TEXT),
+            (&self.role, Type::TEXT),
+            (&self.content, Type::TEXT),
+            (&self.key, Type::TEXT),
+            (&self.user_id, Type::TEXT),
+            (&self.metadata, Type::JSONB),
+        ];
+        (sql, params)
+    }
+}
+
+/// Where a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub id: Uuid,
+    /// Whether it was not there before.
+    pub is_new: bool,
+}
+
+impl Stored {
+    fn read(rows: &[Row]) -> Result<Self, MemoryError> {
+        let row = rows.first().ok_or(MemoryError::Unexpected)?;
+        Ok(Self { id: column(row, 0)?, is_new: column(row, 1)? })
+    }
+}
+
+/// An argument and its type.
+type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A pool of connections, all as the gateway's one role.
+#[derive(Clone)]
+pub struct Memory {
+    pool: Pool,
+    patience: Duration,
+    metrics: Arc<Metrics>,
+}
+
+impl Memory {
+    /// Connects when somebody asks. `patience` is how long a chat waits for memory.
+    ///
+    /// # Errors
+    /// What is wrong with the connection string, or with the pool.
+    pub fn new(
+        database: &str,
+        connections: usize,
+        patience: Duration,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, String> {
+        let mut config: tokio_postgres::Config =
+            database.parse().map_err(|error| format!("the database's address: {error}"))?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(patience);
+        }
+        config.application_name("memory-agent");
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+            .max_size(connections)
+            .build()
+            .map_err(|error| format!("the pool: {error}"))?;
+        Ok(Self { pool, patience, metrics })
+    }
+
+    /// Connections that are open, and those of them that nobody uses.
+    pub fn connections(&self) -> (usize, usize) {
+        let status = self.pool.status();
+        (status.size, status.available)
+    }
+
+    /// The state of each component that `memory_status()` names.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn status(&self) -> Result<Vec<(String, String)>, MemoryError> {
+        let sql = "SELECT component, state FROM memory_status()";
+        let rows = self.call("", self.patience, sql, &[]).await?;
+        rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
+    }
+
+    /// The user of the token with this SHA-256.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn token_user(&self, hash: &[u8]) -> Result<Option<String>, MemoryError> {
+        let sql = "SELECT memory_token_user($1)";
+        let rows = self.call("", self.patience, sql, &[(&hash, Type::BYTEA)]).await?;
+        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
+    }
+
+    /// What is remembered for the last of these messages.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn augment(
+        &self,
+        user_id: &str,
+        messages: &Value,
+        extras: &Extras,
+    ) -> Result<Recalled, MemoryError> {
+        let started = Instant::now();
+        let sql = "SELECT memory_augment($1, $2, user_id => $3, top_k => $4, recency_weight => $5, \
+                                         score_threshold => $6)";
+        let rows = self
+            .call(
+                user_id,
+                self.patience,
+                sql,
+                &[
+                    (messages, Type::JSONB),
+                    (&extras.session_id, Type::TEXT),
+                    (&user_id, Type::TEXT),
+                    (&extras.top_k, Type::INT4),
+                    (&extras.recency_weight, Type::FLOAT4),
+                    (&extras.score_threshold, Type::FLOAT4),
+                ],
+            )
+            .await?;
+        self.metrics.recalls.add(started.elapsed());
+        let mut document: Value = column(rows.first().ok_or(MemoryError::Unexpected)?, 0)?;
+        let last = document.get("messages").and_then(Value::as_array).and_then(|all| all.last());
+        let text = last.and_then(|last| last.get("content")).and_then(Value::as_str);
+        let text = text.ok_or(MemoryError::Unexpected)?.to_owned();
+        let hits = document.get_mut("memory_hits").map(Value::take);
+        Ok(Recalled { text, hits: hits.ok_or(MemoryError::Unexpected)? })
+    }
+
+    /// Stores a turn unless it is stored. It goes on when the caller stops waiting, for a while.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn store(&self, turn: &Turn) -> Result<Stored, MemoryError> {
+        let started = Instant::now();
+        let (sql, params) = turn.statement();
+        let rows = self.call(&turn.user_id, LAST_MOMENT, sql, &params).await?;
+        self.metrics.stores.add(started.elapsed());
+        let stored = Stored::read(&rows)?;
+        if stored.is_new {
+            self.metrics.stored.add(turn.role, 1);
+        }
+        Ok(stored)
+    }
+
+    /// Stores a turn in the place of another, which is forgotten; both or neither happens.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn replace(&self, old: Uuid, turn: &Turn) -> Result<Stored, MemoryError> {
+        let forget = "SELECT memory_forget($1, 'the request was answered again', user_id => $2)";
+        let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
+        let (store, stored) = turn.statement();
+        let statements = [(forget, &forgotten[..]), (store, &stored[..])];
+        Stored::read(&self.run(&turn.user_id, LAST_MOMENT, &statements).await?)
+    }
+
+    async fn call(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, MemoryError> {
+        self.run(user_id, patience, &[(sql, params)]).await
+    }
+
+    /// Runs statements in a transaction of `user_id`, which is empty where it is about nobody's memory,
+    /// and returns the rows of the last one.
+    ///
+    /// They go out right behind what says who they are for. Should the connection's session have
+    /// another user's name left, the identity of the transaction overrules it; and the argument `user_id`,
+    /// which every statement about memory has, would contradict it.
+    async fn run(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        statements: &[(&str, &[Param<'_>])],
+    ) -> Result<Vec<Row>, MemoryError> {
+        let work = async {
+            let lent = self.pool.get().await.map_err(|_| MemoryError::NoDatabase)?;
+            let mut lent = Lent(Some(lent));
+            let Some(client) = lent.0.as_ref() else { return Err(MemoryError::NoDatabase) };
+            let milliseconds = format!("{}ms", patience.as_millis());
+            let who: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
+            let queries = statements.iter().map(|(sql, params)| client.query_typed(sql, params));
+            let (begun, named, rows) = tokio::join!(
+                biased;
+                client.batch_execute("BEGIN"),
+                client.query_typed(
+                    "SELECT set_config('memory_agent.user_id', $1, true), \
+                            set_config('statement_timeout', $2, true), \
+                            current_setting('memory_agent.identity', true)",
+                    &who,
+                ),
+                // Each is polled once in its place, which is when it is sent.
+                futures_util::future::try_join_all(queries),
+            );
+            let outcome = begun.and(named).and_then(|named| Ok((named, rows?)));
+            let outcome = match outcome {
+                Ok((named, mut rows)) => {
+                    let mode: Option<String> = named.first().and_then(|row| row.try_get(2).ok());
+                    if mode.as_deref() == Some(MODE_OF_ROLES) {
+                        Err(MemoryError::ModeOfRoles)
+                    } else {
+                        Ok(rows.pop().unwrap_or_default())
+                    }
+                }
+                Err(error) => Err(reason(&error)),
+            };
+            let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+            let ended = client.batch_execute(end).await;
+            if ended.is_ok() {
+                lent.give_back();
+            }
+            let rows = outcome?;
+            ended.map_err(|error| reason(&error))?;
+            Ok(rows)
+        };
+        tokio::time::timeout(patience + GRACE, work).await.unwrap_or(Err(MemoryError::Late))
+    }
+}
+
+/// A connection that goes back to the pool only when its transaction is over. One that somebody stopped
+/// waiting for is closed.
+struct Lent(Option<Object>);
+
+impl Lent {
+    fn give_back(&mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(Object::take(connection));
+        }
+    }
+}
+
+fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    at: usize,
+) -> Result<T, MemoryError> {
+    row.try_get(at).map_err(|_| MemoryError::Unexpected)
+}
+
+fn reason(error: &tokio_postgres::Error) -> MemoryError {
+    /// `query_canceled`, which `statement_timeout` ends in.
+    const CANCELLED: &str = "57014";
+    match error.code().map(|code| code.code()) {
+        Some(CANCELLED) => MemoryError::Late,
+        Some(code) => MemoryError::Refused(code.to_owned()),
+        None => MemoryError::NoDatabase,
+    }
+}

@@ -1,0 +1,119 @@
+//! What the gateway says when it does not pass a request on, in the form in which OpenAI's clients expect
+//! errors. An upstream's own errors pass through as they are.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// A request that ends here.
+#[derive(Debug)]
+pub struct Refusal {
+    status: StatusCode,
+    /// A word for programs.
+    code: &'static str,
+    /// A sentence for people.
+    message: String,
+    /// Seconds until it is worth another try.
+    retry_after: Option<u32>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), retry_after: None }
+    }
+
+    /// 400: the request says something that makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    /// 401: nobody knows who asks.
+    pub fn unknown_caller(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "invalid_memory_token", message)
+    }
+
+    /// 403: it came from where nothing may come from.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// 404: a path that is not forwarded.
+    pub fn no_such_path() -> Self {
+        let message = "the gateway does not forward this path";
+        Self::new(StatusCode::NOT_FOUND, "unknown_path", message)
+    }
+
+    /// 405: a path that is forwarded, but not with this method.
+    pub fn no_such_method() -> Self {
+        let message = "the gateway does not forward this path with this method";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "unknown_method", message)
+    }
+
+    /// 408: the body does not come.
+    pub fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the body did not come in time")
+    }
+
+    /// 413: the body is too large.
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("the body has more than {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    }
+
+    /// 429: too many requests of one caller.
+    pub fn too_many(seconds: u32) -> Self {
+        let message = "too many requests: wait a little";
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message);
+        Self { retry_after: Some(seconds.max(1)), ..refusal }
+    }
+
+    /// 502: the upstream cannot be reached, or broke off.
+    pub fn no_upstream(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "upstream_unavailable", message)
+    }
+
+    /// 503: too many requests of all callers together.
+    pub fn busy() -> Self {
+        let message = "too many requests are being answered";
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        Self { retry_after: Some(1), ..refusal }
+    }
+
+    /// 503: there is no memory, and none of this goes without.
+    pub fn no_memory(message: impl Into<String>) -> Self {
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "memory_unavailable", message);
+        Self { retry_after: Some(5), ..refusal }
+    }
+
+    /// The error as JSON.
+    pub fn to_json(&self) -> String {
+        let kind = match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code}})
+            .to_string()
+    }
+}
+
+/// The word for programs, beside a response: what refusals are counted by.
+#[derive(Clone, Copy, Debug)]
+pub struct Code(pub &'static str);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let json = HeaderValue::from_static("application/json");
+        let no_store = HeaderValue::from_static("no-store");
+        let headers = [(header::CONTENT_TYPE, json), (header::CACHE_CONTROL, no_store)];
+        let code = Code(self.code);
+        let mut response = (self.status, headers, self.to_json()).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response.extensions_mut().insert(code);
+        response
+    }
+}

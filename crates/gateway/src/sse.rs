@@ -1,0 +1,176 @@
+//! Server-sent events as they pass by: cut out of a stream of bytes, looked into, and handed on byte for
+//! byte. Only the one that memories are added to is changed.
+
+use crate::splice;
+
+/// An event that grows beyond this is handed on without being looked into.
+const MAX_EVENT_BYTES: usize = 8 << 20;
+
+/// Cuts a stream into events.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    bytes: Vec<u8>,
+    /// No event ends before this: bytes are looked at once.
+    looked_at: usize,
+}
+
+impl Splitter {
+    /// Takes what came in.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next event that is complete, with the blank line that ends it.
+    pub fn next_event(&mut self) -> Option<Event> {
+        match end_of_event(&self.bytes, self.looked_at) {
+            Some(end) => {
+                self.looked_at = 0;
+                let rest = self.bytes.split_off(end);
+                Some(Event(std::mem::replace(&mut self.bytes, rest)))
+            }
+            None if self.bytes.len() > MAX_EVENT_BYTES => Some(Event(self.rest())),
+            None => {
+                // A line end of two bytes may have come half.
+                self.looked_at = self.bytes.len().saturating_sub(3);
+                None
+            }
+        }
+    }
+
+    /// What came after the last complete event.
+    pub fn rest(&mut self) -> Vec<u8> {
+        self.looked_at = 0;
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+/// One event as it came, with the blank line after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event(pub Vec<u8>);
+
+impl Event {
+    /// What its lines `data:` say; `None` when it has none, or is no text.
+    pub fn data(&self) -> Option<String> {
+        let text = std::str::from_utf8(&self.0).ok()?;
+        let lines: Vec<&str> = text
+            .split(['\n', '\r'])
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(|data| data.strip_prefix(' ').unwrap_or(data))
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// Whether this is how a stream of OpenAI's ends.
+    pub fn is_done(&self) -> bool {
+        self.data().is_some_and(|data| data.trim() == "[DONE]")
+    }
+
+    /// The event with a member added to the JSON object that it carries; the same where that cannot be
+    /// done.
+    #[must_use]
+    pub fn with_member(self, name: &str, value: &str) -> Self {
+        let added = std::str::from_utf8(&self.0).ok().and_then(|text| {
+            let edit = splice::added_member(text, name, value)?;
+            // Only the last line is changed, so it has to be the one with the data.
+            let last = text.trim_end().rsplit(['\n', '\r']).next()?;
+            last.starts_with("data:").then(|| splice::edited(text, vec![edit]))
+        });
+        added.map_or(self, |text| Self(text.into_bytes()))
+    }
+}
+
+/// An event with this data, which has no line ends.
+pub fn event(data: &str) -> Vec<u8> {
+    format!("data: {data}\n\n").into_bytes()
+}
+
+/// Where the first event ends, after its blank line. Lines end with \n, \r\n or \r.
+fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(found) = bytes.get(at..)?.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        let line_end = after_line_end(bytes, at + found)?;
+        match bytes.get(line_end)? {
+            b'\n' | b'\r' => return after_line_end(bytes, line_end),
+            _ => at = line_end,
+        }
+    }
+    None
+}
+
+/// Where the line end that begins here ends; `None` while only its first half may have come.
+fn after_line_end(bytes: &[u8], at: usize) -> Option<usize> {
+    match (bytes.get(at)?, bytes.get(at + 1)) {
+        (b'\r', Some(b'\n')) => Some(at + 2),
+        (b'\r', None) => None,
+        _ => Some(at + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn split(chunks: &[&[u8]]) -> (Vec<String>, String) {
+        let mut splitter = Splitter::default();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            splitter.feed(chunk);
+            while let Some(event) = splitter.next_event() {
+                events.push(String::from_utf8(event.0).unwrap());
+            }
+        }
+        (events, String::from_utf8(splitter.rest()).unwrap())
+    }
+
+    #[test]
+    fn events_end_with_a_blank_line_of_any_kind() {
+        let stream = "data: 1\n\n: note\r\ndata: 2\r\n\r\nevent: x\ndata: 3\r\rdata: 4\n\nda";
+        let (events, rest) = split(&[stream.as_bytes()]);
+        assert_eq!(
+            events,
+            ["data: 1\n\n", ": note\r\ndata: 2\r\n\r\n", "event: x\ndata: 3\r\r", "data: 4\n\n"]
+        );
+        assert_eq!(rest, "da");
+    }
+
+    #[test]
+    fn data_is_what_the_lines_say() {
+        let data = |text: &str| Event(text.as_bytes().to_vec()).data();
+        assert_eq!(data("event: x\ndata: {\"a\":1}\n\n").as_deref(), Some("{\"a\":1}"));
+        assert_eq!(data("data:a\r\ndata: b\r\n\r\n").as_deref(), Some("a\nb"));
+        assert_eq!(data(": note\n\n"), None);
+        assert!(Event(b"data: [DONE]\n\n".to_vec()).is_done());
+        assert!(!Event(b"data: {}\n\n".to_vec()).is_done());
+    }
+
+    #[test]
+    fn a_member_is_added_to_the_object_of_an_event() {
+        let with = |text: &str| {
+            String::from_utf8(Event(text.as_bytes().to_vec()).with_member("h", "[1]").0).unwrap()
+        };
+        assert_eq!(with("data: {\"a\":1.0}\n\n"), "data: {\"a\":1.0,\"h\":[1]}\n\n");
+        assert_eq!(with("id: 1\ndata: {}\r\n\r\n"), "id: 1\ndata: {\"h\":[1]}\r\n\r\n");
+        for other in ["data: [DONE]\n\n", ": {}\n\n", "data: {\nid: }\n\n"] {
+            assert_eq!(with(other), other);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_however_the_bytes_come(
+            stream in "(data: [a-z{}]{0,4}|\r|\n|\r\n|\n\n|: x|é){0,24}",
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let bytes = stream.as_bytes();
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            places.extend([0, bytes.len()]);
+            places.sort_unstable();
+            let chunks: Vec<&[u8]> = places.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+            let (events, rest) = split(&chunks);
+            prop_assert_eq!(format!("{}{rest}", events.concat()), stream.clone());
+            // Whatever comes next decides what a line end in the last place is.
+            prop_assert_eq!(split(&[bytes, b"x"]).0, split(&[&chunks.concat()[..], b"x"]).0);
+        }
+    }
+}

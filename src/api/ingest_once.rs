@@ -1,0 +1,92 @@
+//! `memory_ingest_once`: a turn that a client may send again, because it repeats a request that it got no
+//! answer to, or because each request of a conversation brings all that was said before.
+
+use crate::api::arguments::WithinLimits;
+use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::ingest;
+use crate::memory::turn::{self, Turn};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::locks::Lock;
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::store::sessions::SessionKey;
+use crate::store::turns::{self, REQUEST_KEY};
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// Whose latest turn is not stored twice in succession. An answer may well be the same as the last one.
+const REPEATS: &str = "user";
+
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments)]
+fn memory_ingest_once(
+    _limits: WithinLimits,
+    session_id: Option<String>,
+    role: Option<String>,
+    content: Option<String>,
+    request_key: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    metadata: Option<JsonbText>,
+) -> Result<TableIterator<'static, (name!(id, Uuid), name!(is_new, bool))>, ErrorReport> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
+    text::validate_session_id(&session_id).map_err(Error::from)?;
+    let content = content.unwrap_or_default();
+    let key = SessionKey {
+        user_id: caller.user_id.clone(),
+        agent_id: caller.agent().to_owned(),
+        session_id: session_id.clone(),
+    };
+    let stored = roles::as_owner(|| {
+        Lock::turns_once(&key.user_id, &key.agent_id, &key.session_id).hold();
+        stored(&key, &role, &content, request_key.as_deref())
+    })?;
+    if let Some(id) = stored {
+        return Ok(TableIterator::once((id, false)));
+    }
+    let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
+    turn::check_metadata(&metadata)?;
+    let metadata = match &request_key {
+        Some(key) => with_request_key(metadata, key),
+        None => metadata,
+    };
+    let turn =
+        Turn { session_id, role, content, metadata, markers: None, created_at: None, ttl: None };
+    let id = ingest::ingest(&caller, vec![turn])?
+        .first()
+        .copied()
+        .ok_or_else(|| Error::internal("a turn was stored without an id"))?;
+    Ok(TableIterator::once((id, true)))
+}
+
+/// Nobody else stores a turn of the session by this function until the transaction ends; what was stored
+/// before is seen, whatever the snapshot of the statement.
+fn stored(
+    key: &SessionKey,
+    role: &str,
+    content: &str,
+    request_key: Option<&str>,
+) -> PgResult<Option<Uuid>> {
+    let spi = Spi::read_latest()?;
+    if let Some(request_key) = request_key
+        && let Some(id) = turns::with_key(&spi, key, role, request_key)?
+    {
+        return Ok(Some(id));
+    }
+    if role == REPEATS { turns::latest_of_user(&spi, key, content) } else { Ok(None) }
+}
+
+/// The metadata with the key of the request; everything else in it stays as it was written. jsonb keeps
+/// the last of two equal keys.
+fn with_request_key(metadata: JsonbText, key: &str) -> JsonbText {
+    let entry = format!("{}: {}", serde_json::json!(REQUEST_KEY), serde_json::json!(key));
+    let rest = metadata.0.trim_end();
+    let rest = rest.strip_suffix('}').unwrap_or(rest);
+    let comma = if rest.trim() == "{" { "" } else { ", " };
+    JsonbText(format!("{rest}{comma}{entry}}}"))
+}

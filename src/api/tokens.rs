@@ -1,0 +1,108 @@
+//! Tokens of the gateway: `memory_create_token`, `memory_revoke_token`, `memory_list_tokens`, and
+//! `memory_token_user`, with which the gateway finds out who calls. A token is the one thing that says
+//! whose memory a request of the gateway is about.
+
+use crate::api::arguments::WithinLimits;
+use crate::identity::grants::Level;
+use crate::identity::{self, SHARED_USER};
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::store::tokens;
+use memory_agent_core::limits::WORD_BYTES;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use sha2::{Digest, Sha256};
+
+/// Begins every token: the gateway tells them from keys of other services, and scanners for secrets find
+/// them in files.
+const PREFIX: &str = "mat_";
+
+#[pg_extern(sql = false)]
+fn memory_create_token(
+    _limits: WithinLimits,
+    user_id: Option<String>,
+    name: Option<String>,
+    expires: Option<TimestampWithTimeZone>,
+) -> PgResult<String> {
+    identity::require(Level::Admin)?;
+    let (user_id, name) = named(user_id, name)?;
+    if expires.is_some_and(|expires| expires <= pgrx::datum::datetime_support::now()) {
+        let hint = "Name a time to come, or leave it out.";
+        return Err(Error::invalid("expires is not in the future", hint).into());
+    }
+    let token = new_token();
+    let hash = Sha256::digest(token.as_bytes()).to_vec();
+    if !roles::as_owner(|| tokens::insert(&user_id, &name, hash, expires))? {
+        let hint = "Choose another name, or call memory_revoke_token first.";
+        return Err(Error::invalid("the user has a token of this name", hint).into());
+    }
+    Ok(token)
+}
+
+#[pg_extern(sql = false)]
+fn memory_revoke_token(
+    _limits: WithinLimits,
+    user_id: Option<String>,
+    name: Option<String>,
+) -> PgResult<bool> {
+    identity::require(Level::Admin)?;
+    let (user_id, name) = named(user_id, name)?;
+    roles::as_owner(|| tokens::delete(&user_id, &name))
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_list_tokens(
+    _limits: WithinLimits,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(user_id, String),
+            name!(name, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(expires_at, Option<TimestampWithTimeZone>),
+        ),
+    >,
+    ErrorReport,
+> {
+    identity::require(Level::Admin)?;
+    Ok(TableIterator::new(roles::as_owner(tokens::all)?))
+}
+
+/// Knowing the hash is not knowing the token: this answers nobody who could not name the user anyway.
+#[pg_extern(sql = false)]
+fn memory_token_user(
+    _limits: WithinLimits,
+    token_hash: Option<Vec<u8>>,
+) -> PgResult<Option<String>> {
+    identity::require(Level::User)?;
+    match token_hash {
+        Some(hash) => roles::as_owner(|| tokens::user_of(hash)),
+        None => Ok(None),
+    }
+}
+
+fn named(user_id: Option<String>, name: Option<String>) -> PgResult<(String, String)> {
+    let (user_id, name) = (user_id.unwrap_or_default(), name.unwrap_or_default());
+    identity::check_id("user_id", &user_id)?;
+    if user_id == SHARED_USER {
+        let hint = "Name one user: the shared memory is nobody's.";
+        return Err(Error::invalid("a token cannot be for '*'", hint).into());
+    }
+    if name.trim().is_empty() {
+        let hint = format!("Say what uses it, in at most {WORD_BYTES} bytes: 'laptop'.");
+        return Err(Error::invalid("name is blank", hint).into());
+    }
+    Ok((user_id, name))
+}
+
+/// 256 random bits in hexadecimal digits. A UUID of version 4 has 122 bits of the operating system's, so
+/// three of them, hashed, have enough.
+fn new_token() -> String {
+    let mut bits = Sha256::new();
+    for _ in 0..3 {
+        bits.update(uuid::Uuid::new_v4().as_bytes());
+    }
+    bits.finalize().iter().fold(PREFIX.to_owned(), |token, byte| token + &format!("{byte:02x}"))
+}

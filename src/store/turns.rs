@@ -1,0 +1,42 @@
+//! Whether a turn of a session is stored already: by the key of the request that brought it, or because
+//! the user's latest says the same.
+
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::store::sessions::SessionKey;
+use pgrx::datum::Uuid;
+
+/// Where metadata keeps the key of the request that a turn came with.
+pub const REQUEST_KEY: &str = "request_key";
+
+/// The turn of a role that came with this key within the last day: nobody repeats a request after that.
+pub fn with_key(
+    spi: &Spi,
+    session: &SessionKey,
+    role: &str,
+    request_key: &str,
+) -> PgResult<Option<Uuid>> {
+    spi.first(
+        &format!(
+            "SELECT e.id FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+                AND e.state <> 'inactive' AND e.created_at > now() - interval '1 day' \
+                AND e.role = $4 AND e.metadata ->> '{REQUEST_KEY}' = $5 LIMIT 1"
+        ),
+        &mut session.params().with(role.to_owned()).with(request_key.to_owned()),
+        |row| row.required(1),
+    )
+}
+
+/// The user's latest turn in the session, if it says this.
+pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResult<Option<Uuid>> {
+    let latest: Option<(Uuid, bool)> = spi.first(
+        "SELECT e.id, e.content = $4 FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+            AND e.state <> 'inactive' AND e.role = 'user' \
+          ORDER BY e.created_at DESC, e.id DESC LIMIT 1",
+        &mut session.params().with(content.to_owned()),
+        |row| Ok((row.required(1)?, row.required(2)?)),
+    )?;
+    Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
+}

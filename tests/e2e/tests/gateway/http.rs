@@ -1,0 +1,129 @@
+//! A client of HTTP that hides nothing: the bytes of an answer, as they come.
+
+use memory_agent_e2e::{Gateway, Json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// An answer whose head was read.
+pub struct Reply {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    reader: BufReader<TcpStream>,
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|header| header.0 == name).map(|header| header.1.as_str())
+    }
+
+    /// The next piece of a chunked body; `None` at its end.
+    ///
+    /// # Errors
+    /// That it broke off.
+    pub fn piece(&mut self) -> std::io::Result<Option<String>> {
+        let broken = || std::io::Error::other("the body broke off");
+        let mut line = String::new();
+        self.reader.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16).map_err(|_| broken())?;
+        let mut bytes = vec![0; length + 2];
+        self.reader.read_exact(&mut bytes)?;
+        bytes.truncate(length);
+        Ok((length > 0).then(|| String::from_utf8(bytes).unwrap()))
+    }
+
+    /// Reads until what was read contains a text.
+    #[track_caller]
+    pub fn read_until(&mut self, wanted: &str) -> String {
+        let mut read = String::new();
+        while !read.contains(wanted) {
+            match self.piece() {
+                Ok(Some(piece)) => read.push_str(&piece),
+                other => panic!("{other:?} after {read}"),
+            }
+        }
+        read
+    }
+
+    /// The rest of the body; what came of it when it breaks off.
+    pub fn rest(&mut self) -> Result<String, String> {
+        let mut read = String::new();
+        if let Some(length) = self.header("content-length") {
+            let mut bytes = vec![0; length.parse().unwrap()];
+            self.reader.read_exact(&mut bytes).map_err(|_| read)?;
+            return Ok(String::from_utf8(bytes).unwrap());
+        }
+        loop {
+            match self.piece() {
+                Ok(Some(piece)) => read.push_str(&piece),
+                Ok(None) => return Ok(read),
+                Err(_) => return Err(read),
+            }
+        }
+    }
+
+    /// The whole body as JSON.
+    #[track_caller]
+    pub fn json(&mut self) -> Json {
+        let body = self.rest().unwrap();
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+}
+
+/// Sends a request and reads the head of its answer.
+pub fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Reply {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !headers.iter().any(|header| header.0 == "host") {
+        head.push_str(&format!("host: {address}\r\n"));
+    }
+    if !headers.iter().any(|header| header.0 == "content-length") {
+        head.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    // It may answer before it has read everything.
+    let _ = connection.write_all(format!("{head}\r\n{body}").as_bytes());
+    let mut reader = BufReader::new(connection);
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    let status = line.split_whitespace().nth(1).unwrap_or_else(|| panic!("no answer: {line:?}"));
+    let status = status.parse().unwrap();
+    let mut headers = Vec::new();
+    loop {
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.push((name.to_lowercase(), value.to_owned()));
+    }
+    Reply { status, headers, reader }
+}
+
+/// Sends a chat.
+pub fn chat(gateway: &Gateway, headers: &[(&str, &str)], body: &str) -> Reply {
+    send(gateway.address(), "POST", "/v1/chat/completions", headers, body)
+}
+
+/// The body of a chat in which the user says something, in a session.
+pub fn says(session: &str, text: &str) -> String {
+    memory_agent_e2e::json!({
+        "model": "m",
+        "messages": [{"role": "user", "content": text}],
+        "memory_id": session,
+    })
+    .to_string()
+}
+
+/// The same, with an answer that streams.
+pub fn says_streaming(session: &str, text: &str) -> String {
+    let mut body: Json = serde_json::from_str(&says(session, text)).unwrap();
+    body["stream"] = true.into();
+    body.to_string()
+}

@@ -1,0 +1,296 @@
+//! Whose memory a request is about: what the token says, or the one person of this machine. Nothing in a
+//! request, and nothing that is left on a connection, makes it another.
+
+use crate::http::{chat, says, send};
+use crate::upstream::Upstream;
+use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database, stored};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, Cluster, Gateway, Json, expect_error, json, wait_until};
+use std::process::Command;
+
+/// A gateway with a key of its own, to which everybody shows a token; one connection serves them all.
+fn with_tokens(name: &str, upstream: &Upstream, arguments: &[&str]) -> (Gateway, Client) {
+    let mut client = database(cluster(), name);
+    // What somebody left on each connection: it begins as another user.
+    let eve = format!("ALTER ROLE {ROLE} IN DATABASE {name} SET memory_agent.user_id = 'eve'");
+    run(&mut client, &eve);
+    let key = cluster().socket_directory().join(format!("{name}.key"));
+    std::fs::write(&key, "sk-of-the-gateway\n").unwrap();
+    let key = key.to_string_lossy().into_owned();
+    let (to, url) = (Gateway::database(cluster(), ROLE, name), upstream.url());
+    let fixed = [
+        "--database",
+        &to,
+        "--upstream",
+        &url,
+        "--upstream-key-file",
+        &key,
+        "--connections",
+        "1",
+        "--patience",
+        NEVER_LATE,
+    ];
+    (Gateway::start(&[&fixed, arguments].concat()), client)
+}
+
+fn token(client: &mut Client, user: &str, name: &str) -> String {
+    value(client, "SELECT memory_create_token($1, $2)", &[&user, &name])
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+#[test]
+fn a_token_says_whose_memory_it_is() {
+    let upstream = Upstream::saying("Noted.");
+    let (gateway, mut client) = with_tokens("people_tokens", &upstream, &[]);
+    let (ann, bob) = (token(&mut client, "ann", "laptop"), token(&mut client, "bob", "phone"));
+    assert!(ann.starts_with("mat_") && ann.len() == 68 && ann != bob, "{ann}");
+    std::thread::scope(|scope| {
+        for (user, token) in [("ann", &ann), ("bob", &bob)] {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                for number in 0..8 {
+                    let text = format!("The secret number {number} of {user} is {user}{number}.");
+                    // A name in the body is nobody's business.
+                    let body =
+                        says("s", &text).replacen('{', "{\"user\":\"eve\",\"user_id\":\"eve\",", 1);
+                    let headers = [("authorization", &*bearer(token)), ("x-memory-user-id", "eve")];
+                    let mut reply = chat(gateway, &headers, &body);
+                    assert_eq!(reply.status, 200);
+                    let hits = reply.json()["memory_hits"].to_string();
+                    let other = if user == "ann" { "bob" } else { "ann" };
+                    assert!(!hits.contains(other), "{user} got {hits}");
+                }
+            });
+        }
+    });
+    for user in ["ann", "bob"] {
+        let turns = stored(&mut client, user, "s");
+        assert_eq!(turns.len(), 16, "{turns:?}");
+    }
+    let users: String = value(
+        &mut client,
+        "SELECT string_agg(DISTINCT user_id, ' ' ORDER BY user_id) FROM memory_agent.entries",
+        &[],
+    );
+    assert_eq!(users, "ann bob");
+    for request in upstream.requests() {
+        assert_eq!(request.header("authorization"), Some("Bearer sk-of-the-gateway"));
+        let all = format!("{request:?}");
+        assert!(!all.contains("mat_") && !all.contains("x-memory"), "{all}");
+    }
+    let log = gateway.log();
+    for secret in ["mat_", "sk-of", "secret number", "ann", "Noted"] {
+        assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
+    }
+}
+
+#[test]
+fn only_a_token_that_holds_lets_in() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, mut client) = with_tokens("people_refused", &upstream, &[]);
+    let status = |headers: &[(&str, &str)]| {
+        let mut reply = chat(&gateway, headers, &says("s", "Hello."));
+        if reply.status == 401 {
+            assert_eq!(reply.json()["error"]["code"], "invalid_memory_token");
+        }
+        reply.status
+    };
+    let with = |token: &str| status(&[("authorization", &bearer(token))]);
+    assert_eq!(status(&[]), 401);
+    assert_eq!(status(&[("authorization", "Basic YTpi")]), 401);
+    assert_eq!(with("mat_0000"), 401);
+    assert_eq!(with("' OR true --"), 401);
+    let ann = token(&mut client, "ann", "laptop");
+    assert_eq!(with(&ann), 200);
+    assert_eq!(status(&[("x-memory-token", &ann)]), 200);
+    assert_eq!(with(&ann.to_uppercase()), 401);
+    assert_eq!(status(&[("authorization", &bearer(&ann)), ("x-memory-token", "mat_1")]), 401);
+    let hash: String =
+        value(&mut client, "SELECT 'mat_' || encode(hash, 'hex') FROM memory_agent.tokens", &[]);
+    assert_eq!(with(&hash), 401, "what is stored lets nobody in");
+    for path in ["/v1/models", "/v1/embeddings", "/metrics"] {
+        let method = if path == "/v1/embeddings" { "POST" } else { "GET" };
+        assert_eq!(send(gateway.address(), method, path, &[], "").status, 401, "{path}");
+    }
+    assert_eq!(send(gateway.address(), "GET", "/health", &[], "").status, 200);
+
+    run(&mut client, "UPDATE memory_agent.tokens SET expires_at = now() - interval '1 s'");
+    assert_eq!(with(&ann), 401);
+    run(&mut client, "UPDATE memory_agent.tokens SET expires_at = now() + interval '1 h'");
+    assert_eq!(with(&ann), 200);
+    assert!(value::<bool>(&mut client, "SELECT memory_revoke_token('ann', 'laptop')", &[]));
+    assert!(!value::<bool>(&mut client, "SELECT memory_revoke_token('ann', 'laptop')", &[]));
+    assert_eq!(with(&ann), 401);
+    let next = token(&mut client, "ann", "laptop");
+    assert_eq!(with(&next), 200);
+    run(&mut client, "SELECT memory_erase(user_id => 'ann')");
+    assert_eq!(with(&next), 401, "who is erased has no token");
+}
+
+/// A JWT that a secret signs, made by something else than what checks it.
+fn jwt(secret: &str, header: &Json, claims: &Json) -> String {
+    const SCRIPT: &str = "import base64, hashlib, hmac, sys\n\
+                          part = lambda data: base64.urlsafe_b64encode(data).rstrip(b'=').decode()\n\
+                          text = '.'.join(part(data.encode()) for data in sys.argv[2:])\n\
+                          print(text + '.' + part(hmac.digest(sys.argv[1].encode(), text.encode(), 'sha256')))";
+    let output = Command::new("/usr/bin/python3")
+        .args(["-c", SCRIPT, secret, &header.to_string(), &claims.to_string()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_jwt_says_whose_memory_it_is() {
+    const SECRET: &str = "a secret of more than thirty-two bytes";
+    let file = cluster().socket_directory().join("people_jwt.secret");
+    std::fs::write(&file, format!("{SECRET}\n")).unwrap();
+    let file = file.to_string_lossy().into_owned();
+    let upstream = Upstream::saying("Yes.");
+    let arguments = ["--jwt-secret-file", &file, "--jwt-claim", "email"];
+    let (gateway, mut client) = with_tokens("people_jwt", &upstream, &arguments);
+    let header = json!({"alg": "HS256", "typ": "JWT"});
+    let claims = json!({"sub": "1", "email": "ann", "exp": 4_000_000_000_u64});
+    let with = |token: &str| {
+        let headers = [("authorization", &*bearer(token))];
+        chat(&gateway, &headers, &says("s", "Hello.")).status
+    };
+    let good = jwt(SECRET, &header, &claims);
+    assert_eq!(with(&good), 200);
+    assert_eq!(with(&jwt("another secret of more than thirty-two bytes", &header, &claims)), 401);
+    assert_eq!(with(&jwt(SECRET, &json!({"alg": "none"}), &claims)), 401);
+    assert_eq!(with(&jwt(SECRET, &header, &json!({"email": "ann", "exp": 1}))), 401);
+    let bob = token(&mut client, "bob", "phone");
+    assert_eq!(with(&bob), 200, "tokens of the database count as well");
+    assert_eq!(stored(&mut client, "ann", "s").len(), 2);
+    assert_eq!(stored(&mut client, "bob", "s").len(), 2);
+    assert!(upstream.requests().iter().all(|request| !format!("{request:?}").contains(&good)));
+}
+
+#[test]
+fn guesses_are_limited() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, mut client) = with_tokens("people_guesses", &upstream, &[]);
+    let ann = token(&mut client, "ann", "laptop");
+    let with = |token: &str| {
+        let headers = [("authorization", &*bearer(token))];
+        chat(&gateway, &headers, &says("s", "Hello.")).status
+    };
+    assert_eq!(with(&ann), 200);
+    wait_until(PATIENCE, "guesses to be refused", || with("mat_guess") == 429);
+    assert_eq!(with(&ann), 200, "who is known is let in");
+}
+
+#[test]
+fn with_pass_through_the_memory_token_stays_here() {
+    let upstream = Upstream::saying("Yes.");
+    let mut client = database(cluster(), "people_through");
+    let to = Gateway::database(cluster(), ROLE, "people_through");
+    let url = upstream.url();
+    let gateway =
+        Gateway::start(&["--database", &to, "--upstream", &url, "--patience", NEVER_LATE]);
+    let ann = token(&mut client, "ann", "laptop");
+    let headers = [("authorization", "Bearer sk-of-ann"), ("x-memory-token", &*ann)];
+    assert_eq!(chat(&gateway, &headers, &says("s", "Hello.")).status, 200);
+    let sent = upstream.last();
+    assert_eq!(sent.header("authorization"), Some("Bearer sk-of-ann"));
+    assert!(!format!("{sent:?}").contains("mat_"), "{sent:?}");
+    let headers = [("authorization", &*bearer(&ann))];
+    let mut reply = chat(&gateway, &headers, &says("s", "Hello."));
+    assert_eq!(reply.status, 401);
+    assert!(reply.json()["error"]["message"].as_str().unwrap().contains("x-memory-token"));
+    assert_eq!(upstream.requests().len(), 1);
+    assert_eq!(stored(&mut client, "ann", "s").len(), 2);
+}
+
+#[test]
+fn each_token_has_its_rate() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, mut client) = with_tokens("people_rate", &upstream, &["--rate", "3"]);
+    let (ann, bob) = (token(&mut client, "ann", "laptop"), token(&mut client, "bob", "phone"));
+    let with = |token: &str| {
+        send(gateway.address(), "GET", "/v1/models", &[("authorization", &bearer(token))], "")
+    };
+    wait_until(PATIENCE, "the rate to be used up", || with(&ann).status == 429);
+    let refused = with(&ann);
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").unwrap().parse::<u32>().unwrap() > 0);
+    assert_ne!(with(&bob).status, 429);
+}
+
+#[test]
+fn one_person_is_served_on_this_machine_alone() {
+    let upstream = Upstream::saying("Yes.");
+    drop(database(cluster(), "people_one"));
+    let to = Gateway::database(cluster(), ROLE, "people_one");
+    let url = upstream.url();
+    let arguments = ["--database", &to, "--upstream", &url, "--user", "ann"];
+    let gateway = Gateway::start(&arguments);
+    let from = |host: &str, origin: Option<&str>| {
+        let mut headers = vec![("host", host)];
+        headers.extend(origin.map(|origin| ("origin", origin)));
+        chat(&gateway, &headers, &says("s", "Hello.")).status
+    };
+    let here = gateway.address().to_string();
+    assert_eq!(from(&here, None), 200);
+    assert_eq!(from("localhost", Some("http://localhost:3000")), 200);
+    assert_eq!(from("rebound.example", None), 403);
+    assert_eq!(from(&here, Some("https://evil.example")), 403);
+    assert_eq!(gateway.logged("one_person").len(), 1, "it says so");
+    let log = Gateway::try_start(&[&arguments[..], &["--listen", "0.0.0.0:0"]].concat());
+    let log = format!("{:?}", log.expect_err("it must not listen elsewhere"));
+    assert!(log.contains("--user is for one person on this machine"), "{log}");
+}
+
+#[test]
+fn where_roles_are_users_it_does_not_start() {
+    let cluster = Cluster::builder().preload(true).setting("memory_agent.identity", "role").start();
+    run(&mut cluster.connect("postgres"), &format!("CREATE ROLE {ROLE} LOGIN"));
+    drop(database(&cluster, "people_role"));
+    let to = Gateway::database(&cluster, ROLE, "people_role");
+    let log = Gateway::try_start(&["--database", &to, "--user", "ann", "--patience", NEVER_LATE]);
+    let log = format!("{:?}", log.expect_err("it must not start"));
+    assert!(log.contains("memory_agent.identity is 'role'"), "{log}");
+}
+
+#[test]
+fn tokens_are_made_by_administrators() {
+    let mut client = database(cluster(), "people_admins");
+    run(&mut client, "SET memory_agent.user_id = 'root'");
+    for (call, expected) in [
+        ("memory_create_token('*', 'x')", "22023"),
+        ("memory_create_token('', 'x')", "22023"),
+        ("memory_create_token(NULL, 'x')", "22023"),
+        ("memory_create_token('ann', ' ')", "22023"),
+        ("memory_create_token('ann', 'x', now() - interval '1 s')", "22023"),
+        ("memory_create_token('ann', repeat('x', 101))", "22023"),
+    ] {
+        expect_error(client.batch_execute(&format!("SELECT {call}")), expected);
+    }
+    run(&mut client, "SELECT memory_create_token('ann', 'laptop', now() + interval '1 day')");
+    let twice = client.batch_execute("SELECT memory_create_token('ann', 'laptop')");
+    assert!(expect_error(twice, "22023").contains("memory_revoke_token"));
+    let listed: String = value(
+        &mut client,
+        "SELECT string_agg(concat(user_id, ' ', name, ' ', expires_at > now()), ',') FROM memory_list_tokens()",
+        &[],
+    );
+    assert_eq!(listed, "ann laptop t");
+    let mut gateway = cluster().connect_as("people_admins", ROLE);
+    run(&mut gateway, "SET memory_agent.user_id = 'ann'");
+    for call in [
+        "memory_create_token('ann', 'x')",
+        "memory_revoke_token('ann', 'laptop')",
+        "memory_list_tokens()",
+    ] {
+        expect_error(gateway.batch_execute(&format!("SELECT {call}")), "42501");
+    }
+    expect_error(gateway.batch_execute("SELECT * FROM memory_agent.tokens"), "42501");
+    let document =
+        value::<memory_agent_e2e::Json>(&mut client, "SELECT memory_erase(user_id => 'ann')", &[]);
+    assert_eq!(document["tokens"], json!(1));
+}

@@ -1,0 +1,243 @@
+//! A chat through the gateway: what the upstream gets, what the client gets, what is stored.
+
+use crate::http::{chat, says, send};
+use crate::upstream::{Upstream, completion};
+use crate::{for_ann, stored};
+use memory_agent_e2e::memory::value;
+use memory_agent_e2e::{Gateway, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+#[test]
+fn a_chat_remembers() {
+    let upstream = Upstream::saying("Lena should not eat them.");
+    let (gateway, mut client) = for_ann("proxy_remembers", &upstream, &[]);
+    let mut first = chat(&gateway, &[], &says("s", "My daughter Lena is allergic to hazelnuts."));
+    assert_eq!(first.status, 200);
+    let heard = first.header("x-memory-stored").unwrap().to_owned();
+    assert_eq!(first.header("x-memory-failed"), None);
+    let answer = first.json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Lena should not eat them.");
+    assert_eq!(answer["memory_hits"], json!([]));
+    let ids: String = value(
+        &mut client,
+        "SELECT string_agg(id::text, ' ' ORDER BY created_at, id) FROM memory_agent.entries",
+        &[],
+    );
+    assert_eq!(ids, format!("{heard} {}", answer["memory_stored"].as_str().unwrap()));
+    assert_eq!(upstream.last().said(), "My daughter Lena is allergic to hazelnuts.");
+
+    let question = "Is Lena allergic to hazelnuts?";
+    let answer = chat(&gateway, &[], &says("s", question)).json();
+    let hits = answer["memory_hits"].as_array().unwrap();
+    assert!(hits.iter().any(|hit| hit["content"] == "My daughter Lena is allergic to hazelnuts."));
+    let said = upstream.last().said();
+    assert!(said.starts_with("Long-term memory (facts, then what was said):\n["), "{said}");
+    assert!(said.ends_with(&format!("\n\nCurrent message: {question}")), "{said}");
+    assert_eq!(
+        stored(&mut client, "ann", "s"),
+        [
+            "user: My daughter Lena is allergic to hazelnuts.",
+            "assistant: Lena should not eat them.",
+            "user: Is Lena allergic to hazelnuts?",
+            "assistant: Lena should not eat them.",
+        ]
+    );
+
+    // Nothing is asked of memory, and nothing is changed, where none is wanted.
+    let body = says("s", question).replacen('{', "{\"memory_top_k\":0,", 1);
+    let answer = chat(&gateway, &[], &body).json();
+    assert_eq!(answer["memory_hits"], json!([]));
+    assert_eq!(upstream.last().said(), question);
+}
+
+#[test]
+fn the_body_goes_upstream_as_it_came() {
+    let upstream = Upstream::start(|_, answer| answer.json(&completion("Yes.")));
+    let (gateway, mut client) = for_ann("proxy_bytes", &upstream, &[]);
+    let body = "{ \"seed\": 12345678901234567890123, \"temperature\": 1.0,\n \"messages\": [\n  \
+                {\"role\": \"system\", \"content\": \"Be\\u0020brief.\"},\n  \
+                {\"content\": [{\"text\": \"What is th\\u0069s?\", \"type\": \"text\", \"x\": 1e400},\n   \
+                {\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/png;base64,AAAA\"}}], \"role\": \"user\"}],\n \
+                \"memory_id\": \"bytes\", \"z\": null, \"n\": 2, \"a\": [], \"memory_score_threshold\": 0.1 }";
+    let expected = "{ \"seed\": 12345678901234567890123, \"temperature\": 1.0,\n \"messages\": [\n  \
+                {\"role\": \"system\", \"content\": \"Be\\u0020brief.\"},\n  \
+                {\"content\": [{\"text\": \"What is th\\u0069s?\", \"type\": \"text\", \"x\": 1e400},\n   \
+                {\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/png;base64,AAAA\"}}], \"role\": \"user\"}],\n \
+                \"z\": null, \"n\": 2, \"a\": [] }";
+    let reply = chat(&gateway, &[("x-custom", "kept"), ("x-memory-top-k", "3")], body);
+    assert_eq!(reply.status, 200);
+    let sent = upstream.last();
+    assert_eq!(sent.body, expected);
+    assert_eq!(sent.path, "/v1/chat/completions");
+    assert_eq!(sent.header("x-custom"), Some("kept"));
+    assert!(!sent.headers.iter().any(|header| header.0.starts_with("x-memory")), "{sent:?}");
+    assert_eq!(stored(&mut client, "ann", "bytes"), ["user: What is this?", "assistant: Yes."]);
+}
+
+#[test]
+fn the_answer_comes_as_it_was_said() {
+    let said = "{\"id\": \"x\", \"choices\": [{\"index\": 0, \"message\": {\"content\": \"One.\", \
+                \"extra\": 1.0}, \"finish_reason\": \"stop\"}, {\"index\": 1, \"message\": \
+                {\"content\": \"Two.\"}}], \"big\": 12345678901234567890123 }\n";
+    let upstream = Upstream::start(move |_, answer| {
+        let headers = [("content-type", "application/json"), ("x-request-id", "r1")];
+        answer.whole(201, &headers, said);
+    });
+    let (gateway, mut client) = for_ann("proxy_answer", &upstream, &[]);
+    let mut reply = chat(&gateway, &[], &says("s", "Two choices, please."));
+    assert_eq!(reply.status, 201);
+    assert_eq!(reply.header("x-request-id"), Some("r1"));
+    let body = reply.rest().unwrap();
+    let before = said.trim_end().trim_end_matches('}');
+    assert!(body.starts_with(before.trim_end()), "{body}");
+    assert_eq!(stored(&mut client, "ann", "s"), ["user: Two choices, please.", "assistant: One."]);
+}
+
+#[test]
+fn a_turn_that_comes_again_is_stored_once() {
+    let upstream = Upstream::start(|request, answer| {
+        let last = request.json()["messages"].as_array().unwrap().last().unwrap().clone();
+        if last["role"] == "user" && request.json()["tools"].is_array() {
+            answer.json(
+                r#"{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"now","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+            );
+        } else {
+            answer.json(&completion("It is noon."));
+        }
+    });
+    let (gateway, mut client) = for_ann("proxy_once", &upstream, &[]);
+    let tools = json!([{"type": "function", "function": {"name": "now", "parameters": {}}}]);
+    let user = json!({"role": "user", "content": "What time is it?"});
+    let first = json!({"model": "m", "messages": [user], "tools": tools, "memory_id": "s"});
+    let mut reply = chat(&gateway, &[("idempotency-key", "k1")], &first.to_string());
+    let heard = reply.header("x-memory-stored").unwrap().to_owned();
+    let called = reply.json();
+    assert_eq!(called["choices"][0]["message"]["tool_calls"][0]["id"], "c1");
+    assert!(called.get("memory_stored").is_none(), "nothing was said: {called}");
+    let second = json!({
+        "model": "m", "tools": tools, "memory_id": "s",
+        "messages": [user, called["choices"][0]["message"], {"role": "tool", "tool_call_id": "c1", "content": "12:00"}],
+    });
+    let mut reply = chat(&gateway, &[("idempotency-key", "k2")], &second.to_string());
+    assert_eq!(reply.header("x-memory-stored"), Some(heard.as_str()));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "It is noon.");
+    let expected = ["user: What time is it?", "assistant: It is noon."];
+    assert_eq!(stored(&mut client, "ann", "s"), expected);
+    // The user wants another answer to the same.
+    let again = json!({"model": "m", "messages": [user], "memory_id": "s"});
+    chat(&gateway, &[("idempotency-key", "k3")], &again.to_string()).json();
+    assert_eq!(
+        stored(&mut client, "ann", "s"),
+        [&expected[..], &["assistant: It is noon."]].concat()
+    );
+}
+
+#[test]
+fn a_request_that_is_repeated_is_stored_once() {
+    let upstream = Upstream::start(|request, answer| {
+        let number = request.header("x-number").unwrap_or_default().to_owned();
+        answer.json(&completion(&format!("Answer {number}.")));
+    });
+    let (gateway, mut client) = for_ann("proxy_repeated", &upstream, &[]);
+    for number in ["1", "2"] {
+        let headers = [("idempotency-key", "k"), ("x-number", number)];
+        let mut reply = chat(&gateway, &headers, &says("s", "Question."));
+        assert_eq!(reply.json()["choices"][0]["message"]["content"], format!("Answer {number}."));
+        // Somebody else's turn in between does not make it another request.
+        chat(&gateway, &[("x-number", number)], &says("s", &format!("Other {number}."))).json();
+    }
+    let mut turns = stored(&mut client, "ann", "s");
+    turns.sort();
+    assert_eq!(
+        turns,
+        [
+            "assistant: Answer 1.",
+            "assistant: Answer 2.",
+            "assistant: Answer 2.",
+            "user: Other 1.",
+            "user: Other 2.",
+            "user: Question.",
+        ]
+    );
+}
+
+#[test]
+fn errors_of_the_upstream_pass_through() {
+    let upstream = Upstream::start(|request, answer| {
+        let status = request.json()["status"].as_u64().unwrap() as u16;
+        let headers = [("content-type", "application/json"), ("retry-after", "7")];
+        answer.whole(status, &headers, r#"{"error": {"message": "slow down", "n": 1.0}}"#);
+    });
+    let (gateway, mut client) = for_ann("proxy_errors", &upstream, &[]);
+    for status in [400, 401, 429, 500] {
+        let body = says("s", &format!("Fails with {status}.")).replacen(
+            '{',
+            &format!("{{\"status\":{status},"),
+            1,
+        );
+        let mut reply = chat(&gateway, &[], &body);
+        assert_eq!(reply.status, status);
+        assert_eq!(reply.header("retry-after"), Some("7"));
+        assert!(reply.header("x-memory-stored").is_some());
+        assert_eq!(reply.rest().unwrap(), r#"{"error": {"message": "slow down", "n": 1.0}}"#);
+    }
+    assert_eq!(stored(&mut client, "ann", "s").len(), 4);
+}
+
+#[test]
+fn other_paths_pass_through_or_end_here() {
+    let upstream = Upstream::start(|request, answer| match request.path.as_str() {
+        "/v1/models" => answer.json(r#"{"object": "list", "data": [{"id": "m", "x": 1.0}]}"#),
+        _ => answer.json(&format!("{{\"echo\": {}}}", request.body)),
+    });
+    let (gateway, _client) = for_ann("proxy_paths", &upstream, &[]);
+    let to = |method, path, body| send(gateway.address(), method, path, &[], body);
+    let mut models = to("GET", "/v1/models", "");
+    assert_eq!(models.rest().unwrap(), r#"{"object": "list", "data": [{"id": "m", "x": 1.0}]}"#);
+    let embeddings = to("POST", "/v1/embeddings", r#"{"input": ["a"], "n": 1.0}"#).rest().unwrap();
+    assert_eq!(embeddings, r#"{"echo": {"input": ["a"], "n": 1.0}}"#);
+    let passed = upstream.requests().len();
+    for (method, path) in [
+        ("POST", "/v1/files"),
+        ("POST", "/v1/chat/completions/../files"),
+        ("GET", "/v1/models/../files"),
+        ("GET", "/v1//models"),
+        ("GET", "/"),
+        ("POST", "//127.0.0.1:1/v1/models"),
+    ] {
+        assert_eq!(to(method, path, "{}").status, 404, "{path}");
+    }
+    assert_eq!(to("DELETE", "/v1/models", "").status, 405);
+    assert_eq!(upstream.requests().len(), passed, "nothing else went upstream");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, _client) = for_ann("proxy_refused", &upstream, &["--max-body", "1000"]);
+    for body in ["", "[]", "{\"messages\": 1}", "{\"messages\": [], \"memory_top_k\": \"many\"}"] {
+        let mut reply = chat(&gateway, &[], body);
+        assert_eq!(reply.status, 400, "{body}");
+        assert_eq!(reply.json()["error"]["code"], "invalid_request");
+    }
+    let large = says("s", &"x".repeat(1_000));
+    assert_eq!(chat(&gateway, &[], &large).status, 413);
+    // One that does not say how long it is, and does not end.
+    let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
+    assert_eq!(status_of_chunks(&gateway, &chunk.repeat(4)), 413);
+    assert!(upstream.requests().is_empty());
+}
+
+/// The status of the answer to a body that is sent in chunks.
+fn status_of_chunks(gateway: &Gateway, body: &str) -> u16 {
+    let mut connection = TcpStream::connect(gateway.address()).unwrap();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ntransfer-encoding: chunked\r\n",
+        gateway.address()
+    );
+    let _ = connection.write_all(format!("{head}\r\n{body}").as_bytes());
+    let mut line = [0; 12];
+    connection.read_exact(&mut line).unwrap();
+    String::from_utf8_lossy(&line[9..]).parse().unwrap()
+}

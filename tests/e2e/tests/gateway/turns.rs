@@ -1,0 +1,74 @@
+//! `memory_ingest_once`, which the gateway stores turns with.
+
+use crate::{cluster, database};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, Uuid, expect_error};
+
+fn once(client: &mut Client, arguments: &str) -> (Uuid, bool) {
+    let query = format!("SELECT id, is_new FROM memory_ingest_once({arguments})");
+    let row = client.query_one(&query, &[]).unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn a_turn_is_stored_once() {
+    let mut client = database(cluster(), "turns_once");
+    run(&mut client, "SET memory_agent.user_id = 'ann'");
+    let (first, is_new) = once(&mut client, "'s', 'user', 'Hello.'");
+    assert!(is_new);
+    assert_eq!(once(&mut client, "'s', 'user', 'Hello.'"), (first, false));
+    assert!(once(&mut client, "'other', 'user', 'Hello.'").1, "another session");
+    let (answer, _) = once(&mut client, "'s', 'assistant', 'Hi.', 'k'");
+    assert_eq!(once(&mut client, "'s', 'assistant', 'Something else.', 'k'"), (answer, false));
+    assert!(once(&mut client, "'s', 'assistant', 'Hi.'").1, "an answer may be the same");
+    assert!(once(&mut client, "'s', 'user', 'Bye.', 'k'").1, "the same key of another role");
+    assert!(!once(&mut client, "'s', 'user', 'Anything.', 'k'").1);
+    assert!(once(&mut client, "'s', 'user', 'Hello.'").1, "said again later");
+    run(&mut client, "SET memory_agent.user_id = 'bob'");
+    assert!(once(&mut client, "'s', 'user', 'Bye.', 'k'").1, "another user");
+}
+
+#[test]
+fn metadata_stays_as_it_is() {
+    let mut client = database(cluster(), "turns_metadata");
+    run(&mut client, "SET memory_agent.user_id = 'ann'");
+    let metadata = r#"'{"n": 1.50, "o": {"a": {}}}'"#;
+    once(&mut client, &format!("'s', 'user', 'Hello.', 'k\"1', metadata => {metadata}"));
+    once(&mut client, "'s', 'user', 'Bye.', 'k2'");
+    let found: Vec<String> = memory_agent_e2e::memory::values(
+        &mut client,
+        "SELECT metadata::text FROM memory_agent.entries ORDER BY created_at, id",
+        &[],
+    );
+    assert_eq!(
+        found,
+        [r#"{"n": 1.50, "o": {"a": {}}, "request_key": "k\"1"}"#, r#"{"request_key": "k2"}"#]
+    );
+    let no_object =
+        client.batch_execute("SELECT memory_ingest_once('s', 'user', 'x', metadata => '[]')");
+    expect_error(no_object, "22023");
+    let blank = client.batch_execute("SELECT memory_ingest_once('s', 'user', ' ')");
+    expect_error(blank, "22023");
+}
+
+#[test]
+fn many_at_once_store_one() {
+    let mut client = database(cluster(), "turns_many");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut client = cluster().connect("turns_many");
+                run(&mut client, "SET memory_agent.user_id = 'ann'");
+                once(&mut client, "'new', 'user', 'All at once.'");
+                once(&mut client, "'new', 'assistant', 'One.', 'k'");
+            });
+        }
+    });
+    let counts: String = value(
+        &mut client,
+        "SELECT string_agg(concat(role, ' ', n), ', ' ORDER BY role) \
+           FROM (SELECT role, count(*) AS n FROM memory_agent.entries GROUP BY role) c",
+        &[],
+    );
+    assert_eq!(counts, "assistant 1, user 1");
+}
