@@ -170,7 +170,7 @@ fn calls_of_0_2_are_not_ambiguous() {
     session.know("s", "Anna lives in Lisbon.");
     let messages = r#"'[{"role": "user", "content": "Where does Anna live?"}]'"#;
     for arguments in [
-        format!("{messages}"),
+        messages.to_owned(),
         format!("{messages}, 's'"),
         format!("{messages}, NULL"),
         format!("{messages}, 's', NULL, NULL, 3"),
