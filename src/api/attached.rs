@@ -102,7 +102,7 @@ fn follow_rows(
     let mut rows = Rows {
         source,
         intake: Intake::of_writer(source, via),
-        table_key: if may_differ_from_table(&spi, source, &operation, is_partitioned)? {
+        table_key: if may_differ_from_table(&spi, source, &operation)? {
             key_of_readable(source)?
         } else {
             None
@@ -116,8 +116,19 @@ fn follow_rows(
         }
         PgTriggerOperation::Update => {
             let rekeyed = "the key of its row was changed";
-            source_rows::gone(&spi, source, Gone::Rekeyed, |keys| rows.gone(keys, rekeyed))?;
+            let untold = if cfg!(feature = "pg18") && is_partitioned && rows.table_key.is_none() {
+                untold(trigger, source, max_bytes)?
+            } else {
+                Vec::new()
+            };
+            source_rows::gone(&spi, source, Gone::Rekeyed, |mut keys| {
+                keys.retain(|key| untold.iter().all(|row| row.key != *key));
+                rows.gone(keys, rekeyed)
+            })?;
             source_rows::changed(&spi, source, max_bytes, |batch| rows.written(batch))?;
+            if !untold.is_empty() {
+                rows.written(untold)?;
+            }
         }
         _ => source_rows::gone(&spi, source, Gone::Deleted, |keys| rows.gone(keys, DELETED))?,
     }
@@ -127,20 +138,31 @@ fn follow_rows(
 /// What history says of an entry whose row was deleted.
 const DELETED: &str = "its row was deleted";
 
-/// Whether the transition tables may tell another end than the table itself. Where one MERGE inserts into a
-/// partitioned table and updates it, PostgreSQL 18 shows a row that was inserted as the new version of one
-/// that was updated, whose key seems to be gone then.
+/// Whether the transition tables may tell another end than the table itself.
 fn may_differ_from_table(
     spi: &Spi,
     source: &Source,
     operation: &PgTriggerOperation,
-    is_partitioned: bool,
 ) -> PgResult<bool> {
-    let is_update = matches!(operation, PgTriggerOperation::Update);
     Ok(source.has_deferrable_key
         || followed_rows::is_overtaken(source.id)
-        || is_update && is_partitioned && source_rows::takes_keys_away(spi, source)?
-        || is_update && source.is_cascaded && source_rows::has_several_versions(spi, source)?)
+        || source.is_cascaded
+            && matches!(operation, PgTriggerOperation::Update)
+            && source_rows::has_several_versions(spi, source)?)
+}
+
+/// The rows that an update of a partitioned table changed without telling their new versions. Where one MERGE
+/// first inserts a row there and then updates others, PostgreSQL 18 shows the row that was inserted in the
+/// place of their new versions, so that their keys seem to be gone.
+fn untold(trigger: &PgTrigger<'_>, source: &Source, max_bytes: i32) -> PgResult<Vec<SourceRow>> {
+    let Some(key) = key_of_readable(source)? else { return Ok(Vec::new()) };
+    roles::as_table_owner(source.table_owner, || {
+        by_index(|| {
+            let spi = Spi::read_write()?;
+            spi.see_transition_tables(trigger)?;
+            source_rows::untold(&spi, source, &key, max_bytes)
+        })
+    })
 }
 
 /// The key by which rows are looked up; `None` where the table's owner may not read them all.

@@ -176,26 +176,6 @@ pub enum Gone {
     Rekeyed,
 }
 
-/// Whether the new versions of an update lack the key of an old one.
-pub fn takes_keys_away(spi: &Spi, source: &Source) -> PgResult<bool> {
-    let sql = format!(
-        "/* {} */ SELECT EXISTS (SELECT FROM memory_agent_old o{})",
-        source.table.to_u32(),
-        unless_kept(source)
-    );
-    let found = spi.first(&sql, &mut Params::new(), |row| row.required(1))?;
-    Ok(found.unwrap_or(false))
-}
-
-/// The condition that no new version has the key of the old one.
-fn unless_kept(source: &Source) -> String {
-    format!(
-        " WHERE NOT EXISTS (SELECT FROM memory_agent_new n WHERE {} OPERATOR(pg_catalog.=) {})",
-        key(source, "n"),
-        key(source, "o")
-    )
-}
-
 /// Reads the keys that a statement took away, batch by batch.
 pub fn gone(
     spi: &Spi,
@@ -205,7 +185,11 @@ pub fn gone(
 ) -> PgResult<()> {
     let unless_kept = match which {
         Gone::Deleted => String::new(),
-        Gone::Rekeyed => unless_kept(source),
+        Gone::Rekeyed => format!(
+            " WHERE NOT EXISTS (SELECT FROM memory_agent_new n WHERE {} OPERATOR(pg_catalog.=) {})",
+            key(source, "n"),
+            key(source, "o")
+        ),
     };
     let sql = format!(
         "/* {} */ SELECT {} FROM memory_agent_old o{unless_kept}",
@@ -349,6 +333,36 @@ pub fn can_be_read(spi: &Spi, source: &Source) -> PgResult<bool> {
         |row| row.required(1),
     )?;
     Ok(readable.unwrap_or(false))
+}
+
+/// The rows of the table whose keys an update's old versions have and its new ones lack. No code of the key's
+/// types runs but their operators.
+pub fn untold(
+    spi: &Spi,
+    source: &Source,
+    key: &[KeyColumn],
+    max_bytes: i32,
+) -> PgResult<Vec<SourceRow>> {
+    let same = |row: &str| {
+        let columns: Vec<String> = key
+            .iter()
+            .map(|column| format!("{row}.{0} {1} o.{0}", column.name, column.equal))
+            .collect();
+        columns.join(" AND ")
+    };
+    spi.all(
+        &format!(
+            "/* {} */ SELECT {} FROM memory_agent_old o JOIN {} t ON {} \
+              WHERE NOT EXISTS (SELECT FROM memory_agent_new n WHERE {})",
+            source.table.to_u32(),
+            columns(source, "t"),
+            source.table_name,
+            same("t"),
+            same("n"),
+        ),
+        &mut Params::new().with(max_bytes),
+        source_row,
+    )
 }
 
 /// For each of these keys the rows that the table has as this transaction sees it: one or none, and two

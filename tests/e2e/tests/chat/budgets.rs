@@ -79,7 +79,7 @@ fn an_augmented_prompt_never_has_a_token_more() {
     for case in 0..CASES {
         let messages = history(&mut random);
         let cost_before = cost_of(&messages);
-        let room = [0, 20, 200, 3000][random.below(4) as usize];
+        let room = [0, 20, 200, 20_000][random.below(4) as usize];
         let most = (cost_before - 5 + random.below(room + 10) as i64).max(1);
         // By the argument, or by the setting: five hundredths are left for the answer.
         let (limit, budget) = match random.below(3) {

@@ -269,7 +269,11 @@ fn the_largest_arguments_end_in_time_or_can_be_timed_out() {
     let (_database, mut client) = with_a_seed("largest");
     let mut wrong = Vec::new();
     for (name, call) in largest() {
-        client.batch_execute("SET statement_timeout = '1s'").unwrap();
+        client
+            .batch_execute(
+                "SET memory_agent.context_limit = 10000000; SET statement_timeout = '1s'",
+            )
+            .unwrap();
         let start = Instant::now();
         let result = client.batch_execute(&format!("SELECT {call}"));
         let taken = start.elapsed();

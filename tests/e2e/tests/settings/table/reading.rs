@@ -126,6 +126,13 @@ pub const SETTINGS: &[Setting] = &[
         "recall::a_turn_whose_fact_was_replaced_never_ranks_before_what_replaced_it",
     ),
     (
+        "prompt_stale_sources",
+        "mark",
+        "user",
+        Choice(&["mark", "hide", "show"]),
+        "context::a_prompt_has_no_memory_that_no_longer_holds",
+    ),
+    (
         "default_token_budget",
         "2000",
         "user",
