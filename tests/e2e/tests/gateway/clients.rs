@@ -36,8 +36,18 @@ fn python(script: &str, url: &str) -> Json {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
+/// Whether the pinned wheels are for this machine's Python, which is Debian 12's.
+fn has_their_python() -> bool {
+    let version = Command::new("/usr/bin/python3").arg("--version").output().unwrap();
+    String::from_utf8_lossy(&version.stdout).starts_with("Python 3.11.")
+}
+
 #[test]
 fn the_openai_client_for_python() {
+    if !has_their_python() {
+        eprintln!("left out: the clients' wheels are for Python 3.11");
+        return;
+    }
     let upstream = Upstream::start(|request, answer| {
         match request.path.as_str() {
         "/v1/models" => answer.json(r#"{"object":"list","data":[{"id":"m","object":"model","created":1,"owned_by":"o"}]}"#),
