@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Fits the blend: the probability that a row answers the question, from what a recall knows of it.
 
-usage: blend.py CANDIDATES.jsonl OUT.json [--depth 8] [--depths 0,4,8,12] [--form query_size] [--l2 3]
+usage: blend.py CANDIDATES.jsonl OUT.json [--depth 8] [--depths 0,4,8,12] [--l2 3]
 
-One line per question and candidate:
+blend_candidates.py writes these from a database. One line per question and candidate:
   {"set": "a", "group": "conversation 1", "query": "q1", "kind": "answerable", "evidence": 2,
    "id": "r7", "label": 1, "logit": -3.2 or null, "features": {...}}
 `evidence` is the number of labelled rows of the question, found or not. `kind` is `answerable`, or any other word for
@@ -20,38 +20,38 @@ from collections import defaultdict
 
 import numpy as np
 
-BASE = ["similarity", "gap", "lexical_share", "lexical_relative", "recency", "question", "query_size",
-        "other_speaker", "in_time", "out_of_time", "session", "length"]
-UNSCORED = ["similarity", "gap", "lexical_share", "recency", "recency_by_form", "form", "other_speaker", "in_time",
-            "out_of_time", "session", "length"]
-SCORED = ["gap", "lexical_relative", "recency", "recency_by_form", "form", "other_speaker", "in_time", "length",
-          "logit", "logit_above_minus_4", "logit_by_form"]
+BASE = ["similarity", "gap", "lexical_share", "lexical_relative", "recency", "query_size", "other_speaker", "in_time",
+        "out_of_time", "session", "session_fit", "newest_session", "length"]
+UNSCORED = ["similarity", "gap", "lexical_share", "recency", "recency_by_size", "query_size", "other_speaker",
+            "in_time", "out_of_time", "session", "session_fit", "newest_session", "newest_by_size", "length"]
+SCORED = ["gap", "lexical_relative", "recency", "recency_by_size", "query_size", "other_speaker", "in_time",
+          "session_fit", "newest_session", "newest_by_size", "length", "logit", "logit_above_minus_4", "logit_by_size"]
 DISCOUNT = 1 / np.log2(np.arange(10) + 2)
 
 
 class Query:
-    def __init__(self, lines, form):
+    def __init__(self, lines):
         first = lines[0]
         self.set, self.group, self.kind, self.evidence = (first[k] for k in ("set", "group", "kind", "evidence"))
         self.y = np.array([line["label"] for line in lines], float)
         self.logit = np.array([np.nan if line["logit"] is None else line["logit"] for line in lines])
         value = {name: np.array([line["features"][name] for line in lines], float) for name in BASE}
-        value["form"] = value[form]
-        value["recency_by_form"] = value["recency"] * value["form"]
+        value["recency_by_size"] = value["recency"] * value["query_size"]
+        value["newest_by_size"] = value["newest_session"] * value["query_size"]
         value["logit"] = np.nan_to_num(self.logit, nan=-11.5)
         value["logit_above_minus_4"] = np.maximum(value["logit"] + 4, 0)
-        value["logit_by_form"] = value["logit"] * value["form"]
+        value["logit_by_size"] = value["logit"] * value["query_size"]
         self.unscored = np.column_stack([value[name] for name in UNSCORED])
         self.scored = np.column_stack([value[name] for name in SCORED])
 
 
-def read(path, form):
+def read(path):
     lines = defaultdict(list)
     with open(path) as file:
         for line in file:
             line = json.loads(line)
             lines[line["set"], line["kind"], line["query"]].append(line)
-    return [Query(rows, form) for rows in lines.values()]
+    return [Query(rows) for rows in lines.values()]
 
 
 def fit(x, y, weight, l2):
@@ -159,11 +159,9 @@ def main():
     arguments.add_argument("out")
     arguments.add_argument("--depth", type=int, default=8, help="rows that the reranker reads, for the weights written")
     arguments.add_argument("--depths", default="0,4,8,12", help="depths to measure")
-    arguments.add_argument("--form", choices=["query_size", "question"], default="query_size",
-                           help="which property of the query changes the weights of recency and logit")
     arguments.add_argument("--l2", type=float, default=3.0)
     arguments = arguments.parse_args()
-    everything = read(arguments.candidates, arguments.form)
+    everything = read(arguments.candidates)
     answerable = [query for query in everything if query.kind == "answerable"]
     sets = sorted({query.set for query in answerable})
     fold = {}
@@ -225,10 +223,11 @@ def main():
                               "deviation": float(d)} for n, w, s, m, d in
                              zip(names, model["weights"], model["standard"], model["mean"], model["deviation"])]}
 
-    out = {"depth": arguments.depth, "form": arguments.form, "unscored": head(UNSCORED, model_unscored), "scored": head(SCORED, model_scored),
+    out = {"depth": arguments.depth, "unscored": head(UNSCORED, model_unscored), "scored": head(SCORED, model_scored),
            "measured": report}
     with open(arguments.out, "w") as file:
         json.dump(out, file, indent=1, default=lambda x: round(float(x), 4))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""lists.npz as pairs of token ids, built where the model is, and the teacher's logits of them."""
+"""lists.npz as pairs of token ids, built where the model is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,20 @@ from torch import Tensor
 CLS, SEP = 101, 102
 MOST_TOKENS = 320
 MOST_SPAN = 4
+MOST_PADDING = 0.2
+
+
+def sizes(lengths: list[int], tokens: int) -> list[int]:
+    """Sizes of batches of at most `tokens` tokens, in which no pair is padded by more than MOST_PADDING."""
+    found, shortest = [], 0
+    for length in lengths:
+        longest = length + 3
+        if found and (found[-1] + 1) * longest <= tokens and shortest >= longest * (1 - MOST_PADDING):
+            found[-1] += 1
+        else:
+            found.append(1)
+            shortest = longest
+    return found
 
 
 class Lists:
@@ -67,46 +81,31 @@ class Lists:
         ids = torch.where((at == first + 1) | (at == total - 1), SEP, ids)
         return ids, ((at >= first + 2) & (at < total)).long(), at < total
 
-    def parts(self, query: Tensor, rows: Tensor, pairs: int, spans: Tensor | None = None):
+    def parts(self, query: Tensor, rows: Tensor, tokens: int, spans: Tensor | None = None):
         """The pairs of lists in batches of similar length: (positions among all pairs, batch).
 
-        query: [lists]. rows: [lists, LENGTH]. pairs: most of a batch. spans: [lists, LENGTH], 1 if not given.
+        query: [lists]. rows: [lists, LENGTH]. tokens: most of a batch. spans: [lists, LENGTH], 1 if not given.
         """
         spans = torch.ones_like(rows) if spans is None else spans
         query, rows, spans = query.repeat_interleave(self.length), rows.reshape(-1), spans.reshape(-1)
         first, second = self.lengths(query, rows, spans)
-        order = torch.argsort(first + second, stable=True)
-        for part in order.split(pairs):
+        lengths, order = torch.sort(first + second, stable=True)
+        for part in order.split(sizes(lengths.tolist(), tokens)):
             yield part, self.batch(query[part], rows[part], spans[part])
 
-    def any_spans(self, rows: Tensor) -> Tensor:
+    def any_spans(self, rows: Tensor, source: torch.Generator) -> Tensor:
         """1 to MOST_SPAN for every row, as far as the rows after it are listed too."""
         spans = torch.ones_like(rows)
         longer = torch.ones_like(rows, dtype=torch.bool)
         for step in range(1, MOST_SPAN):
             after = (rows + step).clamp(max=len(self.listed) - 1)
-            longer = longer & self.listed[after] & (torch.rand(rows.shape, device=self.device) < 0.7)
+            longer = longer & self.listed[after] & (torch.rand(rows.shape, generator=source, device=self.device) < 0.7)
             spans = spans + longer
         return spans
 
-    def any_rows(self, numbers: Tensor, each: int) -> Tensor:
+    def any_rows(self, numbers: Tensor, each: int, source: torch.Generator) -> Tensor:
         """[lists, each] rows of the memories of the lists `numbers`, drawn from those that lists of theirs have."""
-        drawn = torch.rand((len(numbers), each), device=self.device)
+        drawn = torch.rand((len(numbers), each), generator=source, device=self.device)
         place = self.first[numbers][:, None] + (drawn * self.count[numbers][:, None]).long()
-        column = torch.randint(self.length, place.shape, device=self.device)
+        column = torch.randint(self.length, place.shape, generator=source, device=self.device)
         return self.rows[self.by_memory[place], column]
-
-
-class TeacherLogits:
-    """DIR/teacher.npy: float16 [lists, LENGTH], NaN where the teacher was not asked yet."""
-
-    def __init__(self, directory: pathlib.Path, lists: int, length: int) -> None:
-        self.path = directory / "teacher.npy"
-        if not self.path.exists():
-            np.save(self.path, np.full((lists, length), np.nan, dtype=np.float16))
-        self.values = np.load(self.path, mmap_mode="r+")
-        if self.values.shape != (lists, length):
-            raise SystemExit(f"{self.path} is of other lists; remove it")
-
-    def labelled(self) -> np.ndarray:
-        return ~np.isnan(self.values[:, 0])

@@ -4,8 +4,8 @@
 usage: run.py --data DIR [--run DIR] [options]
 
 Steps, each left out where its result is there already: the files of manifest.tsv to DIR/raw, lists of pairs to
-DIR/lists.npz, on a CPU the teacher's logits to DIR/teacher.npy, training with checkpoints in the run's folder, the
-graph to the model's folder. With DIR/lists.npz in place nothing is read from a network.
+DIR/lists.npz, training with checkpoints in the run's folder, the graph to the model's folder. With DIR/lists.npz in
+place nothing is read from a network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import sys
 import torch
 
 import fetch
-import label
 import lists
 import student
 import train
@@ -36,18 +35,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--run", type=pathlib.Path, help="folder of checkpoints and the log; default DIR/run")
     parser.add_argument("--repositories", type=pathlib.Path, help="folder with clones of the sources")
     parser.add_argument("--share", type=float, default=1.0, help="of the memories, to make lists from")
-    parser.add_argument("--only", choices=("data", "label"), help="stop after this step")
+    parser.add_argument("--only", choices=("data",), help="stop after this step")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int, default=2, help="on a CPU")
-    parser.add_argument("--layers", default="3,7,11", help="the teacher's layers that the student begins with")
-    parser.add_argument("--lists", type=int, default=20000, help="lists to label beforehand, on a CPU")
+    parser.add_argument("--threads", type=int, default=1, help="of the student on a CPU; the teacher has one more")
+    parser.add_argument("--layers", default="0,4,8", help="the teacher's layers that the student begins with")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--minutes", type=float, help="train so long instead of --steps")
     parser.add_argument("--batch", type=int, help="lists a step")
-    parser.add_argument("--part", type=int, help="pairs that run together; fewer need less memory")
+    parser.add_argument("--part", type=int, help="tokens that run together; fewer need less memory")
     parser.add_argument("--rate", type=float, help="peak learning rate")
-    parser.add_argument("--online", action=argparse.BooleanOptionalAction, help="run the teacher beside the student")
-    parser.add_argument("--validated", type=int, help="held lists that are looked at every half minute")
+    parser.add_argument("--passes", type=int, help="how often a list is used with what the teacher said of it")
+    parser.add_argument("--validated", type=int, help="held lists that are looked at every minute")
     parser.add_argument("--until", type=int, help="stop at this step; the next call goes on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=pathlib.Path, default=MODEL, help="folder of the finished model")
@@ -76,10 +74,6 @@ def main() -> int:
         return 0
     chosen = train.defaults(given.device)
     chosen |= {name: getattr(given, name) for name in chosen if getattr(given, name, None) is not None}
-    if not chosen["online"] or given.only == "label":
-        label.label(given.data, TEACHER / "model.onnx", given.lists, given.threads)
-    if given.only == "label":
-        return 0
     layers = [int(layer) for layer in given.layers.split(",")]
     options = train.Options(layers, device=given.device, seed=given.seed, minutes=given.minutes, **chosen)
     print(json.dumps(options.__dict__))

@@ -31,24 +31,27 @@ class Layer(nn.Module):
         self.output = nn.Linear(inner, width)
         self.output_norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON)
 
-    def forward(self, x: Tensor, mask: Tensor, dropout: float) -> Tensor:
-        batch, length, width = x.shape
-        query, key, value = (
-            part.view(batch, length, HEADS, width // HEADS).transpose(1, 2)
-            for part in self.query_key_value(x).split(width, dim=-1)
-        )
+    def forward(self, x: Tensor, mask: Tensor, first_only: bool) -> Tensor:
+        """The states of all tokens, or with `first_only` of the first one: [batch, 1, width]."""
+        batch, _, width = x.shape
+        weight, bias = self.query_key_value.weight, self.query_key_value.bias
+        if first_only:
+            joined = functional.linear(x, weight[width:], bias[width:]).split(width, dim=-1)
+            x = x[:, :1]
+            joined = (functional.linear(x, weight[:width], bias[:width]), *joined)
+        else:
+            joined = functional.linear(x, weight, bias).split(width, dim=-1)
+        query, key, value = (part.unflatten(-1, (HEADS, width // HEADS)).transpose(1, 2) for part in joined)
         context = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        context = context.transpose(1, 2).reshape(batch, length, width)
-        y = functional.dropout(self.projection(context), dropout, self.training)
-        x = self.attention_norm(x + y)
-        y = self.output(functional.gelu(self.intermediate(x)))
-        return self.output_norm(x + functional.dropout(y, dropout, self.training))
+        x = self.attention_norm(x + self.projection(context.transpose(1, 2).reshape(batch, -1, width)))
+        return self.output_norm(x + self.output(functional.gelu(self.intermediate(x))))
 
 
 class CrossEncoder(nn.Module):
-    """A BERT cross-encoder with one logit. Embedding tables are buffers: they are not trained.
+    """A BERT cross-encoder with one logit. The embeddings are not trained.
 
-    Rows of words that the training data lacks would stay behind if the others moved.
+    Rows of words that the training data lacks would stay behind if the others moved. With nothing to train below it,
+    the first layer needs no gradient of its input either.
     """
 
     def __init__(self, tables: dict[str, Tensor], layers: int, inner: int) -> None:
@@ -56,23 +59,23 @@ class CrossEncoder(nn.Module):
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
         width = tables["word"].shape[1]
-        self.norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON)
+        self.norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON).requires_grad_(False)
         self.layers = nn.ModuleList(Layer(width, inner) for _ in range(layers))
         self.pooler = nn.Linear(width, width)
         self.classifier = nn.Linear(width, 1)
-        self.dropout = 0.0
 
     def forward(self, ids: Tensor, types: Tensor, real: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Logits [batch], and the hidden states [batch, length, width] after every layer.
 
-        ids, types: [batch, length]. real: the same shape, true where there is a token.
+        Of the last layer only the first token is computed, as in the graph. ids, types: [batch, length]. real: the same
+        shape, true where there is a token.
         """
         x = self.word[ids] + self.position[: ids.shape[1]] + self.token_type[types]
         x = self.norm(x)
         mask = real[:, None, None, :]
         hidden = []
-        for layer in self.layers:
-            x = layer(x, mask, self.dropout)
+        for number, layer in enumerate(self.layers, 1):
+            x = layer(x, mask, first_only=number == len(self.layers))
             hidden.append(x)
         pooled = torch.tanh(self.pooler(x[:, 0]))
         return self.classifier(pooled)[:, 0], hidden

@@ -16,11 +16,13 @@ import torch
 from tokenizers import Tokenizer
 
 import conversations
+import lessons
 import lists
 import memories
 import pairs
 import speed
 import student
+import teacher
 import third_person
 import train
 
@@ -103,7 +105,7 @@ class Lists(unittest.TestCase):
         numbers = torch.arange(4)
         query = self.lists.query[numbers].repeat_interleave(self.lists.length)
         rows = self.lists.rows[numbers].reshape(-1)
-        for part, (ids, types, real) in self.lists.parts(self.lists.query[numbers], self.lists.rows[numbers], 16):
+        for part, (ids, types, real) in self.lists.parts(self.lists.query[numbers], self.lists.rows[numbers], 512):
             for at, position in enumerate(part.tolist()):
                 expected = self.tokenizer.encode(self.text(query[position]), self.text(rows[position]))
                 length = int(real[at].sum())
@@ -118,16 +120,49 @@ class Lists(unittest.TestCase):
 
     def test_rows_drawn_anew_are_of_the_memory_and_listed(self):
         numbers = torch.arange(8)
-        rows = self.lists.any_rows(numbers, 50)
+        rows = self.lists.any_rows(numbers, 50, torch.Generator().manual_seed(1))
         self.assertTrue(self.lists.listed[rows].all())
         arrays = np.load(self.data / "lists.npz")
         bases = np.unique(arrays["base"])
         memory = np.searchsorted(bases, rows.numpy(), side="right") - 1
         self.assertTrue((bases[memory] == arrays["base"][:8, None]).all())
 
+    def test_parts_are_full_and_hardly_padded(self):
+        lengths = sorted(random.Random(3).choices(range(5, 300), k=200))
+        start = 0
+        for size in pairs.sizes(lengths, 1024):
+            part = [length + 3 for length in lengths[start : start + size]]
+            self.assertTrue(size == 1 or size * part[-1] <= 1024)
+            self.assertGreaterEqual(part[0], part[-1] * (1 - pairs.MOST_PADDING))
+            start += size
+        self.assertEqual(start, len(lengths))
+
+    def test_lessons_come_in_the_same_order_whoever_is_faster(self):
+        def numbered(count: int):
+            yield from range(count)
+
+        straight = lessons.repeated(numbered(40), 2, [1])
+        beside = lessons.repeated(lessons.ahead(numbered(40)), 2, [1])
+        first = [next(straight) for _ in range(40)]
+        self.assertEqual(first, [next(beside) for _ in range(40)])
+        self.assertEqual(max(first.count(number) for number in first), 2)
+        beside.close()
+
+    def test_the_teacher_says_the_same_in_pytorch(self):
+        """The one for a GPU, on the CPU."""
+        ids, types, real = next(batch for _, batch in self.lists.parts(self.lists.query[:1], self.lists.rows[:1], 512))
+        graph, layers = TEACHER / "model.onnx", [3, 7, 11]
+        logits, hidden = teacher.InRuntime(graph, layers)(ids, types, real)
+        other_logits, other_hidden = teacher.InTorch(graph, layers, "cpu")(ids, types, real)
+        self.assertLess(float((logits - other_logits).abs().max()), 0.3)
+        for mine, other in zip(hidden, other_hidden, strict=True):
+            self.assertEqual(mine.shape, other.shape)
+            inside = real[:, : mine.shape[1]]
+            self.assertLess(float((mine.float() - other.float())[inside].square().mean()), 0.02)
+
     def test_one_step_on_what_the_teacher_says(self):
         options = train.Options(
-            [0, 11], steps=1, batch=1, part=8, rate=1e-4, online=True, device="cpu", seed=1, validated=0
+            [0, 11], steps=1, batch=1, part=512, rate=1e-4, passes=1, device="cpu", seed=1, validated=0
         )
         trainer = train.Trainer(self.data, self.data / "run", TEACHER / "model.onnx", options)
         before = trainer.model.classifier.weight.clone()

@@ -6,7 +6,8 @@ use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Row, Session as Spi};
 use crate::pg::sql_types::Vector;
-use crate::store::scope::{Scope, bind};
+use crate::settings::guc;
+use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
 use crate::store::{entry_windows, vector_index};
 use pgrx::datum::Uuid;
@@ -14,6 +15,7 @@ use std::collections::HashMap;
 
 /// Size of one part of a scope.
 pub struct PartTotals {
+    pub layer: Layer,
     pub documents: u64,
     /// Words of all its rows.
     pub length: u64,
@@ -30,8 +32,10 @@ pub fn totals(spi: &Spi, scope: &Scope) -> PgResult<Vec<PartTotals>> {
         "",
     );
     let statement = format!("{totals} ORDER BY part");
+    let layers = sql.layers();
     spi.all(&statement, &mut sql.params, |row| {
         Ok(PartTotals {
+            layer: layers[row.required::<i32>(1)? as usize],
             documents: row.required::<i64>(2)?.max(0) as u64,
             length: row.required::<i64>(3)?.max(0) as u64,
             embedded: row.required::<i64>(4)?.max(0) as u64,
@@ -40,7 +44,8 @@ pub fn totals(spi: &Spi, scope: &Scope) -> PgResult<Vec<PartTotals>> {
 }
 
 /// The nearest rows of each part: through the vector index if there is one, exactly where it gives
-/// too few.
+/// too few, or the part is so small that reading it is cheaper than looking for its rows among all
+/// others.
 pub fn nearest(
     spi: &Spi,
     scope: &Scope,
@@ -52,42 +57,52 @@ pub fn nearest(
         return Ok((Vec::new(), Mode::Index));
     };
     let index = vector_index::find(spi, model)?;
-    let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
-    let mut mode = Mode::Index;
     let is_changing = entry_windows::any_first(spi, &scope.caller.visible(), model)?;
-    for embedding in &query.embeddings {
-        let search = NearestSearch { spi, scope, query, vector, embedding, model };
-        for (part, size) in totals.iter().enumerate() {
-            let mut found = match &index {
+    let most_exact = guc::exact_scan_rows().max(0) as u64;
+    let (mut is_by_index, mut is_exact) = (false, is_changing);
+    let mut all = Vec::new();
+    for (part, size) in totals.iter().enumerate() {
+        let enough = (query.limit as u64).min(size.embedded);
+        let is_large = size.documents > most_exact;
+        let index = index.as_ref().filter(|_| is_large);
+        let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
+        for embedding in &query.embeddings {
+            let layer = size.layer;
+            let search = NearestSearch { spi, scope, query, vector, embedding, model, part, layer };
+            let mut found = match index {
                 Some(index) => {
                     let _settings = vector_index::scan_settings(query.limit);
-                    search.run(part, &index.expression(vector), false)?
+                    search.run(&index.expression(vector), false)?
                 }
                 None => Vec::new(),
             };
-            if (found.len() as u64) < (query.limit as u64).min(size.embedded) {
-                mode = Mode::IndexThenExact;
-                found = search.run(part, "e.embedding", true)?;
+            if (found.len() as u64) < enough {
+                found = search.run("e.embedding", true)?;
+                is_exact |= is_large;
+            } else {
+                is_by_index |= index.is_some();
             }
             if is_changing {
-                mode = Mode::IndexThenExact;
-                found.extend(search.run_beside(part)?);
+                found.extend(search.run_beside()?);
             }
             for row in found {
                 let best = rows.entry(row.id).or_insert(row);
                 best.similarity = larger(best.similarity, row.similarity);
             }
         }
+        let mut rows: Vec<FoundRow> = rows.into_values().collect();
+        rows.sort_by(|a, b| {
+            let similarity = |row: &FoundRow| row.similarity.unwrap_or(0.0);
+            similarity(b).total_cmp(&similarity(a)).then(a.id.cmp(&b.id))
+        });
+        rows.truncate(query.limit);
+        all.extend(rows);
     }
-    let mut rows: Vec<FoundRow> = rows.into_values().collect();
-    rows.sort_by(|a, b| {
-        b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)).then(a.id.cmp(&b.id))
-    });
-    rows.truncate(query.limit);
-    Ok((rows, mode))
+    let mode = if is_by_index && !is_exact { Mode::Index } else { Mode::IndexThenExact };
+    Ok((all, mode))
 }
 
-/// One search for the rows nearest to an embedding.
+/// One search for the rows of one part that are nearest to an embedding.
 struct NearestSearch<'a> {
     spi: &'a Spi,
     scope: &'a Scope,
@@ -95,11 +110,13 @@ struct NearestSearch<'a> {
     vector: &'a VectorType,
     embedding: &'a Vector,
     model: &'a str,
+    part: usize,
+    layer: Layer,
 }
 
 impl NearestSearch<'_> {
-    /// Searches one part of the scope; `expression` is what is compared with the query.
-    fn run(&self, part: usize, expression: &str, exact: bool) -> PgResult<Vec<FoundRow>> {
+    /// Searches the part; `expression` is what is compared with the query.
+    fn run(&self, expression: &str, exact: bool) -> PgResult<Vec<FoundRow>> {
         let mut sql = self.scope.to_sql()?;
         let params = std::mem::take(&mut sql.params);
         sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
@@ -112,13 +129,13 @@ impl NearestSearch<'_> {
         let order = if exact { format!("({distance}) + 0") } else { distance.clone() };
         let columns = format!("e.id, {distance} AS distance");
         let limit = bind(&mut sql.params, self.query.limit as i64);
-        let statement = sql.select_best(part, &columns, &condition, &order, &limit);
-        self.spi.all(&statement, &mut sql.params, found_row)
+        let statement = sql.select_best(self.part, &columns, &condition, &order, &limit);
+        self.spi.all(&statement, &mut sql.params, |row| self.found(row))
     }
 
-    /// Searches the rows of one part that are embedded by another model and have this one's vector
+    /// Searches the rows of the part that are embedded by another model and have this one's vector
     /// beside it. There are such rows only while the embedding model is changed, and no index.
-    fn run_beside(&self, part: usize) -> PgResult<Vec<FoundRow>> {
+    fn run_beside(&self) -> PgResult<Vec<FoundRow>> {
         let mut sql = self.scope.to_sql()?;
         let params = std::mem::take(&mut sql.params);
         sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
@@ -133,19 +150,20 @@ impl NearestSearch<'_> {
         );
         let condition = format!(" AND e.embedding_model <> {model}");
         let limit = bind(&mut sql.params, self.query.limit as i64);
-        let statement = sql.select_best(part, &columns, &condition, "distance", &limit);
-        let mut rows = self.spi.all(&statement, &mut sql.params, found_row)?;
+        let statement = sql.select_best(self.part, &columns, &condition, "distance", &limit);
+        let mut rows = self.spi.all(&statement, &mut sql.params, |row| self.found(row))?;
         rows.retain(|row| row.similarity.is_some());
         Ok(rows)
     }
-}
 
-/// A row of (id, distance).
-fn found_row(row: &Row<'_>) -> PgResult<FoundRow> {
-    Ok(FoundRow {
-        id: *row.required::<Uuid>(1)?.as_bytes(),
-        similarity: row.optional::<f64>(2).map(similarity),
-        dense: None,
-        lexical: None,
-    })
+    /// Reads a row of (id, distance).
+    fn found(&self, row: &Row<'_>) -> PgResult<FoundRow> {
+        Ok(FoundRow {
+            id: *row.required::<Uuid>(1)?.as_bytes(),
+            layer: self.layer,
+            similarity: row.optional::<f64>(2).map(similarity),
+            dense: None,
+            lexical: None,
+        })
+    }
 }

@@ -1,5 +1,5 @@
-//! Which rows a recall may see: the user's session, their global memory, shared memory; narrowed by
-//! time, state, kind and filter. Text of statements is fixed here; values are always parameters.
+//! Which rows a recall may see: the user's session or all of them, their global memory, shared memory;
+//! narrowed by time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
 use crate::identity::{Caller, SHARED_USER};
 use crate::pg::error::PgResult;
@@ -7,6 +7,8 @@ use crate::pg::spi::Params;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc::{self, RecallScope};
 use crate::store::archives::ARCHIVE_RELATION;
+use crate::store::schema;
+use crate::store::sessions::SessionKey;
 use memory_agent_core::filter::Filter;
 use pgrx::prelude::*;
 
@@ -22,9 +24,35 @@ pub enum Archives {
     AndDocuments,
 }
 
+/// What of it a row belongs to. Each has candidates of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layer {
+    /// The session, or all of the user's without one.
+    Session,
+    /// The user's global memory.
+    Global,
+    /// Shared memory.
+    Shared,
+}
+
+impl Layer {
+    /// How many there are; `layer as usize` is below it.
+    pub const COUNT: usize = 3;
+
+    /// The name that `memory_explain` shows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Global => "global",
+            Self::Shared => "shared",
+        }
+    }
+}
+
 /// What to look at.
 pub struct Scope {
     pub caller: Caller,
+    /// One session, or `global` for the user's global memory alone.
     pub session_id: Option<String>,
     pub kinds: Option<Vec<String>>,
     pub filter: Filter,
@@ -39,7 +67,7 @@ pub struct Scope {
 
 /// A scope as SQL: one `FROM .. WHERE ..` per part, and the parameters they share.
 pub struct ScopeSql {
-    parts: Vec<String>,
+    parts: Vec<(Layer, String)>,
     /// What the parts have in common; `@.` stands for the row.
     conditions: String,
     pub params: Params,
@@ -51,50 +79,78 @@ impl Scope {
         let mut params = Params::new();
         let common = self.common_conditions(&mut params)?;
         let user = bind(&mut params, self.caller.user_id.clone());
-        let agent = self.caller.agent_id.clone().map(|agent| bind(&mut params, agent));
         let mut places = Vec::new();
         if self.caller.user_id == SHARED_USER {
-            places.push(format!("e.user_id = {user}"));
-        } else if let Some(session) = &self.session_id {
-            let agent_of_session = match &agent {
-                Some(agent) => agent.clone(),
-                None => bind(&mut params, self.caller.agent().to_owned()),
-            };
-            let session = bind(&mut params, session.clone());
-            places.push(format!(
-                "e.user_id = {user} AND e.session_id = {session} AND e.agent_id = {agent_of_session}"
-            ));
-            let narrowed = match &agent {
-                Some(agent) if self.caller.agent_is_explicit => {
-                    format!(" AND e.agent_id = {agent}")
-                }
-                _ => String::new(),
-            };
-            places.push(format!("e.user_id = {user} AND e.session_id IS NULL{narrowed}"));
+            places.push((Layer::Shared, format!("e.user_id = {user}")));
         } else {
-            let narrowed = match &agent {
-                Some(agent) if self.caller.agent_is_explicit => {
-                    format!(" AND e.agent_id = {agent}")
-                }
-                Some(agent) => format!(" AND (e.agent_id = {agent} OR e.session_id IS NULL)"),
-                None => String::new(),
-            };
-            places.push(format!("e.user_id = {user}{narrowed}"));
-        }
-        if self.caller.user_id != SHARED_USER && self.archives != Archives::Only {
-            places.push(format!("e.user_id = '{SHARED_USER}'"));
+            self.add_own(&mut places, &user, &mut params);
+            if self.archives != Archives::Only {
+                places.push((Layer::Shared, format!("e.user_id = '{SHARED_USER}'")));
+            }
         }
         let parts = places
             .into_iter()
-            .map(|place| {
-                format!("FROM memory_agent.entries e WHERE {place}{}", common.replace("@.", "e."))
+            .map(|(layer, place)| {
+                let conditions = common.replace("@.", "e.");
+                (layer, format!("FROM memory_agent.entries e WHERE {place}{conditions}"))
             })
             .collect();
         Ok(ScopeSql { parts, conditions: common, params })
     }
 
-    /// The conditions of every part, with `@.` for the row.
-    fn common_conditions(&self, params: &mut Params) -> PgResult<String> {
+    /// The places of the user's own memory.
+    fn add_own(&self, places: &mut Vec<(Layer, String)>, user: &str, params: &mut Params) {
+        let agent = self.caller.agent_id.clone().map(|agent| bind(params, agent));
+        let of = |agent: &Option<String>| match agent {
+            Some(agent) => format!(" AND e.agent_id = {agent}"),
+            None => String::new(),
+        };
+        match &self.session_id {
+            Some(session) if Some(session.as_str()) == schema::global_name() => {}
+            Some(session) => {
+                let agent = match &agent {
+                    Some(agent) => agent.clone(),
+                    None => bind(params, self.caller.agent().to_owned()),
+                };
+                let session = bind(params, session.clone());
+                places.push((
+                    Layer::Session,
+                    format!(
+                        "e.user_id = {user} AND e.session_id = {session} AND e.agent_id = {agent}"
+                    ),
+                ));
+            }
+            None => places.push((
+                Layer::Session,
+                format!("e.user_id = {user} AND NOT {}{}", is_global("e"), of(&agent)),
+            )),
+        }
+        let agent = agent.filter(|_| self.caller.agent_is_explicit);
+        places.push((
+            Layer::Global,
+            format!("e.user_id = {user} AND {}{}", is_global("e"), of(&agent)),
+        ));
+    }
+
+    /// The condition that a row holds, or is an unverified fact, as the filter asks; it begins with AND.
+    fn standing(&self, params: &mut Params) -> String {
+        let Some(trust) = &self.filter.trust else { return self.holds(params) };
+        let wants = |which: &str| trust.iter().any(|wanted| wanted == which);
+        let holds = if wants("verified") { self.holds(params) } else { " AND false".to_owned() };
+        if !wants("unverified") {
+            return holds;
+        }
+        let time = match self.as_of {
+            None => "(@.expires_at IS NULL OR @.expires_at > now())".to_owned(),
+            Some(as_of) => format!("@.created_at <= {}", bind(params, as_of)),
+        };
+        format!(
+            " AND (@.state_reason = 'unverified' AND @.state = 'inactive' AND {time} OR true{holds})"
+        )
+    }
+
+    /// The condition that a row holds, now or at the moment that is asked for.
+    fn holds(&self, params: &mut Params) -> String {
         let mut sql = String::new();
         match self.as_of {
             None => {
@@ -120,6 +176,12 @@ impl Scope {
                 ));
             }
         }
+        sql
+    }
+
+    /// The conditions of every part, with `@.` for the row.
+    fn common_conditions(&self, params: &mut Params) -> PgResult<String> {
+        let mut sql = self.standing(params);
         sql.push_str(&match self.archives {
             Archives::Without => {
                 format!(" AND @.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}'")
@@ -139,13 +201,22 @@ impl Scope {
             ("kind", &self.kinds),
             ("kind", &filter.kinds),
             ("role", &filter.roles),
-            ("session_id", &filter.session_ids),
             ("agent_id", &filter.agent_ids),
         ] {
             if let Some(values) = values {
                 let values = bind(params, values.clone());
                 sql.push_str(&format!(" AND @.{column} = ANY ({values})"));
             }
+        }
+        if let Some(sessions) = &filter.session_ids {
+            let is_any = match schema::global_name() {
+                Some(name) if sessions.iter().any(|session| session == name) => {
+                    format!("coalesce(@.session_id, '{name}')")
+                }
+                _ => "@.session_id".to_owned(),
+            };
+            let sessions = bind(params, sessions.clone());
+            sql.push_str(&format!(" AND {is_any} = ANY ({sessions})"));
         }
         if let Some(markers) = &filter.markers_any {
             let markers = bind(params, markers.clone());
@@ -181,7 +252,7 @@ impl ScopeSql {
         self.parts
             .iter()
             .enumerate()
-            .map(|(number, part)| {
+            .map(|(number, (_, part))| {
                 format!(
                     "SELECT {} {part}{condition}",
                     columns.replace("{part}", &number.to_string())
@@ -205,8 +276,34 @@ impl ScopeSql {
         order: &str,
         limit: &str,
     ) -> String {
-        format!("SELECT {columns} {}{condition} ORDER BY {order} LIMIT {limit}", self.parts[part])
+        let (_, part) = &self.parts[part];
+        format!("SELECT {columns} {part}{condition} ORDER BY {order} LIMIT {limit}")
     }
+
+    /// What the rows of each part belong to.
+    pub fn layers(&self) -> Vec<Layer> {
+        self.parts.iter().map(|(layer, _)| *layer).collect()
+    }
+}
+
+/// The condition that a row is in its user's global memory: it belongs to no session, or to the
+/// conversation of that name. Two ranges of `entries_scope_idx`.
+pub fn is_global(row: &str) -> String {
+    match schema::global_name() {
+        Some(name) => format!("({row}.session_id IS NULL OR {row}.session_id = '{name}')"),
+        None => format!("{row}.session_id IS NULL"),
+    }
+}
+
+/// The condition that a row of the user belongs to a session, for the parameters of its key. To the one that
+/// is called `global` belongs the user's global memory, as far as it is of the same agent.
+pub fn in_session(row: &str, key: &SessionKey) -> String {
+    let session = if key.is_global() {
+        format!("{} AND $3::text IS NOT NULL", is_global(row))
+    } else {
+        format!("{row}.session_id = $3")
+    };
+    format!("{row}.agent_id = $2 AND {session}")
 }
 
 /// Adds a parameter and returns its placeholder.

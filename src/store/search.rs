@@ -6,10 +6,11 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::Vector;
 use crate::settings::guc;
+use crate::store::entry_windows;
+use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
-use crate::store::nearest::{PartTotals, nearest, totals};
-use crate::store::scope::{Scope, ScopeSql, bind};
-use crate::store::{entry_windows, neighbors};
+use crate::store::nearest::totals;
+use crate::store::scope::{Layer, Scope, ScopeSql, bind};
 use memory_agent_core::bm25::{Bm25, LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
@@ -18,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// Rows fetched from a cursor at a time.
-const BATCH: usize = 1000;
+pub const BATCH: usize = 1000;
 /// A query has at most this many distinct words, and bytes of them; the rest of a very long one is
 /// not searched (a tsquery holds 1 MiB).
 const MAX_TERMS: usize = 512;
@@ -37,7 +38,7 @@ pub struct Query<'a> {
     /// The query's embeddings, one per wording; empty for lexical recall only.
     pub embeddings: Vec<Vector>,
     pub embedding_model: Option<&'a str>,
-    /// Rows wanted from each arm.
+    /// Rows wanted from each arm, of each layer of the scope.
     pub limit: usize,
     /// Rows to be included, if they are in the scope, whatever the arms say of them.
     pub included: &'a [Uuid],
@@ -47,6 +48,7 @@ pub struct Query<'a> {
 #[derive(Clone, Copy)]
 pub struct FoundRow {
     pub id: [u8; 16],
+    pub layer: Layer,
     /// Cosine similarity of the entry itself.
     pub similarity: Option<f64>,
     /// The same with a share of its neighbours' similarity: what is ranked.
@@ -168,7 +170,7 @@ impl Dense {
     }
 }
 
-fn bind_terms(sql: &mut ScopeSql, terms: &[String]) -> PgResult<Option<String>> {
+pub fn bind_terms(sql: &mut ScopeSql, terms: &[String]) -> PgResult<Option<String>> {
     if terms.is_empty() {
         return Ok(None);
     }
@@ -193,9 +195,13 @@ fn exact(
         None => "NULL::tsvector".into(),
     };
     let statement = sql.select(
-        &format!("e.id, {}, e.doc_len, {matching}, {SESSION_KEY}, e.created_at", dense.distance),
+        &format!(
+            "e.id, {}, e.doc_len, {matching}, {SESSION_KEY}, e.created_at, {{part}}",
+            dense.distance
+        ),
         "",
     );
+    let layers = sql.layers();
     let mut rows = Vec::new();
     let mut places = Vec::new();
     let mut matches = Vec::new();
@@ -221,7 +227,8 @@ fn exact(
         let created_at = row.datum(6).map_or(0, |at| at.value() as i64);
         let similarity = row.optional::<f64>(2).map(similarity);
         places.push(Placed { session: session as u64, position: (created_at, id), similarity });
-        rows.push(FoundRow { id, similarity, dense: None, lexical: None });
+        let layer = layers[row.required::<i32>(7)? as usize];
+        rows.push(FoundRow { id, layer, similarity, dense: None, lexical: None });
         Ok(ControlFlow::Continue(()))
     })?;
     if too_large {
@@ -252,130 +259,10 @@ fn own_key(id: &[u8; 16]) -> i64 {
     i64::from_ne_bytes(random_part)
 }
 
-/// Asks the vector index for the nearest rows and the lexeme index for all rows with a word of the
-/// query, then fills in the similarity of what only the words found.
-fn through_indexes(
-    spi: &Spi,
-    scope: &Scope,
-    query: &Query<'_>,
-    terms: &[String],
-    vector: &VectorType,
-    totals: &[PartTotals],
-) -> PgResult<Found> {
-    let documents = totals.iter().map(|part| part.documents).sum();
-    let total_length = totals.iter().map(|part| part.length).sum();
-    let (mut rows, mode) = nearest(spi, scope, query, vector, totals)?;
-    let mut known: HashMap<[u8; 16], usize> =
-        rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
-
-    let mut matches = Vec::new();
-    let mut match_ids = Vec::new();
-    let mut sql = scope.to_sql()?;
-    if let Some(parameter) = bind_terms(&mut sql, terms)? {
-        let statement =
-            sql.select("e.id, e.doc_len, e.lexemes", &format!(" AND e.lexemes @@ {parameter}"));
-        spi.scan(&statement, &mut sql.params, BATCH, |row| {
-            if let Some(datum) = row.datum(3) {
-                matches.push(LexicalMatch {
-                    key: matches.len(),
-                    document_length: row.required::<i32>(2)?.max(0) as u32,
-                    term_frequencies: term_frequencies(datum, terms),
-                });
-                match_ids.push(*row.required::<Uuid>(1)?.as_bytes());
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-    }
-    let LexicalScores { scores, bound } = bm25(&matches, terms, documents, total_length);
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-    let lexical_matches = matches.len();
-    for (rank, &at) in order.iter().enumerate() {
-        let id = match_ids[at];
-        match known.get(&id) {
-            Some(&row) => rows[row].lexical = Some(scores[at]),
-            None if rank < query.limit => {
-                known.insert(id, rows.len());
-                rows.push(FoundRow {
-                    id,
-                    similarity: None,
-                    dense: None,
-                    lexical: Some(scores[at]),
-                });
-            }
-            None => {}
-        }
-    }
-    add_included(spi, scope, query, &mut rows, &known)?;
-    fill_similarities(spi, scope, query, vector, &mut rows)?;
-    let mut found = Found { rows, mode, documents, lexical_matches, lexical_bound: bound };
-    raise_by_windows(spi, scope, query, vector, &mut found)?;
-    neighbors::blend(spi, scope, query, vector, &mut found.rows)?;
-    Ok(found)
-}
-
-/// Adds the rows that are to be included and were not found, as far as they are in the scope.
-fn add_included(
-    spi: &Spi,
-    scope: &Scope,
-    query: &Query<'_>,
-    rows: &mut Vec<FoundRow>,
-    known: &HashMap<[u8; 16], usize>,
-) -> PgResult<()> {
-    let missing: Vec<Uuid> =
-        query.included.iter().filter(|id| !known.contains_key(id.as_bytes())).copied().collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let mut sql = scope.to_sql()?;
-    let ids = bind(&mut sql.params, missing);
-    let statement = sql.select("e.id", &format!(" AND e.id = ANY ({ids})"));
-    spi.for_each(&statement, &mut sql.params, |row| {
-        let id = *row.required::<Uuid>(1)?.as_bytes();
-        rows.push(FoundRow { id, similarity: None, dense: None, lexical: None });
-        Ok(())
-    })?;
-    Ok(())
-}
-
-/// Computes the similarity of rows that were found by their words only.
-fn fill_similarities(
-    spi: &Spi,
-    scope: &Scope,
-    query: &Query<'_>,
-    vector: &VectorType,
-    rows: &mut [FoundRow],
-) -> PgResult<()> {
-    let missing: Vec<Uuid> = rows
-        .iter()
-        .filter(|row| row.similarity.is_none())
-        .map(|row| Uuid::from_bytes(row.id))
-        .collect();
-    if missing.is_empty() || query.embeddings.is_empty() {
-        return Ok(());
-    }
-    let mut sql = scope.to_sql()?;
-    let dense = Dense::bind(&mut sql, "e", query, vector);
-    let ids = bind(&mut sql.params, missing);
-    let statement =
-        sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));
-    let mut filled = HashMap::new();
-    spi.for_each(&statement, &mut sql.params, |row| {
-        if let Some(distance) = row.optional::<f64>(2) {
-            filled.insert(*row.required::<Uuid>(1)?.as_bytes(), similarity(distance));
-        }
-        Ok(())
-    })?;
-    for row in rows.iter_mut().filter(|row| row.similarity.is_none()) {
-        row.similarity = filled.get(&row.id).copied();
-    }
-    Ok(())
-}
-
 /// A long entry counts with its best window, and one that is embedded by another model, while models
 /// are changed, with what it has of this one. Only entries that were found are raised: where the
 /// scope is too large to be read, one whose first window is far from the query may be missed.
-fn raise_by_windows(
+pub fn raise_by_windows(
     spi: &Spi,
     scope: &Scope,
     query: &Query<'_>,
@@ -416,7 +303,7 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     }
 }
 
-fn bm25(
+pub fn bm25(
     matches: &[LexicalMatch],
     terms: &[String],
     documents: u64,
@@ -431,7 +318,7 @@ fn bm25(
 }
 
 #[allow(unsafe_code)]
-fn term_frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
+pub fn term_frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
     // SAFETY: the datum is the tsvector column of a live row.
     unsafe { lexemes::frequencies(datum, terms) }
 }

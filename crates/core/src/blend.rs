@@ -12,6 +12,11 @@ const LONG_QUERY: f64 = 250.0;
 const RECENCY_DAYS: f64 = 30.0;
 /// So many of the best rows are looked at for others of the same session.
 const NEIGHBORHOOD: usize = 10;
+/// So many of the best rows say which sessions the question may be about.
+const SESSIONS_OF: usize = 20;
+/// The weight of `asked_fresh`, set by hand. Both sets have few such questions and are indifferent between 0
+/// and 1.6; a question for the latest should prefer it.
+const ASKED_FRESH: f64 = 0.8;
 /// The logit below which the cross-encoder makes no more difference.
 const LOGIT_KNEE: f64 = -4.0;
 
@@ -21,6 +26,8 @@ pub struct Query {
     pub chars: usize,
     /// Whether it names a time.
     pub has_time: bool,
+    /// Whether it asks for something recent.
+    pub asks_for_fresh: bool,
     /// The BM25 score of a row that had every word of the query as often as can be; 0 without words.
     pub best_lexical: f64,
 }
@@ -68,6 +75,12 @@ pub struct Features {
     pub out_of_time: f64,
     /// Share of the best ten rows that are other rows of the same session.
     pub session: f64,
+    /// How well the rows of its session fit that are among the best ten: a sum of numbers from 0 to 1.
+    pub session_fit: f64,
+    /// 1 for the newest session that the question may be about, 1/2 for the one before, and so on.
+    pub newest_session: f64,
+    /// `recency` if the query asks for something recent, else 0.
+    pub asked_fresh: f64,
     /// Logarithm of the row's length.
     pub length: f64,
 }
@@ -80,12 +93,19 @@ pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
     let lowest = |of: fn(&Row<'_>) -> Option<f64>| rows.iter().filter_map(of).reduce(f64::min);
     let lowest_similarity = lowest(|row| row.similarity).unwrap_or(0.0);
     let lowest_dense = lowest(|row| row.dense).unwrap_or(0.0);
+    let gap = |row: &Row<'_>| best_dense - row.dense.unwrap_or(lowest_dense);
+    let widest_gap = rows.iter().map(gap).fold(0.0, f64::max);
     let names_somebody = rows.iter().any(|row| row.speaker_is_named);
     let flag = |condition: bool| f64::from(u8::from(condition));
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    let fit = |row: &Row<'_>| {
+        (1.0 - share(gap(row), widest_gap) + share(row.lexical.unwrap_or(0.0), best_lexical)) / 2.0
+    };
+    let newest = newest_sessions(rows);
     rows.iter()
         .enumerate()
         .map(|(place, row)| {
+            let recency = (-row.age_days.max(0.0) / RECENCY_DAYS).exp();
             let of_session =
                 |other: &&Row<'_>| row.session.is_some() && other.session == row.session;
             let in_session = rows.iter().take(NEIGHBORHOOD).filter(of_session).count();
@@ -95,19 +115,40 @@ pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
             Features {
                 // A row without an embedding is taken for the least similar one.
                 similarity: row.similarity.unwrap_or(lowest_similarity),
-                gap: best_dense - row.dense.unwrap_or(lowest_dense),
+                gap: gap(row),
                 lexical_share: share(lexical, query.best_lexical),
                 lexical_relative: share(lexical, best_lexical),
-                recency: (-row.age_days.max(0.0) / RECENCY_DAYS).exp(),
+                recency,
                 query_size: (query.chars as f64 / LONG_QUERY).min(1.0),
                 other_speaker: flag(names_somebody && !row.speaker_is_named),
                 in_time: flag(query.has_time && row.is_in_time),
                 out_of_time: flag(query.has_time && !row.is_in_time),
                 session: others as f64 / NEIGHBORHOOD as f64,
+                session_fit: rows.iter().take(NEIGHBORHOOD).filter(of_session).map(fit).sum(),
+                newest_session: row
+                    .session
+                    .and_then(|session| newest.iter().position(|other| *other == session))
+                    .map_or(0.0, |place| 1.0 / (1 + place) as f64),
+                asked_fresh: if query.asks_for_fresh { recency } else { 0.0 },
                 length: f64::from(row.words).ln_1p(),
             }
         })
         .collect()
+}
+
+/// The sessions of the best rows, the newest first. A session is as old as the newest of these rows; rows
+/// whose age does not count have no place.
+fn newest_sessions<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
+    let mut ages: Vec<(&str, f64)> = Vec::new();
+    for row in rows.iter().take(SESSIONS_OF).filter(|row| row.age_days.is_finite()) {
+        let Some(session) = row.session else { continue };
+        match ages.iter_mut().find(|(other, _)| *other == session) {
+            Some((_, age)) => *age = age.min(row.age_days),
+            None => ages.push((session, row.age_days)),
+        }
+    }
+    ages.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    ages.into_iter().map(|(session, _)| session).collect()
 }
 
 impl Features {
@@ -115,15 +156,18 @@ impl Features {
     #[must_use]
     pub fn unscored(&self) -> f64 {
         logistic(
-            -5.6427 + 1.2443 * self.similarity - 14.6371 * self.gap
-                + 7.4215 * self.lexical_share
-                + (0.4208 + 1.8206 * self.query_size) * self.recency
-                - 0.7245 * self.query_size
-                - 1.9423 * self.other_speaker
-                + 1.1004 * self.in_time
-                - 0.3318 * self.out_of_time
-                + 1.9712 * self.session
-                + 0.5061 * self.length,
+            -4.8489 + 0.1929 * self.similarity - 9.9793 * self.gap
+                + 6.5231 * self.lexical_share
+                + (0.2024 + 1.3968 * self.query_size) * self.recency
+                - 0.9304 * self.query_size
+                - 2.7325 * self.other_speaker
+                + 1.1508 * self.in_time
+                - 0.4349 * self.out_of_time
+                - 3.6813 * self.session
+                + 0.7866 * self.session_fit
+                + (0.1802 + 0.7347 * self.query_size) * self.newest_session
+                + ASKED_FRESH * self.asked_fresh
+                + 0.3905 * self.length,
         )
     }
 
@@ -132,15 +176,18 @@ impl Features {
     pub fn scored(&self, logit: f32) -> f64 {
         let logit = f64::from(logit);
         logistic(
-            -3.5145 - 9.8490 * self.gap
-                + 1.5016 * self.lexical_relative
-                + (2.2808 * self.query_size - 0.0869) * self.recency
-                - 1.8344 * self.query_size
-                - 1.5747 * self.other_speaker
-                + 1.0486 * self.in_time
-                + 0.3150 * self.length
-                + (0.0668 - 0.1214 * self.query_size) * logit
-                + 0.1519 * (logit - LOGIT_KNEE).max(0.0),
+            -3.6424 - 9.9678 * self.gap
+                + 1.3386 * self.lexical_relative
+                + (2.1084 * self.query_size - 0.0414) * self.recency
+                - 2.5715 * self.query_size
+                - 1.7905 * self.other_speaker
+                + 1.1568 * self.in_time
+                + 0.1361 * self.session_fit
+                + (2.0041 * self.query_size - 0.3644) * self.newest_session
+                + ASKED_FRESH * self.asked_fresh
+                + 0.3928 * self.length
+                + (0.0961 - 0.1382 * self.query_size) * logit
+                + 0.1223 * (logit - LOGIT_KNEE).max(0.0),
         )
     }
 }
@@ -168,7 +215,7 @@ mod tests {
 
     #[test]
     fn features_are_what_they_say() {
-        let query = Query { chars: 50, has_time: true, best_lexical: 10.0 };
+        let query = Query { chars: 50, has_time: true, asks_for_fresh: true, best_lexical: 10.0 };
         let rows = [
             Row { session: Some("a"), speaker_is_named: true, age_days: 30.0, ..row(0.8, 4.0) },
             Row { session: Some("a"), is_in_time: true, ..row(0.6, 2.0) },
@@ -186,6 +233,10 @@ mod tests {
             in_time: 0.0,
             out_of_time: 1.0,
             session: 0.1,
+            // This row, and the other: half as many words, and similar as the least similar one.
+            session_fit: 1.25,
+            newest_session: 1.0,
+            asked_fresh: (-1.0f64).exp(),
             length: 13.0f64.ln(),
         };
         assert_eq!(found[0], first);
@@ -201,11 +252,24 @@ mod tests {
             (0.6, 0.0, 0.0)
         );
         assert!((found[2].gap - 0.2).abs() < 1e-12, "as far as the farthest");
+        assert_eq!((found[2].session_fit, found[2].newest_session), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_newest_session_comes_first() {
+        let of = |session, age_days| Row { session: Some(session), age_days, ..row(0.5, 1.0) };
+        let places = |rows: &[Row<'_>]| -> Vec<f64> {
+            features(&Query::default(), rows).iter().map(|row| row.newest_session).collect()
+        };
+        let rows = [of("old", 90.0), of("new", 40.0), of("old", 80.0), of("newest", 2.0)];
+        assert_eq!(places(&rows), [1.0 / 3.0, 0.5, 1.0 / 3.0, 1.0]);
+        // The caller weighs the age, so it is none of the regressions' business.
+        assert_eq!(places(&[of("a", f64::INFINITY), of("b", f64::INFINITY)]), [0.0, 0.0]);
     }
 
     #[test]
     fn a_row_that_fits_is_likely_and_one_that_does_not_is_not() {
-        let query = Query { chars: 40, has_time: false, best_lexical: 10.0 };
+        let query = Query { chars: 40, best_lexical: 10.0, ..Query::default() };
         let found = features(&query, &[row(0.75, 7.0), row(0.55, 0.0)]);
         assert!(found[0].unscored() > 0.2 && found[1].unscored() < 0.02, "{found:?}");
         assert!(found[0].scored(8.0) > 0.5 && found[0].scored(-8.0) < 0.2, "{found:?}");
@@ -233,7 +297,8 @@ mod tests {
                     session: flag.then_some("s"), speaker_is_named: flag, is_in_time: flag,
                 })
                 .collect();
-            for features in features(&Query { chars, has_time, best_lexical }, &rows) {
+            let query = Query { chars, has_time, asks_for_fresh: has_time, best_lexical };
+            for features in features(&query, &rows) {
                 prop_assert!((0.0..=1.0).contains(&features.unscored()), "{features:?}");
                 prop_assert!((0.0..=1.0).contains(&features.scored(logit)), "{features:?}");
                 prop_assert!(features.scored(logit) <= features.scored(logit + 5.0) + 1e-9

@@ -14,7 +14,7 @@ use crate::markers;
 use crate::text::{KINDS, ROLES};
 
 /// The keys a filter can have.
-pub const KEYS: [&str; 10] = [
+pub const KEYS: [&str; 11] = [
     "metadata",
     "role",
     "kind",
@@ -25,7 +25,11 @@ pub const KEYS: [&str; 10] = [
     "session_id",
     "episode_id",
     "agent_id",
+    "trust",
 ];
+
+/// Whether what was said bears a fact out: what is verified is memory.
+pub const TRUST: [&str; 2] = ["verified", "unverified"];
 
 /// A filter that cannot be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -69,6 +73,9 @@ pub struct Filter {
     pub episode_id: Option<String>,
     /// The entry belongs to one of these agents.
     pub agent_ids: Option<Vec<String>>,
+    /// What is memory (`verified`), facts that what was said does not bear out (`unverified`), or both;
+    /// `None` is what is memory.
+    pub trust: Option<Vec<String>>,
 }
 
 impl Filter {
@@ -95,6 +102,7 @@ impl Filter {
             session_ids: strings(object, "session_id")?,
             episode_id: uuid(object, "episode_id")?,
             agent_ids: strings(object, "agent_id")?,
+            trust: one_of(object, "trust", &TRUST)?,
         })
     }
 }

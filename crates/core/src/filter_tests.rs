@@ -25,7 +25,8 @@ fn all_keys_are_read() {
         "created_before": "2025-03-31T23:30:00.250+02:00",
         "session_id": ["s1", "s2"],
         "episode_id": "018f4d2e-7c3a-7b1e-9a52-3f6d2c1b0a99",
-        "agent_id": "planner"
+        "agent_id": "planner",
+        "trust": "unverified"
     }))
     .unwrap();
     let expected = Filter {
@@ -39,6 +40,7 @@ fn all_keys_are_read() {
         session_ids: list(&["s1", "s2"]),
         episode_id: Some("018f4d2e-7c3a-7b1e-9a52-3f6d2c1b0a99".to_owned()),
         agent_ids: list(&["planner"]),
+        trust: list(&["unverified"]),
     };
     assert_eq!(filter, expected);
 }
@@ -59,7 +61,7 @@ fn an_unknown_key_is_named_with_the_known_ones() {
     assert_eq!(
         error(json!({"roles": "user"})),
         "unknown filter key \"roles\": expected one of metadata, role, kind, markers_any, \
-         markers_all, created_after, created_before, session_id, episode_id, agent_id"
+         markers_all, created_after, created_before, session_id, episode_id, agent_id, trust"
     );
     assert!(error(json!({"x".repeat(100_000): 1})).len() < 400);
 }

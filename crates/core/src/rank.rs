@@ -10,7 +10,8 @@ use crate::fuse::{ArmScores, FusionSettings, fuse, min_max};
 use crate::mmr;
 use crate::replacements::{PoolReplacements, Replacements};
 use crate::score::{
-    RecencyDecay, ScoreNormalization, blend_relevance, combine, marker_boost, recency, sigmoid,
+    RecencyDecay, ScoreNormalization, blend_relevance, combine, marker_boost, probability_boost,
+    recency, sigmoid,
 };
 
 /// A row that an arm found, or that replaced one which an arm found.
@@ -121,7 +122,7 @@ pub struct Scored {
     pub relevance: f64,
     /// 0 to 1.
     pub recency: f64,
-    /// Already multiplied by the marker weight.
+    /// What the markers add to the score.
     pub marker_boost: f64,
     /// The score before MMR. A stale row's was lowered below all its replacements,
     /// after each of them that no arm found was lifted to the stale row's.
@@ -306,7 +307,12 @@ fn score_row(
         candidate.age_days,
         candidate.half_speed,
     );
-    let marker_boost = marker_boost(&candidate.markers, settings.marker_weight);
+    let without = combine(relevance, recency, settings.recency_weight, 0.0);
+    let boost = marker_boost(&candidate.markers, settings.marker_weight);
+    let marker_boost = match candidate.probability {
+        Some(_) => probability_boost(without, boost),
+        None => boost,
+    };
     Scored {
         index,
         fused,
@@ -314,7 +320,7 @@ fn score_row(
         relevance,
         recency,
         marker_boost,
-        score: combine(relevance, recency, settings.recency_weight, marker_boost),
+        score: without + marker_boost,
         dropped: None,
     }
 }

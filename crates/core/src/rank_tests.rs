@@ -228,6 +228,18 @@ fn a_stale_row_does_not_count_as_kept_when_its_replacement_falls() {
 }
 
 #[test]
+fn markers_decide_between_probabilities_that_are_nearly_equal() {
+    let likely = |probability, markers: &[&str]| Candidate {
+        probability: Some(probability),
+        markers: markers.iter().map(|&marker| marker.to_owned()).collect(),
+        ..dense(0.5)
+    };
+    let first = |marked| selected(&rank(&[likely(0.1, &[]), marked], None, &settings()))[0];
+    assert_eq!(first(likely(0.09, &["constraint"])), 1);
+    assert_eq!(first(likely(0.08, &["constraint"])), 0);
+}
+
+#[test]
 fn recency_and_markers_enter_the_score() {
     let old = Candidate { age_days: 30.0, ..dense(1.0) };
     let marked = Candidate { markers: vec!["constraint".to_owned()], ..dense(0.2) };

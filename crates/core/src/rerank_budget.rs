@@ -3,14 +3,15 @@
 //!
 //! The number of tokens follows from the model's speed, measured when it was loaded, and not from a
 //! clock that runs beside: as long as recalls come one at a time, the same question on the same memory
-//! is answered alike.
+//! is answered alike. A share follows from the speed of the last runs, because small runs beside the
+//! queries of many backends are slower than those at load.
 
 use serde::{Deserialize, Serialize};
 
 /// Recalls that come together share the work of this many budgets, so that each waits for about so long.
-const SHARED_BUDGETS: f64 = 1.5;
+const SHARED_BUDGETS: f64 = 0.8;
 /// No recall's share is below this part of a budget, however many there are.
-const LEAST_SHARE: f64 = 1.0 / 12.0;
+const LEAST_SHARE: f64 = 1.0 / 24.0;
 /// The clock ends a rerank that takes longer than this many budgets, and this many milliseconds: others
 /// need the machine.
 const PATIENCE: u32 = 5;
@@ -41,6 +42,15 @@ impl Shortened {
     }
 }
 
+/// The mean speed of the last runs, in tokens a second. It moves by a tenth of the difference with each
+/// run, and stays between an eighth of the speed at load and that speed: one run that another process
+/// interrupted says little.
+#[must_use]
+pub fn recent_speed(recent: u32, of_this_run: f64, at_load: u32) -> u32 {
+    let next = f64::from(recent) + (of_this_run - f64::from(recent)) / 10.0;
+    next.clamp(f64::from(at_load) / 8.0, f64::from(at_load).max(1.0)) as u32
+}
+
 /// A measured speed, in tokens a second, as it is used and shown.
 #[must_use]
 pub fn rounded_speed(tokens_per_second: f64) -> u32 {
@@ -62,17 +72,30 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// For a rerank that has no company.
+    ///
     /// * `milliseconds`: the budget; 0 for none.
-    /// * `tokens_per_second`: the model's speed.
-    /// * `in_flight`: reranks under way, this one included.
+    /// * `tokens_per_second`: the model's speed, as measured when it was loaded.
     #[must_use]
-    pub fn new(milliseconds: u32, tokens_per_second: u32, in_flight: usize) -> Self {
+    pub fn alone(milliseconds: u32, tokens_per_second: u32) -> Self {
         if milliseconds == 0 {
             return Self { own: usize::MAX, share: usize::MAX };
         }
-        let own = f64::from(milliseconds) * f64::from(tokens_per_second) / 1000.0;
-        let share = own * (SHARED_BUDGETS / in_flight.max(1) as f64).clamp(LEAST_SHARE, 1.0);
-        Self { own: own as usize, share: share as usize }
+        let own = (f64::from(milliseconds) * f64::from(tokens_per_second) / 1000.0) as usize;
+        Self { own, share: own }
+    }
+
+    /// The same among others.
+    ///
+    /// * `in_flight`: reranks under way, this one included.
+    /// * `recently`: the speed of the last runs as a part of that at load.
+    #[must_use]
+    pub fn shared(self, in_flight: usize, recently: f64) -> Self {
+        if in_flight <= 1 || self.own == usize::MAX {
+            return self;
+        }
+        let part = (SHARED_BUDGETS / in_flight as f64).clamp(LEAST_SHARE, 1.0);
+        Self { own: self.own, share: (self.own as f64 * part * recently.clamp(0.0, 1.0)) as usize }
     }
 
     /// Tokens of a rerank that has no company.
@@ -141,24 +164,40 @@ mod tests {
     #[test]
     fn a_budget_is_tokens_by_the_speed() {
         // 60 ms at 10,000 tokens a second are 600 tokens.
-        assert_eq!(scored(Allowance::new(60, 10_000, 1), 50, 39), (12, Some(Shortened::Budget)));
-        assert_eq!(scored(Allowance::new(60, 40_000, 1), 50, 39), (39, None));
-        assert_eq!(scored(Allowance::new(60, 10, 1), 50, 39), (1, Some(Shortened::Budget)));
-        assert_eq!(scored(Allowance::new(0, 10, 100), 50, 39), (39, None));
+        let alone = |milliseconds, speed| scored(Allowance::alone(milliseconds, speed), 50, 39);
+        assert_eq!(alone(60, 10_000), (12, Some(Shortened::Budget)));
+        assert_eq!(alone(60, 40_000), (39, None));
+        assert_eq!(alone(60, 10), (1, Some(Shortened::Budget)));
+        assert_eq!(scored(Allowance::alone(0, 10).shared(100, 0.1), 50, 39), (39, None));
     }
 
     #[test]
     fn recalls_that_come_together_share() {
-        let pairs = |in_flight| scored(Allowance::new(60, 10_000, in_flight), 25, 100).0;
-        assert_eq!([1, 2, 3, 6].map(pairs), [24, 18, 12, 6]);
-        assert_eq!(pairs(18), 2, "a twelfth");
-        assert_eq!(pairs(1000), 2);
-        assert_eq!(scored(Allowance::new(60, 10_000, 2), 25, 100).1, Some(Shortened::Load));
+        let allowance = Allowance::alone(60, 10_000);
+        let pairs = |in_flight| scored(allowance.shared(in_flight, 1.0), 25, 100).0;
+        assert_eq!([1, 2, 3, 6].map(pairs), [24, 9, 6, 3]);
+        assert_eq!(pairs(24), 1, "a twenty-fourth");
+        assert_eq!(pairs(1000), 1);
+        assert_eq!(scored(allowance.shared(2, 1.0), 25, 100).1, Some(Shortened::Load));
+        // Runs that were half as fast of late halve a share, but nothing of a rerank without company.
+        assert_eq!(scored(allowance.shared(3, 0.5), 25, 100).0, 3);
+        assert_eq!(scored(allowance.shared(1, 0.5), 25, 100).0, 24);
+    }
+
+    #[test]
+    fn the_recent_speed_follows_the_runs() {
+        let after =
+            |runs: usize, speed| (0..runs).fold(8_000, |now, _| recent_speed(now, speed, 8_000));
+        assert_eq!(after(1, 4_000.0), 7_600);
+        assert!((4_000..4_500).contains(&after(30, 4_000.0)));
+        assert_eq!(after(100, 1.0), 1_000, "an eighth");
+        assert_eq!(after(100, 1e9), 8_000);
+        assert_eq!(recent_speed(0, f64::NAN, 0), 0);
     }
 
     #[test]
     fn what_is_remembered_costs_the_budget_and_no_share() {
-        let allowance = Allowance::new(60, 10_000, 6);
+        let allowance = Allowance::alone(60, 10_000).shared(6, 1.0);
         let mut count = allowance.count();
         let taken = (0..100).take_while(|_| count.take(25, true).is_ok()).count();
         assert_eq!(taken, 24);
@@ -188,9 +227,10 @@ mod tests {
 
         #[test]
         fn more_company_never_allows_more(ms in 1u32..1000, speed in 1u32..1_000_000, company in 1usize..100) {
-            let allowed = |in_flight| Allowance::new(ms, speed, in_flight).share;
+            let alone = Allowance::alone(ms, speed);
+            let allowed = |in_flight| alone.shared(in_flight, 1.0).share;
             prop_assert!(allowed(company + 1) <= allowed(company));
-            prop_assert!(allowed(company) <= Allowance::new(ms, speed, company).own);
+            prop_assert!(allowed(company) <= alone.own);
         }
     }
 }

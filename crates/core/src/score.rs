@@ -135,6 +135,18 @@ pub fn marker_boost(markers: &[String], marker_weight: f64) -> f64 {
     largest * marker_weight
 }
 
+/// The boost on the scale of a probability: it adds four times as much to the log odds, which near one
+/// half is the boost itself, and less towards 0 and 1. Most probabilities are small, and added to them as
+/// they are, boosts decided the order: that cost 1.6 points of recall at 5 on both labelled sets.
+pub fn probability_boost(probability: f64, boost: f64) -> f64 {
+    if !(probability > 0.0 && probability < 1.0) {
+        return 0.0;
+    }
+    let factor = (4.0 * boost).exp();
+    let rest = 1.0 - probability;
+    probability * rest * (factor - 1.0) / (rest + probability * factor)
+}
+
 fn boost_of(marker: &str) -> f64 {
     match marker {
         "constraint" => 0.4,
@@ -207,6 +219,15 @@ mod tests {
             assert_eq!(recency(decay, -1.0, f64::NEG_INFINITY, false), 1.0);
             assert_eq!(recency(decay, -1.0, f64::INFINITY, true), 0.0);
         }
+    }
+
+    #[test]
+    fn boosts_of_probabilities_are_small_where_these_are() {
+        let raised = |probability| probability_boost(probability, 0.04);
+        assert!((raised(0.5) - 0.04).abs() < 0.001);
+        assert!(raised(0.02) > 0.0 && raised(0.02) < 0.004);
+        assert!(raised(0.98) > 0.0 && raised(0.98) < 0.004);
+        assert_eq!([0.0, 1.0, f64::NAN].map(raised), [0.0; 3]);
     }
 
     #[test]

@@ -11,6 +11,10 @@ pub const ROLES: [&str; 5] = ["user", "assistant", "system", "tool", "memory"];
 /// The kinds of entries.
 pub const KINDS: [&str; 3] = ["turn", "fact", "document"];
 
+/// The name of the user's global memory where a session is named. What is learned or stored under it
+/// belongs to no session; a conversation that is held under it is one, which all sessions recall.
+pub const GLOBAL: &str = "global";
+
 /// Longest session id, in bytes.
 pub const MAX_SESSION_ID_BYTES: usize = crate::limits::ID_BYTES;
 

@@ -7,7 +7,7 @@
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, TimeDelta, Utc};
 
-const MONTHS: [&str; 12] = [
+pub(crate) const MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",

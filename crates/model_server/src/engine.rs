@@ -178,7 +178,7 @@ impl Engine {
         let model = self.model(model)?;
         model.expect_kind(ModelKind::Reranker)?;
         proceed(check)?;
-        let mut count = Allowance::new(budget, model.tokens_per_second(), 1).count();
+        let mut count = Allowance::alone(budget, model.tokens_per_second()).count();
         let mut sequences = Vec::new();
         let mut shortened = None;
         for pair in model.pairs(query, documents.iter().copied())? {

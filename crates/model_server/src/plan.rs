@@ -206,9 +206,10 @@ pub struct Budget {
 }
 
 impl Budget {
-    fn allowance(&self, tokens_per_second: u32) -> Allowance {
+    fn allowance(&self, model: &Model) -> Allowance {
         let company = self.place.0.load(Ordering::Relaxed);
-        Allowance::new(self.milliseconds, tokens_per_second, company)
+        Allowance::alone(self.milliseconds, model.tokens_per_second())
+            .shared(company, model.recent_speed())
     }
 
     /// When what has not run by then is given up.
@@ -238,7 +239,7 @@ pub fn rerank(
         .map(|document| key(&reference.directory, &[query, document.as_str()]))
         .collect();
     let (cached, generation) = caches.pairs.get_all(&keys);
-    let mut count = budget.allowance(model.tokens_per_second()).count();
+    let mut count = budget.allowance(&model).count();
     let mut shortened = None;
     let mut sequences = Vec::new();
     let mut pairs = Vec::with_capacity(documents.len());

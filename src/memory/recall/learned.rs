@@ -31,6 +31,7 @@ pub fn features(
     let query = Query {
         chars: request.query.chars().count(),
         has_time: !spans.is_empty(),
+        asks_for_fresh: request.asks_for_fresh,
         best_lexical: lexical_bound,
     };
     let rows: Vec<Row<'_>> = details

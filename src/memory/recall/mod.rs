@@ -9,7 +9,7 @@ pub mod request;
 mod shown;
 pub mod stale;
 
-use crate::memory::recall::pool::{Pool, fuse_pool};
+use crate::memory::recall::pool::{LeftOut, Pool, fuse_pool};
 use crate::memory::recall::request::Request;
 use crate::models::Failure;
 use crate::pg::error::PgResult;
@@ -20,6 +20,8 @@ use crate::settings::guc::{self, RankingForm};
 use crate::store::details::{self, Detail};
 use crate::store::entries;
 use crate::store::models::{self as model_store, Kind};
+use crate::store::schema;
+use crate::store::scope::Layer;
 use crate::store::search::{self, Found, Query};
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::blend::Features;
@@ -51,8 +53,8 @@ pub struct Trace {
     pub dense_rows: usize,
     pub pool: usize,
     pub recency_weight: f64,
-    /// Candidates that did not come into the pool: what the arms say, and their fused scores.
-    pub left_out: Vec<(Uuid, ArmScores, f64)>,
+    /// Candidates that did not come into the pool.
+    pub left_out: Vec<LeftOut>,
     /// What the call went on without.
     failures: Vec<Failure>,
 }
@@ -62,6 +64,8 @@ pub struct Recalled {
     pub details: Vec<Detail>,
     /// Per detail: similarity and BM25 score.
     pub arms: Vec<ArmScores>,
+    /// Per detail: what of the scope it belongs to, if an arm found it.
+    pub layers: Vec<Option<Layer>>,
     /// Per detail: what the learned ranking weighs, if it ranks.
     pub features: Option<Vec<Features>>,
     pub ranking: Ranking,
@@ -136,7 +140,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         let details = in_order(details, &pool.ids);
         Ok((pool, details, episode, found.lexical_bound))
     })?;
-    let Pool { fused, arms, dense, left_out, replaced, .. } = pool;
+    let Pool { fused, arms, dense, layers, left_out, replaced, .. } = pool;
     trace.pool = fused.len();
     trace.left_out = left_out;
     trace.search_ms = milliseconds(started);
@@ -201,7 +205,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         .into_iter()
         .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
         .collect();
-    Ok(Some(Recalled { details, arms, features, ranking, shown, replaced, trace }))
+    Ok(Some(Recalled { details, arms, layers, features, ranking, shown, replaced, trace }))
 }
 
 fn milliseconds(since: Instant) -> f64 {
@@ -244,7 +248,8 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
         similarity: arms.similarity,
         lexical: arms.lexical,
         age_days: detail.age_days,
-        half_speed: detail.kind == "document" || detail.session_id.is_none(),
+        half_speed: detail.kind == "document"
+            || schema::home_of(detail.session_id.as_deref()).is_none(),
         markers: detail.markers.clone(),
         embedding: detail.embedding.clone(),
         token_count: detail.token_count.max(0) as u32,

@@ -1,10 +1,22 @@
 //! The pool: which of the rows that the arms found go on to reranking and ranking, and their fused
 //! scores.
 
+use crate::store::scope::Layer;
 use crate::store::search::{Found, FoundRow};
 use memory_agent_core::fuse::{self, ArmScores};
 use memory_agent_core::rank::RankSettings;
+use memory_agent_core::shares;
 use pgrx::datum::Uuid;
+use std::collections::HashSet;
+
+/// A candidate that did not come into the pool.
+pub struct LeftOut {
+    pub id: Uuid,
+    pub layer: Layer,
+    /// What the arms say of the row itself.
+    pub arms: ArmScores,
+    pub fused: f64,
+}
 
 /// The pool in fused order.
 pub struct Pool {
@@ -16,8 +28,10 @@ pub struct Pool {
     pub dense: Vec<Option<f64>>,
     /// By position.
     pub ids: Vec<Uuid>,
-    /// Candidates that were not good enough, with their fused scores.
-    pub left_out: Vec<(Uuid, ArmScores, f64)>,
+    /// By position; unknown of a row that no arm found.
+    pub layers: Vec<Option<Layer>>,
+    /// Candidates that were not good enough.
+    pub left_out: Vec<LeftOut>,
     /// Pairs of positions: a stale turn, and the fact that replaced what it says.
     pub replaced: Vec<(usize, usize)>,
 }
@@ -31,7 +45,8 @@ impl Pool {
                 self.ids.push(*by);
                 self.arms.push(ArmScores { similarity: None, lexical: None });
                 self.dense.push(None);
-                self.left_out.retain(|(id, _, _)| id != by);
+                let known = self.left_out.iter().position(|row| row.id == *by);
+                self.layers.push(known.map(|at| self.left_out.remove(at).layer));
                 self.fused.push((self.ids.len() - 1, 0.0));
                 self.ids.len() - 1
             });
@@ -54,13 +69,14 @@ impl Pool {
             .collect();
         self.arms = kept.iter().map(|&old| self.arms[old]).collect();
         self.dense = kept.iter().map(|&old| self.dense[old]).collect();
+        self.layers = kept.iter().map(|&old| self.layers[old]).collect();
         self.ids = kept.iter().map(|&old| self.ids[old]).collect();
     }
 }
 
-/// Fuses the best rows of each arm and keeps the best of them. A row that only one arm ranked high
-/// is fused with what the other arm truly says of it. The rest of the scope takes no part: its
-/// least similar row, an outlier, would set the scale of min-max.
+/// Fuses the best rows of each arm and layer and keeps the best of them, of each layer its share. A row that
+/// only one arm ranked high is fused with what the other arm truly says of it. The rest of the scope takes
+/// no part: its least similar row, an outlier, would set the scale of min-max.
 ///
 /// Rows that are to be included are kept whatever their score.
 pub fn fuse_pool(
@@ -69,7 +85,8 @@ pub fn fuse_pool(
     included: &[Uuid],
     settings: &RankSettings,
 ) -> Pool {
-    let rows = union_of_best(found, per_arm, included);
+    let included: HashSet<[u8; 16]> = included.iter().map(|id| *id.as_bytes()).collect();
+    let rows = union_of_best(found, per_arm, &included);
     let arms: Vec<ArmScores> =
         rows.iter().map(|row| ArmScores { similarity: row.dense, lexical: row.lexical }).collect();
     let fused = fuse::fuse(&arms, &settings.fusion);
@@ -79,13 +96,14 @@ pub fn fuse_pool(
     let own =
         |row: usize| ArmScores { similarity: rows[row].similarity, lexical: rows[row].lexical };
     let id = |row: usize| Uuid::from_bytes(rows[row].id);
+    let layers: Vec<usize> = order.iter().map(|&row| rows[row].layer as usize).collect();
+    let mut has_place = shares::fill(&layers, settings.max_candidates).into_iter();
     let mut left_out = Vec::new();
-    let mut place = 0;
     order.retain(|&row| {
-        place += 1;
-        let stays = place <= settings.max_candidates || is_included(included, &rows[row]);
+        let stays = has_place.next().unwrap_or(false) || included.contains(&rows[row].id);
         if !stays {
-            left_out.push((id(row), own(row), fused[row]));
+            let (id, layer) = (id(row), rows[row].layer);
+            left_out.push(LeftOut { id, layer, arms: own(row), fused: fused[row] });
         }
         stays
     });
@@ -94,35 +112,35 @@ pub fn fuse_pool(
         arms: order.iter().map(|&row| own(row)).collect(),
         dense: order.iter().map(|&row| rows[row].dense).collect(),
         ids: order.iter().map(|&row| id(row)).collect(),
+        layers: order.iter().map(|&row| Some(rows[row].layer)).collect(),
         left_out,
         replaced: Vec::new(),
     }
 }
 
-fn is_included(included: &[Uuid], row: &FoundRow) -> bool {
-    included.iter().any(|id| *id.as_bytes() == row.id)
-}
-
-fn union_of_best(found: &Found, per_arm: usize, included: &[Uuid]) -> Vec<FoundRow> {
-    let mut chosen = Vec::with_capacity((2 * per_arm).min(found.rows.len()));
+/// The best rows of each arm in each layer, and those that are to be included.
+fn union_of_best(found: &Found, per_arm: usize, included: &HashSet<[u8; 16]>) -> Vec<FoundRow> {
+    let mut chosen: Vec<usize> = Vec::with_capacity((2 * per_arm).min(found.rows.len()));
     if !included.is_empty() {
-        chosen.extend((0..found.rows.len()).filter(|&at| is_included(included, &found.rows[at])));
+        chosen.extend((0..found.rows.len()).filter(|&at| included.contains(&found.rows[at].id)));
     }
     for arm in [|row: &FoundRow| row.dense, |row: &FoundRow| row.lexical] {
-        let mut ranked: Vec<(f64, usize)> = found
-            .rows
-            .iter()
-            .enumerate()
-            .filter_map(|(at, row)| arm(row).map(|score| (score, at)))
-            .collect();
+        let mut by_layer: [Vec<(f64, usize)>; Layer::COUNT] = Default::default();
+        for (at, row) in found.rows.iter().enumerate() {
+            if let Some(score) = arm(row) {
+                by_layer[row.layer as usize].push((score, at));
+            }
+        }
         let best_first = |a: &(f64, usize), b: &(f64, usize)| {
             b.0.total_cmp(&a.0).then_with(|| found.rows[a.1].id.cmp(&found.rows[b.1].id))
         };
-        if ranked.len() > per_arm {
-            ranked.select_nth_unstable_by(per_arm - 1, best_first);
-            ranked.truncate(per_arm);
+        for mut ranked in by_layer {
+            if ranked.len() > per_arm {
+                ranked.select_nth_unstable_by(per_arm - 1, best_first);
+                ranked.truncate(per_arm);
+            }
+            chosen.extend(ranked.into_iter().map(|(_, at)| at));
         }
-        chosen.extend(ranked.into_iter().map(|(_, at)| at));
     }
     // By id, not by place on disk: reciprocal rank fusion breaks ties by this order.
     chosen.sort_unstable_by_key(|&at| found.rows[at].id);

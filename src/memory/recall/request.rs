@@ -63,7 +63,7 @@ pub struct Request {
     /// Whether neither the call nor a setting has a weight of recency.
     pub recency_is_learned: bool,
     mmr_is_default: bool,
-    asks_for_fresh: bool,
+    pub asks_for_fresh: bool,
     pub wants_nothing: bool,
 }
 
@@ -77,8 +77,11 @@ impl Request {
         if self.recency_is_learned {
             settings.recency_weight = weight;
         }
-        settings.recency_weight =
-            score::raise_recency_weight(settings.recency_weight, self.asks_for_fresh);
+        // The learned ranking has the words in its features.
+        if !(is_learned && self.recency_is_learned) {
+            settings.recency_weight =
+                score::raise_recency_weight(settings.recency_weight, self.asks_for_fresh);
+        }
         if self.mmr_is_default {
             settings.mmr_lambda = lambda;
         }

@@ -1,0 +1,142 @@
+//! Recall's candidates where a scope is too large to be read: the nearest rows through the vector index,
+//! those with a word of the query through the lexeme index, and of each what the other arm says.
+
+use crate::pg::catalog::VectorType;
+use crate::pg::error::PgResult;
+use crate::pg::spi::Session as Spi;
+use crate::store::nearest::{PartTotals, nearest};
+use crate::store::neighbors;
+use crate::store::scope::{Layer, Scope, bind};
+use crate::store::search::{
+    BATCH, Dense, Found, FoundRow, Query, bind_terms, bm25, raise_by_windows, similarity,
+    term_frequencies,
+};
+use memory_agent_core::bm25::{LexicalMatch, LexicalScores};
+use pgrx::datum::Uuid;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// Asks the vector index for the nearest rows and the lexeme index for all rows with a word of the
+/// query, then fills in the similarity of what only the words found.
+pub fn through_indexes(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    terms: &[String],
+    vector: &VectorType,
+    totals: &[PartTotals],
+) -> PgResult<Found> {
+    let documents = totals.iter().map(|part| part.documents).sum();
+    let total_length = totals.iter().map(|part| part.length).sum();
+    let (mut rows, mode) = nearest(spi, scope, query, vector, totals)?;
+    let mut known: HashMap<[u8; 16], usize> =
+        rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+
+    let mut matches = Vec::new();
+    let mut matched = Vec::new();
+    let mut sql = scope.to_sql()?;
+    let layers = sql.layers();
+    if let Some(parameter) = bind_terms(&mut sql, terms)? {
+        let statement = sql.select(
+            "e.id, e.doc_len, e.lexemes, {part}",
+            &format!(" AND e.lexemes @@ {parameter}"),
+        );
+        spi.scan(&statement, &mut sql.params, BATCH, |row| {
+            if let Some(datum) = row.datum(3) {
+                matches.push(LexicalMatch {
+                    key: matches.len(),
+                    document_length: row.required::<i32>(2)?.max(0) as u32,
+                    term_frequencies: term_frequencies(datum, terms),
+                });
+                let layer = layers[row.required::<i32>(4)? as usize];
+                matched.push((*row.required::<Uuid>(1)?.as_bytes(), layer));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let LexicalScores { scores, bound } = bm25(&matches, terms, documents, total_length);
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    let lexical_matches = matches.len();
+    let mut wanted: HashMap<Layer, usize> = HashMap::new();
+    for at in order {
+        let (id, layer) = matched[at];
+        let left = wanted.entry(layer).or_insert(query.limit);
+        let lexical = Some(scores[at]);
+        match known.get(&id) {
+            Some(&row) => rows[row].lexical = lexical,
+            None if *left > 0 => {
+                known.insert(id, rows.len());
+                rows.push(FoundRow { id, layer, similarity: None, dense: None, lexical });
+            }
+            None => {}
+        }
+        *left = left.saturating_sub(1);
+    }
+    add_included(spi, scope, query, &mut rows, &known)?;
+    fill_similarities(spi, scope, query, vector, &mut rows)?;
+    let mut found = Found { rows, mode, documents, lexical_matches, lexical_bound: bound };
+    raise_by_windows(spi, scope, query, vector, &mut found)?;
+    neighbors::blend(spi, scope, query, vector, &mut found.rows)?;
+    Ok(found)
+}
+
+/// Adds the rows that are to be included and were not found, as far as they are in the scope.
+fn add_included(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    rows: &mut Vec<FoundRow>,
+    known: &HashMap<[u8; 16], usize>,
+) -> PgResult<()> {
+    let missing: Vec<Uuid> =
+        query.included.iter().filter(|id| !known.contains_key(id.as_bytes())).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut sql = scope.to_sql()?;
+    let ids = bind(&mut sql.params, missing);
+    let statement = sql.select("e.id, {part}", &format!(" AND e.id = ANY ({ids})"));
+    let layers = sql.layers();
+    spi.for_each(&statement, &mut sql.params, |row| {
+        let id = *row.required::<Uuid>(1)?.as_bytes();
+        let layer = layers[row.required::<i32>(2)? as usize];
+        rows.push(FoundRow { id, layer, similarity: None, dense: None, lexical: None });
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Computes the similarity of rows that were found by their words only.
+fn fill_similarities(
+    spi: &Spi,
+    scope: &Scope,
+    query: &Query<'_>,
+    vector: &VectorType,
+    rows: &mut [FoundRow],
+) -> PgResult<()> {
+    let missing: Vec<Uuid> = rows
+        .iter()
+        .filter(|row| row.similarity.is_none())
+        .map(|row| Uuid::from_bytes(row.id))
+        .collect();
+    if missing.is_empty() || query.embeddings.is_empty() {
+        return Ok(());
+    }
+    let mut sql = scope.to_sql()?;
+    let dense = Dense::bind(&mut sql, "e", query, vector);
+    let ids = bind(&mut sql.params, missing);
+    let statement =
+        sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));
+    let mut filled = HashMap::new();
+    spi.for_each(&statement, &mut sql.params, |row| {
+        if let Some(distance) = row.optional::<f64>(2) {
+            filled.insert(*row.required::<Uuid>(1)?.as_bytes(), similarity(distance));
+        }
+        Ok(())
+    })?;
+    for row in rows.iter_mut().filter(|row| row.similarity.is_none()) {
+        row.similarity = filled.get(&row.id).copied();
+    }
+    Ok(())
+}
