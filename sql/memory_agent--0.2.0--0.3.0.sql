@@ -35,6 +35,32 @@ CREATE FUNCTION memory_chat(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 
+CREATE FUNCTION memory_load(
+    session_id text, token_budget integer, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
+    AS 'MODULE_PATHNAME', 'memory_load_within_wrapper';
+
+-- === Global memory has a name ===
+
+CREATE FUNCTION memory_clear(
+    session_id text, confirm_global boolean, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_clear_confirmed_wrapper';
+
+CREATE FUNCTION memory_erase(
+    session_id text, confirm_global boolean, user_id text DEFAULT NULL, reason text DEFAULT NULL,
+    agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_erase_confirmed_wrapper';
+
+-- === Facts that were not said ===
+
+ALTER TABLE memory_agent.entries DROP CONSTRAINT entries_state_reason_check;
+ALTER TABLE memory_agent.entries ADD CONSTRAINT entries_state_reason_check
+    CHECK (state_reason IN ('compressed', 'evicted', 'superseded', 'deleted', 'expired', 'contradicted',
+                            'unverified'));
+
 -- === Users take turns in the queue ===
 
 DROP INDEX memory_agent.jobs_claim_idx;
@@ -155,9 +181,13 @@ BEGIN
                    memory_agent.public_schema(), memory_grant.role);
     EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
                    'ON memory_agent.models TO %s', memory_grant.role);
+    IF 'user' = ANY (allowed) THEN
+        EXECUTE format('GRANT SELECT ON %I.memory_traces TO %s',
+                       memory_agent.public_schema(), memory_grant.role);
+    END IF;
     IF memory_grant.level = 'admin' THEN
         EXECUTE format('GRANT SELECT ON memory_agent.attachments, memory_agent.grants, '
-                       '%1$I.memory_changes, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
+                       '%1$I.memory_changes, %1$I.memory_llm_calls TO %2$s',
                        memory_agent.public_schema(), memory_grant.role);
     END IF;
     INSERT INTO memory_agent.grants (role_name, level)
@@ -188,12 +218,21 @@ CREATE TABLE memory_agent.tokens (
     PRIMARY KEY (user_id, name)
 );
 
+CREATE TABLE memory_agent.spending (
+    token_hash bytea NOT NULL,
+    day        date NOT NULL,
+    tokens     bigint NOT NULL,
+    PRIMARY KEY (token_hash)
+);
+
 CREATE INDEX tokens_hash_idx ON memory_agent.tokens (hash);
 
 ALTER TABLE memory_agent.tokens ENABLE ROW LEVEL SECURITY;
 CREATE POLICY visible ON memory_agent.tokens FOR SELECT
     USING (user_id OPERATOR(pg_catalog.=) ANY ((SELECT memory_agent.visible_users())::pg_catalog.text[]));
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.tokens', '');
+ALTER TABLE memory_agent.spending ENABLE ROW LEVEL SECURITY;
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.spending', '');
 
 CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL)
     RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -204,13 +243,18 @@ CREATE FUNCTION memory_revoke_token(user_id text, name text)
     AS 'MODULE_PATHNAME', 'memory_revoke_token_wrapper';
 
 CREATE FUNCTION memory_list_tokens()
-    RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz)
+    RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz,
+                   spent_today bigint)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
     AS 'MODULE_PATHNAME', 'memory_list_tokens_wrapper';
 
 CREATE FUNCTION memory_token_user(token_hash bytea)
     RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
+
+CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL)
+    RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_spend_wrapper';
 
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
@@ -240,7 +284,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
            ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
            ('memory_clear', 'user'), ('memory_erase', 'user'),
-           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'),
+           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'), ('memory_spend', 'user'),
 
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
@@ -248,17 +292,20 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin')
 $$;
 
+COMMENT ON TABLE memory_agent.spending IS 'Tokens of language models that each caller of the gateway has spent on its latest day, written by memory_spend.';
 COMMENT ON TABLE memory_agent.tokens IS 'Tokens of users for the gateway: only their SHA-256, written by memory_create_token.';
 COMMENT ON FUNCTION memory_create_token(text, text, timestamptz) IS
     'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. Only for administrators.';
 COMMENT ON FUNCTION memory_revoke_token(text, text) IS
     'Takes a token of a user away; false when there was none of that name. Only for administrators.';
 COMMENT ON FUNCTION memory_list_tokens() IS
-    'The tokens of all users, without what would let anybody use them. Only for administrators.';
+    'The tokens of all users, without what would let anybody use them. spent_today: what was spent with each since midnight UTC (memory_spend). Only for administrators.';
 COMMENT ON FUNCTION memory_token_user(bytea) IS
     'The user of the token with this SHA-256; NULL when there is none, or it has expired.';
+COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint) IS
+    'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: add nothing and return NULL once this much is spent. Negative tokens take back what was added too much. Errors: 22023, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
-    'Stores a turn unless it is stored already: one of the session with the same role and request_key, or the user''s latest with the same content. Returns its id, and whether it is new.';
+    'Stores a turn unless it is stored already: one of the session with the same role and request_key within a day (a user''s with the same content), or the user''s latest with the same content. An empty key is none, and a turn that has expired is not stored. Returns its id, and whether it is new.';
 
 -- === Comments ===
 
@@ -284,15 +331,19 @@ COMMENT ON COLUMN memory_agent.llm_calls.status IS 'ok, or what went wrong: http
 COMMENT ON COLUMN memory_agent.history.salt IS 'Random, so that an erased body cannot be guessed from the commitment.';
 COMMENT ON COLUMN memory_agent.history.hash IS 'Hash of the chain up to this row; NULL until the row is sealed.';
 COMMENT ON FUNCTION memory_ingest(text,text,text,text,text,jsonb,text[],timestamptz,interval) IS
-    'Stores one message of a conversation and returns its id. session_id: the conversation. role: user, assistant, system, tool or memory. content: the text, up to memory_agent.max_content_bytes. user_id: the user of the memory (default: the session''s identity). agent_id: the agent (default: memory_agent.agent_id, else ''default''). metadata: an object; its key name is the speaker. markers: decision, constraint, failure, goal or custom:NAME; markers that you pass replace the detected ones. created_at: when it was said (default: now). ttl: time until it expires (default: memory_agent.default_ttl). Errors: 22023 for a value that cannot be stored, 42501 for another user''s memory. While no model is available, the row is stored and found by its words.';
+    'Stores one message of a conversation and returns its id. session_id: the conversation; one called global is part of the user''s global memory, which all sessions recall. role: user, assistant, system, tool or memory. content: the text, up to memory_agent.max_content_bytes. user_id: the user of the memory (default: the session''s identity). agent_id: the agent (default: memory_agent.agent_id, else ''default''). metadata: an object; its key name is the speaker. markers: decision, constraint, failure, goal or custom:NAME; markers that you pass replace the detected ones. created_at: when it was said (default: now). ttl: time until it expires (default: memory_agent.default_ttl). Errors: 22023 for a value that cannot be stored, 42501 for another user''s memory. While no model is available, the row is stored and found by its words.';
 COMMENT ON FUNCTION memory_ingest_batch(jsonb,text,text,text) IS
     'Stores many messages in one statement, embeds them in batches, and returns their ids in the order given. turns: an array of objects with role, content and optionally session_id, metadata, markers, created_at, ttl, as in memory_ingest. session_id: for turns that name none. Either all are stored, or none.';
 COMMENT ON FUNCTION memory_add(text,text,text,text,jsonb,text[],timestamptz,interval,boolean,text) IS
-    'Stores a statement as a fact and returns its id, or the id of an existing fact that says the same. session_id: NULL is the user''s global memory, which all sessions recall. infer: true (default) keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (not of a fact: facts refer to it in source_ids); false stores the text itself as one fact. fact_key: supersedes the fact with the same key in the same scope; only with infer => false. Errors: 55000 if infer is true and memory_agent.llm_base_url is empty; 22023 for fact_key with infer => true.';
+    'Stores a statement as a fact and returns its id, or the id of an existing fact that says the same. session_id: NULL or global is the user''s global memory, which all sessions recall. infer: true (default) keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (not of a fact: facts refer to it in source_ids); false stores the text itself as one fact. fact_key: supersedes the fact with the same key in the same scope; only with infer => false. Errors: 55000 if infer is true and memory_agent.llm_base_url is empty; 22023 for fact_key with infer => true.';
 COMMENT ON FUNCTION memory_close_episode(text,text,text,text) IS
     'Closes the open episode of a session and returns its id, or NULL if none is open. reason: free text, default manual.';
 COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
-    'Returns the memories that answer a query, in order. Never writes: works in read-only transactions and on standbys. session_id: this session, the user''s global memory and shared memory; NULL: all sessions of the user. top_k: number of rows (default memory_agent.default_top_k; 0 or less: none). token_budget: the tokens of the rows never exceed it; without top_k only the budget limits the rows. kinds: any of turn, fact, document. filter: a jsonb predicate with the keys metadata, role, kind, markers_any, markers_all, created_after, created_before, session_id, agent_id, episode_id. as_of: what was true at this time; ages count from it. score_threshold: least sigmoid of the reranker''s logit (without a reranker: least relevance). recency_weight, mmr_lambda: 0 to 1. rerank: whether to use the cross-encoder. query_embedding: used instead of embedding the query. rewrites: further wordings, whose candidates join the pool. Columns: score = (1 - w) * relevance + w * recency + marker boost; relevance 0 to 1; similarity is the cosine, NULL without an embedding; lexical is BM25, NULL without a common word; recency 0 to 1. Errors: 22023, 42501.';
+    'Returns the memories that answer a query, in order. Never writes: works in read-only transactions and on standbys. session_id: this session, the user''s global memory and shared memory; global: these two alone; NULL: all sessions of the user. top_k: number of rows (default memory_agent.default_top_k; 0 or less: none). token_budget: the tokens of the rows never exceed it; without top_k only the budget limits the rows. kinds: any of turn, fact, document. filter: a jsonb predicate with the keys metadata, role, kind, markers_any, markers_all, created_after, created_before, session_id, agent_id, episode_id, trust. as_of: what was true at this time; ages count from it. score_threshold: least sigmoid of the reranker''s logit (without a reranker: least relevance). recency_weight, mmr_lambda: 0 to 1. rerank: whether to use the cross-encoder. query_embedding: used instead of embedding the query. rewrites: further wordings, whose candidates join the pool. Columns: score = (1 - w) * relevance + w * recency + marker boost; relevance 0 to 1; similarity is the cosine, NULL without an embedding; lexical is BM25, NULL without a common word; recency 0 to 1. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_explain(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+    'The same recall as memory_recall, as one jsonb document: mode, milliseconds of each step, sizes of the pools, and for every candidate all parts of its score, the step that dropped it and, of an unverified fact, why it is one.';
+COMMENT ON FUNCTION memory_stats(text,text,text) IS
+    'Counts of a session, or of all sessions of a user, as jsonb: turns, facts, unverified facts, documents, tokens, episodes, markers, summaries.';
 COMMENT ON FUNCTION memory_context(text,text,integer,text,text) IS
     'Returns the contents of the next prompt: {messages, summary, memories, cross_session, token_count}, never over token_budget (default memory_agent.default_token_budget), nor over what memory_agent.context_limit leaves beside the answer. messages: in OpenAI''s format: the session''s summary (at most a quarter of the budget), memories (facts, then what was said, each with its date) and, if the message asks for an earlier conversation, archived conversations (at most a quarter together), each as a system message; the newest turns from old to new; query as the current message. Nothing appears twice. A memory of which nothing holds any more is left out; what else no longer holds is marked, in turns and summary too (memory_agent.prompt_stale_sources). Errors: 22023 if the current message alone exceeds the budget.';
 COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,integer,real,real) IS
@@ -304,7 +355,7 @@ COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,integer,real,real,text,text
 COMMENT ON FUNCTION memory_chat(jsonb,integer,text,text,text,integer,real,real,text,text,real,integer) IS
     'memory_chat within a budget. token_budget: as in memory_augment.';
 COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
-    'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
+    'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS
     'Lists documents and archived conversations of the user and shared ones, the most recently changed first. doc_type: only this type; conversations is accepted for conversation. limit: number of rows (default 10, at most 1000). chunks: number of chunks that can be searched. The texts are in the view memory_archives.';
 COMMENT ON FUNCTION memory_search_archive(text,integer,text,text,text,text) IS
@@ -332,7 +383,7 @@ COMMENT ON FUNCTION memory_compress(text,text,text) IS
 COMMENT ON FUNCTION memory_originals(uuid,text) IS
     'Returns the turns behind a summary, oldest first, including those behind the summaries that were merged into it, whatever their state now. summary_id: from the view memory_session_summaries; an unknown id returns no rows. Errors: 22023 for NULL, 42501.';
 COMMENT ON FUNCTION memory_export_markdown(text,text,text) IS
-    'The memories of a session as Markdown files with YAML front matter, in agent-cli''s layout: entries/<session>/facts, turns, summaries, documents, and deleted for what is inactive. session_id: NULL is the user''s global memory, of all agents unless agent_id names one. agent_id: of a session, default memory_agent.agent_id, else ''default''. memory_import_markdown makes the same memories from them. The files do not contain: vectors and words of the index, which an import computes again, history, jobs, settings of sessions, archived conversations. Never writes. Errors: 22023, 42501.';
+    'The memories of a session as Markdown files with YAML front matter, in agent-cli''s layout: entries/<session>/facts, turns, summaries, documents, and deleted for what is inactive. session_id: NULL or global is the user''s global memory, of all agents unless agent_id names one. agent_id: of a session, default memory_agent.agent_id, else ''default''. memory_import_markdown makes the same memories from them. The files do not contain: vectors and words of the index, which an import computes again, history, jobs, settings of sessions, archived conversations. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_import_markdown(text,text,text) IS
     'Stores the memory in a Markdown file and returns its id. content: front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: gives what the front matter leaves out (session, role, whether it was deleted); NULL if it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are computed again, as by memory_ingest. If the id is stored with the same content, nothing changes, so files can be imported again. Errors: 22023 for a file that cannot be read or stored, for an id that is stored with another content, and for a fact_key that another fact holds; 42501, also for the memory of an attached table''s row, which only administrators import.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS
@@ -352,7 +403,7 @@ COMMENT ON COLUMN memory_agent.episodes.wants_reflection IS 'Whether facts are t
 COMMENT ON FUNCTION memory_load(text,text,text) IS
     'Returns the window of a session as it goes into a prompt: the summary of the earlier conversation as a row of role system, if there is one, then the turns that have not left the window, oldest first. token_count: cl100k_base tokens of the content. An unknown session returns no rows. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_clear(text,text,text) IS
-    'Forgets a session: its turns and facts become inactive, its summaries too, its episode ends and its jobs are cancelled. Returns the number of turns. The rows stay for audit and as_of; history has a row for each. Global facts that were extracted from the session, documents and archived conversations stay. Errors: 22023, 42501.';
+    'Forgets a session: its turns and facts become inactive, its summaries too, its episode ends and its jobs are cancelled. Returns the number of turns. The rows stay for audit and as_of; history has a row for each. Global facts that were extracted from the session, documents and archived conversations stay. Errors: 22023, also for global without confirm_global, 42501.';
 COMMENT ON FUNCTION memory_configure(text,text,jsonb,text,text) IS
     'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42501.';
 COMMENT ON FUNCTION memory_backfill(timestamptz,text,boolean) IS
@@ -364,7 +415,14 @@ COMMENT ON FUNCTION memory_reserve_tokens(text,integer,boolean,text,text) IS
 COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
     'Verifies the hash chain of a user''s history. Never writes. user_id: default the caller; if an administrator leaves it out, the chains of all users. seq, hash: a head that was kept elsewhere, which must be in the chain of that user. Returns for each user one row of state intact or broken with seq and hash of the last sealed row, to be kept elsewhere, and the number of rows that are sealed and not sealed yet; then a row for each problem, at most 1000 for each user: edited, reordered, missing, unlinked, body (does not match its commitment), body gone (without an erasure), unknown key (not in the file of memory_agent.audit_key_file), downgrade (sealed without a key after rows with one), head (the kept head is not in the chain). id: the row of history. Errors: 58000 if the key file cannot be read, 22023, 42501.';
 COMMENT ON FUNCTION memory_erase(text,text,uuid,text,text) IS
-    'Erases memory for good, in the tables of memory_agent, and returns how many rows of each table lost their content. Name one of: id, for an entry with its versions (by memory_update, or of the same fact_key), or a document; session_id, with agent_id, for a session; or user_id alone, for everything of that user. Also erased is what was made from nothing else: facts, traces, embeddings, jobs; and summaries and archived conversations that contain some of it, which are made again from the rest while an LLM is configured. History keeps its rows without body and reason, and adds one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded LLM calls of the user lose their texts. The caches of the model server are emptied. Unknown ids return counts of 0. Rows of attached tables stay. Errors: 22023, 25001 above READ COMMITTED, 25006 in a read-only transaction, 42501.';
+    'Erases memory for good, in the tables of memory_agent, and returns how many rows of each table lost their content. Name one of: id, for an entry with its versions (by memory_update, or of the same fact_key), or a document; session_id, with agent_id, for a session; or user_id alone, for everything of that user. Also erased is what was made from nothing else: facts, traces, embeddings, jobs; and summaries and archived conversations that contain some of it, which are made again from the rest while an LLM is configured. History keeps its rows without body and reason, and adds one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded LLM calls of the user lose their texts. The caches of the model server are emptied. Unknown ids return counts of 0. Rows of attached tables stay. Errors: 22023, also for session_id global without confirm_global, 25001 above READ COMMITTED, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_load(text,integer,text,text) IS
+    'memory_load within a budget. token_budget: most tokens of all rows, with memory_agent.message_overhead_tokens for each (NULL, or more than that: memory_agent.context_limit less context_margin). The summary has at most a quarter of it, and is cut at a sentence; then come the newest turns without gaps.';
+COMMENT ON FUNCTION memory_clear(text,boolean,text,text) IS
+    'memory_clear, also for global, the user''s global memory: with confirm_global, its turns, facts and summaries of the agent become inactive.';
+COMMENT ON FUNCTION memory_erase(text,boolean,text,text,text) IS
+    'memory_erase of a session, also for global, the user''s global memory: with confirm_global, everything in it of the agent is erased.';
+COMMENT ON COLUMN memory_agent.entries.session_id IS 'NULL is the user''s global memory, which the conversation called global is part of.';
 COMMENT ON FUNCTION memory_agent.history_is_open() IS
     'Whether this session now runs a statement of the extension that may change history: one that seals rows or erases bodies.';
 COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that removed body, salt and reason.';
@@ -382,7 +440,7 @@ COMMENT ON FUNCTION memory_update(uuid,text,text) IS
 COMMENT ON FUNCTION memory_forget(uuid,text,text) IS
     'Forgets a turn, a fact, a document (by the id of memory_add_document) or a chunk of one: it becomes inactive, and recall no longer returns it. False if there is nothing to forget. The row stays for history, for as_of before now, and for memory_restore. Facts and summaries that were made from a turn stay; no new ones are made from it. reason: kept in history, at most 1000 bytes. Errors: 22023, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_restore(uuid,text) IS
-    'Restores an entry that was forgotten, cleared, replaced or expired, or that left the window. False if there is nothing to restore. valid_to becomes NULL, as if the entry had been true all the time; an entry that had expired has no expiry any more. Errors: 22023 if its content was purged, or another entry has its place (a later version of it, a fact of its key or with its text, an entry of its table row), which the hint names; 25006 in a read-only transaction, 42501.';
+    'Restores an entry that was forgotten, cleared, replaced or expired, or that left the window, and makes a memory of an unverified fact. False if there is nothing to restore. valid_to becomes NULL, as if the entry had been true all the time; an entry that had expired has no expiry any more. Errors: 22023 if its content was purged, or another entry has its place (a later version of it, a fact of its key or with its text, an entry of its table row), which the hint names; 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_history(uuid,text) IS
     'Returns what happened to a memory, oldest first: to the entry, its earlier versions and its replacements; also to a document or a summary. at: when. op: ingest, add (a fact, or the next version), import, update (the next version replaced it), supersede (a newer entry replaced it), delete, expire, restore, erase. actor: the SQL role; NULL for ingest, which is read from the row itself. content, entry: the text and the row after the event, NULL once erased. job_id: the job that made the change. seq: the number in the user''s chain, NULL until it is sealed. No rows for an unknown id. Errors: 22023 for NULL, 42501.';
 

@@ -68,7 +68,7 @@ CREATE TABLE memory_agent.entries (
     recorded_at       timestamptz NOT NULL DEFAULT now(),
     updated_at        timestamptz NOT NULL DEFAULT now(),
     state_reason      text CHECK (state_reason IN ('compressed', 'evicted', 'superseded', 'deleted',
-                                                   'expired', 'contradicted')),
+                                                   'expired', 'contradicted', 'unverified')),
     state_at          timestamptz,
     replaced_by       uuid,
     extracted_at      timestamptz,
@@ -279,4 +279,13 @@ CREATE TABLE memory_agent.tokens (
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz,
     PRIMARY KEY (user_id, name)
+);
+
+-- What callers of the gateway have spent on their latest day, in UTC. A caller is the hash of a token, or of
+-- the user that a JWT names: nothing of a user is here.
+CREATE TABLE memory_agent.spending (
+    token_hash bytea NOT NULL,
+    day        date NOT NULL,
+    tokens     bigint NOT NULL,
+    PRIMARY KEY (token_hash)
 );

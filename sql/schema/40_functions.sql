@@ -178,9 +178,21 @@ CREATE FUNCTION memory_load(session_id text, user_id text DEFAULT NULL, agent_id
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
     AS 'MODULE_PATHNAME', 'memory_load_wrapper';
 
+CREATE FUNCTION memory_load(
+    session_id text, token_budget integer, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
+    AS 'MODULE_PATHNAME', 'memory_load_within_wrapper';
+
 CREATE FUNCTION memory_clear(session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_clear_wrapper';
+
+-- For `global`, the user's global memory. As with a budget, the second argument has no default.
+CREATE FUNCTION memory_clear(
+    session_id text, confirm_global boolean, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_clear_confirmed_wrapper';
 
 CREATE FUNCTION memory_configure(
     agent_id text DEFAULT NULL, session_id text DEFAULT NULL, settings jsonb DEFAULT NULL,

@@ -13,6 +13,13 @@ CREATE FUNCTION memory_erase(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_erase_wrapper';
 
+-- For `global`, the user's global memory. As with a budget, the second argument has no default.
+CREATE FUNCTION memory_erase(
+    session_id text, confirm_global boolean, user_id text DEFAULT NULL, reason text DEFAULT NULL,
+    agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_erase_confirmed_wrapper';
+
 -- Whether a statement of ours that may change history runs in this session now.
 CREATE FUNCTION memory_agent.history_is_open() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -1,4 +1,5 @@
--- What the gateway asks (crates/gateway): whose token it was shown, and that a turn is stored once.
+-- What the gateway asks (crates/gateway): whose token it was shown, what that may spend, and that a
+-- turn is stored once.
 
 CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL)
     RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -9,13 +10,18 @@ CREATE FUNCTION memory_revoke_token(user_id text, name text)
     AS 'MODULE_PATHNAME', 'memory_revoke_token_wrapper';
 
 CREATE FUNCTION memory_list_tokens()
-    RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz)
+    RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz,
+                   spent_today bigint)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
     AS 'MODULE_PATHNAME', 'memory_list_tokens_wrapper';
 
 CREATE FUNCTION memory_token_user(token_hash bytea)
     RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
+
+CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL)
+    RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_spend_wrapper';
 
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,

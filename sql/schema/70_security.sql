@@ -33,6 +33,7 @@ $policies$;
 ALTER TABLE memory_agent.grants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.models ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.attachments ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.spending ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
@@ -60,7 +61,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
            ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
            ('memory_clear', 'user'), ('memory_erase', 'user'),
-           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'),
+           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'), ('memory_spend', 'user'),
 
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
@@ -109,9 +110,13 @@ BEGIN
                    memory_agent.public_schema(), memory_grant.role);
     EXECUTE format('GRANT SELECT (name, kind, dimension, active, registered_at) '
                    'ON memory_agent.models TO %s', memory_grant.role);
+    IF 'user' = ANY (allowed) THEN
+        EXECUTE format('GRANT SELECT ON %I.memory_traces TO %s',
+                       memory_agent.public_schema(), memory_grant.role);
+    END IF;
     IF memory_grant.level = 'admin' THEN
         EXECUTE format('GRANT SELECT ON memory_agent.attachments, memory_agent.grants, '
-                       '%1$I.memory_changes, %1$I.memory_llm_calls, %1$I.memory_traces TO %2$s',
+                       '%1$I.memory_changes, %1$I.memory_llm_calls TO %2$s',
                        memory_agent.public_schema(), memory_grant.role);
     END IF;
     INSERT INTO memory_agent.grants (role_name, level)

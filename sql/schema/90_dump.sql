@@ -15,3 +15,4 @@ SELECT pg_catalog.pg_extension_config_dump('memory_agent.models', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.attachments', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.grants', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.tokens', '');
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.spending', '');

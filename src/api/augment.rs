@@ -4,11 +4,10 @@
 //! they do nothing.
 
 use crate::api::arguments::WithinLimits;
-use crate::api::context::SUMMARY_SHARE;
 use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::context::block::Block;
+use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};

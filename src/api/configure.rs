@@ -88,7 +88,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
             )
             .into());
         }
-        match overrides::text(&value) {
+        match overrides::text(name, &value) {
             Some(text) if text.len() > SETTING_BYTES => {
                 let bytes = text.len();
                 let problem = format!(
@@ -99,7 +99,12 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
             Some(text) => overrides::check(name, &text),
             None if value.is_null() => {}
             None => {
-                let problem = format!("the value of \"{given}\" is no string, number or boolean");
+                let list = match overrides::is_list(name) {
+                    true => ", and no array of strings without commas",
+                    false => "",
+                };
+                let problem =
+                    format!("the value of \"{given}\" is no string, number or boolean{list}");
                 return Err(Error::invalid(problem, HINT).into());
             }
         }

@@ -7,7 +7,7 @@ use crate::api::arguments::WithinLimits;
 use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::context::block::{Block, Told};
+use crate::memory::context::block::{Block, SUMMARY_SHARE, Told};
 use crate::memory::context::cross_session::{self, Earlier};
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
@@ -24,8 +24,6 @@ use memory_agent_core::text;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-/// Most of the budget that the summary may take.
-pub const SUMMARY_SHARE: f64 = 0.25;
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
 /// Memories that are reranked, before what does not fit and what the window shows is dropped: as many

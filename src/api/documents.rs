@@ -17,6 +17,7 @@ use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
 use crate::store::archives::{self, CONVERSATION, Listed, NewDocument};
 use crate::store::facts::FactScope;
+use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
@@ -60,8 +61,10 @@ fn memory_add_document(
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     check_metadata(&metadata)?;
-    let document = Document { content, title, doc_type, session_id, metadata };
-    scope_settings::scoped(&caller, document.session_id.as_deref(), || document.add(&caller))
+    scope_settings::scoped(&caller, session_id.as_deref(), || {
+        let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
+        Document { content, title, doc_type, session_id, metadata }.add(&caller)
+    })
 }
 
 fn check_type(doc_type: Option<String>) -> PgResult<String> {

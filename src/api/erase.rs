@@ -2,6 +2,7 @@
 //! `store/erase.rs`.
 
 use crate::api::arguments::WithinLimits;
+use crate::api::window;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::follow_ups;
@@ -11,7 +12,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::{self, Session as Spi};
 use crate::pg::sql_types::JsonbText;
-use crate::store::erase::{self, Target};
+use crate::store::erase::{self as store, Target};
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -28,6 +29,29 @@ fn memory_erase(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let target = target(&caller, user_id.is_some(), session_id, id)?;
+    if let Target::Session(key) = &target {
+        window::confirm(key, None, "erase")?;
+    }
+    erase(&caller, &target, reason.as_deref())
+}
+
+/// `memory_erase` of a session that says whether it may be global memory.
+#[pg_extern(sql = false)]
+fn memory_erase_confirmed(
+    _limits: WithinLimits,
+    session_id: Option<String>,
+    confirm_global: Option<bool>,
+    user_id: Option<String>,
+    reason: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<JsonbText> {
+    let (caller, key) =
+        window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    window::confirm(&key, confirm_global, "erase")?;
+    erase(&caller, &Target::Session(key), reason.as_deref())
+}
+
+fn erase(caller: &Caller, target: &Target, reason: Option<&str>) -> PgResult<JsonbText> {
     if spi::sees_one_snapshot() {
         let problem = "memory_erase needs isolation level READ COMMITTED: \
                        this transaction does not see what was stored since it began";
@@ -37,7 +61,7 @@ fn memory_erase(
     }
     let counts = roles::as_owner(|| {
         let spi = Spi::read_write()?;
-        let (counts, sessions) = erase::erase(&spi, &caller.user_id, &target, reason.as_deref())?;
+        let (counts, sessions) = store::erase(&spi, &caller.user_id, target, reason)?;
         for key in &sessions {
             queue_summary(&spi, key)?;
         }

@@ -9,6 +9,7 @@ use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::pg::error::PgResult;
 use crate::pg::sql_types::{JsonbText, Vector};
+use crate::store::scope::Layer;
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
@@ -111,6 +112,7 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
             let arms = &recalled.arms[row.index];
             json!({
                 "id": detail.id.to_string(),
+                "scope": recalled.layers[row.index].map(Layer::as_str),
                 "rank": (place < recalled.shown.len()).then_some(place + 1),
                 "kind": detail.kind,
                 "role": detail.role,
@@ -124,17 +126,19 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
                 "marker_boost": row.marker_boost,
                 "score": row.score,
                 "token_count": detail.token_count,
+                "unverified": detail.unverified,
                 "features": recalled.features.as_ref().map(|all| features(&all[row.index])),
                 "dropped": row.dropped.map(|step| step.as_str()),
             })
         })
-        .chain(recalled.trace.left_out.iter().map(|(id, arms, fused)| {
+        .chain(recalled.trace.left_out.iter().map(|row| {
             json!({
-                "id": id.to_string(),
+                "id": row.id.to_string(),
+                "scope": row.layer.as_str(),
                 "rank": null,
-                "similarity": arms.similarity,
-                "lexical": arms.lexical,
-                "fused": fused,
+                "similarity": row.arms.similarity,
+                "lexical": row.arms.lexical,
+                "fused": row.fused,
                 "dropped": DroppedAt::Pool.as_str(),
             })
         }))
@@ -154,6 +158,9 @@ fn features(of: &Features) -> Value {
         "in_time": of.in_time,
         "out_of_time": of.out_of_time,
         "session": of.session,
+        "session_fit": of.session_fit,
+        "newest_session": of.newest_session,
+        "asked_fresh": of.asked_fresh,
         "length": of.length,
     })
 }

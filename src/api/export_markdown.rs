@@ -8,6 +8,7 @@ use crate::pg::error::Error;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::exports::{self, ExportScope};
+use crate::store::schema;
 use memory_agent_core::markdown::Memory;
 use memory_agent_core::text;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -26,6 +27,7 @@ fn memory_export_markdown(
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::from)?;
     }
+    let session_id = schema::home_of(session_id.as_deref());
     let scope = ExportScope {
         user_id: &caller.user_id,
         // All agents read global memory, unless one is named.
@@ -33,7 +35,7 @@ fn memory_export_markdown(
             Some(_) => Some(caller.agent()),
             None => caller.agent_id.as_deref().filter(|_| caller.agent_is_explicit),
         },
-        session_id: session_id.as_deref(),
+        session_id,
     };
     let (entries, summaries) = roles::as_owner(|| {
         let spi = Spi::read_only()?;

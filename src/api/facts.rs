@@ -22,6 +22,7 @@ use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
 use crate::store::jobs::{self, JobKind};
 use crate::store::lexemes::Lexemes;
+use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::jobs::payloads;
@@ -100,7 +101,7 @@ fn memory_add(
             indexed_text: turn::indexed_text(&content, &metadata),
             key: fact_key,
             content,
-            session_id,
+            session_id: schema::home_of(session_id.as_deref()).map(str::to_owned),
             metadata,
         };
         let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
@@ -187,16 +188,21 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
         return Ok(same);
     }
     let id = entries::new_id();
-    if let Some(holder) = &holder {
-        // Before the new one is stored: it gets the key.
-        let reason = fact.key.as_deref();
-        writer.supersede(holder.id, id, fact.created_at, Ending::Superseded, reason)?;
+    // Before the new one is stored: it gets the key.
+    if let Some(key) = fact.key.as_deref() {
+        let mut held = holder.as_ref().map(|holder| holder.id);
+        while let Some(old) = held {
+            if !writer.supersede(old, id, fact.created_at, Ending::Superseded, Some(key))? {
+                break;
+            }
+            held = facts::holder_of_key(&spi, writer.scope(), key)?.map(|holder| holder.id);
+        }
     }
     let configuration = guc::text_search_config();
     let words = (Lexemes::index(&spi, &configuration, &fact.indexed_text)?, configuration.as_str());
     let scope = FactScope::of(caller, fact.session_id.as_deref());
     let entry = fact.entry(id, &scope, ("fact", "memory"), words);
-    writer.insert(prepared.complete(0, entry), prepared.needs_job())?;
+    writer.insert(prepared.complete(0, entry), prepared.needs_job(), None)?;
     if let Some(holder) = &holder {
         writer.note_repetitions(holder.id)?;
     }

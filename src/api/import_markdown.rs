@@ -36,8 +36,8 @@ use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 
 const STATES: [&str; 3] = ["active", "archived", "inactive"];
-const REASONS: [&str; 6] =
-    ["compressed", "evicted", "superseded", "deleted", "expired", "contradicted"];
+const REASONS: [&str; 7] =
+    ["compressed", "evicted", "superseded", "deleted", "expired", "contradicted", "unverified"];
 const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "window"];
 
 #[pg_extern(sql = false)]

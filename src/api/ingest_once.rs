@@ -18,7 +18,8 @@ use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// Whose latest turn is not stored twice in succession. An answer may well be the same as the last one.
+/// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
+/// a request. An answer may well be the same as the last one, and another when the request is repeated.
 const REPEATS: &str = "user";
 
 #[pg_extern(sql = false)]
@@ -37,6 +38,8 @@ fn memory_ingest_once(
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
     text::validate_session_id(&session_id).map_err(Error::from)?;
     let content = content.unwrap_or_default();
+    // An empty key names no request.
+    let request_key = request_key.filter(|key| !key.trim().is_empty());
     let key = SessionKey {
         user_id: caller.user_id.clone(),
         agent_id: caller.agent().to_owned(),
@@ -73,12 +76,13 @@ fn stored(
     request_key: Option<&str>,
 ) -> PgResult<Option<Uuid>> {
     let spi = Spi::read_latest()?;
+    let said = (role == REPEATS).then_some(content);
     if let Some(request_key) = request_key
-        && let Some(id) = turns::with_key(&spi, key, role, request_key)?
+        && let Some(id) = turns::with_key(&spi, key, role, request_key, said)?
     {
         return Ok(Some(id));
     }
-    if role == REPEATS { turns::latest_of_user(&spi, key, content) } else { Ok(None) }
+    said.map_or(Ok(None), |said| turns::latest_of_user(&spi, key, said))
 }
 
 /// The metadata with the key of the request; everything else in it stays as it was written. jsonb keeps

@@ -264,7 +264,7 @@ fn within_budget(tokens_per_second: u32) -> String {
     match guc::rerank_budget().max(0).unsigned_abs() {
         0 => String::new(),
         milliseconds => {
-            let tokens = Allowance::new(milliseconds, tokens_per_second, 1).tokens();
+            let tokens = Allowance::alone(milliseconds, tokens_per_second).tokens();
             format!(", {tokens} in the {milliseconds} ms of memory_agent.rerank_budget")
         }
     }

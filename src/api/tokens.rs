@@ -1,5 +1,6 @@
-//! Tokens of the gateway: `memory_create_token`, `memory_revoke_token`, `memory_list_tokens`, and
-//! `memory_token_user`, with which the gateway finds out who calls. A token is the one thing that says
+//! Tokens of the gateway: `memory_create_token`, `memory_revoke_token`, `memory_list_tokens`;
+//! `memory_token_user`, with which the gateway finds out who calls; and `memory_spend`, with which it counts
+//! what a caller has used of its key for a language model. A token is the one thing that says
 //! whose memory a request of the gateway is about.
 
 use crate::api::arguments::WithinLimits;
@@ -16,6 +17,10 @@ use sha2::{Digest, Sha256};
 /// Begins every token: the gateway tells them from keys of other services, and scanners for secrets find
 /// them in files.
 const PREFIX: &str = "mat_";
+/// Of a SHA-256.
+const HASH_BYTES: usize = 32;
+/// No call takes more, and no sum of them overflows.
+const MAX_TOKENS: i64 = 1_000_000_000_000;
 
 #[pg_extern(sql = false)]
 fn memory_create_token(
@@ -32,7 +37,11 @@ fn memory_create_token(
     }
     let token = new_token();
     let hash = Sha256::digest(token.as_bytes()).to_vec();
-    if !roles::as_owner(|| tokens::insert(&user_id, &name, hash, expires))? {
+    let insert = || {
+        tokens::tidy()?;
+        tokens::insert(&user_id, &name, hash, expires)
+    };
+    if !roles::as_owner(insert)? {
         let hint = "Choose another name, or call memory_revoke_token first.";
         return Err(Error::invalid("the user has a token of this name", hint).into());
     }
@@ -62,6 +71,7 @@ fn memory_list_tokens(
             name!(name, String),
             name!(created_at, TimestampWithTimeZone),
             name!(expires_at, Option<TimestampWithTimeZone>),
+            name!(spent_today, i64),
         ),
     >,
     ErrorReport,
@@ -81,6 +91,25 @@ fn memory_token_user(
         Some(hash) => roles::as_owner(|| tokens::user_of(hash)),
         None => Ok(None),
     }
+}
+
+/// What is asked before a call of the language model is a guess of it, and what is added afterwards corrects
+/// the guess: so calls that are made at the same time count, and so does one whose gateway was killed.
+#[pg_extern(sql = false)]
+fn memory_spend(
+    _limits: WithinLimits,
+    token_hash: Option<Vec<u8>>,
+    tokens: Option<i64>,
+    at_most: Option<i64>,
+) -> PgResult<Option<i64>> {
+    identity::require(Level::User)?;
+    let hash = token_hash.filter(|hash| hash.len() == HASH_BYTES);
+    let within = |number: &i64| (-MAX_TOKENS..=MAX_TOKENS).contains(number);
+    let (Some(hash), Some(tokens)) = (hash, tokens.filter(within)) else {
+        let hint = "Pass the SHA-256 of a token, and a number of tokens.";
+        return Err(Error::invalid("token_hash or tokens is missing or out of range", hint).into());
+    };
+    roles::as_owner(|| tokens::spend(hash, tokens, at_most))
 }
 
 fn named(user_id: Option<String>, name: Option<String>) -> PgResult<(String, String)> {

@@ -2,12 +2,16 @@
 //! session's facts with it.
 
 use crate::api::arguments::WithinLimits;
+use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::context::loaded;
+use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::clearing;
+use crate::store::facts::{self, FactScope};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::window;
 use memory_agent_core::text;
@@ -27,6 +31,20 @@ pub fn session(
     text::validate_session_id(&session_id).map_err(Error::from)?;
     let key = SessionKey::of(&caller, session_id);
     Ok((caller, key))
+}
+
+/// Refuses the user's global memory, unless the caller says that it is meant: an application that names its
+/// sessions as it likes must not clear what all of them rest on.
+pub fn confirm(key: &SessionKey, is_meant: Option<bool>, verb: &str) -> PgResult<()> {
+    if !key.is_global() || is_meant == Some(true) {
+        return Ok(());
+    }
+    let all = format!("SELECT memory_{verb}(session_id => 'global', confirm_global => true)");
+    Err(Error::invalid(
+        "session \"global\" is the user's global memory, which all their sessions share",
+        format!("If you want to {verb} it, confirm that: {all}."),
+    )
+    .into())
 }
 
 #[pg_extern(sql = false)]
@@ -50,23 +68,71 @@ fn memory_load(
     ErrorReport,
 > {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let messages = roles::as_owner(|| window::load(&Spi::read_only()?, &key))?;
+    let loaded = roles::as_owner(|| window::load(&Spi::read_only()?, &key))?;
+    Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
+}
+
+/// `memory_load` with a budget.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn memory_load_within(
+    _limits: WithinLimits,
+    session_id: Option<String>,
+    token_budget: Option<i32>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(role, String),
+            name!(content, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(id, Uuid),
+            name!(token_count, i32),
+        ),
+    >,
+    ErrorReport,
+> {
+    let (caller, key) =
+        session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {
+        loaded::within(&key, prompt_limit::budget(token_budget, 0)?)
+    })?;
     Ok(TableIterator::new(messages))
 }
 
 #[pg_extern(sql = false)]
 fn memory_clear(
-    _limits: WithinLimits,
+    limits: WithinLimits,
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<i32> {
+    memory_clear_confirmed(limits, session_id, None, user_id, agent_id)
+}
+
+/// `memory_clear` that says whether it may be global memory.
+#[pg_extern(sql = false)]
+fn memory_clear_confirmed(
+    _limits: WithinLimits,
+    session_id: Option<String>,
+    confirm_global: Option<bool>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<i32> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    confirm(&key, confirm_global, "clear")?;
     let cleared = roles::as_owner(|| {
         let spi = Spi::read_write()?;
-        match sessions::lock_existing(&spi, &key)? {
-            Some(_) => clearing::clear(&spi, &key),
-            None => Ok(clearing::Cleared::default()),
+        let is_there = sessions::lock_existing(&spi, &key)?.is_some();
+        if key.is_global() {
+            facts::lock_global(&FactScope::of_session(&key));
+        }
+        if is_there || key.is_global() {
+            clearing::clear(&spi, &key)
+        } else {
+            Ok(clearing::Cleared::default())
         }
     })?;
     debug1!(

@@ -107,7 +107,7 @@ settings! {
     int default_top_k: i32 = 5, Userset, (1, 1000),
         "memory_agent.default_top_k\0", "Rows that recall returns when top_k is not given.\0";
     int candidate_multiplier: i32 = 3, Userset, (1, 100),
-        "memory_agent.candidate_multiplier\0", "Candidates of each arm (dense, lexical), as a multiple of top_k.\0";
+        "memory_agent.candidate_multiplier\0", "Candidates of each arm (dense, lexical) and scope, as a multiple of top_k.\0";
     int max_candidates: i32 = 50, Userset, (1, 500),
         "memory_agent.max_candidates\0", "Most candidates that are reranked and ranked on.\0";
     int exact_scan_rows: i32 = 50_000, Userset, (0, 10_000_000),
@@ -205,6 +205,8 @@ settings! {
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
     int max_facts_per_turn: i32 = 3, Userset, (1, 20),
         "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
+    choice ungrounded_facts: UngroundedChoice = UngroundedChoice::Unverified, Userset, (),
+        "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
 

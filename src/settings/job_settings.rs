@@ -1,10 +1,10 @@
 //! What a job keeps of the settings of the session that queued it, as this session has them. They travel
 //! in the job's payload.
 
-use crate::settings::guc::{self, FactScopeChoice};
+use crate::settings::guc::{self, FactScopeChoice, UngroundedChoice};
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::{
-    ExtractionSettings, ReflectionSettings, SummarySettings,
+    ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
 };
 
 /// Settings of an extraction.
@@ -15,6 +15,15 @@ pub fn extraction() -> ExtractionSettings {
         dedup_similarity: guc::dedup_similarity(),
         reconcile_similarity: guc::reconcile_similarity(),
         detect_markers: guc::auto_detect_markers(),
+        ungrounded_facts: ungrounded_facts(),
+    }
+}
+
+fn ungrounded_facts() -> UngroundedFacts {
+    match guc::ungrounded_facts() {
+        UngroundedChoice::Unverified => UngroundedFacts::Unverified,
+        UngroundedChoice::Drop => UngroundedFacts::Drop,
+        UngroundedChoice::Accept => UngroundedFacts::Accept,
     }
 }
 
@@ -28,6 +37,7 @@ pub fn reflection() -> ReflectionSettings {
         consolidation_similarity: guc::consolidation_similarity(),
         dedup_similarity: guc::dedup_similarity(),
         detect_markers: guc::auto_detect_markers(),
+        ungrounded_facts: ungrounded_facts(),
     }
 }
 

@@ -13,6 +13,14 @@ pub const PREFIX: &str = "memory_agent.";
 /// User-settable names that decide whose settings apply, and so cannot be among them.
 const OF_THE_CALLER: [&str; 2] = ["user_id", "agent_id"];
 
+/// Settings that are lists, with commas between their items.
+const LISTS: [&str; 1] = ["cross_session_triggers"];
+
+/// Whether a setting, named without the prefix, can be given as a JSON array.
+pub fn is_list(name: &str) -> bool {
+    LISTS.contains(&name)
+}
+
 /// Whether a setting, named without the prefix, can be stored for agents and sessions.
 pub fn is_configurable(name: &str) -> bool {
     !OF_THE_CALLER.contains(&name) && guc::is_user_setting(name)
@@ -37,7 +45,7 @@ impl Settings {
         let entries = stored.as_object().into_iter().flatten();
         let known = entries.filter(|(name, _)| is_configurable(name));
         let mut settings: Vec<(String, String)> =
-            known.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
+            known.filter_map(|(name, value)| Some((name.clone(), text(name, value)?))).collect();
         settings.sort();
         Self(settings)
     }
@@ -49,12 +57,18 @@ impl Settings {
     }
 }
 
-/// The text in which PostgreSQL reads a setting's JSON value; `None` for what is no single value.
-pub fn text(value: &Value) -> Option<String> {
+/// The text in which PostgreSQL reads the JSON value of a setting, named without the prefix; `None` for what
+/// it cannot be.
+pub fn text(name: &str, value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(on) => Some(if *on { "on" } else { "off" }.to_owned()),
+        Value::Array(items) if is_list(name) => {
+            let item =
+                |item: &Value| Some(item.as_str().filter(|item| !item.contains(','))?.to_owned());
+            Some(items.iter().map(item).collect::<Option<Vec<String>>>()?.join(", "))
+        }
         _ => None,
     }
 }

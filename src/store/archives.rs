@@ -83,10 +83,15 @@ pub fn with_content(
     spi.first(
         &format!(
             "SELECT a.id, {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} \
-              WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = coalesce($3, '') \
-                AND a.content_hash = $4 AND a.doc_type <> 'conversation'"
+              WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = ANY ($3) \
+                AND a.content_hash = $4 AND a.doc_type <> 'conversation' \
+              ORDER BY a.session_id NULLS FIRST LIMIT 1"
         ),
-        &mut scope.params().with(content_hash(content)),
+        &mut Params::new()
+            .with(scope.user_id.to_owned())
+            .with(scope.agent_id.to_owned())
+            .with(scope.names())
+            .with(content_hash(content)),
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }

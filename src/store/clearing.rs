@@ -2,8 +2,9 @@
 //! history says so. The session itself and its settings stay, and so do archived conversations.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::spi::{Params, Session as Spi};
 use crate::store::history;
+use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 
@@ -53,11 +54,14 @@ fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
                         payload = '{{}}', last_error = 'cancelled: its session was cleared' \
                   WHERE j.id IN (SELECT o.id FROM memory_agent.jobs o \
                                   WHERE o.user_id = $1 AND o.agent_id = $2 \
-                                    AND coalesce(o.session_id, '') = $3 AND o.kind <> 'embed' \
-                                    AND {unfinished} \
+                                    AND coalesce(o.session_id, '') = ANY ($3) \
+                                    AND o.kind NOT IN ('embed', 'reembed', 'attach') AND {unfinished} \
                                   ORDER BY o.id FOR UPDATE)"
             ),
-            &mut key.params(),
+            &mut Params::new()
+                .with(key.user_id.clone())
+                .with(key.agent_id.clone())
+                .with(key.names()),
         )?;
     }
     Ok(cancelled)
@@ -82,22 +86,27 @@ fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
     // The sources of memory_add are inactive from the start; without a reason, they wait for
     // extraction.
     spi.execute(
-        "UPDATE memory_agent.entries e SET state_reason = 'deleted', updated_at = now() \
-          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
-            AND e.state = 'inactive' AND e.state_reason IS NULL",
+        &format!(
+            "UPDATE memory_agent.entries e SET state_reason = 'deleted', updated_at = now() \
+              WHERE e.user_id = $1 AND {} AND e.kind = 'turn' AND e.state = 'inactive' \
+                AND e.state_reason IS NULL",
+            in_session("e", key)
+        ),
         &mut key.params(),
     )?;
     spi.all(
-        "UPDATE memory_agent.entries e \
-            SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
-                updated_at = now() \
-          WHERE e.user_id = $1 AND e.id IN ( \
-                SELECT o.id FROM memory_agent.entries o \
-                 WHERE o.user_id = $1 AND o.agent_id = $2 AND o.session_id = $3 \
-                   AND o.kind IN ('turn', 'fact') AND o.state <> 'inactive' \
-                   AND o.source_relation IS NULL \
-                 ORDER BY o.created_at, o.id FOR UPDATE) \
-         RETURNING e.id, e.kind = 'turn'",
+        &format!(
+            "UPDATE memory_agent.entries e \
+                SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
+                    updated_at = now() \
+              WHERE e.user_id = $1 AND e.id IN ( \
+                    SELECT o.id FROM memory_agent.entries o \
+                     WHERE o.user_id = $1 AND {} AND o.kind IN ('turn', 'fact') AND o.state <> 'inactive' \
+                       AND o.source_relation IS NULL \
+                     ORDER BY o.created_at, o.id FOR UPDATE) \
+             RETURNING e.id, e.kind = 'turn'",
+            in_session("o", key)
+        ),
         &mut key.params(),
         |row| Ok((row.required(1)?, row.required(2)?)),
     )

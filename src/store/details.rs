@@ -25,6 +25,8 @@ pub struct Detail {
     pub words: u32,
     /// Who said it.
     pub speaker: Option<String>,
+    /// Why what was said does not bear it out.
+    pub unverified: Option<String>,
 }
 
 /// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
@@ -49,7 +51,8 @@ pub fn read(
                             WHERE w.user_id = e.user_id AND w.entry_id = e.id \
                               AND w.embedding_model = $3 AND w.ordinal = 1) END, \
                 e.doc_len, \
-                CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN e.metadata->>'name' END \
+                CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN e.metadata->>'name' END, \
+                CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
     );
     spi.all(
@@ -74,6 +77,7 @@ pub fn read(
                 embedding: row.optional::<Vector>(11).map(|vector| vector.0),
                 words: row.required::<i32>(12)?.max(0).unsigned_abs(),
                 speaker: row.optional(13),
+                unverified: row.optional(14),
             })
         },
     )

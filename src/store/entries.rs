@@ -126,6 +126,8 @@ pub enum Standing {
     SourceOnly,
     /// It was replaced before it was learned of: a newer entry says otherwise since then.
     Superseded { by: Uuid, since: TimestampWithTimeZone },
+    /// A fact that what was said does not bear out: no memory unless it is restored.
+    Unverified,
 }
 
 /// Stores a row and its windows.
@@ -141,9 +143,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
              source_relation) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
                  $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
-                 CASE WHEN $25::uuid IS NOT NULL THEN 'superseded' END, \
-                 CASE WHEN NOT $24 THEN now() END, $26, $25, \
-                 $27::timestamptz, $28)",
+                 $29, CASE WHEN NOT $24 THEN now() END, $26, $25, $27::timestamptz, $28)",
         &mut Params::new()
             .with(entry.id)
             .with(entry.user_id.to_owned())
@@ -176,11 +176,16 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
             .with(match entry.standing {
                 Standing::Active => None,
                 // Before anybody could ask for it.
-                Standing::SourceOnly => Some(entry.created_at),
+                Standing::SourceOnly | Standing::Unverified => Some(entry.created_at),
                 Standing::Superseded { since, .. } => Some(since),
             })
             .with(entry.facts_from.extracted_at().map(str::to_owned))
-            .with(entry.source_relation.map(str::to_owned)),
+            .with(entry.source_relation.map(str::to_owned))
+            .with(match entry.standing {
+                Standing::Superseded { .. } => Some("superseded".to_owned()),
+                Standing::Unverified => Some("unverified".to_owned()),
+                Standing::Active | Standing::SourceOnly => None,
+            }),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
         entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;

@@ -169,6 +169,9 @@ impl Erasure<'_> {
         for other in &locked {
             self.delete_jobs(&other.agent_id, Some(&other.session_id), other == key)?;
         }
+        if key.is_global() {
+            self.delete_jobs(&key.agent_id, None, true)?;
+        }
         self.delete_answers()?;
         let doomed = Doomed::of_session(self.spi, key, Hold::Rows)?;
         self.delete(&doomed)?;
@@ -179,10 +182,15 @@ impl Erasure<'_> {
                          WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3";
         self.run("sessions", sessions, key.params())?;
         // Also of rows that were purged before.
+        let session = if key.is_global() {
+            "coalesce(x.body ->> 'session_id', $5) = $5 AND x.body ? 'session_id'"
+        } else {
+            "x.body ->> 'session_id' = $5"
+        };
         self.blank(
             &format!(
                 "{OF_DOOMED} UNION SELECT x.id FROM memory_agent.history x \
-                  WHERE x.user_id = $1 AND x.body ->> 'session_id' = $5 AND x.body ->> 'agent_id' = $4"
+                  WHERE x.user_id = $1 AND {session} AND x.body ->> 'agent_id' = $4"
             ),
             self.params()
                 .with(self.event)

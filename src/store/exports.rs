@@ -3,14 +3,15 @@
 
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
+use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
 use serde::de::DeserializeOwned;
 
 /// Where the chunks of archived conversations come from.
 pub const ARCHIVES: &str = "memory_agent.archives";
 
-/// Whose memories: of one session, or with none of the user's global memory; of all agents without
-/// one.
+/// Whose memories: of one session, or with none of the user's global memory, the conversation of that name
+/// included; of all agents without one.
 pub struct ExportScope<'a> {
     pub user_id: &'a str,
     pub agent_id: Option<&'a str>,
@@ -26,13 +27,12 @@ impl ExportScope<'_> {
     }
 
     /// The condition that `e` belongs to the scope, for the parameters of [`Self::params`].
-    fn condition(&self) -> &'static str {
-        if self.session_id.is_some() {
-            "e.user_id = $1 AND e.session_id = $2 AND ($3::text IS NULL OR e.agent_id = $3)"
-        } else {
-            "e.user_id = $1 AND e.session_id IS NULL AND $2::text IS NULL \
-             AND ($3::text IS NULL OR e.agent_id = $3)"
-        }
+    fn condition(&self) -> String {
+        let session = match self.session_id {
+            Some(_) => "e.session_id = $2".to_owned(),
+            None => format!("{} AND $2::text IS NULL", is_global("e")),
+        };
+        format!("e.user_id = $1 AND {session} AND ($3::text IS NULL OR e.agent_id = $3)")
     }
 }
 
@@ -112,7 +112,7 @@ pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, Strin
     )
 }
 
-/// The summaries of a session with their contents, in force or not, by age. Global memory has none.
+/// The summaries of a session with their contents, in force or not, by age.
 pub fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Summary, String)>> {
     let fields = pairs(
         &[

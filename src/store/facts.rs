@@ -7,6 +7,8 @@ use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::Vector;
+use crate::store::schema;
+use crate::store::scope;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -35,6 +37,14 @@ impl<'a> FactScope<'a> {
         self.session_id.map(|session| SessionKey::new(self.user_id, self.agent_id, session))
     }
 
+    /// What its session may be called; the empty string stands for none.
+    pub fn names(&self) -> Vec<String> {
+        match self.session_id {
+            Some(session_id) => vec![session_id.to_owned()],
+            None => std::iter::once("").chain(schema::global_name()).map(str::to_owned).collect(),
+        }
+    }
+
     /// User, agent and session as the first three parameters.
     pub fn params(&self) -> Params {
         Params::new()
@@ -53,12 +63,23 @@ impl<'a> FactScope<'a> {
         }
     }
 
+    /// The condition that the fact `e` is compared with those of the scope. Of global memory are also facts
+    /// that 0.2.0 learned from a session called `global`.
+    fn compares(&self) -> String {
+        if self.session_id.is_some() {
+            self.condition().to_owned()
+        } else {
+            let is_global = scope::is_global("e");
+            format!("e.user_id = $1 AND e.agent_id = $2 AND {is_global} AND $3::text IS NULL")
+        }
+    }
+
     /// The condition that `e` is a fact of the scope that recall returns, in the window or not.
     pub fn holds(&self) -> String {
         format!(
             "{} AND e.kind = 'fact' AND e.state <> 'inactive' \
              AND (e.expires_at IS NULL OR e.expires_at > now())",
-            self.condition()
+            self.compares()
         )
     }
 }
@@ -77,14 +98,17 @@ pub fn lock_global(scope: &FactScope<'_>) {
     Lock::global_facts(scope.user_id, scope.agent_id).hold();
 }
 
-/// The active fact that holds a key in this scope.
+/// The active fact that holds a key in this scope. In global memory there may be a second one, of a session
+/// called `global`.
 pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Option<KeyHolder>> {
     spi.first(
         &format!(
             "SELECT e.id, e.content_hash, coalesce(e.expires_at <= now(), false) \
                FROM memory_agent.entries e \
-              WHERE {} AND e.kind = 'fact' AND e.state <> 'inactive' AND e.fact_key = $4",
-            scope.condition()
+              WHERE e.user_id = $1 AND {} AND e.kind = 'fact' AND e.state <> 'inactive' \
+                AND e.fact_key = $4 \
+              ORDER BY e.session_id NULLS FIRST LIMIT 1",
+            scope.compares()
         ),
         &mut scope.params().with(key.to_owned()),
         |row| {
@@ -107,6 +131,20 @@ pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
         &mut scope.params().with(hash.to_vec()),
         |row| row.required(1),
     )
+}
+
+/// Whether a fact with the same text is kept in the scope as unverified.
+pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<bool> {
+    let found = spi.first(
+        &format!(
+            "SELECT true FROM memory_agent.entries e WHERE {} AND e.kind = 'fact' \
+                AND e.state_reason = 'unverified' AND e.content_hash = $4 LIMIT 1",
+            scope.condition()
+        ),
+        &mut scope.params().with(hash.to_vec()),
+        |row| row.required::<bool>(1),
+    )?;
+    Ok(found.is_some())
 }
 
 /// Active facts of the scope at least so similar, most similar first.
@@ -307,11 +345,15 @@ pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
     Ok(())
 }
 
-/// Gives a fact the key of one that it replaced, unless it has one itself.
+/// Gives a fact the key of one that it replaced, unless it has one itself or another fact holds that.
 pub fn inherit_key(spi: &Spi, user_id: &str, id: Uuid, key: &str) -> PgResult<()> {
     spi.execute(
         "UPDATE memory_agent.entries e SET fact_key = $3, updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive' AND e.fact_key IS NULL",
+          WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive' AND e.fact_key IS NULL \
+            AND NOT EXISTS (SELECT FROM memory_agent.entries h \
+                             WHERE h.user_id = $1 AND h.agent_id = e.agent_id \
+                               AND coalesce(h.session_id, '') = coalesce(e.session_id, '') \
+                               AND h.fact_key = $3 AND h.state <> 'inactive')",
         &mut Params::new().with(user_id.to_owned()).with(id).with(key.to_owned()),
     )?;
     Ok(())

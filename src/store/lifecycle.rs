@@ -227,6 +227,8 @@ pub fn restore(
              WHERE w.user_id = $1 AND w.entry_id = $2 AND w.embedding_model <> $3) \
          UPDATE memory_agent.entries e \
             SET state = 'active', state_reason = NULL, state_at = NULL, valid_to = NULL, \
+                metadata = CASE WHEN e.state_reason = 'unverified' THEN e.metadata - 'unverified' \
+                                ELSE e.metadata END, \
                 replaced_by = NULL, updated_at = now(), \
                 expires_at = CASE WHEN e.expires_at > now() THEN e.expires_at END, \
                 embedding = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding END, \

@@ -405,8 +405,9 @@ pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) 
         params = params.with(user_id.to_owned());
         conditions.push_str(" AND j.user_id = $1");
         if let Some((agent_id, session_id)) = session {
-            params = params.with(agent_id.to_owned()).with(session_id.to_owned());
-            conditions.push_str(" AND j.agent_id = $2 AND coalesce(j.session_id, '') = $3");
+            let sessions = SessionKey::new(user_id, agent_id, session_id).names();
+            params = params.with(agent_id.to_owned()).with(sessions);
+            conditions.push_str(" AND j.agent_id = $2 AND coalesce(j.session_id, '') = ANY ($3)");
         }
     }
     let found = spi.first(

@@ -11,6 +11,7 @@
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
+use memory_agent_core::text::GLOBAL;
 use pgrx::pg_sys;
 use std::cmp::Ordering;
 use std::ffi::CStr;
@@ -29,6 +30,17 @@ pub fn has_0_3() -> bool {
     let Some(namespace) = catalog::namespace() else { return false };
     // SAFETY: a syscache look-up.
     unsafe { pg_sys::get_relname_relid(c"jobs_turn_idx".as_ptr(), namespace) != pg_sys::InvalidOid }
+}
+
+/// The name by which the user's global memory is meant where a session is named; `None` before 0.3.0, where
+/// a session of that name is like any other.
+pub fn global_name() -> Option<&'static str> {
+    has_0_3().then_some(GLOBAL)
+}
+
+/// The session that facts and documents belong to that are stored under a name, if it is one.
+pub fn home_of(session_id: Option<&str>) -> Option<&str> {
+    session_id.filter(|session_id| Some(*session_id) != global_name())
 }
 
 /// Whether there is a function `memory_agent.name()` without arguments.

@@ -3,6 +3,7 @@
 use crate::identity::Caller;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::store::schema;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -26,6 +27,17 @@ impl SessionKey {
             agent_id: agent_id.to_owned(),
             session_id: session_id.into(),
         }
+    }
+
+    /// Whether it is called as the user's global memory.
+    pub fn is_global(&self) -> bool {
+        Some(self.session_id.as_str()) == schema::global_name()
+    }
+
+    /// What its rows' session may be called; the empty string stands for none.
+    pub fn names(&self) -> Vec<String> {
+        let none = self.is_global().then(String::new);
+        std::iter::once(self.session_id.clone()).chain(none).collect()
     }
 
     /// User, agent and session as the first three parameters.

@@ -3,6 +3,7 @@
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
+use crate::store::{schema, scope};
 
 /// Jobs by state, and the age of the oldest that waits.
 pub struct Queue {
@@ -89,8 +90,13 @@ pub fn stats(
     agent_id: Option<&str>,
     session_id: Option<&str>,
 ) -> PgResult<JsonbText> {
-    let statement = "\
-        SELECT jsonb_build_object( \
+    // With the name of global memory, what belongs to no session too.
+    let in_session = |row: &str| match session_id {
+        Some(name) if Some(name) == schema::global_name() => scope::is_global(row),
+        _ => format!("{row}.session_id = $3"),
+    };
+    let statement = format!(
+        "SELECT jsonb_build_object( \
             'sessions', (SELECT count(*) FROM memory_agent.sessions s \
                           WHERE s.user_id = $1 AND ($2::text IS NULL OR s.agent_id = $2) \
                             AND ($3::text IS NULL OR s.session_id = $3)), \
@@ -99,15 +105,16 @@ pub fn stats(
             'documents', count(*) FILTER (WHERE e.kind = 'document' AND e.state <> 'inactive'), \
             'archived', count(*) FILTER (WHERE e.state = 'archived'), \
             'inactive', count(*) FILTER (WHERE e.state = 'inactive'), \
+            'unverified', count(*) FILTER (WHERE e.state_reason = 'unverified'), \
             'tokens', coalesce(sum(e.token_count) FILTER (WHERE e.state <> 'inactive'), 0), \
             'window_tokens', coalesce(sum(e.token_count) FILTER (WHERE e.kind = 'turn' AND e.state = 'active'), 0), \
             'without_embedding', count(*) FILTER (WHERE e.embedding IS NULL AND e.state <> 'inactive'), \
             'first_at', min(e.created_at), 'last_at', max(e.created_at), \
-            'markers', (SELECT coalesce(jsonb_object_agg(m.marker, m.entries), '{}') \
+            'markers', (SELECT coalesce(jsonb_object_agg(m.marker, m.entries), '{{}}') \
                           FROM (SELECT x.marker, count(*) AS entries \
                                   FROM memory_agent.entries me, unnest(me.markers) x(marker) \
                                  WHERE me.user_id = $1 AND ($2::text IS NULL OR me.agent_id = $2) \
-                                   AND ($3::text IS NULL OR me.session_id = $3) AND me.state <> 'inactive' \
+                                   AND ($3::text IS NULL OR {me}) AND me.state <> 'inactive' \
                                  GROUP BY x.marker) m), \
             'episodes', (SELECT jsonb_build_object('open', count(*) FILTER (WHERE p.status = 'open'), \
                                 'closed', count(*) FILTER (WHERE p.status = 'closed'), \
@@ -127,9 +134,12 @@ pub fn stats(
                              AND ($3::text IS NULL OR u.session_id = $3) AND u.is_active)) \
           FROM memory_agent.entries e \
          WHERE e.user_id = $1 AND ($2::text IS NULL OR e.agent_id = $2) \
-           AND ($3::text IS NULL OR e.session_id = $3)";
+           AND ($3::text IS NULL OR {e})",
+        me = in_session("me"),
+        e = in_session("e"),
+    );
     spi.first(
-        statement,
+        &statement,
         &mut Params::new()
             .with(user_id.to_owned())
             .with(agent_id.map(str::to_owned))

@@ -1,12 +1,17 @@
-//! `memory_agent.tokens`: who may act for which user through the gateway. Only the SHA-256 of a token is
+//! `memory_agent.tokens` and `memory_agent.spending`: who may act for which user through the gateway, and what
+//! that has cost today. Only the SHA-256 of a token is
 //! here, so that whoever reads the table, or a dump of it, can use none.
 
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
 use pgrx::prelude::*;
 
-/// A token, without what would let anybody use it: whose, its name, since when and until when.
-pub type Token = (String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>);
+/// A token, without what would let anybody use it: whose, its name, since when and until when, and what was
+/// spent with it today.
+pub type Token = (String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>, i64);
+
+/// A day of spending begins everywhere at the same time.
+const TODAY: &str = "(now() AT TIME ZONE 'UTC')::date";
 
 /// Stores a new token; `false` when the user has one of that name.
 pub fn insert(
@@ -39,9 +44,22 @@ pub fn delete(user_id: &str, name: &str) -> PgResult<bool> {
 /// Of all users, those that have expired included, by user and name.
 pub fn all() -> PgResult<Vec<Token>> {
     Spi::read_only()?.all(
-        "SELECT t.user_id, t.name, t.created_at, t.expires_at FROM memory_agent.tokens t ORDER BY 1, 2",
+        &format!(
+            "SELECT t.user_id, t.name, t.created_at, t.expires_at, coalesce(s.tokens, 0) \
+               FROM memory_agent.tokens t \
+               LEFT JOIN memory_agent.spending s ON s.token_hash = t.hash AND s.day = {TODAY} \
+              ORDER BY 1, 2"
+        ),
         &mut Params::new(),
-        |row| Ok((row.required(1)?, row.required(2)?, row.required(3)?, row.optional(4))),
+        |row| {
+            Ok((
+                row.required(1)?,
+                row.required(2)?,
+                row.required(3)?,
+                row.optional(4),
+                row.required(5)?,
+            ))
+        },
     )
 }
 
@@ -53,4 +71,29 @@ pub fn user_of(hash: Vec<u8>) -> PgResult<Option<String>> {
         &mut Params::new().with(hash),
         |row| row.required(1),
     )
+}
+
+/// Adds to what a caller has spent today and returns the sum; `None`, and nothing is added, when `at_most`
+/// is spent. What is taken back after midnight must not become a credit.
+pub fn spend(hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Option<i64>> {
+    Spi::read_write()?.first(
+        &format!(
+            "INSERT INTO memory_agent.spending AS s (token_hash, day, tokens) \
+             VALUES ($1, {TODAY}, greatest($2, 0)) \
+             ON CONFLICT (token_hash) DO UPDATE SET \
+                 day = greatest(s.day, excluded.day), \
+                 tokens = greatest(CASE WHEN s.day >= excluded.day THEN s.tokens ELSE 0 END + $2, 0) \
+             WHERE $3 IS NULL OR s.day < excluded.day OR s.tokens < $3 \
+             RETURNING s.tokens"
+        ),
+        &mut Params::new().with(hash).with(tokens).with(at_most),
+        |row| row.required(1),
+    )
+}
+
+/// Forgets the spending of callers that were not here for a week.
+pub fn tidy() -> PgResult<()> {
+    let sql = format!("DELETE FROM memory_agent.spending s WHERE s.day < {TODAY} - 7");
+    Spi::read_write()?.execute(&sql, &mut Params::new())?;
+    Ok(())
 }

@@ -9,32 +9,45 @@ use pgrx::datum::Uuid;
 /// Where metadata keeps the key of the request that a turn came with.
 pub const REQUEST_KEY: &str = "request_key";
 
-/// The turn of a role that came with this key within the last day: nobody repeats a request after that.
+/// A turn that memory no longer shows does not count as stored.
+const IS_THERE: &str = "e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now())";
+
+/// The turn of a role that came with this key within the last day: no client repeats a request after that.
+/// `content`, where it is given, has to be the same: a key that a client never changes names no request.
 pub fn with_key(
     spi: &Spi,
     session: &SessionKey,
     role: &str,
     request_key: &str,
+    content: Option<&str>,
 ) -> PgResult<Option<Uuid>> {
     spi.first(
         &format!(
             "SELECT e.id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
-                AND e.state <> 'inactive' AND e.created_at > now() - interval '1 day' \
-                AND e.role = $4 AND e.metadata ->> '{REQUEST_KEY}' = $5 LIMIT 1"
+                AND {IS_THERE} AND e.created_at > now() - interval '1 day' \
+                AND e.role = $4 AND e.metadata ->> '{REQUEST_KEY}' = $5 \
+                AND ($6 IS NULL OR e.content = $6) LIMIT 1"
         ),
-        &mut session.params().with(role.to_owned()).with(request_key.to_owned()),
+        &mut session
+            .params()
+            .with(role.to_owned())
+            .with(request_key.to_owned())
+            .with(content.map(str::to_owned)),
         |row| row.required(1),
     )
 }
 
-/// The user's latest turn in the session, if it says this.
+/// The user's latest turn in the session, if it says this and is still there. What came before it does not
+/// count: it was said, and then something else was.
 pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResult<Option<Uuid>> {
     let latest: Option<(Uuid, bool)> = spi.first(
-        "SELECT e.id, e.content = $4 FROM memory_agent.entries e \
-          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
-            AND e.state <> 'inactive' AND e.role = 'user' \
-          ORDER BY e.created_at DESC, e.id DESC LIMIT 1",
+        &format!(
+            "SELECT e.id, e.content = $4 AND {IS_THERE} FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+                AND e.role = 'user' \
+              ORDER BY e.created_at DESC, e.id DESC LIMIT 1"
+        ),
         &mut session.params().with(content.to_owned()),
         |row| Ok((row.required(1)?, row.required(2)?)),
     )?;

@@ -85,34 +85,42 @@ pub fn archive(spi: &Spi, user_id: &str, turns: &[Uuid], why: Leaving) -> PgResu
     )
 }
 
-/// A message of a loaded window.
+/// A message of a loaded window: role, content, time, id, tokens.
 pub type Message = (String, String, TimestampWithTimeZone, Uuid, i32);
 
-/// The active summary as a system message, and the turns of the window, oldest first: role, content,
-/// time, id, tokens.
-pub fn load(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Message>> {
+/// A message, and what is known of it.
+pub struct Loaded {
+    pub message: Message,
+    pub is_summary: bool,
+    /// False while its tokens are an estimate.
+    pub is_counted: bool,
+}
+
+/// The active summary as a system message, and the turns of the window, oldest first.
+pub fn load(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Loaded>> {
     spi.all(
-        "SELECT w.role, w.content, w.created_at, w.id, w.token_count \
+        "SELECT w.role, w.content, w.created_at, w.id, w.token_count, w.part = 0, w.is_counted \
            FROM (SELECT 0 AS part, 'system' AS role, s.content, s.created_at, s.id, \
-                        coalesce(s.output_tokens, 0) AS token_count \
+                        coalesce(s.output_tokens, 0) AS token_count, false AS is_counted \
                    FROM memory_agent.session_summaries s \
                   WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
                     AND s.level = 'L3' AND s.is_active \
                  UNION ALL \
-                 SELECT 1, e.role, e.content, e.created_at, e.id, e.token_count \
+                 SELECT 1, e.role, e.content, e.created_at, e.id, e.token_count, e.token_count_exact \
                    FROM memory_agent.entries e \
                   WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
                     AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now())) w \
           ORDER BY w.part, w.created_at, w.id",
         &mut key.params(),
         |row| {
-            Ok((
+            let message = (
                 row.required(1)?,
                 row.required(2)?,
                 row.required(3)?,
                 row.required(4)?,
                 row.required(5)?,
-            ))
+            );
+            Ok(Loaded { message, is_summary: row.required(6)?, is_counted: row.required(7)? })
         },
     )
 }

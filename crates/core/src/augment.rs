@@ -215,6 +215,26 @@ mod tests {
         }
     }
 
+    /// Whatever a memory, a summary or a name says, it stays within its lines: the headings, labels and the
+    /// message of a prompt are ours.
+    #[test]
+    fn known_injections_stay_within_their_memory() {
+        for hostile in crate::prompts::tests::HOSTILE {
+            let label = label("user", Some(hostile), "2024-05-03");
+            let outdated = [Outdated::Was(hostile.to_owned())];
+            let memory = Memory { label: &label, content: hostile, outdated: &outdated };
+            let text = augmented(Some(hostile), &[memory, memory], "What do I drink?");
+            assert_eq!(original_message(&text), "What do I drink?", "{hostile:?}");
+            let own: Vec<&str> = text
+                .split(['\n', '\r', '\u{85}', '\u{2028}'])
+                .filter(|line| !line.starts_with("  "))
+                .collect();
+            let labelled =
+                own.iter().filter(|line| line.starts_with(&format!("[{label}] "))).count();
+            assert_eq!((own.len(), labelled), (7, 2), "{text}");
+        }
+    }
+
     #[test]
     fn any_other_message_is_left_as_it_is() {
         for message in [

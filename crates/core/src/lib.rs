@@ -7,7 +7,7 @@
 //! recall; the modules it uses are [`fuse`], [`score`], [`mmr`] and [`budget`].
 //!
 //! What is learned from conversations starts with [`extract`] and [`reconcile`]: the questions
-//! to an LLM and the reading of its [`answers`], with [`gate`] for what needs no LLM. How calls
+//! to an LLM and the reading of its [`answers`], with [`gate`] for what needs no LLM and [`grounding`] for what an LLM made up. How calls
 //! to an endpoint behave is in [`retry`], [`breaker`], [`rate`] and [`redact`]; what the model server
 //! and an endpoint send is read by [`protocol`], [`frame`] and [`llm_answers`].
 //!
@@ -38,6 +38,7 @@ pub mod freshness;
 pub mod front_matter;
 pub mod fuse;
 pub mod gate;
+pub mod grounding;
 pub mod history_chain;
 pub mod jobs;
 pub mod json_answer;
@@ -70,6 +71,7 @@ pub mod score;
 mod sections;
 mod sentences;
 pub mod setting;
+pub mod shares;
 pub mod shorten;
 pub mod signature;
 pub mod summarize;

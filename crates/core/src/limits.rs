@@ -37,6 +37,9 @@ pub const MAX_FRONT_MATTER_LIST: usize = 10_000;
 pub const MAX_TOP_K: i32 = 1_000;
 pub const MAX_LISTED: i32 = 1_000;
 pub const MAX_SUMMARY_TOKENS: i32 = 100_000;
+/// Longest statement that is compared with its sources, and most bytes of those: no more is read.
+pub const GROUNDED_BYTES: usize = 8_192;
+pub const GROUNDING_BYTES: usize = 256 * 1024;
 
 const MIB: usize = 1 << 20;
 

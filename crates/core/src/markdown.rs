@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use crate::front_matter::{self, Field, FrontMatterError, quote};
 use crate::limits::{MAX_FRONT_MATTER_LIST, MAX_MARKERS};
-use crate::memory_path::{self, GLOBAL, Place, Shelf};
+use crate::memory_path::{self, Place, Shelf};
 use crate::raw_json::{Json, Object};
+use crate::text::GLOBAL;
 
 /// The version of the format, under the key `memory_agent` of every file written here.
 pub const VERSION: u32 = 1;

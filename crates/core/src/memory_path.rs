@@ -7,10 +7,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::text::ROLES;
-
-/// The conversation id of what belongs to no session: a user's global memory.
-pub const GLOBAL: &str = "global";
+use crate::text::{GLOBAL, ROLES};
 
 /// Names that mean something in the layout, so a session of that name is escaped.
 const RESERVED: [&str; 3] = [GLOBAL, DELETED, ENTRIES];

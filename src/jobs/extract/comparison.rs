@@ -151,6 +151,7 @@ impl ExtractTask {
         match self.apply(&decisions, judgement, None) {
             Ok(Applied::Changed) => self.compare(llm),
             Ok(Applied::Stored) if !self.deferred.is_empty() => {
+                self.unverified.clear();
                 self.facts = std::mem::take(&mut self.deferred);
                 self.rounds = 0;
                 self.compare(llm)
@@ -199,6 +200,7 @@ impl ExtractTask {
                 turns: &self.turns,
                 facts: &self.facts,
                 decisions,
+                unverified: &self.unverified,
             };
             let applied = apply::apply(&spi, &work, judgement)?;
             if applied != Applied::Stored {

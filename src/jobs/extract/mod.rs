@@ -9,6 +9,7 @@ use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, St
 use crate::jobs::llm_connection::LostCall;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
+use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
@@ -20,6 +21,7 @@ use crate::store::jobs::{self, JobKind};
 use crate::store::models as model_store;
 use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
+use crate::store::schema;
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, PendingTurn};
 use memory_agent_core::jobs::payloads::{self, SavedFact};
@@ -36,6 +38,8 @@ pub struct ExtractTask {
     pub(super) turns: Vec<WaitingTurn>,
     /// What is being stored.
     pub(super) facts: Vec<Fact>,
+    /// What is kept beside it, as it is not borne out by what was said.
+    pub(super) unverified: Vec<Unverified>,
     /// What is stored after that: it is about the same as something earlier in this job.
     pub(super) deferred: Vec<Fact>,
     pub(super) model: Option<ModelRef>,
@@ -95,6 +99,7 @@ impl Start for ExtractTask {
             settings,
             turns: Vec::new(),
             facts: Vec::new(),
+            unverified: Vec::new(),
             deferred: Vec::new(),
             model: None,
             step: Step::Extracting,
@@ -118,10 +123,10 @@ impl ExtractTask {
         self.job.scope()
     }
 
-    /// Where the facts go.
+    /// Where the facts go; to be asked in a transaction.
     pub(super) fn fact_scope(&self) -> FactScope<'_> {
         let session_id = self.job.session_id.as_deref().filter(|_| !self.settings.global);
-        FactScope { session_id, ..self.scope() }
+        FactScope { session_id: schema::home_of(session_id), ..self.scope() }
     }
 
     /// Takes turns for this job, or finds those that it took before.
@@ -280,6 +285,8 @@ impl ExtractTask {
 
     fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Progress {
         self.facts = found::of_turns(saved, &self.turns, self.settings.detect_markers);
+        self.unverified =
+            grounds::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
         if let Err(failure) = found::embed(&mut self.facts, self.model.as_ref()) {
             return exchange::without_models(failure);
         }

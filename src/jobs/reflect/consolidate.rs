@@ -6,6 +6,7 @@
 use crate::jobs::reflect::texts;
 use crate::memory::facts::apply::Judged;
 use crate::memory::facts::found::{self, Fact};
+use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::pg::error::PgResult;
@@ -14,8 +15,9 @@ use crate::store::facts::{self as fact_store, Ending, NearFact};
 use crate::store::queue;
 use crate::store::reflections::{self, EpisodeTurn, WaitingEpisode};
 use crate::store::traces::{self, Effects};
+use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reconcile;
-use memory_agent_core::reflect::Plan;
+use memory_agent_core::reflect::{self, Plan};
 use pgrx::datum::Uuid;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -28,17 +30,43 @@ pub struct Decided {
     pub plan: Plan,
     /// The facts of the plan: first those of its updates, then those that it adds.
     pub facts: Vec<Fact>,
+    /// Facts that are kept without becoming memory, as the episode does not bear them out.
+    pub unverified: Vec<Unverified>,
 }
 
 impl Decided {
-    pub fn new(answer: String, plan: Plan, turns: &[EpisodeTurn], detect_markers: bool) -> Self {
-        let updated = plan.update.iter().map(|update| &update.fact);
+    /// What follows from an answer about turns and known facts. A statement that they do not bear out
+    /// replaces nothing.
+    pub fn new(
+        answer: String,
+        mut plan: Plan,
+        turns: &[EpisodeTurn],
+        shown: &[NearFact],
+        settings: &ReflectionSettings,
+    ) -> Self {
         // Each names turns that were sent, so each becomes a fact.
-        let facts = updated
-            .chain(&plan.add)
-            .filter_map(|fact| found::of_episode(fact, turns, detect_markers))
-            .collect();
-        Self { answer, plan, facts }
+        let of_episode =
+            |fact: &reflect::Fact| found::of_episode(fact, turns, settings.detect_markers);
+        let mut unverified = Vec::new();
+        let mut facts = Vec::new();
+        for update in std::mem::take(&mut plan.update) {
+            let mut fact: Vec<Fact> = of_episode(&update.fact).into_iter().collect();
+            let prior = [shown[update.existing].content.as_str()];
+            let treatment = settings.ungrounded_facts;
+            unverified.extend(grounds::of_episodes(&mut fact, &prior, turns, treatment));
+            match fact.pop() {
+                Some(fact) => {
+                    facts.push(fact);
+                    plan.update.push(update);
+                }
+                None => plan.keep.push(update.existing),
+            }
+        }
+        let mut added: Vec<Fact> = plan.add.iter().filter_map(of_episode).collect();
+        let treatment = settings.ungrounded_facts;
+        unverified.extend(grounds::of_episodes(&mut added, &[], turns, treatment));
+        facts.extend(added);
+        Self { answer, plan, facts, unverified }
     }
 
     fn updates(&self) -> impl Iterator<Item = (usize, &Fact)> {
@@ -201,6 +229,9 @@ fn store(
     for fact in decided.additions().iter().filter(|fact| is_wanted(fact)) {
         writer.add_or_join(fact, false)?;
     }
+    for unverified in decided.unverified.iter().filter(|unverified| is_wanted(&unverified.fact)) {
+        writer.keep_unverified(unverified)?;
+    }
     Ok(())
 }
 
@@ -256,6 +287,9 @@ fn actions(work: &Reflection<'_>, decided: &Decided) -> Vec<Value> {
     }
     for fact in decided.additions() {
         actions.push(with_fact(json!({ "action": "add" }), fact));
+    }
+    for Unverified { fact, reason } in &decided.unverified {
+        actions.push(with_fact(json!({ "action": "unverified", "reason": reason }), fact));
     }
     actions
 }

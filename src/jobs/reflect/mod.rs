@@ -22,9 +22,11 @@ use crate::store::models as model_store;
 use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
+use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
+use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::payloads::{self, SavedAnswer};
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reflect;
@@ -136,26 +138,27 @@ impl ReflectTask {
         }
     }
 
-    /// Where the facts go.
+    /// Where the facts go; to be asked in a transaction.
     fn scope(&self) -> FactScope<'_> {
         FactScope {
             user_id: &self.key.user_id,
             agent_id: &self.key.agent_id,
-            session_id: (!self.settings.global).then_some(&self.key.session_id),
+            session_id: schema::home_of(Some(&self.key.session_id))
+                .filter(|_| !self.settings.global),
         }
     }
 
-    fn target(&self) -> Target<'_> {
+    fn thresholds(&self) -> GateThresholds {
         let ReflectionSettings { consolidation_similarity, dedup_similarity, .. } = self.settings;
+        neighborhood::thresholds(self.model.as_ref(), consolidation_similarity, dedup_similarity)
+    }
+
+    fn target(&self) -> Target<'_> {
         Target {
             job: &self.job,
             scope: self.scope(),
             model: self.model.as_ref(),
-            thresholds: neighborhood::thresholds(
-                self.model.as_ref(),
-                consolidation_similarity,
-                dedup_similarity,
-            ),
+            thresholds: self.thresholds(),
         }
     }
 
@@ -246,7 +249,7 @@ impl ReflectTask {
     /// Finds facts to be shown, those in `also` among them.
     fn look(&mut self, also: &[Uuid], wanted: Shown) -> Result<(), Aborted> {
         let turns: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
-        let related = self.target().thresholds.related;
+        let related = self.thresholds().related;
         let is_threshold_set = self.settings.consolidation_similarity >= 0.0;
         let (known, shown) = transaction(|| {
             let (spi, scope) = (Spi::read_write()?, self.scope());
@@ -313,7 +316,7 @@ impl ReflectTask {
         };
         let plan = reflect::plan(&actions, &prior, &turns, self.settings.max_facts);
         let mut decided =
-            consolidate::Decided::new(answer, plan, &self.turns, self.settings.detect_markers);
+            consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
         if let Err(failure) = found::embed(&mut decided.facts, self.model.as_ref()) {
             return exchange::without_models(failure);
         }

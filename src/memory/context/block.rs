@@ -4,8 +4,10 @@
 use crate::memory::context::tokens::TokenCounter;
 use memory_agent_core::augment::{Memory, memory_line};
 
+/// Most of a prompt's budget that the summary may take.
+pub const SUMMARY_SHARE: f64 = 0.25;
 /// Less of a text is not worth its heading, in tokens.
-const LEAST_CUT: i64 = 24;
+pub const LEAST_CUT: i64 = 24;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
 

@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod cross_session;
+pub mod loaded;
 pub mod prompt_memory;
 pub mod tokens;
 pub mod window;

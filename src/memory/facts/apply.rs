@@ -3,6 +3,7 @@
 //! if the facts changed since they were compared, nothing is stored and the caller compares again.
 
 use crate::memory::facts::found::Fact;
+use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::pg::error::PgResult;
@@ -20,6 +21,8 @@ pub struct Work<'a> {
     pub facts: &'a [Fact],
     /// One per fact, taken before the locks.
     pub decisions: &'a [Decision],
+    /// Facts that are kept without becoming memory.
+    pub unverified: &'a [Unverified],
 }
 
 /// An LLM's judgement over the facts whose decision was to ask.
@@ -94,6 +97,9 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
                 }
             }
         }
+    }
+    for unverified in work.unverified.iter().filter(|unverified| is_wanted(&unverified.fact)) {
+        writer.keep_unverified(unverified)?;
     }
     writer.finish()?;
     Ok(Applied::Stored)

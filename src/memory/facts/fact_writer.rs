@@ -96,14 +96,20 @@ impl<'a> FactWriter<'a> {
         &self.ended
     }
 
-    /// Stores a fact. `needs_embedding`: a job is to embed it, or to count its tokens.
-    pub fn insert(&mut self, entry: NewEntry<'_>, needs_embedding: bool) -> PgResult<()> {
+    /// Stores a fact, for a reason if one is given. `needs_embedding`: a job is to embed it, or to count its
+    /// tokens.
+    pub fn insert(
+        &mut self,
+        entry: NewEntry<'_>,
+        needs_embedding: bool,
+        reason: Option<&str>,
+    ) -> PgResult<()> {
         let (id, is_active) = (entry.id, matches!(entry.standing, Standing::Active));
         entries::insert(self.spi, &catalog::vector_type()?, entry)?;
         if needs_embedding {
             follow_ups::queue_embedding(self.spi, &self.scope)?;
         }
-        history::append(self.spi, self.user(), id, "add", None, self.actor.job)?;
+        history::append(self.spi, self.user(), id, "add", reason, self.actor.job)?;
         if is_active {
             self.stored.push(id);
         }

@@ -5,6 +5,7 @@ use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
+use memory_agent_core::grounding;
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::markers;
 use memory_agent_core::reflect;
@@ -69,7 +70,7 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
                 return None;
             }
             Some(SavedFact {
-                text: fact.text,
+                text: grounding::dated(&fact.text, &turn.said_at),
                 turn: turn.id.to_string(),
                 repeated: Vec::new(),
                 confidence: fact.confidence,
@@ -107,7 +108,7 @@ pub fn of_episode(
         sources.iter().map(|turn| turn.expires_at).collect();
     let replaced = fact.replaces.iter().filter_map(|&turn| turns.get(turn));
     Some(Fact {
-        text: fact.text.clone(),
+        text: grounding::dated(&fact.text, &newest.said_at),
         source_ids: sources.iter().map(|turn| turn.id).collect(),
         replaces: replaced.map(|turn| turn.id).collect(),
         created_at: newest.created_at,

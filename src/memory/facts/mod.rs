@@ -3,5 +3,6 @@
 pub mod apply;
 pub mod fact_writer;
 pub mod found;
+pub mod grounds;
 pub mod neighborhood;
 pub mod reconciler;

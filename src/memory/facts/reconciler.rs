@@ -3,12 +3,13 @@
 use crate::memory::facts::apply::{Judged, Work};
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::facts::found::Fact;
+use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::{Comparison, Decision};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
-use crate::store::entries::{self, NewEntry, Standing};
+use crate::store::entries::{self, NewEntry, Standing, content_hash};
 use crate::store::facts::{self as store, Ending, FactScope, NearFact};
 use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
@@ -17,7 +18,7 @@ use memory_agent_core::gate::GateThresholds;
 use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The token count of a text that was not counted yet.
 const NOT_COUNTED: i32 = -1;
@@ -105,6 +106,16 @@ impl<'a> Reconciler<'a> {
                 self.outdate(fact, id)
             }
         }
+    }
+
+    /// Keeps a fact that what was said does not bear out, unless it is kept already.
+    pub fn keep_unverified(&mut self, unverified: &Unverified) -> PgResult<()> {
+        let (fact, reason) = (&unverified.fact, unverified.reason.as_str());
+        if store::is_unverified(self.spi, &self.target.scope, &content_hash(&fact.text))? {
+            return Ok(());
+        }
+        let metadata = json!({ "unverified": reason });
+        self.insert_as(fact, &fact.text, Standing::Unverified, metadata, Some(reason)).map(drop)
     }
 
     /// A stored fact turned out to repeat another one.
@@ -283,12 +294,21 @@ impl<'a> Reconciler<'a> {
         standing: Standing,
         unreconciled: bool,
     ) -> PgResult<Uuid> {
+        let metadata = if unreconciled { json!({ "unreconciled": true }) } else { json!({}) };
+        self.insert_as(fact, text, standing, metadata, None)
+    }
+
+    fn insert_as(
+        &mut self,
+        fact: &Fact,
+        text: &str,
+        standing: Standing,
+        mut metadata: Value,
+        reason: Option<&str>,
+    ) -> PgResult<Uuid> {
         let id = entries::new_id();
         let configuration = guc::text_search_config();
-        let mut metadata = json!({ "job_id": self.target.job.id.to_string() });
-        if unreconciled {
-            metadata["unreconciled"] = json!(true);
-        }
+        metadata["job_id"] = json!(self.target.job.id.to_string());
         let needs_job = fact.windows.is_empty() && self.target.model.is_some();
         let is_counted = fact.token_count >= 0;
         let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;
@@ -308,7 +328,7 @@ impl<'a> Reconciler<'a> {
             standing,
             ..entry
         };
-        self.facts.insert(entry, needs_job || !is_counted)?;
+        self.facts.insert(entry, needs_job || !is_counted, reason)?;
         Ok(id)
     }
 

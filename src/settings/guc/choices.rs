@@ -71,6 +71,17 @@ pub enum PromptStaleSources {
     Show,
 }
 
+/// `memory_agent.ungrounded_facts`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum UngroundedChoice {
+    #[name = c"unverified"]
+    Unverified,
+    #[name = c"drop"]
+    Drop,
+    #[name = c"accept"]
+    Accept,
+}
+
 /// `memory_agent.embed_on_ingest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum EmbedOnIngest {

@@ -2,6 +2,7 @@
 
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
+use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 
@@ -91,9 +92,9 @@ impl Doomed {
             ids(
                 spi,
                 &format!(
-                    "SELECT t.id FROM memory_agent.{table} t \
-                      WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3 \
+                    "SELECT t.id FROM memory_agent.{table} t WHERE t.user_id = $1 AND {} \
                       ORDER BY {order}{}",
+                    in_session("t", key),
                     hold.clause()
                 ),
                 key.params(),

@@ -8,6 +8,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What becomes of facts that what was said does not bear out, see [`crate::grounding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UngroundedFacts {
+    /// They are kept, and no memory.
+    Unverified,
+    Drop,
+    /// They are stored as all others: nothing is checked.
+    Accept,
+}
+
 /// Settings of an extraction, as its session had them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExtractionSettings {
@@ -21,6 +32,7 @@ pub struct ExtractionSettings {
     pub reconcile_similarity: f64,
     /// Whether markers are detected in the facts.
     pub detect_markers: bool,
+    pub ungrounded_facts: UngroundedFacts,
 }
 
 /// Settings of a reflection, as the session had them that ended the episode.
@@ -40,6 +52,7 @@ pub struct ReflectionSettings {
     pub dedup_similarity: f64,
     /// Whether markers are detected in the facts.
     pub detect_markers: bool,
+    pub ungrounded_facts: UngroundedFacts,
 }
 
 impl ReflectionSettings {

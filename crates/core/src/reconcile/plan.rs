@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Decision, Event, Existing, New};
 use crate::facts::{repeats, words};
+use crate::grounding::{Grounds, Sources, Ungrounded};
 
 /// What is to be done. Memories and facts are named by their index.
 ///
@@ -46,6 +47,8 @@ pub struct Deletion {
 /// - A deletion that names no fact is attributed to those that share most words with the memory,
 ///   of the facts that do not repeat another memory; if there is only one, to that.
 /// - An update to the same text is none, and the facts it names count as NONE.
+/// - An update whose text has a name, a number or a date that neither the memory nor the facts have
+///   is none: the memory stays, and the facts are added as they are.
 /// - A new fact that contradicts a memory is added.
 /// - A new fact that is decided as NONE is a repetition only of a memory that stays: the one it
 ///   names, or, if it names none, one of which [`says_the_same`](crate::facts::says_the_same) holds and that has all its
@@ -67,6 +70,7 @@ pub fn plan(decisions: &[Decision], existing: &[Existing], new: &[New]) -> Plan 
     };
     planner.read(decisions);
     planner.attribute_updates();
+    planner.refuse_invented_updates();
     planner.attribute_deletions();
     planner.place_new_facts()
 }
@@ -196,6 +200,40 @@ impl Planner<'_> {
             let known = words(self.existing[*existing].content);
             let brought: BTreeSet<String> = words(text).difference(&known).cloned().collect();
             from.extend(sharing_most(&brought, &free, self.new));
+        }
+    }
+
+    /// Drops updates to texts that the model made up.
+    fn refuse_invented_updates(&mut self) {
+        let (existing, new) = (self.existing, self.new);
+        let is_invented = |memory: usize, text: &str, from: &BTreeSet<usize>| {
+            // Of an update that names no fact, any may be the reason.
+            let is_part = |fact: &usize| from.is_empty() || from.contains(fact);
+            let facts: Vec<&New<'_>> =
+                (0..new.len()).filter(is_part).map(|fact| &new[fact]).collect();
+            let said: Vec<&str> = std::iter::once(existing[memory].content)
+                .chain(facts.iter().map(|fact| fact.content))
+                .collect();
+            let said_at = facts.iter().map(|fact| fact.since).max().unwrap_or_default();
+            let sources = Sources { said: &said, said_at, ..Sources::default() };
+            match Grounds::of(&sources).check(text) {
+                // What is replaced may be told as what is not true any more.
+                Ok(()) | Err(Ungrounded::Negation | Ungrounded::Denied | Ungrounded::Person) => {
+                    false
+                }
+                Err(_) => true,
+            }
+        };
+        let invented: Vec<usize> = (self.updates.iter())
+            .filter(|(memory, (text, from))| is_invented(**memory, text, from))
+            .map(|(memory, _)| *memory)
+            .collect();
+        for memory in invented {
+            let Some((_, from)) = self.updates.remove(&memory) else { continue };
+            self.kept.insert(memory);
+            for fact in from {
+                self.verdicts[fact].is_added = true;
+            }
         }
     }
 

@@ -112,13 +112,35 @@ fn an_update_that_names_no_fact_takes_up_the_one_with_its_words() {
     assert_eq!(plan.update, [update(0, "The user lives in Paris", &[1])]);
     assert_eq!(plan.add, [0]);
     // The words that the old memory has too do not count.
-    let plan = plan_of(&known, &new[..1], &answer(""));
+    let known_too = ["The user lives in Rome or Paris"];
+    let plan = plan_of(&known_too, &new[..1], &answer(""));
     assert_eq!(plan.update, [update(0, "The user lives in Paris", &[])]);
     assert_eq!(plan.add, [0]);
     // A fact that is added by name stays a fact of its own.
     let plan = plan_of(&known, &new, &answer(r#",{"id":3,"event":"ADD"}"#));
     assert_eq!(plan.update, [update(0, "The user lives in Paris", &[])]);
     assert_eq!(plan.add, [0, 1]);
+}
+
+#[test]
+fn an_update_to_what_nobody_said_is_none() {
+    let known = ["The user's dog Rex is 3 years old"];
+    let new = ["The user's dog Rex is 4 years old"];
+    for (text, is_invented) in [
+        ("The user's dog Rex is 4 years old", false),
+        ("The user's dog Rex is 4 years old, no longer 3", false),
+        ("The user's dog Max is 4 years old", true),
+        ("The user's dog Rex is 5 years old", true),
+        ("The user's dog Rex is 4 years old since 2019-01-01", true),
+    ] {
+        let answer = format!(r#"[{{"id":1,"event":"UPDATE","text":"{text}","from":[2]}}]"#);
+        let expected = if is_invented {
+            Plan { add: vec![0], ..Plan::default() }
+        } else {
+            Plan { update: vec![update(0, text, &[0])], ..Plan::default() }
+        };
+        assert_eq!(plan_of(&known, &new, &answer), expected, "{text}");
+    }
 }
 
 #[test]

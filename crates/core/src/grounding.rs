@@ -1,0 +1,284 @@
+//! Whether a statement is about what was said: its names, numbers, dates and negations have to occur in its
+//! sources. An LLM that answers, concludes or invents is found out by words of its own.
+//!
+//! The check is made of rules and refuses only for a reason that it can name; it knows nothing of what is
+//! true. Where it cannot compare, it does not refuse: names of another script, capitals in German, words of
+//! languages that it has no lists for. Its time is linear in the length of the sources.
+
+mod dates;
+mod names;
+mod numbers;
+mod polarity;
+mod relative;
+mod subjects;
+mod words;
+
+use std::collections::HashSet;
+
+pub use relative::dated;
+
+use names::{MAX_INITIALS, bare, is_latin, lines_of_place, script};
+use numbers::{Numbers, numbers};
+use polarity::Polarity;
+use subjects::Subjects;
+use words::{List, Word, words};
+
+use crate::limits::{GROUNDED_BYTES, GROUNDING_BYTES};
+
+/// What a statement may rest on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sources<'a> {
+    /// What it was made of.
+    pub said: &'a [&'a str],
+    /// What that may refer to: other turns, statements that it updates, names.
+    pub context: &'a [&'a str],
+    /// The name of who said it.
+    pub speaker: Option<&'a str>,
+    /// The day it was said, as an ISO date.
+    pub said_at: &'a str,
+}
+
+/// Why a statement does not rest on its sources.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ungrounded {
+    #[error("the name \"{0}\" was not said")]
+    Name(String),
+    #[error("the number \"{0}\" was not said")]
+    Number(String),
+    #[error("the date \"{0}\" was not said and does not follow from the day of what was said")]
+    Date(String),
+    #[error("the words \"{0}\" between quotation marks were not said")]
+    Quote(String),
+    #[error("what was said does not speak of a {0}")]
+    Relation(String),
+    #[error("it negates, and what was said does not")]
+    Negation,
+    #[error("what was said negates it")]
+    Denied,
+    #[error("it was said of another person")]
+    Person,
+    #[error("it is longer than {GROUNDED_BYTES} bytes")]
+    Length,
+}
+
+/// Sources that statements are compared with.
+pub struct Grounds {
+    words: HashSet<String>,
+    /// Words without marks: "wifi" of "Wi-Fi".
+    bare: HashSet<String>,
+    /// First letters of words in a row, as abbreviations have them.
+    initials: HashSet<String>,
+    numbers: Numbers,
+    times: dates::Times,
+    /// Of what was said, not of its context.
+    polarity: Polarity,
+    subjects: Subjects,
+    speaker: Vec<String>,
+    is_english: bool,
+    is_foreign: bool,
+    script: Script,
+    /// Lines of the lists of places and relations that it has a word of.
+    places: HashSet<usize>,
+    relations: HashSet<usize>,
+}
+
+/// In which letters a text is written, mostly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Script {
+    None,
+    Latin,
+    Other,
+}
+
+impl Grounds {
+    /// Reads sources; of very long ones only the begin.
+    #[must_use]
+    pub fn of(sources: &Sources<'_>) -> Self {
+        let mut grounds = Self {
+            words: HashSet::new(),
+            bare: HashSet::new(),
+            initials: HashSet::new(),
+            numbers: Numbers::default(),
+            times: dates::Times::new(sources.said_at),
+            polarity: Polarity::default(),
+            subjects: Subjects::default(),
+            speaker: sources
+                .speaker
+                .map(|name| words(name).into_iter().map(|word| word.folded).collect())
+                .unwrap_or_default(),
+            is_english: false,
+            is_foreign: false,
+            script: Script::None,
+            places: HashSet::new(),
+            relations: HashSet::new(),
+        };
+        let mut left = GROUNDING_BYTES;
+        let (mut latin, mut letters) = (0, 0);
+        let (mut english, mut foreign) = (0, 0);
+        let said = sources.said.iter().map(|text| (*text, true));
+        let context = sources.context.iter().chain(&sources.speaker).map(|text| (*text, false));
+        // A statement without a source of its own is compared with the language of what is around it.
+        let nothing_is_said = sources.said.is_empty();
+        for (text, is_said) in said.chain(context) {
+            let text = &text[..text.floor_char_boundary(left)];
+            left -= text.len();
+            let found = words(text);
+            grounds.add(&found);
+            if is_said {
+                grounds.polarity.add(text, &found);
+                grounds.subjects.add(&found);
+            }
+            if is_said || nothing_is_said {
+                english += found.iter().filter(|word| word.is_in(List::English)).count();
+                foreign += found.iter().filter(|word| word.is_in(List::Foreign)).count();
+                latin += text.chars().filter(|c| is_latin(*c)).count();
+                letters += text.chars().filter(|c| c.is_alphabetic()).count();
+            }
+        }
+        grounds.script = script(latin, letters);
+        grounds.is_foreign = foreign > english || grounds.script == Script::Other;
+        grounds.is_english = english > 0 && english >= foreign;
+        grounds
+    }
+
+    fn add(&mut self, found: &[Word<'_>]) {
+        let numbers = numbers(found, true);
+        self.numbers.add(found);
+        self.times.add(found, &numbers);
+        for (at, word) in found.iter().enumerate() {
+            for part in word
+                .folded
+                .split(['-', '/', '_', '.', '@', ':', '&', '+', '\''])
+                .filter(|part| !part.is_empty())
+            {
+                self.words.insert(part.to_owned());
+            }
+            self.relations.extend(List::Relative.lines(&word.folded));
+            self.places.extend(lines_of_place(&word.folded));
+            self.words.extend(word.folded.split('/').map(str::to_owned));
+            self.bare.insert(bare(&word.folded));
+            if let Some(next) = found.get(at + 1) {
+                let phrase = format!("{}_{}", word.folded, next.folded);
+                self.places.extend(lines_of_place(&phrase));
+                self.relations.extend(List::Relative.lines(&phrase));
+                // "post gres", "new york"
+                self.bare.insert(bare(&word.folded) + &bare(&next.folded));
+            }
+            self.words.insert(word.folded.clone());
+            let mut initials = String::new();
+            let following = found[at..]
+                .iter()
+                .filter(|word| !matches!(word.folded.as_str(), "of" | "the" | "and" | "for"));
+            for word in following.take(MAX_INITIALS) {
+                initials.extend(word.folded.chars().next());
+                if initials.chars().count() > 1 {
+                    self.initials.insert(initials.clone());
+                }
+            }
+        }
+    }
+
+    /// Whether a statement rests on the sources.
+    ///
+    /// # Errors
+    ///
+    /// The first reason that it does not.
+    pub fn check(&self, statement: &str) -> Result<(), Ungrounded> {
+        if statement.len() > GROUNDED_BYTES {
+            return Err(Ungrounded::Length);
+        }
+        let found = words(statement);
+        self.check_dates_and_numbers(&found)?;
+        self.check_names(statement, &found)?;
+        self.check_quotes(&found)?;
+        self.check_relations(&found)?;
+        self.check_polarity(statement, &found)?;
+        if self.is_english && self.subjects.confuses(&found, &self.speaker) {
+            return Err(Ungrounded::Person);
+        }
+        Ok(())
+    }
+
+    fn check_dates_and_numbers(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {
+        let text = |at: usize, words: usize| {
+            let words = &found[at..(at + words).min(found.len())];
+            words.iter().map(|word| word.raw).collect::<Vec<_>>().join(" ")
+        };
+        let dates = dates::dates(found);
+        // Both readings of "3/5/2024" may be meant.
+        for readings in dates.chunk_by(|left, right| left.at == right.at) {
+            let (date, has) = (readings[0], |value: f64| self.numbers.has(value));
+            // The names of months in other languages are not known.
+            let is_foreign = !self.is_english
+                && date.day.is_none_or(|day| has(f64::from(day)))
+                && date.year.is_none_or(|year| has(f64::from(year)) || self.times.is_current(year))
+                && (date.day.is_some() || date.year.is_none_or(|year| has(f64::from(year))));
+            if !is_foreign && !readings.iter().any(|reading| self.times.ground(reading)) {
+                return Err(Ungrounded::Date(text(date.at, date.words)));
+            }
+        }
+        let in_date = dates::covered(&dates, found.len());
+        let mut numbers = numbers(found, false);
+        numbers.retain(|number| !in_date[number.at]);
+        // "1.000" is grounded if one of its readings is.
+        for readings in numbers.chunk_by(|left, right| left.at == right.at) {
+            let (number, word) = (&readings[0], &found[readings[0].at]);
+            let is_year = number.value.fract() == 0.0 && (1900.0..2200.0).contains(&number.value);
+            let year = dates::Date { year: Some(number.value as i32), ..dates::Date::default() };
+            let is_name = word.raw.chars().any(char::is_alphabetic) && self.has_word(&word.folded);
+            let is_said = readings.iter().any(|reading| self.numbers.ground(reading, found))
+                || (is_year && self.times.ground(&year))
+                || is_name;
+            if !is_said {
+                return Err(Ungrounded::Number(text(number.at, number.words)));
+            }
+        }
+        let is_own = |word: &&Word<'_>| self.is_english && !self.times.ground_weekday(&word.folded);
+        match found.iter().find(is_own) {
+            Some(word) => Err(Ungrounded::Date(word.raw.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_quotes(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {
+        let quoted: Vec<&Word<'_>> = found.iter().filter(|word| word.is_quoted).collect();
+        let is_own = |word: &&&Word<'_>| !self.has_word(&word.folded);
+        match quoted.iter().find(is_own) {
+            Some(word) if !self.is_foreign => Err(Ungrounded::Quote(word.raw.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_relations(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {
+        if !self.is_english {
+            return Ok(());
+        }
+        let is_own = |word: &&Word<'_>| {
+            let lines = List::Relation.lines(&word.folded);
+            !lines.is_empty() && !lines.iter().any(|line| self.relations.contains(line))
+        };
+        match found.iter().find(is_own) {
+            Some(word) => Err(Ungrounded::Relation(word.raw.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_polarity(&self, statement: &str, found: &[Word<'_>]) -> Result<(), Ungrounded> {
+        let negates = found.iter().any(polarity::negates) || polarity::negates_unspaced(statement);
+        if negates && !self.polarity.is_negating {
+            return Err(Ungrounded::Negation);
+        }
+        if negates || polarity::is_negating(found) {
+            return Ok(());
+        }
+        let is_translated = self.script != Script::Latin || !self.is_english;
+        if self.polarity.denies(found) || (is_translated && self.polarity.is_denial) {
+            return Err(Ungrounded::Denied);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "grounding/tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! What a source says and what it denies: the words that stand behind a negation, up to the end of their
+//! clause.
+
+use std::collections::HashMap;
+
+use super::words::{List, Word, stem};
+
+/// Negations in scripts without spaces, and words that hold one and deny nothing.
+const UNSPACED: [&str; 14] = [
+    "不",
+    "没",
+    "沒",
+    "無",
+    "无",
+    "未",
+    "别",
+    "ません",
+    "ない",
+    "なかった",
+    "안 ",
+    "않",
+    "못",
+    "없",
+];
+const UNSPACED_IDIOMS: [&str; 25] = [
+    "不错",
+    "不過",
+    "不过",
+    "不但",
+    "不仅",
+    "不僅",
+    "差不多",
+    "不同",
+    "没问题",
+    "沒問題",
+    "没关系",
+    "不好意思",
+    "不得不",
+    "不久",
+    "未来",
+    "未來",
+    "无论",
+    "無論",
+    "不管",
+    "すみません",
+    "かもしれない",
+    "なければならない",
+    "ないといけない",
+    "しかない",
+    "少ない",
+];
+
+/// Whether a word is a negation, also one with its verb: "don't".
+pub(super) fn negates(word: &Word<'_>) -> bool {
+    word.is_in(List::Negation) || (word.folded.ends_with("n't") && word.folded.len() > 3)
+}
+
+/// Whether a text of a script without spaces holds a negation.
+pub(super) fn negates_unspaced(text: &str) -> bool {
+    if text.is_ascii() {
+        return false;
+    }
+    let is_negation = |at: usize, negation: &str| {
+        let is_idiom = |idiom: &&str| {
+            idiom.match_indices(negation).any(|(inside, _)| {
+                at.checked_sub(inside)
+                    .and_then(|from| text.get(from..))
+                    .is_some_and(|rest| rest.starts_with(*idiom))
+            })
+        };
+        !UNSPACED_IDIOMS.iter().any(is_idiom)
+    };
+    UNSPACED
+        .iter()
+        .any(|negation| text.match_indices(negation).any(|(at, _)| is_negation(at, negation)))
+}
+
+/// Whether a text says that something is not, or no longer, or not all of it.
+pub(super) fn is_negating(words: &[Word<'_>]) -> bool {
+    words.iter().any(|word| {
+        let name = word.folded.as_str();
+        negates(word)
+            || word.is_in(List::Negating)
+            || name.split('-').any(|part| matches!(part, "free" | "non" | "ex" | "anti" | "less"))
+            || ["un", "dis", "non", "im", "il", "mis"]
+                .iter()
+                .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.len() >= 5))
+            || (name.len() > 6 && name.ends_with("less"))
+    })
+}
+
+/// The content of a statement's words.
+pub(super) fn content<'a>(words: &'a [Word<'_>]) -> impl Iterator<Item = &'a Word<'a>> + Clone {
+    words.iter().filter(|word| !word.is_in(List::Empty) && !negates(word))
+}
+
+/// How a source says a word.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    /// Outside of every negation.
+    plainly: bool,
+    negated: bool,
+}
+
+/// What a source denies of what it says.
+#[derive(Default)]
+pub(super) struct Polarity {
+    words: HashMap<String, Said>,
+    /// Whether it says that something is not, in whatever words.
+    pub is_negating: bool,
+    /// Whether all of it is one clause with a negation.
+    pub is_denial: bool,
+}
+
+impl Polarity {
+    pub fn add(&mut self, text: &str, words: &[Word<'_>]) {
+        let unspaced = negates_unspaced(text);
+        self.is_negating |= unspaced || is_negating(words);
+        let is_one_clause = words.last().is_none_or(|word| word.clause == words[0].clause)
+            && !words.iter().any(|word| {
+                word.is_in(List::Turn)
+                    || matches!(word.folded.as_str(), "and" | "und" | "y" | "et" | "e" | "en")
+            })
+            && !text
+                .trim_end_matches(['。', '.', '！', '!', '？'])
+                .contains(['，', '、', '。', ',']);
+        let has_negation = unspaced || (0..words.len()).any(|at| denies(words, at));
+        self.is_denial |= is_one_clause && has_negation;
+        let mut until = None;
+        let mut owned: u8 = 0;
+        for (at, word) in words.iter().enumerate() {
+            let name = word.folded.as_str();
+            let next = words.get(at + 1).map_or("", |word| word.folded.as_str());
+            if until != Some(word.clause)
+                || word.is_in(List::Turn)
+                || (name == "and" && List::Subject.has(next))
+            {
+                until = None;
+            }
+            if denies(words, at) {
+                until = Some(word.clause);
+                owned = 0;
+                continue;
+            }
+            if List::Owner.has(name) {
+                owned = 3;
+                continue;
+            }
+            let said = self.words.entry(stem(name).to_owned()).or_default();
+            match until {
+                Some(_) if owned > 0 => {}
+                Some(_) => said.negated = true,
+                None => said.plainly = true,
+            }
+            owned = if List::Empty.has(name) { 0 } else { owned.saturating_sub(1) };
+        }
+    }
+
+    /// Whether a statement that negates nothing repeats what the source says of something that is not.
+    pub fn denies(&self, statement: &[Word<'_>]) -> bool {
+        let said =
+            |word: &Word<'_>| self.words.get(stem(&word.folded)).copied().unwrap_or_default();
+        let (mut negated, mut plainly) = (0, 0);
+        for word in content(statement) {
+            match said(word) {
+                // Who is spoken of is there, whatever is denied of them.
+                Said { plainly: true, .. } if word.is_in(List::Relation) => {}
+                Said { plainly: true, .. } => plainly += 1,
+                Said { negated: true, .. } => negated += 1,
+                _ => {}
+            }
+        }
+        negated > 0 && plainly == 0
+    }
+}
+
+/// Whether the word at a place is a negation that denies what follows.
+fn denies(words: &[Word<'_>], at: usize) -> bool {
+    let word = &words[at];
+    if !negates(word) {
+        return false;
+    }
+    let next = words.get(at + 1);
+    let has_idiom = next.is_some_and(|next| next.is_in(List::Idiom));
+    // "No, I live in Rome": an answer to something else.
+    let is_answer = word.is_first
+        && matches!(word.folded.as_str(), "no" | "nein" | "non" | "nee" | "nao" | "nope" | "нет")
+        && next.is_none_or(|next| next.clause != word.clause || next.is_in(List::Subject));
+    let why = at.checked_sub(1).is_some_and(|before| words[before].folded == "why");
+    !(has_idiom || is_answer || why)
+}

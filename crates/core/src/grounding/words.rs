@@ -1,0 +1,311 @@
+//! Words of a text as the check compares them, and the lists of words that it knows.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// A word of a text.
+pub(super) struct Word<'a> {
+    /// As it is written, without punctuation around it.
+    pub raw: &'a str,
+    /// In lower case, without diacritics and without the ending `'s`.
+    pub folded: String,
+    /// Whether a sentence begins with it.
+    pub is_first: bool,
+    /// The number of its clause: punctuation parts clauses.
+    pub clause: usize,
+    /// Whether it stands between quotation marks.
+    pub is_quoted: bool,
+}
+
+impl Word<'_> {
+    pub fn is_in(&self, list: List) -> bool {
+        list.has(&self.folded)
+    }
+
+    /// Whether it begins with a capital, or has one where only names and codes do.
+    pub fn is_capitalised(&self) -> bool {
+        self.raw.chars().any(char::is_uppercase)
+    }
+
+    pub fn has_digit(&self) -> bool {
+        self.raw.chars().any(|c| digit(c).is_some())
+    }
+}
+
+/// The words of a text, in order.
+pub(super) fn words(text: &str) -> Vec<Word<'_>> {
+    let mut found = Vec::new();
+    let (mut clause, mut is_first, mut is_quoted) = (0, true, false);
+    let mut rest = 0;
+    while rest < text.len() {
+        let begin = text[rest..].find(is_inner).map_or(text.len(), |at| rest + at);
+        for c in text[rest..begin].chars() {
+            match c {
+                '.' | '!' | '?' | '\n' | '。' | '！' | '？' | '؟' | '।' => {
+                    (clause, is_first) = (clause + 1, true);
+                }
+                ';' | '(' | ')' | '—' | '–' | '，' | '、' | '；' | '،' => clause += 1,
+                '“' | '«' | '„' | '「' => (is_quoted, clause) = (true, clause + 1),
+                '”' | '»' | '」' => (is_quoted, clause) = (false, clause + 1),
+                '"' => (is_quoted, clause) = (!is_quoted, clause + 1),
+                _ => {}
+            }
+        }
+        let end = begin + word_length(&text[begin..]);
+        let run = &text[begin..end];
+        // "milk,eggs" are two words, "1,000" is one.
+        let mut from = 0;
+        while from < run.len() {
+            let comma = |at: &usize| {
+                let (before, after) = (&run[..*at], &run[*at + 1..]);
+                let is_digit = |c: Option<char>| c.is_some_and(|c| digit(c).is_some());
+                !(is_digit(before.chars().next_back()) && is_digit(after.chars().next()))
+            };
+            let cut = run[from..].match_indices(',').map(|(at, _)| from + at).find(comma);
+            let piece = &run[from..cut.unwrap_or(run.len())];
+            let word = trimmed(piece);
+            if !word.is_empty() {
+                found.push(Word { raw: word, folded: folded(word), is_first, clause, is_quoted });
+                is_first = false;
+                let tail = &piece[piece.find(word).unwrap_or(0) + word.len()..];
+                let is_abbreviation = ABBREVIATIONS.contains(&folded(word).as_str());
+                if tail.contains(['.', ':']) && !is_abbreviation {
+                    clause += 1;
+                    is_first = tail.contains('.');
+                }
+            }
+            if cut.is_some() {
+                clause += 1;
+            }
+            from += piece.len() + usize::from(cut.is_some());
+        }
+        rest = end;
+    }
+    found
+}
+
+/// Words whose full stop ends no sentence.
+const ABBREVIATIONS: [&str; 12] =
+    ["dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "no", "vs", "approx", "dept"];
+
+/// The length of the word that a text begins with. Where words are not parted by spaces, it ends before
+/// letters and digits of another script.
+fn word_length(text: &str) -> usize {
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        if !is_inner(c) {
+            return at;
+        }
+        let is_unspaced = match c {
+            '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' => {
+                Some(true)
+            }
+            c if c.is_ascii_alphanumeric() => Some(false),
+            _ => None,
+        };
+        if matches!((before, is_unspaced), (Some(before), Some(now)) if before != now) {
+            return at;
+        }
+        before = is_unspaced.or(before);
+    }
+    text.len()
+}
+
+/// Marks that join letters and digits to one word: `10:30`, `$500`, `a.b@c.org`.
+fn is_inner(c: char) -> bool {
+    c.is_alphanumeric() || is_mark(c) || "'’.,-−%#@_/\\:+&°".contains(c) || is_currency(c)
+}
+
+/// Vowel signs of Indian scripts, Arabic and Hebrew points: parts of words.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
+}
+
+pub(super) fn is_currency(c: char) -> bool {
+    matches!(c, '$' | '£' | '¥' | '\u{20a0}'..='\u{20cf}')
+}
+
+fn trimmed(word: &str) -> &str {
+    let is_kept =
+        |c: char| c.is_alphanumeric() || is_mark(c) || is_currency(c) || "%#+".contains(c);
+    let word = word.trim_end_matches(|c| !is_kept(c));
+    word.trim_start_matches(|c: char| {
+        !(c.is_alphanumeric() || is_currency(c) || "-−#+".contains(c))
+    })
+    .trim_start_matches('+')
+}
+
+/// The value of a digit of any common script.
+pub(super) fn digit(c: char) -> Option<u32> {
+    const ZEROS: [u32; 7] = [0x30, 0x660, 0x6f0, 0x966, 0x9e6, 0xe50, 0xff10];
+    ZEROS.iter().find_map(|zero| (c as u32).checked_sub(*zero).filter(|value| *value < 10))
+}
+
+/// A word as it is compared.
+pub(super) fn folded(word: &str) -> String {
+    let mut text = String::with_capacity(word.len());
+    for c in word.chars().flat_map(char::to_lowercase) {
+        match c {
+            '’' | '`' | 'ʼ' => text.push('\''),
+            '−' => text.push('-'),
+            '\u{300}'..='\u{36f}' => {}
+            'ß' => text.push_str("ss"),
+            'æ' => text.push_str("ae"),
+            'œ' => text.push_str("oe"),
+            _ => match digit(c).and_then(|value| char::from_digit(value, 10)) {
+                Some(digit) => text.push(digit),
+                None => text.push(unaccented(c)),
+            },
+        }
+    }
+    match text.strip_suffix("'s") {
+        Some(bare) if !bare.is_empty() => bare.to_owned(),
+        _ => text.trim_end_matches('\'').to_owned(),
+    }
+}
+
+/// A Latin letter without its diacritic.
+fn unaccented(c: char) -> char {
+    const LETTERS: [(&str, char); 17] = [
+        ("àáâãäåāăą", 'a'),
+        ("çćĉċč", 'c'),
+        ("ďđ", 'd'),
+        ("èéêëēĕėęě", 'e'),
+        ("ĝğġģ", 'g'),
+        ("ìíîïĩīĭįı", 'i'),
+        ("ķ", 'k'),
+        ("ĺļľŀł", 'l'),
+        ("ñńņňŉ", 'n'),
+        ("òóôõöøōŏő", 'o'),
+        ("ŕŗř", 'r'),
+        ("śŝşšș", 's'),
+        ("ţťŧț", 't'),
+        ("ùúûüũūŭůűų", 'u'),
+        ("ŵ", 'w'),
+        ("ýÿŷ", 'y'),
+        ("źżž", 'z'),
+    ];
+    if c.is_ascii() {
+        return c;
+    }
+    LETTERS.iter().find(|(letters, _)| letters.contains(c)).map_or(c, |(_, plain)| *plain)
+}
+
+/// A word without the endings of inflection, as far as rules go: "allergies" and "allergy", "lives" and
+/// "living".
+pub(super) fn stem(word: &str) -> &str {
+    const ENDINGS: [&str; 9] = ["ies", "ing", "ied", "es", "ed", "s", "y", "e", "n"];
+    let is_long = |stem: &&str| stem.chars().count() >= 3;
+    ENDINGS.iter().find_map(|ending| word.strip_suffix(ending)).filter(is_long).unwrap_or(word)
+}
+
+/// Declares the lists of `words.txt` with the names of their sections.
+macro_rules! lists {
+    ($($name:ident $section:literal)*) => {
+        /// A list of `words.txt`.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub(super) enum List {
+            $($name,)*
+        }
+
+        impl List {
+            fn section(self) -> &'static str {
+                match self {
+                    $(Self::$name => $section,)*
+                }
+            }
+        }
+    };
+}
+
+lists! {
+    Negation "negation"
+    Negating "negating"
+    Idiom "idiom"
+    Turn "turn"
+    Empty "empty"
+    Owner "owner"
+    Subject "subject"
+    FirstPerson "first_person"
+    ThirdPerson "third_person"
+    Belonging "belonging"
+    Opener "opener"
+    Personal "personal"
+    Unnamed "unnamed"
+    English "english"
+    Foreign "foreign"
+    German "german"
+    Cardinal "cardinal"
+    Number "number"
+    Ordinal "ordinal"
+    Day "day"
+    Span "span"
+    Weekday "weekday"
+    Place "place"
+    People "people"
+    Unit "unit"
+    // What people are called, and what else says that there is such a person: on the same lines.
+    Relation "relation"
+    Relative "relative"
+}
+
+#[derive(Default)]
+struct Lines {
+    of_word: HashMap<&'static str, Vec<usize>>,
+    values: Vec<(&'static str, f64)>,
+}
+
+static LISTS: LazyLock<HashMap<&'static str, Lines>> = LazyLock::new(|| {
+    let mut lists: HashMap<&str, Lines> = HashMap::new();
+    let mut name = "";
+    for (number, line) in include_str!("words.txt").lines().enumerate() {
+        if line.starts_with('#') {
+            continue;
+        }
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            name = section;
+            continue;
+        }
+        let (own, also) = line.split_once(':').unwrap_or((line, ""));
+        let value = own.split(' ').next().and_then(|value| value.parse::<f64>().ok());
+        let mut add = |name, words: &'static str| {
+            let list = lists.entry(name).or_default();
+            for word in words.split_whitespace().skip(usize::from(value.is_some())) {
+                list.of_word.entry(word).or_default().push(number);
+                list.values.extend(value.map(|value| (word, value)));
+            }
+        };
+        add(name, own);
+        if name == "relation" {
+            add("relative", own);
+            add("relative", also);
+        }
+    }
+    lists
+});
+
+impl List {
+    /// The lines that a word stands on.
+    pub fn lines(self, word: &str) -> &'static [usize] {
+        let list = LISTS.get(self.section());
+        list.and_then(|list| list.of_word.get(word)).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn has(self, word: &str) -> bool {
+        !self.lines(word).is_empty()
+    }
+
+    fn values(self) -> &'static [(&'static str, f64)] {
+        LISTS.get(self.section()).map_or(&[], |list| list.values.as_slice())
+    }
+
+    /// The number that begins the line of a word.
+    pub fn value(self, word: &str) -> Option<f64> {
+        self.values().iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+    }
+
+    /// The number of the first word that is part of another one.
+    pub fn value_within(self, word: &str) -> Option<f64> {
+        self.values().iter().find(|(name, _)| word.contains(name)).map(|(_, value)| *value)
+    }
+}

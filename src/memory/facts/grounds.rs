@@ -1,0 +1,97 @@
+//! Facts that an LLM made up: each is compared with what it was made of.
+
+use crate::memory::facts::found::Fact;
+use crate::store::extraction::WaitingTurn;
+use crate::store::reflections::EpisodeTurn;
+use memory_agent_core::extract::original_message;
+use memory_agent_core::grounding::{Grounds, Sources};
+use memory_agent_core::jobs::session_settings::UngroundedFacts;
+
+/// A fact that what was said does not bear out, and why.
+pub struct Unverified {
+    pub fact: Fact,
+    pub reason: String,
+}
+
+/// Takes from facts of turns those that the turns do not bear out, and returns those that are kept for
+/// whoever asks for them.
+pub fn of_turns(
+    facts: &mut Vec<Fact>,
+    turns: &[WaitingTurn],
+    treatment: UngroundedFacts,
+) -> Vec<Unverified> {
+    take(facts, treatment, |_, fact| {
+        let is_source = |turn: &&WaitingTurn| fact.source_ids.contains(&turn.id);
+        let (own, others): (Vec<_>, Vec<_>) = turns.iter().partition(is_source);
+        let text = |turns: Vec<&'_ WaitingTurn>| -> Vec<String> {
+            turns.iter().map(|turn| original_message(&turn.content).to_owned()).collect()
+        };
+        let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
+        let names: Vec<&str> = others.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
+        let (said, others) = (text(own.clone()), text(others.clone()));
+        check(fact, &said, others.iter().map(String::as_str).chain(names), speaker)
+    })
+}
+
+/// The same for facts of episodes; `prior` are the statements that the first of them update. What tools
+/// returned counts for failures only: it is no word of the user's.
+pub fn of_episodes(
+    facts: &mut Vec<Fact>,
+    prior: &[&str],
+    turns: &[EpisodeTurn],
+    treatment: UngroundedFacts,
+) -> Vec<Unverified> {
+    take(facts, treatment, |index, fact| {
+        let is_failure = fact.markers.iter().any(|marker| marker == "failure");
+        let counts = |turn: &&EpisodeTurn| match turn.role.as_str() {
+            "user" | "assistant" => true,
+            _ => is_failure && fact.source_ids.contains(&turn.id),
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            turns.iter().filter(counts).partition(|turn| fact.source_ids.contains(&turn.id));
+        let text = |turn: &&EpisodeTurn| original_message(&turn.content).to_owned();
+        let said: Vec<String> = own.iter().map(text).collect();
+        let others: Vec<String> = others.iter().map(text).collect();
+        let names: Vec<&str> = turns.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
+        let context =
+            others.iter().map(String::as_str).chain(prior.get(index).copied()).chain(names);
+        let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
+        check(fact, &said, context, speaker)
+    })
+}
+
+/// Why a fact does not rest on its sources.
+fn check<'a>(
+    fact: &Fact,
+    said: &[String],
+    context: impl Iterator<Item = &'a str>,
+    speaker: Option<&str>,
+) -> Option<String> {
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    let context: Vec<&str> = context.collect();
+    let sources = Sources { said: &said, context: &context, speaker, said_at: &fact.said_at };
+    Grounds::of(&sources).check(&fact.text).err().map(|reason| reason.to_string())
+}
+
+/// Takes the facts out for which there is a reason; they are dropped or returned.
+fn take(
+    facts: &mut Vec<Fact>,
+    treatment: UngroundedFacts,
+    reason: impl Fn(usize, &Fact) -> Option<String>,
+) -> Vec<Unverified> {
+    if treatment == UngroundedFacts::Accept {
+        return Vec::new();
+    }
+    let (mut grounded, mut unverified) = (Vec::new(), Vec::new());
+    for (index, fact) in facts.drain(..).enumerate() {
+        match reason(index, &fact) {
+            Some(reason) => unverified.push(Unverified { fact, reason }),
+            None => grounded.push(fact),
+        }
+    }
+    *facts = grounded;
+    if treatment == UngroundedFacts::Drop {
+        unverified.clear();
+    }
+    unverified
+}
