@@ -1,7 +1,7 @@
 //! The command line: what may be said there and in the environment, and what of it goes together.
 
-use clap::{Args, Parser, Subcommand};
-use std::net::SocketAddr;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Long-term memory of PostgreSQL for clients that speak HTTP.
@@ -15,8 +15,54 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer OpenAI's clients, with memory.
-    Serve(Serve),
+    /// Answer OpenAI's and Anthropic's clients, with memory.
+    Serve(Box<Serve>),
+    /// Give a program that speaks MCP the tools of memory, on standard input and output.
+    Mcp(Mcp),
+}
+
+/// Options of `mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
+    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    pub database: String,
+
+    /// Whose memory it is.
+    #[arg(
+        long,
+        value_name = "USER_ID",
+        env = "MEMORY_AGENT_USER",
+        required_unless_present = "token",
+        conflicts_with = "token",
+        value_parser = one_user
+    )]
+    pub user: Option<String>,
+
+    /// A token of memory_create_token, which says whose memory it is.
+    #[arg(long, value_name = "TOKEN", env = "MEMORY_AGENT_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+
+    /// Print what makes a client start this with these options, and end.
+    #[arg(long, value_name = "CLIENT")]
+    pub print_config: Option<Client>,
+}
+
+/// A program that starts MCP servers.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Client {
+    ClaudeDesktop,
+    ClaudeCode,
+    Cursor,
+    Vscode,
+}
+
+/// Refuses what is no user's id.
+fn one_user(user: &str) -> Result<String, String> {
+    if user.trim().is_empty() || user == "*" {
+        return Err("it needs the id of one user".to_owned());
+    }
+    Ok(user.to_owned())
 }
 
 /// Options of `serve`.
@@ -48,6 +94,19 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", env = "MEMORY_AGENT_UPSTREAM_KEY_FILE")]
     pub upstream_key_file: Option<PathBuf>,
 
+    /// The service that answers /v1/messages.
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://api.anthropic.com/v1",
+        env = "MEMORY_AGENT_MESSAGES_UPSTREAM"
+    )]
+    pub messages_upstream: String,
+
+    /// A file with the key for that one. Without, the x-api-key or Authorization of each caller goes there.
+    #[arg(long, value_name = "FILE", env = "MEMORY_AGENT_MESSAGES_UPSTREAM_KEY_FILE")]
+    pub messages_upstream_key_file: Option<PathBuf>,
+
     /// The one person who uses this, on this machine. Without, every caller needs a token of
     /// memory_create_token.
     #[arg(long, value_name = "USER_ID", env = "MEMORY_AGENT_USER")]
@@ -69,6 +128,15 @@ pub struct Serve {
     #[arg(long, value_name = "NAME")]
     pub jwt_audience: Option<String>,
 
+    /// A reverse proxy, which says in X-Forwarded-For for whom it asks: wrong tokens are counted by that.
+    #[arg(long = "proxy", value_name = "IP")]
+    pub proxies: Vec<IpAddr>,
+
+    /// Most tokens of the language model a day (UTC) for each token or user of a JWT, with the gateway's key;
+    /// 0 for any number.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub daily_tokens: u32,
+
     /// Longest wait of a chat for memory, each time it asks, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub patience: u64,
@@ -84,6 +152,11 @@ pub struct Serve {
     /// Longest silence of the upstream, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub upstream_timeout: u64,
+
+    /// How long a client may take to send a request, be silent between two, or leave an answer unread, in
+    /// seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub client_timeout: u64,
 
     /// Most bytes of a request.
     #[arg(long, value_name = "BYTES", default_value_t = 33_554_432)]
@@ -117,6 +190,14 @@ impl Serve {
                  127.0.0.1, or leave --user out and make tokens with memory_create_token",
                 self.listen
             )),
+            _ if self.daily_tokens > 0
+                && self.upstream_key_file.is_none()
+                && self.messages_upstream_key_file.is_none() =>
+            {
+                Err("--daily-tokens limits what is spent of the gateway's key: name it with \
+                     --upstream-key-file or --messages-upstream-key-file"
+                    .to_owned())
+            }
             _ => Ok(()),
         }
     }
@@ -129,8 +210,10 @@ mod tests {
 
     fn serve(arguments: &[&str]) -> Serve {
         let given = ["memory-agent", "serve", "--database", "dbname=x"].iter().chain(arguments);
-        let Command::Serve(serve) = Cli::parse_from(given).command;
-        serve
+        match Cli::parse_from(given).command {
+            Command::Serve(serve) => *serve,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -145,5 +228,11 @@ mod tests {
         assert_eq!(serve(&["--listen", "0.0.0.0:80"]).check(), Ok(()));
         assert!(serve(&["--user", "ann", "--listen", "0.0.0.0:80"]).check().is_err());
         assert!(serve(&["--user", " "]).check().is_err());
+    }
+
+    #[test]
+    fn what_is_limited_is_the_gateways_own_key() {
+        assert!(serve(&["--daily-tokens", "9"]).check().is_err());
+        assert_eq!(serve(&["--daily-tokens", "9", "--upstream-key-file", "k"]).check(), Ok(()));
     }
 }

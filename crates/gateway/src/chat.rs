@@ -1,20 +1,22 @@
-//! `/v1/chat/completions`: recall, store what the user said, ask the upstream, hand its answer on, store it.
+//! A chat, in any protocol: recall, store what the user said, ask the upstream, hand its answer on, store it.
 //! A chat runs in a task of its own, so that what was said is stored though the client has left.
 
-use crate::answer::Answer;
-use crate::chat_request::ChatRequest;
+use crate::answer::{Answer, MAX_ANSWER_BYTES, Usage};
+use crate::chat_request::{ChatRequest, storable};
 use crate::door::Person;
-use crate::gateway::{Gateway, Permit, relayed};
+use crate::gateway::{Gateway, Permit, relayed_after};
 use crate::log;
 use crate::memory::{MemoryError, Recalled, Stored, Turn};
+use crate::protocol::Protocol;
 use crate::refusal::Refusal;
+use crate::spending::Guess;
 use crate::splice;
 use crate::stream::{self, Ended};
-use crate::upstream;
+use crate::upstream::{self, Upstream};
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -23,41 +25,57 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Where it goes upstream.
-const PATH: &str = "/chat/completions";
 /// The id of the user's turn, once it is committed.
 const STORED: &str = "x-memory-stored";
 /// What memory could not do for this request: `recall`, `store`.
 const FAILED: &str = "x-memory-failed";
-/// An answer that does not stream is passed on as it is beyond this, and not stored.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Answers a chat.
-pub async fn complete(
-    State(gateway): State<Arc<Gateway>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+pub async fn answer(
+    protocol: &'static dyn Protocol,
+    gateway: Arc<Gateway>,
+    peer: SocketAddr,
     request: Request,
 ) -> Response {
-    match begin(gateway, peer, request).await {
+    match begin(protocol, gateway, peer, request).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     }
 }
 
 async fn begin(
+    protocol: &'static dyn Protocol,
     gateway: Arc<Gateway>,
     peer: SocketAddr,
     request: Request,
 ) -> Result<Response, Refusal> {
     let started = Instant::now();
     let (head, body) = request.into_parts();
-    let (person, permit) = gateway.admit(&head, peer.ip()).await?;
+    let has_key = protocol.upstream(&gateway).has_key();
+    let (person, permit) = gateway.admit(&head, peer.ip(), has_key).await?;
     let body = gateway.body(&head, body).await?;
-    let headers = head.headers;
-    let request = ChatRequest::read(&body, &headers).map_err(Refusal::invalid)?;
-    drop(body);
+    let (path, headers) = (protocol.path(head.uri.query()), head.headers);
+    let mut request =
+        ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
+    let guess = match has_key {
+        true => gateway.spending.begin(&person, request.bytes(), request.max_tokens).await?,
+        false => None,
+    };
+    let hides_usage = guess.is_some() && request.tell_usage();
     let (reply, response) = oneshot::channel();
-    let chat = Chat { gateway, person, permit, headers, request, failed: Vec::new(), started };
+    let chat = Chat {
+        protocol,
+        path,
+        gateway,
+        person,
+        permit,
+        headers,
+        request,
+        guess,
+        hides_usage,
+        failed: Vec::new(),
+        started,
+    };
     tokio::spawn(chat.run(reply));
     let gone = |_| Err(Refusal::no_upstream("the chat ended without an answer"));
     response.await.unwrap_or_else(gone)
@@ -65,11 +83,18 @@ async fn begin(
 
 /// A chat that is going on.
 pub struct Chat {
+    pub protocol: &'static dyn Protocol,
+    /// Where it goes upstream.
+    path: &'static str,
     pub gateway: Arc<Gateway>,
     person: Person,
     permit: Permit,
     headers: HeaderMap,
     request: ChatRequest,
+    /// What was counted of the limit of spending.
+    guess: Option<Guess>,
+    /// Whether the client did not ask for the event that says what the answer took.
+    pub hides_usage: bool,
     /// Steps that memory could not do.
     failed: Vec<&'static str>,
     started: Instant,
@@ -80,6 +105,7 @@ impl Chat {
         let recalled = self.recall().await;
         let mut said = self.hear().await;
         if self.gateway.requires_memory && !self.failed.is_empty() {
+            self.settle(0);
             let problem = format!("memory failed: {}", self.failed.join(", "));
             // Nobody listens any more, perhaps.
             let _ = reply.send(Err(Refusal::no_memory(problem)));
@@ -90,17 +116,17 @@ impl Chat {
             None => self.request.plain(),
         };
         let asked = Instant::now();
+        let upstream = self.protocol.upstream(&self.gateway);
         let sent = tokio::select! {
             // The upstream has said nothing, so there is nothing to keep of it.
             () = reply.closed() => None,
-            sent = self.gateway.upstream.send(Method::POST, PATH, &self.headers, body.into_bytes()) => {
-                Some(sent)
-            }
+            sent = upstream.send(Method::POST, self.path, &self.headers, body.into_bytes()) => Some(sent),
         };
         self.gateway.metrics.upstream.add(asked.elapsed());
         let ended = match sent {
             None => Ended::ByClient,
             Some(Err(reason)) => {
+                self.settle(0);
                 let mut response = Refusal::no_upstream(reason).into_response();
                 self.tell(&mut response, said.stored);
                 let _ = reply.send(Ok(response));
@@ -120,6 +146,11 @@ impl Chat {
                 "memory_failed": self.failed,
             }),
         );
+    }
+
+    /// The service that answers.
+    pub fn upstream(&self) -> &Upstream {
+        self.protocol.upstream(&self.gateway)
     }
 
     /// What is remembered for the user's message; `None` when there is no message, or no memory.
@@ -165,17 +196,20 @@ impl Chat {
         reply: oneshot::Sender<Result<Response, Refusal>>,
     ) -> Ended {
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let streams = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let kind = kind.unwrap_or("application/json").to_ascii_lowercase();
+        let streams = kind.starts_with("text/event-stream");
         let hits = match (recalled, self.failed.contains(&"recall")) {
             (Some(recalled), _) => Some(recalled.hits),
             (None, true) => None,
             (None, false) => Some(json!([])),
         };
         if !answer.status().is_success() {
-            let gateway = Arc::clone(&self.gateway);
-            let mut response = relayed(gateway, answer, Arc::clone(&self.permit));
-            self.tell(&mut response, said.stored);
-            let _ = reply.send(Ok(response));
+            self.settle(0);
+            self.relay(Vec::new(), answer, said, reply);
+            return Ended::Whole;
+        }
+        if !streams && !kind.contains("json") {
+            self.relay(Vec::new(), answer, said, reply);
             return Ended::Whole;
         }
         let mut response = Response::new(Body::empty());
@@ -194,6 +228,21 @@ impl Chat {
         }
     }
 
+    /// Hands an answer on that says nothing that could be stored; the first bytes of it were read.
+    fn relay(
+        &self,
+        read: Vec<u8>,
+        answer: reqwest::Response,
+        said: &Said,
+        reply: oneshot::Sender<Result<Response, Refusal>>,
+    ) {
+        let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
+        let mut response = relayed_after(read, gateway, answer, permit);
+        self.tell(&mut response, said.stored);
+        // Nobody listens any more, perhaps.
+        let _ = reply.send(Ok(response));
+    }
+
     /// An answer that comes at once.
     async fn whole(
         &mut self,
@@ -205,7 +254,7 @@ impl Chat {
     ) -> Ended {
         let mut bytes = Vec::new();
         loop {
-            match self.gateway.upstream.next(&mut answer).await {
+            match self.upstream().next(&mut answer).await {
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
                 Ok(None) => break,
                 Err(reason) => {
@@ -216,17 +265,19 @@ impl Chat {
                 }
             }
             if bytes.len() > MAX_ANSWER_BYTES {
-                let problem = "the upstream's answer is too large";
-                let _ = reply.send(Err(Refusal::no_upstream(problem)));
-                return Ended::ByUpstream;
+                self.relay(bytes, answer, said, reply);
+                return Ended::Whole;
             }
         }
-        let Ok(mut document) = String::from_utf8(bytes) else {
-            let _ = reply.send(Err(Refusal::no_upstream("the upstream's answer is no text")));
-            return Ended::ByUpstream;
+        let text = std::str::from_utf8(&bytes).ok();
+        let object = text.filter(|text| splice::Object::read(text, text).is_some());
+        let Some(mut document) = object.map(str::to_owned) else {
+            self.relay(bytes, answer, said, reply);
+            return Ended::Whole;
         };
+        drop(bytes);
         let mut spoken = Answer::default();
-        spoken.take(&document);
+        self.protocol.take(&mut spoken, &document);
         let ended = if reply.is_closed() { Ended::ByClient } else { Ended::Whole };
         let heard = said.stored;
         let stored = self.keep(&spoken, ended, said).await;
@@ -252,16 +303,20 @@ impl Chat {
     /// when there is nothing to store, or it is not stored by then.
     pub async fn keep(&mut self, spoken: &Answer, ended: Ended, said: &mut Said) -> Option<Stored> {
         if let Some(usage) = spoken.usage {
-            self.gateway.metrics.tokens.add("prompt", usage.prompt_tokens);
-            self.gateway.metrics.tokens.add("completion", usage.completion_tokens);
+            self.gateway.metrics.tokens.add("prompt", usage.prompt);
+            self.gateway.metrics.tokens.add("completion", usage.completion);
         }
         if let Some(by) = ended.by() {
             self.gateway.metrics.broken.add(by, 1);
         }
+        if let Some(guess) = &self.guess {
+            let guessed = guess.with_answer(spoken.text.len(), ended == Ended::Whole);
+            self.settle(spoken.usage.map_or(guessed, Usage::total));
+        }
         if spoken.text.trim().is_empty() {
             return None;
         }
-        let is_whole = ended == Ended::Whole && spoken.is_whole;
+        let is_whole = ended == Ended::Whole && spoken.is_whole && !spoken.is_cut;
         let metadata = if is_whole { json!({}) } else { json!({"interrupted": true}) };
         let turn = self.turn("assistant", spoken.text.clone(), self.request.key.clone(), metadata);
         let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
@@ -299,7 +354,7 @@ impl Chat {
             user_id: self.person.user_id.clone(),
             session_id: self.request.extras.session_id.clone(),
             role,
-            content,
+            content: storable(content),
             key,
             metadata,
         }
@@ -313,6 +368,13 @@ impl Chat {
             drop(permit);
             stored
         })
+    }
+
+    /// Counts what the upstream took, in the place of the guess.
+    fn settle(&mut self, tokens: i64) {
+        if let Some(guess) = self.guess.take() {
+            guess.settle(&self.gateway, &self.permit, tokens);
+        }
     }
 
     /// Notes that memory failed.
@@ -333,9 +395,6 @@ impl Chat {
             && !failed.is_empty()
         {
             headers.insert(FAILED, failed);
-        }
-        if response.status() == StatusCode::OK {
-            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
     }
 

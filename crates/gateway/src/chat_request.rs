@@ -1,35 +1,22 @@
-//! A request to `/v1/chat/completions`: what it says about memory, what the user says in it, and the
+//! The request of a chat: what it says about memory, what the user says in it, and the
 //! request that goes upstream. That is the caller's, byte for byte, but for the `memory_*` fields and the
 //! user's last text.
 
-use crate::splice::{self, Array, Edit, Object};
-use axum::http::{HeaderMap, HeaderName};
+use crate::chat_form::Form;
+use crate::extras::{Extras, FIELDS, header};
+use crate::splice::{self, Array, Edit, Member, Object};
+use axum::http::HeaderMap;
 use memory_agent_core::augment::original_message;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use std::ops::Range;
 
-/// Fields of the body that begin like this are for the gateway, and go no further.
-const FIELDS: &str = "memory_";
-/// The session of a request that names none.
-const DEFAULT_SESSION: &str = "default";
 /// Messages before the user's last one that go to the database with it: it tells from them what pronouns
 /// stand for, where that is switched on.
 const EARLIER_MESSAGES: usize = 8;
 /// The longest key of a request, in bytes.
 const MAX_KEY_BYTES: usize = 512;
-
-/// What the client asked about memory, in fields of the body or in headers.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extras {
-    /// The conversation.
-    pub session_id: String,
-    /// Most memories; 0 for none.
-    pub top_k: Option<i32>,
-    /// 0 to 1: how much newer memories come first.
-    pub recency_weight: Option<f32>,
-    /// The least score of a memory.
-    pub score_threshold: Option<f32>,
-}
 
 /// What the user said last.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +27,7 @@ pub struct Asked {
     pub name: Option<String>,
     /// The last messages, as texts, for `memory_augment`. The last one is the user's.
     pub messages: Value,
-    /// The text of the last one.
+    /// The text of the last one, as the database takes it.
     text: String,
     place: Place,
 }
@@ -65,8 +52,21 @@ pub struct ChatRequest {
     pub asked: Option<Asked>,
     /// Whether it goes on after a tool was called: then the user said nothing new.
     pub continues: bool,
-    /// The key that the client repeats when it repeats the request.
+    /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
+    /// of the messages. The key alone may be one that the client never changes.
     pub key: Option<String>,
+    /// Most tokens of the answer, where the client says so.
+    pub max_tokens: Option<u64>,
+    usage: Usage,
+}
+
+/// Whether a stream ends with what it took.
+#[derive(Clone, Debug, PartialEq)]
+enum Usage {
+    /// It does: the client wants that, or the answer does not stream.
+    Told,
+    /// Only if this is changed.
+    Untold(Edit),
 }
 
 impl ChatRequest {
@@ -75,28 +75,59 @@ impl ChatRequest {
     /// # Errors
     /// What is wrong with it, for the client. Only what matters here is looked at: the rest is for the
     /// upstream to judge.
-    pub fn read(body: &[u8], headers: &HeaderMap) -> Result<Self, String> {
-        let body = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8".to_owned())?;
+    pub fn read(form: &Form, body: Vec<u8>, headers: &HeaderMap) -> Result<Self, String> {
+        let document = String::from_utf8(body).map_err(|_| "the body is not UTF-8".to_owned())?;
+        let body = document.as_str();
         let object = Object::read(body, body).ok_or("the body is not a JSON object")?;
         let extras = Extras::read(&object, headers)?;
         let edits = object.without(|name| name.starts_with(FIELDS));
-        let messages = object.get("messages").and_then(|member| Array::read(member.value));
-        let messages = messages.ok_or("messages is not a list")?;
-        let key = header(headers, "idempotency-key")?;
-        if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > MAX_KEY_BYTES) {
-            return Err(format!("Idempotency-Key must have 1 to {MAX_KEY_BYTES} bytes"));
+        let conversation = object.get(form.conversation);
+        let messages = match conversation.and_then(|member| Array::read(member.value)) {
+            Some(messages) => messages,
+            None if form.takes_text => Array(Vec::new()),
+            None => return Err(format!("{} is not a list", form.conversation)),
+        };
+        let text = conversation.filter(|_| form.takes_text).and_then(text_of);
+        let asked = match text {
+            Some((text, place)) => typed(text, place, None).map(|asked| asked.after(Vec::new())),
+            None => asked(form, body, &messages),
+        };
+        let continues = messages.0.last().is_some_and(|last| {
+            Object::read(body, last).is_some_and(|message| (form.is_result)(body, &message))
+        });
+        let key = header(headers, "idempotency-key")?.filter(|key| !key.is_empty());
+        if key.as_ref().is_some_and(|key| key.len() > MAX_KEY_BYTES) {
+            return Err(format!("Idempotency-Key must have at most {MAX_KEY_BYTES} bytes"));
         }
-        Ok(Self {
-            edits,
-            extras,
-            asked: asked(body, &messages),
-            continues: messages.0.last().is_some_and(|last| {
-                let role = Object::read(body, last).and_then(|message| message.text("role"));
-                role.is_some_and(|role| role == "tool" || role == "function")
-            }),
-            key,
-            body: body.to_owned(),
-        })
+        let key = key.map(|key| {
+            let parts = Sha256::new().chain_update(Sha256::digest(key));
+            let hash =
+                parts.chain_update(conversation.map_or("", |member| member.value)).finalize();
+            hash.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        });
+        let number = |name: &str| serde_json::from_str::<u64>(object.get(name)?.value).ok();
+        let max_tokens = form.limits.iter().copied().find_map(number);
+        let usage = match form.counts_when_asked {
+            true => usage(body, &object),
+            false => Usage::Told,
+        };
+        Ok(Self { edits, extras, asked, continues, key, max_tokens, usage, body: document })
+    }
+
+    /// Has a stream end with what it took, and returns whether the client did not ask for that.
+    pub fn tell_usage(&mut self) -> bool {
+        match std::mem::replace(&mut self.usage, Usage::Told) {
+            Usage::Told => false,
+            Usage::Untold(edit) => {
+                self.edits.push(edit);
+                true
+            }
+        }
+    }
+
+    /// How many bytes the client sent.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
     }
 
     /// The body for the upstream without memories.
@@ -115,6 +146,13 @@ impl ChatRequest {
 }
 
 impl Asked {
+    /// The same with the messages before it.
+    fn after(mut self, mut messages: Vec<Value>) -> Self {
+        messages.push(json!({"role": "user", "content": self.text}));
+        self.messages = Value::from(messages);
+        self
+    }
+
     /// What puts the text into the body. Where memories come before the message, they are inserted, and
     /// the message stays as it was written.
     fn replaced_by(&self, text: &str) -> Vec<Edit> {
@@ -139,70 +177,21 @@ impl Asked {
     }
 }
 
-impl Extras {
-    fn read(body: &Object<'_>, headers: &HeaderMap) -> Result<Self, String> {
-        let field = |name: &str| -> Result<Option<Value>, String> {
-            if let Some(member) = body.get(&format!("{FIELDS}{name}")) {
-                let value: Value = serde_json::from_str(member.value).unwrap_or_default();
-                if !value.is_null() {
-                    return Ok(Some(value));
-                }
-            }
-            let header = header(headers, &format!("x-memory-{}", name.replace('_', "-")))?;
-            Ok(header.map(|text| match serde_json::from_str::<Value>(&text) {
-                Ok(number) if number.is_number() && name != "id" => number,
-                _ => Value::from(text),
-            }))
-        };
-        let number = |name: &str| -> Result<Option<f32>, String> {
-            field(name)?
-                .map(|value| value.as_f64().map(|number| number as f32))
-                .map(|number| number.ok_or(format!("{FIELDS}{name} is not a number")))
-                .transpose()
-        };
-        let session_id = match field("id")? {
-            None => DEFAULT_SESSION.to_owned(),
-            Some(Value::String(id)) if !id.trim().is_empty() => id,
-            Some(_) => return Err("memory_id is not a text, or blank".to_owned()),
-        };
-        let top_k = match field("top_k")? {
-            None => None,
-            Some(value) => {
-                let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
-                Some(number.ok_or("memory_top_k is not a whole number")?)
-            }
-        };
-        Ok(Self {
-            session_id,
-            top_k,
-            recency_weight: number("recency_weight")?,
-            score_threshold: number("score_threshold")?,
-        })
-    }
-}
-
-fn header(headers: &HeaderMap, name: &str) -> Result<Option<String>, String> {
-    let name: HeaderName = name.parse().map_err(|_| format!("{name} is no header"))?;
-    headers
-        .get(&name)
-        .map(|value| value.to_str().map(|text| text.trim().to_owned()))
-        .transpose()
-        .map_err(|_| format!("the header {name} has bytes that are no text"))
-}
-
 /// The user's last message and those before it; `None` when it has no text.
-fn asked(body: &str, messages: &Array<'_>) -> Option<Asked> {
+fn asked(form: &Form, body: &str, messages: &Array<'_>) -> Option<Asked> {
     let mut earlier = Vec::new();
     let mut asked = None;
     for text in messages.0.iter().rev() {
         let Some(message) = Object::read(body, text) else { continue };
         let role = message.text("role").unwrap_or_default();
         if asked.is_none() {
-            if role == "user" {
-                asked = Some(last_of_user(body, &message)?);
+            if role == "user" && !(form.is_result)(body, &message) {
+                let (text, place) = content(form, body, &message)?;
+                let name = message.text("name").filter(|name| !name.trim().is_empty());
+                asked = Some(typed(text, place, name.map(storable))?);
             }
         } else if role == "user" || role == "assistant" {
-            if let Some((content, _)) = content(body, &message) {
+            if let Some((content, _)) = content(form, body, &message) {
                 earlier.push(json!({"role": role, "content": content}));
             }
             if earlier.len() == EARLIER_MESSAGES {
@@ -210,31 +199,28 @@ fn asked(body: &str, messages: &Array<'_>) -> Option<Asked> {
             }
         }
     }
-    let mut asked = asked?;
     earlier.reverse();
-    earlier.push(json!({"role": "user", "content": asked.text}));
-    asked.messages = Value::from(earlier);
-    Some(asked)
+    asked.map(|asked| asked.after(earlier))
 }
 
-fn last_of_user(body: &str, message: &Object<'_>) -> Option<Asked> {
-    let (text, place) = content(body, message)?;
-    let typed = original_message(&text).to_owned();
-    let name = message.text("name").filter(|name| !name.trim().is_empty());
-    (!typed.trim().is_empty()).then(|| Asked {
-        message: typed,
-        name,
-        messages: Value::Null,
-        text,
-        place,
-    })
+/// What the user typed; `None` when that is nothing.
+fn typed(text: String, place: Place, name: Option<String>) -> Option<Asked> {
+    let message = original_message(&text).to_owned();
+    let is_blank = message.trim().is_empty();
+    (!is_blank).then(|| Asked { message, name, messages: Value::Null, text, place })
+}
+
+/// A text that is the whole value.
+fn text_of(member: &Member<'_>) -> Option<(String, Place)> {
+    let text = serde_json::from_str::<String>(member.value).ok()?;
+    Some((storable(text), Place::Text(member.at.clone())))
 }
 
 /// The text of a message, several parts as several paragraphs, and where it stands; `None` without text.
-fn content(body: &str, message: &Object<'_>) -> Option<(String, Place)> {
+fn content(form: &Form, body: &str, message: &Object<'_>) -> Option<(String, Place)> {
     let member = message.get("content")?;
-    if let Ok(text) = serde_json::from_str::<String>(member.value) {
-        return Some((text, Place::Text(member.at.clone())));
+    if let Some(text) = text_of(member) {
+        return Some(text);
     }
     let parts = Array::read(member.value)?;
     let texts: Vec<(usize, String, Range<usize>)> = parts
@@ -243,24 +229,53 @@ fn content(body: &str, message: &Object<'_>) -> Option<(String, Place)> {
         .enumerate()
         .filter_map(|(number, part)| {
             let part = Object::read(body, part)?;
-            let is_text = part.text("type").is_some_and(|kind| kind == "text");
-            let text = part.text("text").filter(|_| is_text)?;
+            let kind = part.text("type")?;
+            let text = part.text("text").filter(|text| (form.is_text)(&kind, text))?;
             Some((number, text, part.get("text")?.at.clone()))
         })
         .collect();
     let (kept, _, first) = texts.first()?.clone();
-    let is_other = |number| number != kept && texts.iter().any(|text| text.0 == number);
-    let without_others = parts.without(body, is_other);
-    let text: Vec<String> = texts.iter().map(|text| text.1.clone()).collect();
-    Some((text.join("\n\n"), Place::Parts { first, without_others }))
+    let numbers: HashSet<usize> = texts.iter().map(|text| text.0).collect();
+    let without_others = parts.without(body, |number| number != kept && numbers.contains(&number));
+    let text: Vec<&str> = texts.iter().map(|text| text.1.as_str()).collect();
+    Some((storable(text.join("\n\n")), Place::Parts { first, without_others }))
+}
+
+/// A text as PostgreSQL can store it, which has no character 0.
+pub fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+/// Whether a stream would end with what it took, and what makes it do so.
+fn usage(body: &str, object: &Object<'_>) -> Usage {
+    const WANTED: &str = r#"{"include_usage":true}"#;
+    if object.get("stream").is_none_or(|stream| stream.value != "true") {
+        return Usage::Told;
+    }
+    let edit = match object.get("stream_options") {
+        None => splice::added_member(body, "stream_options", WANTED),
+        Some(options) => match Object::read(body, options.value) {
+            None => Some(Edit { at: options.at.clone(), text: WANTED.to_owned() }),
+            Some(inner) => match inner.get("include_usage") {
+                Some(wanted) if wanted.value == "true" => None,
+                Some(wanted) => Some(Edit { at: wanted.at.clone(), text: "true".to_owned() }),
+                None => splice::added_member(options.value, "include_usage", "true").map(|edit| {
+                    let at = edit.at.start + options.at.start;
+                    Edit { at: at..at, ..edit }
+                }),
+            },
+        },
+    };
+    edit.map_or(Usage::Told, Usage::Untold)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat_form::COMPLETIONS;
 
     fn read(body: &str) -> ChatRequest {
-        ChatRequest::read(body.as_bytes(), &HeaderMap::new()).unwrap()
+        ChatRequest::read(&COMPLETIONS, body.as_bytes().to_vec(), &HeaderMap::new()).unwrap()
     }
 
     fn refused(body: &str, headers: &[(&'static str, &str)]) -> String {
@@ -268,7 +283,7 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
         }
-        ChatRequest::read(body.as_bytes(), &map).unwrap_err()
+        ChatRequest::read(&COMPLETIONS, body.as_bytes().to_vec(), &map).unwrap_err()
     }
 
     #[test]
@@ -344,43 +359,84 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_what_the_body_does_not() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("x-memory-id", "42"),
-            ("x-memory-top-k", "7"),
-            ("x-memory-recency-weight", "0.25"),
-            ("x-memory-score-threshold", "1"),
-            ("idempotency-key", "k1"),
-        ] {
-            headers.insert(name, value.parse().unwrap());
-        }
-        let body = r#"{"messages":[],"memory_top_k":2,"memory_recency_weight":null}"#;
-        let request = ChatRequest::read(body.as_bytes(), &headers).unwrap();
-        let expected = Extras {
-            session_id: "42".to_owned(),
-            top_k: Some(2),
-            recency_weight: Some(0.25),
-            score_threshold: Some(1.0),
+    fn a_key_counts_with_the_messages_it_came_with() {
+        let key = |body: &str, key: &str| {
+            let headers = HeaderMap::from_iter([(
+                axum::http::HeaderName::from_static("idempotency-key"),
+                key.parse().unwrap(),
+            )]);
+            ChatRequest::read(&COMPLETIONS, body.as_bytes().to_vec(), &headers).unwrap().key
         };
-        assert_eq!(request.extras, expected);
-        assert_eq!(request.key.as_deref(), Some("k1"));
-        assert_eq!(request.plain(), r#"{"messages":[]}"#);
+        let first = key(r#"{"messages":[]}"#, "k1");
+        assert!(first.is_some());
+        assert_eq!(key(r#"{"messages":[],"temperature":1}"#, "k1"), first);
+        assert_ne!(key(r#"{"messages":[{}]}"#, "k1"), first);
+        assert_ne!(key(r#"{"messages":[]}"#, "k2"), first);
+        assert_eq!(key(r#"{"messages":[]}"#, " "), None);
+        assert_eq!(read(r#"{"messages":[]}"#).key, None);
     }
 
     #[test]
     fn what_cannot_be_read_is_said() {
         assert_eq!(refused("[]", &[]), "the body is not a JSON object");
         assert_eq!(refused("{}", &[]), "messages is not a list");
-        for (field, problem) in [
-            (r#""memory_id":7"#, "memory_id is not a text, or blank"),
-            (r#""memory_top_k":1.5"#, "memory_top_k is not a whole number"),
-            (r#""memory_score_threshold":"x""#, "memory_score_threshold is not a number"),
-        ] {
-            assert_eq!(refused(&format!(r#"{{"messages":[],{field}}}"#), &[]), problem);
-        }
         let many = "k".repeat(MAX_KEY_BYTES + 1);
         let problem = refused(r#"{"messages":[]}"#, &[("idempotency-key", &many)]);
         assert!(problem.starts_with("Idempotency-Key"), "{problem}");
+    }
+
+    #[test]
+    fn a_message_of_many_parts() {
+        let part = r#"{"type":"text","text":""}"#;
+        let parts = vec![part; 90_000].join(",");
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":[{parts},{{"type":"text","text":"x"}}]}}]}}"#
+        );
+        let request = read(&body);
+        assert_eq!(request.asked.as_ref().map(|asked| asked.message.trim()), Some("x"));
+        // What takes the other texts out is one edit for each.
+        assert!(request.with_memories("other").ends_with(r#"[{"type":"text","text":"other"}]}]}"#));
+    }
+
+    #[test]
+    fn what_the_database_cannot_store_is_stored_without_it() {
+        let body = r#"{"messages":[{"role":"user","content":"a\u0000b"}]}"#;
+        let request = read(body);
+        let asked = request.asked.clone().unwrap();
+        assert_eq!(asked.message, "a\u{fffd}b");
+        let expected = r#"{"messages":[{"role":"user","content":"M: a\u0000b"}]}"#;
+        assert_eq!(request.with_memories("M: a\u{fffd}b"), expected);
+    }
+
+    #[test]
+    fn a_stream_is_made_to_tell_what_it_took() {
+        for (body, expected) in [
+            (r#"{"messages":[]}"#, None),
+            (r#"{"messages":[],"stream":false}"#, None),
+            (r#"{"stream_options":{"include_usage":true},"messages":[],"stream":true}"#, None),
+            (
+                r#"{"messages":[],"stream":true,"memory_id":"s"}"#,
+                Some(r#"{"messages":[],"stream":true,"stream_options":{"include_usage":true}}"#),
+            ),
+            (
+                r#"{"messages":[],"stream":true,"stream_options":null}"#,
+                Some(r#"{"messages":[],"stream":true,"stream_options":{"include_usage":true}}"#),
+            ),
+            (
+                r#"{"stream_options":{ "x":1 },"messages":[],"stream":true}"#,
+                Some(
+                    r#"{"stream_options":{ "x":1 ,"include_usage":true},"messages":[],"stream":true}"#,
+                ),
+            ),
+            (
+                r#"{"stream_options":{"include_usage":false},"messages":[],"stream":true}"#,
+                Some(r#"{"stream_options":{"include_usage":true},"messages":[],"stream":true}"#),
+            ),
+        ] {
+            let mut request = read(body);
+            assert_eq!(request.tell_usage(), expected.is_some(), "{body}");
+            assert_eq!(request.plain(), expected.unwrap_or(body));
+            assert!(!request.tell_usage());
+        }
     }
 }

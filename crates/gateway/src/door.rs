@@ -7,17 +7,21 @@ use crate::metrics::Metrics;
 use crate::rates::Rates;
 use crate::refusal::Refusal;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The header of a token, for clients whose `Authorization` is for the upstream.
 pub const TOKEN_HEADER: &str = "x-memory-token";
+/// Where Anthropic's and mem0's clients send their key.
+const KEY_HEADER: &str = "x-api-key";
 /// How every token of `memory_create_token` begins.
 const TOKEN_PREFIX: &str = "mat_";
+/// How long every such token is.
+const TOKEN_BYTES: usize = 68;
 /// The longest token that is looked at, in bytes.
 const MAX_TOKEN_BYTES: usize = 4_096;
 /// Wrong tokens a minute from one address; more are not looked up.
@@ -49,9 +53,9 @@ pub struct Tokens {
     metrics: Arc<Metrics>,
     /// What else counts as a token.
     jwt: Option<Jwt>,
-    /// Whether `Authorization` is for the gateway: it is, when the gateway has a key for the upstream.
-    in_authorization: bool,
     wrong: Rates<IpAddr>,
+    /// Reverse proxies, which say for whom they ask.
+    proxies: Vec<IpAddr>,
     known: Mutex<HashMap<[u8; 32], (String, Instant)>>,
 }
 
@@ -66,14 +70,16 @@ impl Door {
         memory: Memory,
         metrics: Arc<Metrics>,
         jwt: Option<Jwt>,
-        in_authorization: bool,
+        proxies: Vec<IpAddr>,
     ) -> Self {
         let wrong = Rates::new(WRONG_PER_MINUTE);
         let known = Mutex::new(HashMap::new());
-        Self::Tokens(Box::new(Tokens { memory, metrics, jwt, in_authorization, wrong, known }))
+        let tokens = Tokens { memory, metrics, jwt, wrong, proxies, known };
+        Self::Tokens(Box::new(tokens))
     }
 
-    /// Who sends a request.
+    /// Who sends a request. `has_key` says whether the gateway has a key for what the request is about, or it
+    /// goes nowhere: then `Authorization` and `x-api-key` are for the gateway.
     ///
     /// # Errors
     /// What the caller is told. A token that cannot be looked up is not let in.
@@ -82,30 +88,38 @@ impl Door {
         uri: &Uri,
         headers: &HeaderMap,
         peer: IpAddr,
+        has_key: bool,
     ) -> Result<Person, Refusal> {
         match self {
             Self::One(person) => {
                 from_this_machine(uri, headers)?;
                 Ok(person.clone())
             }
-            Self::Tokens(tokens) => tokens.admit(headers, peer).await,
+            Self::Tokens(tokens) => tokens.admit(headers, peer, has_key).await,
         }
     }
 }
 
 impl Tokens {
-    async fn admit(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Person, Refusal> {
-        let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = bearer.and_then(|value| value.split_once(' '));
-        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let bearer = bearer.map(|(_, token)| token.trim());
-        if !self.in_authorization && bearer.is_some_and(|token| token.starts_with(TOKEN_PREFIX)) {
-            let problem = "a memory token stands in Authorization, which goes upstream: send it in \
+    async fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: IpAddr,
+        has_key: bool,
+    ) -> Result<Person, Refusal> {
+        if !has_key && would_send_token(headers) {
+            let problem = "a memory token stands in a header that goes upstream: send it in \
                            x-memory-token";
             return Err(Refusal::unknown_caller(problem));
         }
-        let own = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok()).map(str::trim);
-        let token = own.or(bearer.filter(|_| self.in_authorization));
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let bearer = text(AUTHORIZATION.as_str()).and_then(|value| value.split_once(' '));
+        // mem0's clients call it a token.
+        let bearer = bearer.filter(|(scheme, _)| {
+            ["bearer", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        });
+        let key = bearer.map(|(_, token)| token).or(text(KEY_HEADER)).filter(|_| has_key);
+        let token = text(TOKEN_HEADER).or(key).map(str::trim);
         let Some(token) = token.filter(|token| !token.is_empty()) else {
             let problem =
                 "a memory token is needed; an administrator makes one with memory_create_token";
@@ -120,8 +134,11 @@ impl Tokens {
         }
         let caller: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let remembered = self.remembered(&caller, now);
+        let asks = asking(peer, headers, &self.proxies);
+        // Taken before the look, so that many guesses at once are not looked up; given back after one that
+        // was right.
         if remembered.is_none() {
-            self.wrong.look(peer, now).map_err(|wait| Refusal::too_many(wait.as_secs() as u32))?;
+            self.wrong.take(asks, now).map_err(|wait| Refusal::too_many(wait.as_secs() as u32))?;
         }
         let found = if token.len() > MAX_TOKEN_BYTES {
             Ok(None)
@@ -130,16 +147,20 @@ impl Tokens {
         };
         match found {
             Ok(Some(user_id)) => {
+                if remembered.is_none() {
+                    self.wrong.give_back(&asks);
+                }
                 self.remember(caller, &user_id, now);
                 Ok(Person { user_id, caller })
             }
             Ok(None) => {
                 self.forget(&caller);
-                // The wait is told to who comes next.
-                let _ = self.wrong.take(peer, now);
                 Err(Refusal::unknown_caller("this memory token is unknown, or has expired"))
             }
             Err(error) => {
+                if remembered.is_none() {
+                    self.wrong.give_back(&asks);
+                }
                 self.metrics.memory_failures.add("token", 1);
                 match remembered.filter(|_| !matches!(error, MemoryError::ModeOfRoles)) {
                     Some(user_id) => Ok(Person { user_id, caller }),
@@ -170,6 +191,56 @@ impl Tokens {
     fn forget(&self, caller: &[u8; 32]) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(caller);
     }
+}
+
+/// Whether a header that goes upstream has a memory token in it.
+fn would_send_token(headers: &HeaderMap) -> bool {
+    headers.iter().filter(|(name, _)| *name != TOKEN_HEADER).any(|(name, value)| {
+        let value = value.as_bytes();
+        let has_word = || {
+            let mut words = value.split(u8::is_ascii_whitespace);
+            words.any(|word| word.starts_with(TOKEN_PREFIX.as_bytes()))
+        };
+        ((*name == AUTHORIZATION || *name == KEY_HEADER) && has_word())
+            || value.windows(TOKEN_BYTES).any(|part| {
+                let digits = part.strip_prefix(TOKEN_PREFIX.as_bytes());
+                digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            })
+    })
+}
+
+/// Who asks, as far as wrong tokens are counted by it: the peer, or for whom a proxy says that it asks. Of an
+/// IPv6 address the half that names a network: a client chooses the other half as it likes.
+fn asking(peer: IpAddr, headers: &HeaderMap, proxies: &[IpAddr]) -> IpAddr {
+    let mut asks = peer.to_canonical();
+    let forwarded: Vec<&str> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+        .collect();
+    // Each proxy appends who asked it, so only what a proxy of ours wrote counts.
+    for named in forwarded.into_iter().rev() {
+        if !proxies.contains(&asks) {
+            break;
+        }
+        match address(named.trim()) {
+            Some(address) => asks = address.to_canonical(),
+            None => break,
+        }
+    }
+    match asks {
+        IpAddr::V4(_) => asks,
+        IpAddr::V6(whole) => {
+            let network = u128::from(whole) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+    }
+}
+
+/// An address with or without a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))
 }
 
 /// Refuses what a page of another site has a browser send: by a name of its own for this machine's
@@ -238,5 +309,55 @@ mod tests {
         assert!(!check("evil.example", None));
         assert!(!check("localhost:8765", Some("https://evil.example")));
         assert!(!check("localhost:8765", Some("null")));
+    }
+
+    #[test]
+    fn a_memory_token_is_found_in_whatever_goes_upstream() {
+        let token = format!("mat_{}", "0a".repeat(32));
+        let finds = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, value.parse().unwrap());
+            }
+            would_send_token(&headers)
+        };
+        for found in [
+            &[("authorization", &*token)][..],
+            &[("authorization", "Bearer sk-1"), ("authorization", &format!("Bearer  {token}"))],
+            &[("authorization", "Bearer mat_1")],
+            &[("api-key", &token)],
+            &[("cookie", &format!("session={token}; a=b"))],
+        ] {
+            assert!(finds(found), "{found:?}");
+        }
+        for other in [
+            &[("authorization", "Bearer sk-1"), ("x-memory-token", &*token)][..],
+            &[("x-response-format_a", "format_0000")],
+        ] {
+            assert!(!finds(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn who_asks_is_what_our_own_proxies_say() {
+        let asks = |peer: &str, forwarded: &[&str], proxies: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in forwarded {
+                headers.append("x-forwarded-for", value.parse().unwrap());
+            }
+            let proxies: Vec<IpAddr> = proxies.iter().map(|one| one.parse().unwrap()).collect();
+            asking(peer.parse().unwrap(), &headers, &proxies).to_string()
+        };
+        assert_eq!(asks("10.0.0.1", &["192.0.2.1"], &[]), "10.0.0.1");
+        assert_eq!(asks("::ffff:10.0.0.1", &[], &[]), "10.0.0.1");
+        let ours = ["10.0.0.1", "10.0.0.2"];
+        assert_eq!(asks("10.0.0.1", &["198.51.100.7, 192.0.2.1"], &ours), "192.0.2.1");
+        assert_eq!(asks("10.0.0.1", &["6.6.6.6, 192.0.2.1:4711", "10.0.0.2"], &ours), "192.0.2.1");
+        assert_eq!(asks("10.0.0.1", &["192.0.2.1, unknown"], &ours), "10.0.0.1");
+        assert_eq!(asks("192.0.2.9", &["192.0.2.1"], &ours), "192.0.2.9");
+        // A network is one caller.
+        let first = asks("10.0.0.1", &["2001:db8::1:2:3:4"], &ours);
+        assert_eq!(asks("10.0.0.1", &["[2001:db8::ffff:0:0:1]:80"], &ours), first);
+        assert_ne!(asks("10.0.0.1", &["2001:db8:0:1::1"], &ours), first);
     }
 }

@@ -6,6 +6,7 @@ use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use crate::rates::Rates;
 use crate::refusal::Refusal;
+use crate::spending::Spending;
 use crate::upstream::{self, Upstream};
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_LENGTH;
@@ -19,9 +20,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A body has to be there within this time.
-const BODY_PATIENCE: Duration = Duration::from_secs(60);
-
 /// A request that is being answered. What it is kept by, keeps the program from ending.
 pub type Permit = Arc<OwnedSemaphorePermit>;
 
@@ -30,6 +28,8 @@ pub struct Gateway {
     pub door: Door,
     pub memory: Memory,
     pub upstream: Upstream,
+    /// Where `/v1/messages` goes.
+    pub messages_upstream: Upstream,
     pub metrics: Arc<Metrics>,
     /// How long a chat waits for memory, each time it asks.
     pub patience: Duration,
@@ -41,21 +41,43 @@ pub struct Gateway {
     pub max_in_flight: u32,
     pub in_flight: Arc<Semaphore>,
     pub rates: Rates<[u8; 32]>,
+    /// What may be used of the gateway's key.
+    pub spending: Spending,
+    /// How long a client may take to send a request, and to take what it was sent.
+    pub client_patience: Duration,
 }
 
 impl Gateway {
-    /// Lets a request in, or not.
+    /// Lets a request in, or not. `has_key` says whether the gateway has a key for what the request is about:
+    /// then `Authorization` is for the gateway.
     ///
     /// # Errors
     /// What the caller is told.
-    pub async fn admit(&self, head: &Parts, peer: IpAddr) -> Result<(Person, Permit), Refusal> {
+    pub async fn admit(
+        &self,
+        head: &Parts,
+        peer: IpAddr,
+        has_key: bool,
+    ) -> Result<(Person, Permit), Refusal> {
         let permit =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| Refusal::busy())?;
-        let person = self.door.admit(&head.uri, &head.headers, peer).await?;
+        let person = self.door.admit(&head.uri, &head.headers, peer, has_key).await?;
         self.rates
             .take(person.caller, Instant::now())
             .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;
         Ok((person, Arc::new(permit)))
+    }
+
+    /// The same, for what is answered here and goes to no upstream.
+    ///
+    /// # Errors
+    /// What the caller is told.
+    pub async fn admit_here(
+        &self,
+        head: &Parts,
+        peer: IpAddr,
+    ) -> Result<(Person, Permit), Refusal> {
+        self.admit(head, peer, true).await
     }
 
     /// The whole body of a request.
@@ -80,7 +102,7 @@ impl Gateway {
             }
             Ok(bytes)
         };
-        tokio::time::timeout(BODY_PATIENCE, read).await.unwrap_or(Err(Refusal::too_slow()))
+        tokio::time::timeout(self.client_patience, read).await.unwrap_or(Err(Refusal::too_slow()))
     }
 
     /// Counts and logs what memory could not do.
@@ -104,10 +126,20 @@ impl Gateway {
 
 /// An answer of the upstream, byte for byte as it comes.
 pub fn relayed(gateway: Arc<Gateway>, answer: reqwest::Response, permit: Permit) -> Response {
+    relayed_after(Vec::new(), gateway, answer, permit)
+}
+
+/// The same, of which the first bytes were read before.
+pub fn relayed_after(
+    read: Vec<u8>,
+    gateway: Arc<Gateway>,
+    answer: reqwest::Response,
+    permit: Permit,
+) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = answer.status();
     *response.headers_mut() = upstream::answered(answer.headers());
-    let bytes = stream::unfold(Some((gateway, answer, permit)), |state| async move {
+    let rest = stream::unfold(Some((gateway, answer, permit)), |state| async move {
         let (gateway, mut answer, permit) = state?;
         match gateway.upstream.next(&mut answer).await {
             Ok(Some(bytes)) => {
@@ -117,6 +149,7 @@ pub fn relayed(gateway: Arc<Gateway>, answer: reqwest::Response, permit: Permit)
             Err(reason) => Some((Err(io::Error::other(reason)), None)),
         }
     });
-    *response.body_mut() = Body::from_stream(bytes);
+    let read = stream::iter((!read.is_empty()).then(|| Ok(Bytes::from(read))));
+    *response.body_mut() = Body::from_stream(read.chain(rest));
     response
 }

@@ -2,7 +2,7 @@
 
 use crate::gateway::Gateway;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -77,7 +77,7 @@ pub async fn metrics(
     request: Request,
 ) -> Response {
     let (head, _) = request.into_parts();
-    if let Err(refusal) = gateway.door.admit(&head.uri, &head.headers, peer.ip()).await {
+    if let Err(refusal) = gateway.door.admit(&head.uri, &head.headers, peer.ip(), true).await {
         return refusal.into_response();
     }
     let (open, idle) = gateway.memory.connections();
@@ -90,7 +90,5 @@ pub async fn metrics(
 }
 
 fn answer(status: StatusCode, kind: &'static str, text: String) -> Response {
-    let no_store = HeaderValue::from_static("no-store");
-    let kind = HeaderValue::from_static(kind);
-    (status, [(CONTENT_TYPE, kind), (CACHE_CONTROL, no_store)], text).into_response()
+    (status, [(CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }

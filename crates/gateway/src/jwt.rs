@@ -125,7 +125,10 @@ impl Jwt {
             return None;
         }
         let user = claims.get(&self.claim)?.as_str()?;
-        let is_user = !user.trim().is_empty() && user != "*" && user.len() <= MAX_USER_BYTES;
+        let is_user = !user.trim().is_empty()
+            && user != "*"
+            && !user.contains('\0')
+            && user.len() <= MAX_USER_BYTES;
         is_user.then(|| user.to_owned())
     }
 
@@ -281,6 +284,7 @@ mod tests {
             json!({"sub": 7, "exp": 2e9}),
             json!({"sub": " ", "exp": 2e9}),
             json!({"sub": "*", "exp": 2e9}),
+            json!({"sub": "ann\0", "exp": 2e9}),
             json!({"sub": "x".repeat(513), "exp": 2e9}),
         ] {
             assert_eq!(with_secret(&claims), None, "{claims}");

@@ -14,6 +14,7 @@ pub fn write(event: &'static str, fields: Value) {
     if let Value::Object(fields) = fields {
         line.extend(fields);
     }
-    // Nobody can be told that standard error is gone.
-    let _ = writeln!(std::io::stderr().lock(), "{}", Value::Object(line));
+    // One write, so that lines do not mix. Nobody can be told that standard error is gone.
+    let line = format!("{}\n", Value::Object(line));
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

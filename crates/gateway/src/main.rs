@@ -4,18 +4,25 @@
 mod answer;
 mod args;
 mod chat;
+mod chat_form;
 mod chat_request;
 mod door;
+mod extras;
 mod forward;
 mod gateway;
 mod health;
 mod jwt;
 mod log;
+mod mcp;
+mod mem0;
 mod memory;
 mod metrics;
+mod page;
+mod protocol;
 mod rates;
 mod refusal;
 mod serve;
+mod spending;
 mod splice;
 mod sse;
 mod stream;
@@ -30,20 +37,26 @@ use memory::{Memory, MemoryError};
 use metrics::Metrics;
 use rates::Rates;
 use serde_json::json;
+use spending::Spending;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
-use upstream::Upstream;
+use upstream::{KeyIn, Upstream};
 
 fn main() -> ExitCode {
-    let Command::Serve(options) = Cli::parse().command;
+    let command = Cli::parse().command;
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("cannot start: {error}")),
     };
-    match runtime.block_on(run(options)) {
+    let outcome = match command {
+        Command::Serve(options) => runtime.block_on(run(*options)),
+        Command::Mcp(options) => runtime.block_on(mcp::run(options)),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => failed(&problem),
     }
@@ -56,14 +69,17 @@ fn failed(problem: &str) -> ExitCode {
 
 async fn run(options: Serve) -> Result<(), String> {
     options.check()?;
-    let key = options
-        .upstream_key_file
-        .as_ref()
-        .map(|file| std::fs::read_to_string(file).map_err(|error| format!("the key file: {error}")))
-        .transpose()?;
     let jwt = jwt(&options)?;
     let silence = Duration::from_secs(options.upstream_timeout);
-    let upstream = Upstream::new(&options.upstream, key.as_deref(), silence)?;
+    let upstream = |base: &str, file: &Option<PathBuf>, key_in| {
+        let read =
+            |file| std::fs::read_to_string(file).map_err(|error| format!("the key file: {error}"));
+        let key = file.as_ref().map(read).transpose()?;
+        Upstream::new(base, key.as_deref(), key_in, silence)
+    };
+    let messages_upstream =
+        upstream(&options.messages_upstream, &options.messages_upstream_key_file, KeyIn::ApiKey)?;
+    let upstream = upstream(&options.upstream, &options.upstream_key_file, KeyIn::Authorization)?;
     let metrics = Arc::new(Metrics::default());
     let patience = Duration::from_millis(options.patience);
     let connections = usize::from(options.connections);
@@ -86,12 +102,18 @@ async fn run(options: Serve) -> Result<(), String> {
             );
             Door::for_one(user)
         }
-        None => Door::with_tokens(memory.clone(), Arc::clone(&metrics), jwt, upstream.has_key()),
+        None => {
+            let metrics = Arc::clone(&metrics);
+            Door::with_tokens(memory.clone(), metrics, jwt, options.proxies)
+        }
     };
     let gateway = Gateway {
         door,
+        spending: Spending::new(memory.clone(), options.daily_tokens),
+        client_patience: Duration::from_secs(options.client_timeout),
         memory,
         upstream,
+        messages_upstream,
         metrics,
         patience,
         requires_memory: options.require_memory,

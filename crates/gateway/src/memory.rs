@@ -1,7 +1,8 @@
 //! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
-//! first whose memory it is about. This is the only place with SQL.
+//! first whose memory it is about. SQL is here, and in `mcp/queries.rs` and `mem0/queries.rs`, which ask through
+//! this.
 
-use crate::chat_request::Extras;
+use crate::extras::Extras;
 use crate::metrics::Metrics;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use serde_json::Value;
@@ -15,10 +16,13 @@ use uuid::Uuid;
 const LAST_MOMENT: Duration = Duration::from_secs(30);
 /// How long the database may take to say what time was over.
 const GRACE: Duration = Duration::from_millis(250);
+/// Without the reason: it may quote a password.
+const ADDRESS: &str = "the database's address is none: it is a URL, or words like host=/run/postgresql \
+                       dbname=mydb user=gateway";
 /// The identity mode in which a SQL role is a user, so that nobody can act for another.
 const MODE_OF_ROLES: &str = "role";
 
-/// Why memory did not do what it was asked. No message of the database is in it: they may name arguments.
+/// Why memory did not do what it was asked. Printed, it has no message of the database: they may name arguments.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// There is no connection to be had.
@@ -27,9 +31,9 @@ pub enum MemoryError {
     /// The time was over.
     #[error("memory took too long")]
     Late,
-    /// The database refused, with this SQLSTATE.
-    #[error("the database refused: SQLSTATE {0}")]
-    Refused(String),
+    /// The database refused. What it said is for the user who asked, never for a log.
+    #[error("the database refused: SQLSTATE {}", .0.code)]
+    Refused(Box<Said>),
     /// The answer is none that could be expected of this version of the extension.
     #[error("the database answered something unexpected")]
     Unexpected,
@@ -39,6 +43,23 @@ pub enum MemoryError {
          Set it to 'required' or 'setting'"
     )]
     ModeOfRoles,
+}
+
+/// What the database said when it refused.
+#[derive(Debug)]
+pub struct Said {
+    /// The SQLSTATE.
+    pub code: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// How a transaction ends in which nothing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Commit,
+    /// What was done was only to see what it would come to.
+    Rollback,
 }
 
 /// What is remembered for a message.
@@ -94,7 +115,7 @@ impl Stored {
 }
 
 /// An argument and its type.
-type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A pool of connections, all as the gateway's one role.
 #[derive(Clone)]
@@ -116,7 +137,7 @@ impl Memory {
         metrics: Arc<Metrics>,
     ) -> Result<Self, String> {
         let mut config: tokio_postgres::Config =
-            database.parse().map_err(|error| format!("the database's address: {error}"))?;
+            database.parse().map_err(|_| ADDRESS.to_owned())?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(patience);
         }
@@ -152,6 +173,25 @@ impl Memory {
     pub async fn token_user(&self, hash: &[u8]) -> Result<Option<String>, MemoryError> {
         let sql = "SELECT memory_token_user($1)";
         let rows = self.call("", self.patience, sql, &[(&hash, Type::BYTEA)]).await?;
+        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
+    }
+
+    /// Adds to what a caller has spent today, and returns the sum; `None` when `at_most` is spent.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn spend(
+        &self,
+        caller: &[u8],
+        tokens: i64,
+        at_most: Option<i64>,
+    ) -> Result<Option<i64>, MemoryError> {
+        let sql = "SELECT memory_spend($1, $2, $3)";
+        let params: [Param<'_>; 3] =
+            [(&caller, Type::BYTEA), (&tokens, Type::INT8), (&at_most, Type::INT8)];
+        // What corrects a guess may take its time.
+        let patience = if at_most.is_some() { self.patience } else { LAST_MOMENT };
+        let rows = self.call("", patience, sql, &params).await?;
         column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
     }
 
@@ -217,17 +257,35 @@ impl Memory {
         let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
         let (store, stored) = turn.statement();
         let statements = [(forget, &forgotten[..]), (store, &stored[..])];
-        Stored::read(&self.run(&turn.user_id, LAST_MOMENT, &statements).await?)
+        Stored::read(&self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit).await?)
     }
 
-    async fn call(
+    /// Runs a statement for a user who waits for it, and returns its rows.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn ask(
+        &self,
+        user_id: &str,
+        sql: &str,
+        params: &[Param<'_>],
+        end: End,
+    ) -> Result<Vec<Row>, MemoryError> {
+        self.run(user_id, LAST_MOMENT, &[(sql, params)], end).await
+    }
+
+    /// The rows of one statement about a user's memory; of nobody's where `user_id` is empty.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn call(
         &self,
         user_id: &str,
         patience: Duration,
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, MemoryError> {
-        self.run(user_id, patience, &[(sql, params)]).await
+        self.run(user_id, patience, &[(sql, params)], End::Commit).await
     }
 
     /// Runs statements in a transaction of `user_id`, which is empty where it is about nobody's memory,
@@ -241,6 +299,7 @@ impl Memory {
         user_id: &str,
         patience: Duration,
         statements: &[(&str, &[Param<'_>])],
+        end: End,
     ) -> Result<Vec<Row>, MemoryError> {
         let work = async {
             let lent = self.pool.get().await.map_err(|_| MemoryError::NoDatabase)?;
@@ -273,7 +332,8 @@ impl Memory {
                 }
                 Err(error) => Err(reason(&error)),
             };
-            let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+            let keeps = outcome.is_ok() && end == End::Commit;
+            let end = if keeps { "COMMIT" } else { "ROLLBACK" };
             let ended = client.batch_execute(end).await;
             if ended.is_ok() {
                 lent.give_back();
@@ -304,7 +364,11 @@ impl Drop for Lent {
     }
 }
 
-fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
+/// A column of an answer.
+///
+/// # Errors
+/// [`MemoryError::Unexpected`].
+pub fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     at: usize,
 ) -> Result<T, MemoryError> {
@@ -314,9 +378,13 @@ fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
 fn reason(error: &tokio_postgres::Error) -> MemoryError {
     /// `query_canceled`, which `statement_timeout` ends in.
     const CANCELLED: &str = "57014";
-    match error.code().map(|code| code.code()) {
-        Some(CANCELLED) => MemoryError::Late,
-        Some(code) => MemoryError::Refused(code.to_owned()),
+    match error.as_db_error() {
+        Some(error) if error.code().code() == CANCELLED => MemoryError::Late,
+        Some(error) => MemoryError::Refused(Box::new(Said {
+            code: error.code().code().to_owned(),
+            message: error.message().to_owned(),
+            hint: error.hint().map(str::to_owned),
+        })),
         None => MemoryError::NoDatabase,
     }
 }

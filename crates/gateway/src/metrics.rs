@@ -72,7 +72,7 @@ pub struct Metrics {
     pub requests: Counts,
     /// Requests that ended here, by the reason.
     pub refused: Counts,
-    /// What memory could not do, by the step: `recall`, `store`, `token`.
+    /// What memory could not do, by the step: `recall`, `store`, `token`, `spend`, `tool`.
     pub memory_failures: Counts,
     /// Turns that were stored, by the role.
     pub stored: Counts,

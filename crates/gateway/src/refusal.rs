@@ -1,7 +1,7 @@
 //! What the gateway says when it does not pass a request on, in the form in which OpenAI's clients expect
-//! errors. An upstream's own errors pass through as they are.
+//! errors, and with its outer type Anthropic's. An upstream's own errors pass through as they are.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -15,11 +15,13 @@ pub struct Refusal {
     message: String,
     /// Seconds until it is worth another try.
     retry_after: Option<u32>,
+    /// Whether OpenAI's clients, which send a request again by themselves, are told not to.
+    is_final: bool,
 }
 
 impl Refusal {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), retry_after: None }
+        Self { status, code, message: message.into(), retry_after: None, is_final: false }
     }
 
     /// 400: the request says something that makes no sense.
@@ -41,6 +43,11 @@ impl Refusal {
     pub fn no_such_path() -> Self {
         let message = "the gateway does not forward this path";
         Self::new(StatusCode::NOT_FOUND, "unknown_path", message)
+    }
+
+    /// 404: a memory that is not there, or is another user's.
+    pub fn no_such_memory(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "unknown_memory", message)
     }
 
     /// 405: a path that is forwarded, but not with this method.
@@ -67,6 +74,14 @@ impl Refusal {
         Self { retry_after: Some(seconds.max(1)), ..refusal }
     }
 
+    /// 429: the caller has spent what a day allows. Trying again soon is no use.
+    pub fn spent(seconds: u32) -> Self {
+        let message = "this token has spent its tokens of the day (UTC)";
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let refusal = Self::new(status, "spending_limit_reached", message);
+        Self { retry_after: Some(seconds.max(1)), is_final: true, ..refusal }
+    }
+
     /// 502: the upstream cannot be reached, or broke off.
     pub fn no_upstream(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "upstream_unavailable", message)
@@ -85,6 +100,16 @@ impl Refusal {
         Self { retry_after: Some(5), ..refusal }
     }
 
+    /// The status it is answered with.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The sentence for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The error as JSON.
     pub fn to_json(&self) -> String {
         let kind = match self.status {
@@ -94,8 +119,9 @@ impl Refusal {
             status if status.is_server_error() => "server_error",
             _ => "invalid_request_error",
         };
-        json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code}})
-            .to_string()
+        let error =
+            json!({"message": self.message, "type": kind, "param": null, "code": self.code});
+        json!({"type": "error", "error": error}).to_string()
     }
 }
 
@@ -106,12 +132,15 @@ pub struct Code(pub &'static str);
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let json = HeaderValue::from_static("application/json");
-        let no_store = HeaderValue::from_static("no-store");
-        let headers = [(header::CONTENT_TYPE, json), (header::CACHE_CONTROL, no_store)];
+        let headers = [(header::CONTENT_TYPE, json)];
         let code = Code(self.code);
         let mut response = (self.status, headers, self.to_json()).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.is_final {
+            let name = HeaderName::from_static("x-should-retry");
+            response.headers_mut().insert(name, HeaderValue::from_static("false"));
         }
         response.extensions_mut().insert(code);
         response

@@ -2,10 +2,14 @@
 //! and the elements of an array stand, and edits by byte ranges. Numbers, the order of keys, white space
 //! and fields that nobody here knows stay as they came, because nothing is read and written again.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::ops::Range;
+
+/// Members of an object, or elements of an array, that are looked at. What is read of each takes far more
+/// memory than the two bytes that it may have in the document.
+const MAX_ITEMS: usize = 100_000;
 
 /// A member of an object: its name, and where name and value stand in the document.
 #[derive(Debug)]
@@ -24,7 +28,8 @@ pub struct Member<'a> {
 pub struct Object<'a>(pub Vec<Member<'a>>);
 
 impl<'a> Object<'a> {
-    /// Reads `text`, which is a part of `document` or all of it; `None` unless it is an object.
+    /// Reads `text`, which is a part of `document` or all of it; `None` unless it is an object, and not a
+    /// monstrous one.
     pub fn read(document: &str, text: &'a str) -> Option<Self> {
         let members: Members<'a> = serde_json::from_str(text).ok()?;
         let member = |(name, value): (&'a RawValue, &'a RawValue)| {
@@ -61,10 +66,10 @@ impl<'a> Object<'a> {
 pub struct Array<'a>(pub Vec<&'a str>);
 
 impl<'a> Array<'a> {
-    /// `None` unless the text is an array.
+    /// `None` unless the text is an array, and not a monstrous one.
     pub fn read(text: &'a str) -> Option<Self> {
-        let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        Some(Self(elements.into_iter().map(RawValue::get).collect()))
+        let elements: Elements<'a> = serde_json::from_str(text).ok()?;
+        Some(Self(elements.0))
     }
 
     /// The edits that take elements out, by their number.
@@ -162,12 +167,43 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
+                    if members.len() == MAX_ITEMS {
+                        return Err(A::Error::custom("too many members"));
+                    }
                     members.push(member);
                 }
                 Ok(members)
             }
         }
         deserializer.deserialize_map(Reader).map(Members)
+    }
+}
+
+/// Elements of an array as they are written.
+struct Elements<'a>(Vec<&'a str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Vec<&'de str>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(element) = list.next_element::<&'de RawValue>()? {
+                    if elements.len() == MAX_ITEMS {
+                        return Err(A::Error::custom("too many elements"));
+                    }
+                    elements.push(element.get());
+                }
+                Ok(elements)
+            }
+        }
+        deserializer.deserialize_seq(Reader).map(Elements)
     }
 }
 
@@ -208,6 +244,19 @@ mod tests {
         for text in ["", "[]", "1", "{", r#"{"a":}"#, r#"{"a":1} x"#] {
             assert!(Object::read(text, text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn monstrous_documents_are_not_read() {
+        let many = |item: &str, count: usize| vec![item; count].join(",");
+        for (count, is_read) in [(MAX_ITEMS, true), (MAX_ITEMS + 1, false)] {
+            let object = format!("{{{}}}", many("\"\":0", count));
+            assert_eq!(Object::read(&object, &object).is_some(), is_read);
+            assert_eq!(Array::read(&format!("[{}]", many("0", count))).is_some(), is_read);
+        }
+        // Depth takes no stack.
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        assert!(Object::read(&deep, &deep).is_some());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Server-sent events as they pass by: cut out of a stream of bytes, looked into, and handed on byte for
 //! byte. Only the one that memories are added to is changed.
 
-use crate::splice;
+use crate::splice::{self, Edit, Object};
+use serde::de::IgnoredAny;
 
 /// An event that grows beyond this is handed on without being looked into.
 const MAX_EVENT_BYTES: usize = 8 << 20;
@@ -60,28 +61,34 @@ impl Event {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// Whether this is how a stream of OpenAI's ends.
-    pub fn is_done(&self) -> bool {
-        self.data().is_some_and(|data| data.trim() == "[DONE]")
-    }
-
-    /// The event with a member added to the JSON object that it carries; the same where that cannot be
-    /// done.
-    #[must_use]
-    pub fn with_member(self, name: &str, value: &str) -> Self {
+    /// The event with a member added to the JSON object that it carries, or to the object `inside` that one
+    /// under this name.
+    ///
+    /// # Errors
+    /// The event as it is, where that cannot be done.
+    pub fn with_member(self, inside: Option<&str>, name: &str, value: &str) -> Result<Self, Self> {
         let added = std::str::from_utf8(&self.0).ok().and_then(|text| {
-            let edit = splice::added_member(text, name, value)?;
-            // Only the last line is changed, so it has to be the one with the data.
-            let last = text.trim_end().rsplit(['\n', '\r']).next()?;
-            last.starts_with("data:").then(|| splice::edited(text, vec![edit]))
+            let mut data = text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
+            // A document in several lines has line ends in it that are not its own.
+            let document = data.next().filter(|_| data.next().is_none())?;
+            let object = match inside {
+                Some(inside) => Object::read(document, document)?.get(inside)?.value,
+                // What is no JSON goes on as it came.
+                None => serde_json::from_str::<IgnoredAny>(document).ok().map(|_| document)?,
+            };
+            let Edit { at, text: member } = splice::added_member(object, name, value)?;
+            let start = splice::place(text, object).start;
+            let edit = Edit { at: start + at.start..start + at.end, text: member };
+            Some(splice::edited(text, vec![edit]).into_bytes())
         });
-        added.map_or(self, |text| Self(text.into_bytes()))
+        added.map(Self).ok_or(self)
     }
 }
 
-/// An event with this data, which has no line ends.
-pub fn event(data: &str) -> Vec<u8> {
-    format!("data: {data}\n\n").into_bytes()
+/// An event of a kind, if it has one, with this data, which has no line ends.
+pub fn event(kind: Option<&str>, data: &str) -> Event {
+    let kind = kind.map(|kind| format!("event: {kind}\n")).unwrap_or_default();
+    Event(format!("{kind}data: {data}\n\n").into_bytes())
 }
 
 /// Where the first event ends, after its blank line. Lines end with \n, \r\n or \r.
@@ -140,19 +147,38 @@ mod tests {
         assert_eq!(data("event: x\ndata: {\"a\":1}\n\n").as_deref(), Some("{\"a\":1}"));
         assert_eq!(data("data:a\r\ndata: b\r\n\r\n").as_deref(), Some("a\nb"));
         assert_eq!(data(": note\n\n"), None);
-        assert!(Event(b"data: [DONE]\n\n".to_vec()).is_done());
-        assert!(!Event(b"data: {}\n\n".to_vec()).is_done());
     }
 
     #[test]
     fn a_member_is_added_to_the_object_of_an_event() {
-        let with = |text: &str| {
-            String::from_utf8(Event(text.as_bytes().to_vec()).with_member("h", "[1]").0).unwrap()
+        let within = |inside: Option<&str>, text: &str| {
+            let added = Event(text.as_bytes().to_vec()).with_member(inside, "h", "[1]");
+            let is_added = added.is_ok();
+            let event = added.unwrap_or_else(|event| event);
+            assert_eq!(event.0 == text.as_bytes(), !is_added);
+            String::from_utf8(event.0).unwrap()
         };
+        let with = |text: &str| within(None, text);
         assert_eq!(with("data: {\"a\":1.0}\n\n"), "data: {\"a\":1.0,\"h\":[1]}\n\n");
         assert_eq!(with("id: 1\ndata: {}\r\n\r\n"), "id: 1\ndata: {\"h\":[1]}\r\n\r\n");
-        for other in ["data: [DONE]\n\n", ": {}\n\n", "data: {\nid: }\n\n"] {
+        let beyond = with("data: {\"n\":2E99999}\n\n");
+        assert_eq!(beyond, "data: {\"n\":2E99999,\"h\":[1]}\n\n");
+        assert_eq!(with("data: {}\nid: 1\n\n"), "data: {\"h\":[1]}\nid: 1\n\n");
+        for other in [
+            "data: [DONE]\n\n",
+            ": {}\n\n",
+            "data: {\nid: }\n\n",
+            "data: {oops}\n\n",
+            "data: {\"a\":1} and }\n\n",
+            "data: {\ndata: }\n\n",
+        ] {
             assert_eq!(with(other), other);
+        }
+        let created = "event: e\ndata: {\"r\": { \"id\":1.0 } , \"n\":1}\n\n";
+        let expected = "event: e\ndata: {\"r\": { \"id\":1.0 ,\"h\":[1]} , \"n\":1}\n\n";
+        assert_eq!(within(Some("r"), created), expected);
+        for name in ["n", "x"] {
+            assert_eq!(within(Some(name), created), created);
         }
     }
 

@@ -1,10 +1,11 @@
-//! An answer that streams: events go on as they come, the first with what is remembered. The event that
-//! ends the stream waits until the answer is stored, and an event before it says so.
+//! An answer that streams: events go on as they come, the first with what is remembered. What ends the stream
+//! waits until the answer is stored, and says so.
 
 use crate::answer::Answer;
 use crate::chat::{Chat, Said};
+use crate::protocol::{Protocol, Stage};
 use crate::refusal::Refusal;
-use crate::sse::{self, Event, Splitter};
+use crate::sse::{Event, Splitter};
 use axum::body::{Body, Bytes};
 use futures_util::stream;
 use serde_json::Value;
@@ -62,15 +63,17 @@ pub async fn pass_on(
     client: Sender,
 ) -> Ended {
     let mut passing = Passing {
+        protocol: chat.protocol,
         splitter: Splitter::default(),
         spoken: Answer::default(),
         hits: hits.map(|hits| hits.to_string()),
-        done: None,
+        hides_usage: chat.hides_usage,
+        waiting: Vec::new(),
     };
     let ended = loop {
         let chunk = tokio::select! {
             () = client.closed() => break Ended::ByClient,
-            chunk = chat.gateway.upstream.next(&mut answer) => chunk,
+            chunk = chat.upstream().next(&mut answer) => chunk,
         };
         let (piece, is_over) = match chunk {
             Ok(Some(bytes)) => passing.take(&bytes),
@@ -93,14 +96,14 @@ pub async fn pass_on(
         let _ = client.send(Err(io::Error::other("the upstream broke off"))).await;
     } else if ended == Ended::Whole && chat.fails_without_memory() {
         let refusal = Refusal::no_memory("the answer could not be stored");
-        let _ = client.send(Ok(sse::event(&refusal.to_json()).into())).await;
+        let _ = client.send(Ok(chat.protocol.error(&refusal).0.into())).await;
         let _ = client.send(Err(io::Error::other("memory failed"))).await;
     } else if ended == Ended::Whole {
-        let mut end = match stored {
-            Some(stored) => sse::event(&passing.spoken.stored_chunk(stored.id)),
-            None => Vec::new(),
+        let end = match stored {
+            Some(stored) => chat.protocol.with_stored(passing.waiting, &passing.spoken, stored.id),
+            None => passing.waiting,
         };
-        end.extend(passing.done.unwrap_or_default());
+        let end: Vec<u8> = end.into_iter().flat_map(|event| event.0).collect();
         let _ = client.send(Ok(end.into())).await;
     }
     ended
@@ -116,12 +119,15 @@ fn drain(mut answer: reqwest::Response) {
 
 /// What is known while an answer passes by.
 struct Passing {
+    protocol: &'static dyn Protocol,
     splitter: Splitter,
     spoken: Answer,
     /// Until they are in an event.
     hits: Option<String>,
-    /// The event that ends the stream.
-    done: Option<Vec<u8>>,
+    /// Whether the event that only says what the answer took stays here.
+    hides_usage: bool,
+    /// The events that end the stream.
+    waiting: Vec<Event>,
 }
 
 impl Passing {
@@ -130,8 +136,7 @@ impl Passing {
         self.splitter.feed(bytes);
         let mut piece = Vec::with_capacity(bytes.len());
         while let Some(event) = self.splitter.next_event() {
-            self.add(event, &mut piece);
-            if self.done.is_some() {
+            if self.add(event, &mut piece) == Stage::Over {
                 return (piece, true);
             }
         }
@@ -148,36 +153,55 @@ impl Passing {
         piece
     }
 
-    fn add(&mut self, event: Event, piece: &mut Vec<u8>) {
-        if event.is_done() {
-            self.spoken.is_whole = true;
-            self.done = Some(event.0);
-            return;
-        }
-        let mut event = event;
+    fn add(&mut self, mut event: Event, piece: &mut Vec<u8>) -> Stage {
+        let mut stage = Stage::Open;
         if let Some(data) = event.data() {
-            self.spoken.take(&data);
-            if data.trim_start().starts_with('{')
-                && let Some(hits) = self.hits.take()
-            {
-                event = event.with_member("memory_hits", &hits);
+            stage = self.protocol.take(&mut self.spoken, &data);
+            if stage == Stage::Counted && self.hides_usage {
+                return stage;
+            }
+            if let Some(hits) = self.hits.take() {
+                event = self.protocol.with_hits(event, &hits).unwrap_or_else(|event| {
+                    self.hits = Some(hits);
+                    event
+                });
             }
         }
-        piece.extend_from_slice(&event.0);
+        if matches!(stage, Stage::Closing | Stage::Over) || !self.waiting.is_empty() {
+            self.waiting.push(event);
+        } else {
+            piece.extend_from_slice(&event.0);
+        }
+        stage
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Completions;
 
     fn passing() -> Passing {
         Passing {
+            protocol: &Completions,
             splitter: Splitter::default(),
             spoken: Answer::default(),
             hits: Some("[1]".to_owned()),
-            done: None,
+            hides_usage: false,
+            waiting: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_the_client_did_not_ask_for_stays_here() {
+        let mut passing = Passing { hides_usage: true, ..passing() };
+        let stream = b"data: {\"choices\":[{\"delta\":{}}],\"usage\":null}\n\n\
+                       data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n";
+        let (piece, _) = passing.take(stream);
+        let expected =
+            "data: {\"choices\":[{\"delta\":{}}],\"usage\":null,\"memory_hits\":[1]}\n\n";
+        assert_eq!(String::from_utf8(piece).unwrap(), expected);
+        assert_eq!(passing.spoken.usage.map(|usage| usage.prompt), Some(1));
     }
 
     #[test]
@@ -189,7 +213,7 @@ mod tests {
         let (piece, is_over) = passing.take(b":2}\n\ndata: [DONE]\n\n");
         assert_eq!(piece, b"data: {\"b\":2}\n\n");
         assert!(is_over);
-        assert_eq!(passing.done.as_deref(), Some(&b"data: [DONE]\n\n"[..]));
+        assert_eq!(passing.waiting, [Event(b"data: [DONE]\n\n".to_vec())]);
     }
 
     #[test]
@@ -198,6 +222,6 @@ mod tests {
         let (piece, _) = passing.take(b"data: {}\n\ndata: [DONE]\n");
         assert_eq!(piece, b"data: {\"memory_hits\":[1]}\n\n");
         assert!(passing.last().is_empty());
-        assert!(passing.done.is_some());
+        assert_eq!(passing.waiting.len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! are fixed words, so that nothing in a request decides which address is asked.
 
 use axum::http::header::{self, HeaderName, HeaderValue};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use rustls::{ClientConfig, RootCertStore};
@@ -18,12 +18,14 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Headers of the gateway's own begin like this; none goes further.
 const OWN: &str = "x-memory-";
 /// What goes along when the key is the gateway's: nothing that could spend it in another name.
-const WITH_OUR_KEY: [&str; 7] = [
+const WITH_OUR_KEY: [&str; 9] = [
     "accept",
     "content-type",
     "user-agent",
     "idempotency-key",
     "openai-beta",
+    "anthropic-beta",
+    "anthropic-version",
     "traceparent",
     "x-request-id",
 ];
@@ -46,13 +48,22 @@ const OF_ONE_CONNECTION: [&str; 14] = [
     "cookie",
 ];
 
+/// How an upstream wants its key.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyIn {
+    /// `Authorization: Bearer`, as OpenAI does.
+    Authorization,
+    /// `x-api-key`, as Anthropic does.
+    ApiKey,
+}
+
 /// Where requests go.
 pub struct Upstream {
     client: Client,
     /// Without the slash at the end.
     base: String,
-    /// Instead of the caller's.
-    key: Option<HeaderValue>,
+    /// Instead of the caller's, and the header it stands in.
+    key: Option<(HeaderName, HeaderValue)>,
     /// Longest silence.
     patience: Duration,
 }
@@ -60,7 +71,12 @@ pub struct Upstream {
 impl Upstream {
     /// # Errors
     /// What is wrong with the address or the key, or why TLS cannot be set up. The key is in no message.
-    pub fn new(base: &str, key: Option<&str>, patience: Duration) -> Result<Self, String> {
+    pub fn new(
+        base: &str,
+        key: Option<&str>,
+        key_in: KeyIn,
+        patience: Duration,
+    ) -> Result<Self, String> {
         let url = Url::parse(base).map_err(|error| format!("the upstream's address: {error}"))?;
         let is_plain = url.username().is_empty() && url.password().is_none();
         let is_whole = url.query().is_none() && url.fragment().is_none() && url.has_host();
@@ -69,10 +85,19 @@ impl Upstream {
         }
         let key = key
             .map(|key| {
-                let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim()))
+                if key.trim().is_empty() {
+                    return Err("the upstream's key is empty".to_owned());
+                }
+                let (name, value) = match key_in {
+                    KeyIn::Authorization => {
+                        (header::AUTHORIZATION, format!("Bearer {}", key.trim()))
+                    }
+                    KeyIn::ApiKey => (HeaderName::from_static("x-api-key"), key.trim().to_owned()),
+                };
+                let mut value = HeaderValue::from_str(&value)
                     .map_err(|_| "the upstream's key is no text of one line".to_owned())?;
                 value.set_sensitive(true);
-                Ok::<_, String>(value)
+                Ok::<_, String>((name, value))
             })
             .transpose()?;
         let base = url.as_str().trim_end_matches('/').to_owned();
@@ -100,10 +125,15 @@ impl Upstream {
             .request(method, format!("{}{path}", self.base))
             .headers(self.headers(headers))
             .body(body);
-        match tokio::time::timeout(self.patience, request.send()).await {
-            Ok(sent) => sent.map_err(|error| reason(&error)),
-            Err(_) => Err("no answer in time".to_owned()),
+        let answer = match tokio::time::timeout(self.patience, request.send()).await {
+            Ok(sent) => sent.map_err(|error| reason(&error))?,
+            Err(_) => return Err("no answer in time".to_owned()),
+        };
+        // Its words are about a key that is not the caller's, and may quote it.
+        if self.has_key() && answer.status() == StatusCode::UNAUTHORIZED {
+            return Err("the upstream refuses the gateway's key".to_owned());
         }
+        Ok(answer)
     }
 
     /// The next bytes of an answer; `None` at its end.
@@ -120,8 +150,8 @@ impl Upstream {
     /// Whether it answers at all, whatever it says.
     pub async fn is_there(&self) -> bool {
         let mut request = self.client.get(format!("{}/models", self.base)).timeout(LOOK_TIMEOUT);
-        if let Some(key) = &self.key {
-            request = request.header(header::AUTHORIZATION, key.clone());
+        if let Some((name, key)) = &self.key {
+            request = request.header(name, key.clone());
         }
         request.send().await.is_ok()
     }
@@ -133,17 +163,40 @@ impl Upstream {
             let word = name.as_str();
             let goes = match self.key {
                 Some(_) => WITH_OUR_KEY.contains(&word) || word.starts_with("x-stainless-"),
-                None => !OF_ONE_CONNECTION.contains(&word) && !named.contains(name),
+                None => {
+                    let is_ours = OF_ONE_CONNECTION.contains(&word) || is_of_a_proxy(word);
+                    !is_ours && !named.contains(name)
+                }
             };
             if goes && !word.starts_with(OWN) {
                 kept.append(name.clone(), value.clone());
             }
         }
-        if let Some(key) = &self.key {
-            kept.insert(header::AUTHORIZATION, key.clone());
+        if let Some((name, key)) = &self.key {
+            kept.insert(name, key.clone());
         }
         kept
     }
+}
+
+/// Whether a header says how a request came here, which is nobody else's business.
+fn is_of_a_proxy(name: &str) -> bool {
+    matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
+}
+
+/// Whether a header of an answer is about the upstream as a server of its own: what may be kept of it, by
+/// whom it may be read, how else it is reached.
+fn is_of_a_server(name: &str) -> bool {
+    matches!(
+        name,
+        "set-cookie"
+            | "alt-svc"
+            | "strict-transport-security"
+            | "cache-control"
+            | "expires"
+            | "pragma"
+            | "age"
+    ) || name.starts_with("access-control-")
 }
 
 /// The headers of an answer that go on to the caller.
@@ -152,7 +205,7 @@ pub fn answered(headers: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
     for (name, value) in headers {
         let word = name.as_str();
-        let is_ours = word.starts_with(OWN) || word == "set-cookie";
+        let is_ours = word.starts_with(OWN) || is_of_a_server(word);
         if !is_ours && !OF_ONE_CONNECTION.contains(&word) && !named.contains(name) {
             kept.append(name.clone(), value.clone());
         }
@@ -214,7 +267,8 @@ mod tests {
     }
 
     fn upstream(key: Option<&str>) -> Upstream {
-        Upstream::new("http://127.0.0.1:1/v1/", key, Duration::from_secs(1)).unwrap()
+        let patience = Duration::from_secs(1);
+        Upstream::new("http://127.0.0.1:1/v1/", key, KeyIn::Authorization, patience).unwrap()
     }
 
     #[test]
@@ -230,6 +284,8 @@ mod tests {
             ("accept-encoding", "gzip"),
             ("content-type", "application/json"),
             ("x-stainless-lang", "python"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("forwarded", "for=10.0.0.1"),
         ]);
         let through = upstream(None).headers(&sent);
         let mut names: Vec<&str> = through.keys().map(HeaderName::as_str).collect();
@@ -252,6 +308,9 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("x-memory-stored", "forged"),
             ("set-cookie", "a=b"),
+            ("cache-control", "public, max-age=600"),
+            ("access-control-allow-origin", "*"),
+            ("alt-svc", "h3=\":443\""),
             ("x-request-id", "r"),
         ]);
         let mut names: Vec<String> =
@@ -264,9 +323,14 @@ mod tests {
     fn addresses() {
         assert_eq!(upstream(None).base, "http://127.0.0.1:1/v1");
         for base in ["", "api.openai.com", "file:///etc", "https://u:p@x/v1", "https://x/v1?a=b"] {
-            assert!(Upstream::new(base, None, Duration::from_secs(1)).is_err(), "{base}");
+            let upstream = Upstream::new(base, None, KeyIn::ApiKey, Duration::from_secs(1));
+            assert!(upstream.is_err(), "{base}");
         }
-        let broken = Upstream::new("https://x", Some("a\nb"), Duration::from_secs(1)).err();
+        let with_key =
+            |key| Upstream::new("https://x", Some(key), KeyIn::ApiKey, Duration::ZERO).err();
+        let broken = with_key("a\nb");
         assert_eq!(broken.as_deref(), Some("the upstream's key is no text of one line"));
+        let empty = with_key(" \n");
+        assert_eq!(empty.as_deref(), Some("the upstream's key is empty"));
     }
 }

@@ -1,0 +1,342 @@
+//! From a request to an answer: who asks, whether a form is one of the page's own, and what every answer
+//! says in its headers.
+
+use super::frame::{self, Here};
+use super::uploads::{self, Fields, Upload};
+use super::visits::{self, Cookie};
+use super::{Page, ROOT};
+use crate::door::{Door, Person, TOKEN_HEADER};
+use crate::gateway::Permit;
+use crate::memory::{End, MemoryError, Param};
+use crate::refusal::{Code, Refusal};
+use axum::extract::Request;
+use axum::http::header::{self, AUTHORIZATION, HeaderValue};
+use axum::http::{HeaderName, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use maud::Markup;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_postgres::Row;
+
+/// Nothing comes from elsewhere, nothing in the text of a page is run or changes its looks, no other site
+/// shows it in a frame, and forms go nowhere else.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// The field of every form that says it is the page's own.
+pub const FORM_TOKEN: &str = "form_token";
+
+/// Who looks at the page.
+pub struct Visit {
+    pub page: Arc<Page>,
+    pub person: Person,
+    /// See [`FORM_TOKEN`].
+    pub form_token: String,
+    /// Whether there is something to sign out of.
+    pub has_signed_in: bool,
+    cookie: Cookie,
+    /// Held until the answer is there.
+    _permit: Permit,
+}
+
+impl Visit {
+    /// Signs out: the visit is over, and the browser forgets its name.
+    pub fn end(&self, response: &mut Response) {
+        self.page.visits.end(&self.cookie);
+        for cookie in visits::forgotten() {
+            set_cookie(response, &cookie);
+        }
+    }
+}
+
+/// A request that was let in.
+pub struct Asked {
+    pub visit: Arc<Visit>,
+    pub path: String,
+    pub query: Fields,
+    pub form: Fields,
+    pub files: Vec<Upload>,
+}
+
+/// What a view comes to.
+pub enum Answer {
+    /// A page, with its title.
+    Page(Here, String, Markup),
+    /// Another page is to be looked at.
+    See(String),
+    /// Something that is no page.
+    Other(Box<Response>),
+}
+
+/// Why there is nothing to show.
+#[derive(Debug)]
+pub struct Trouble {
+    pub status: StatusCode,
+    pub message: String,
+    pub hint: Option<String>,
+    /// For the count of refusals.
+    code: Option<Code>,
+    retry_after: Option<HeaderValue>,
+}
+
+impl Asked {
+    /// The id that the path names.
+    ///
+    /// # Errors
+    /// That it names none.
+    pub fn id(&self) -> Result<uuid::Uuid, Trouble> {
+        let part = self.path.split('/').nth(3).unwrap_or_default();
+        uuid::Uuid::parse_str(part).map_err(|_| Trouble::nothing_here())
+    }
+
+    /// Whose memory this is about.
+    pub fn user_id(&self) -> &str {
+        &self.visit.person.user_id
+    }
+
+    /// Asks memory.
+    ///
+    /// # Errors
+    /// What memory says.
+    pub async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
+        self.run(sql, params, End::Commit).await
+    }
+
+    /// Asks memory, and keeps what that does or not.
+    ///
+    /// # Errors
+    /// What memory says.
+    pub async fn run(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        end: End,
+    ) -> Result<Vec<Row>, Trouble> {
+        let gateway = &self.visit.page.gateway;
+        gateway.memory.ask(self.user_id(), sql, params, end).await.map_err(|error| {
+            let trouble = Trouble::from(&error);
+            // What somebody asked in a wrong way is no failure of memory.
+            if trouble.status.is_server_error() {
+                gateway.missed("page", &error);
+            }
+            trouble
+        })
+    }
+}
+
+impl Trouble {
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), hint: None, code: None, retry_after: None }
+    }
+
+    pub fn nothing_here() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "There is nothing here.")
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        let mut trouble = Self::new(refusal.status(), sentence(refusal.message()));
+        let response = refusal.into_response();
+        trouble.code = response.extensions().get::<Code>().copied();
+        trouble.retry_after = response.headers().get(header::RETRY_AFTER).cloned();
+        trouble
+    }
+}
+
+impl From<&MemoryError> for Trouble {
+    fn from(error: &MemoryError) -> Self {
+        let MemoryError::Refused(said) = error else {
+            let message = sentence(&error.to_string());
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
+        };
+        let status = match said.code.as_str() {
+            "42704" => StatusCode::NOT_FOUND,
+            "42501" => StatusCode::FORBIDDEN,
+            "25006" => StatusCode::CONFLICT,
+            code if code.starts_with("22") => StatusCode::BAD_REQUEST,
+            code => {
+                let message = format!("The database could not do this: SQLSTATE {code}.");
+                return Self::new(StatusCode::INTERNAL_SERVER_ERROR, message);
+            }
+        };
+        Self { hint: said.hint.clone(), ..Self::new(status, sentence(&said.message)) }
+    }
+}
+
+/// A message of a program as a sentence.
+fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(char::to_uppercase);
+    let end = if message.ends_with(['.', '?', '!']) { "" } else { "." };
+    first.into_iter().flatten().chain(letters).collect::<String>() + end
+}
+
+/// Answers a request for the page.
+pub async fn answer<Show, Shown>(
+    page: Arc<Page>,
+    peer: SocketAddr,
+    request: Request,
+    show: Show,
+) -> Response
+where
+    Show: Fn(Asked) -> Shown,
+    Shown: Future<Output = Result<Answer, Trouble>>,
+{
+    let known = Cookie::read(request.headers());
+    let is_secure = visits::is_secure(request.headers());
+    let Some(cookie) = known.clone().or_else(|| page.visits.new_cookie()) else {
+        return frame::trouble(None, &Trouble::nothing_here());
+    };
+    let (mut response, is_one) = match admit(&page, peer, request, &cookie).await {
+        Ok(asked) => {
+            let visit = Arc::clone(&asked.visit);
+            let response = match show(asked).await {
+                Ok(Answer::Page(here, title, body)) => {
+                    frame::page(Some(&visit), here, &title, &body)
+                }
+                Ok(Answer::See(path)) => see(&path),
+                Ok(Answer::Other(response)) => *response,
+                Err(trouble) => frame::trouble(Some(&visit), &trouble),
+            };
+            (response, !visit.has_signed_in)
+        }
+        Err(Stopped::AtTheDoor(path)) => (see(path), false),
+        Err(Stopped::By(trouble)) => (frame::trouble(None, &trouble), false),
+    };
+    if is_one && known.is_none() {
+        set_cookie(&mut response, &cookie.set(is_secure));
+    }
+    with_headers(response)
+}
+
+/// Why a request was not let in.
+enum Stopped {
+    /// Somebody has to sign in.
+    AtTheDoor(&'static str),
+    By(Trouble),
+}
+
+impl From<Trouble> for Stopped {
+    fn from(trouble: Trouble) -> Self {
+        Self::By(trouble)
+    }
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Self {
+        Self::By(refusal.into())
+    }
+}
+
+async fn admit(
+    page: &Arc<Page>,
+    peer: SocketAddr,
+    request: Request,
+    cookie: &Cookie,
+) -> Result<Asked, Stopped> {
+    let (mut head, body) = request.into_parts();
+    let is_form = head.method == Method::POST;
+    if is_form && !visits::is_from_here(&head.headers) {
+        return Err(not_ours().into());
+    }
+    // Only a cookie counts here: what a program sends with its requests is for the other paths.
+    head.headers.remove(AUTHORIZATION);
+    head.headers.remove(TOKEN_HEADER);
+    let has_signed_in = !matches!(page.gateway.door, Door::One(_));
+    if has_signed_in {
+        let Some(token) = page.visits.token(cookie, Instant::now()) else {
+            return Err(Stopped::AtTheDoor("/ui/login"));
+        };
+        head.headers.insert(TOKEN_HEADER, token);
+    }
+    let (person, permit) = match page.gateway.admit(&head, peer.ip(), false).await {
+        Ok(admitted) => admitted,
+        Err(refusal) if refusal.status() == StatusCode::UNAUTHORIZED => {
+            page.visits.end(cookie);
+            return Err(Stopped::AtTheDoor("/ui/login?ended=yes"));
+        }
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let query = Fields::read(head.uri.query().unwrap_or_default().as_bytes());
+    let (mut form, mut files) = (Fields::default(), Vec::new());
+    if is_form {
+        let body = page.gateway.body(&head, body).await?;
+        (form, files) = uploads::read(&head.headers, body).await?;
+        let token = form.get(FORM_TOKEN).unwrap_or_default();
+        if !page.visits.is_form_token(cookie, token) {
+            return Err(not_ours().into());
+        }
+    }
+    let form_token = page.visits.form_token(cookie);
+    let (page, cookie) = (Arc::clone(page), cookie.clone());
+    let visit = Visit { page, person, form_token, has_signed_in, cookie, _permit: permit };
+    let visit = Arc::new(visit);
+    Ok(Asked { visit, path: head.uri.path().to_owned(), query, form, files })
+}
+
+/// The form of another site, or of a visit that is over.
+pub fn not_ours() -> Trouble {
+    let hint = "Open the page anew, and try again.".to_owned();
+    let message = "This form does not come from this page, or has expired.";
+    Trouble { hint: Some(hint), ..Trouble::new(StatusCode::FORBIDDEN, message) }
+}
+
+/// Has the browser look at another page.
+pub fn see(path: &str) -> Response {
+    let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(ROOT));
+    (StatusCode::SEE_OTHER, [(header::LOCATION, path)]).into_response()
+}
+
+/// Adds a cookie to an answer.
+pub fn set_cookie(response: &mut Response, cookie: &str) {
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+}
+
+/// What every answer says to the browser. The origin of a form is sent with it, and nothing of an address
+/// to other sites.
+pub fn with_headers(mut response: Response) -> Response {
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl Trouble {
+    /// Adds to an answer what it says beside the text.
+    pub fn mark(&self, response: &mut Response) {
+        *response.status_mut() = self.status;
+        if let Some(code) = self.code {
+            response.extensions_mut().insert(code);
+        }
+        if let Some(wait) = &self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, wait.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_sentences() {
+        assert_eq!(sentence("the body broke off"), "The body broke off.");
+        assert_eq!(sentence("Done?"), "Done?");
+        assert_eq!(sentence(""), ".");
+    }
+}

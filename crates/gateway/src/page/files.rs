@@ -1,0 +1,247 @@
+//! A user's data as a whole: how much there is, Markdown files to take along and to bring back, and the
+//! way to erase everything.
+
+use super::asked::{Answer, Asked, Trouble};
+use super::frame::{Here, form_token};
+use super::parts::encoded;
+use super::rows;
+use super::uploads::Upload;
+use crate::memory::Param;
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use futures_util::stream;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+use tokio_postgres::types::Type;
+use zip::CompressionMethod;
+use zip::write::{SimpleFileOptions, StreamWriter};
+
+/// Files that failed and are shown.
+const SHOWN: usize = 20;
+/// Pieces of an archive that wait for the browser.
+const AHEAD: usize = 4;
+/// A piece of an archive is at least so large, but for the last.
+const PIECE: usize = 64 << 10;
+
+/// `GET /ui/files`.
+///
+/// # Errors
+/// What memory says.
+pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
+    let counts = asked.rows("SELECT memory_stats()", &[]).await?;
+    let counts: Vec<Map<String, Value>> = rows::read(&counts)?;
+    let counts = counts.into_iter().next().unwrap_or_default();
+    Ok(Answer::Page(Here::Files, "Your data".to_owned(), body(&asked, &counts, None)))
+}
+
+fn body(asked: &Asked, counts: &Map<String, Value>, report: Option<Markup>) -> Markup {
+    let count = |name: &str| counts.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let token = form_token(&asked.visit);
+    html! {
+        h1 { "Your data" }
+        @if let Some(report) = report { (report) }
+        dl.figures {
+            @for (name, shown) in [("facts", "facts"), ("turns", "turns"), ("sessions", "sessions"),
+                                   ("documents", "parts of documents"), ("tokens", "tokens"),
+                                   ("inactive", "forgotten or replaced")] {
+                div { dt { (shown) } dd { (count(name)) } }
+            }
+        }
+        section aria-labelledby="export" {
+            h2 #export { "Export" }
+            p {
+                "A ZIP archive of Markdown files, one for each memory: what was said, facts, summaries, and \
+                 what was forgotten or replaced."
+            }
+            div.actions { a.button href="/ui/export" { "Export everything" } }
+        }
+        section aria-labelledby="import" {
+            h2 #import { "Import" }
+            p { "Such an archive, or single Markdown files. What is there already stays as it is." }
+            form method="post" action="/ui/import" enctype="multipart/form-data" {
+                (token)
+                label for="files" { "Files" }
+                input #files type="file" name="files" accept=".md,.zip" multiple required;
+                div.actions { button type="submit" { "Import" } }
+            }
+        }
+        section aria-labelledby="everything" {
+            h2 #everything { "Erase everything" }
+            p { "You see first what will go, and confirm it." }
+            form method="post" action="/ui/erase" {
+                (token)
+                input type="hidden" name="everything" value="yes";
+                div.actions { button.danger type="submit" { "Erase everything…" } }
+            }
+        }
+    }
+}
+
+/// `POST /ui/import`. Each file is stored or not; what is there already is left as it is, so a file that
+/// failed can be sent again together with the others.
+///
+/// # Errors
+/// What memory says of all files together.
+pub async fn import(mut asked: Asked) -> Result<Answer, Trouble> {
+    let mut files = std::mem::take(&mut asked.files);
+    if files.is_empty() {
+        return Err(Trouble::invalid("Choose a ZIP archive or Markdown files."));
+    }
+    // What was replaced comes after what replaced it, and summaries after what they are of.
+    files.sort_by_cached_key(|file| {
+        let is_in = |part: &str| file.path.contains(part);
+        (is_in("/deleted/"), is_in("/summaries/"), file.path.clone())
+    });
+    let (mut stored, mut failed) = (0_usize, Vec::new());
+    for file in &files {
+        match import_one(&asked, file).await {
+            Ok(()) => stored += 1,
+            Err(trouble) if trouble.status.is_server_error() => return Err(trouble),
+            Err(trouble) => failed.push((file.path.as_str(), trouble.message)),
+        }
+    }
+    let report = html! {
+        p.note.good role="status" {
+            (stored) @if stored == 1 { " file is" } @else { " files are" } " in memory."
+        }
+        @if !failed.is_empty() {
+            div.note.bad role="alert" {
+                p { (failed.len()) @if failed.len() == 1 { " file was" } @else { " files were" } " not stored:" }
+                ul { @for (path, message) in failed.iter().take(SHOWN) { li { code { (path) } " " (message) } } }
+                @if failed.len() > SHOWN { p { "… and " (failed.len() - SHOWN) " more." } }
+            }
+        }
+    };
+    let counts = asked.rows("SELECT memory_stats()", &[]).await?;
+    let counts: Vec<Map<String, Value>> = rows::read(&counts)?;
+    let counts = counts.into_iter().next().unwrap_or_default();
+    Ok(Answer::Page(Here::Files, "Your data".to_owned(), body(&asked, &counts, Some(report))))
+}
+
+async fn import_one(asked: &Asked, file: &Upload) -> Result<(), Trouble> {
+    let params: [Param<'_>; 2] = [(&file.path, Type::TEXT), (&file.text, Type::TEXT)];
+    asked.rows("SELECT memory_import_markdown($1, $2)", &params).await.map(drop)
+}
+
+/// What is exported together: a session, or what an agent keeps beside sessions.
+#[derive(Debug, Deserialize)]
+struct Part {
+    session_id: Option<String>,
+    agent_id: String,
+}
+
+/// `GET /ui/export`, of a session or of everything.
+///
+/// # Errors
+/// What memory says.
+pub async fn export(asked: Asked) -> Result<Answer, Trouble> {
+    let session = asked.query.get("session").map(|session| Part {
+        session_id: Some(session.to_owned()),
+        agent_id: asked.query.get("agent").unwrap_or("default").to_owned(),
+    });
+    let name = if session.is_some() { "session.zip" } else { "memory.zip" };
+    let parts = match session {
+        Some(session) => vec![session],
+        None => all_parts(&asked).await?,
+    };
+    let (pieces, taken) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let end = match pack(&asked, &parts, &pieces).await {
+            Ok(rest) => Ok(rest),
+            // The browser sees that the archive is not whole.
+            Err(problem) => Err(io::Error::other(problem)),
+        };
+        // The browser may have left.
+        let _ = pieces.send(end).await;
+    });
+    let body =
+        stream::unfold(
+            taken,
+            |mut taken| async move { taken.recv().await.map(|piece| (piece, taken)) },
+        );
+    let headers = [
+        (CONTENT_TYPE, "application/zip".to_owned()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    Ok(Answer::Other(Box::new((headers, Body::from_stream(body)).into_response())))
+}
+
+async fn all_parts(asked: &Asked) -> Result<Vec<Part>, Trouble> {
+    let sql = "SELECT jsonb_build_object('session_id', p.session_id, 'agent_id', p.agent_id) FROM ( \
+                   SELECT s.session_id, s.agent_id FROM memory_sessions s WHERE s.user_id = $1 \
+                   UNION SELECT NULL, s.agent_id FROM memory_sessions s WHERE s.user_id = $1 \
+                   UNION SELECT NULL, e.agent_id FROM memory_entries e WHERE e.user_id = $1 \
+                   UNION SELECT NULL, 'default') p \
+                ORDER BY p.agent_id, p.session_id NULLS FIRST";
+    let user = asked.user_id();
+    rows::read(&asked.rows(sql, &[(&user, Type::TEXT)]).await?)
+}
+
+type Pieces = mpsc::Sender<io::Result<Bytes>>;
+
+/// Packs files as they come out of memory; returns the end of the archive.
+async fn pack(asked: &Asked, parts: &[Part], pieces: &Pieces) -> Result<Bytes, String> {
+    let packed = Packed::default();
+    let mut archive = zip::ZipWriter::new_stream(packed.clone());
+    let broken = |error: &dyn std::fmt::Display| error.to_string();
+    for part in parts {
+        let params: [Param<'_>; 2] = [(&part.session_id, Type::TEXT), (&part.agent_id, Type::TEXT)];
+        let sql = "SELECT path, content FROM memory_export_markdown($1, agent_id => $2)";
+        let rows = asked.rows(sql, &params).await.map_err(|trouble| trouble.message)?;
+        for row in rows {
+            let path: String = row.try_get(0).map_err(|error| broken(&error))?;
+            let text: String = row.try_get(1).map_err(|error| broken(&error))?;
+            add(&mut archive, &part.agent_id, &path, &text).map_err(|error| broken(&error))?;
+            if let Some(piece) = packed.take(PIECE) {
+                pieces.send(Ok(piece)).await.map_err(|_| "the browser has left".to_owned())?;
+            }
+        }
+    }
+    archive.finish().map_err(|error| broken(&error))?;
+    Ok(packed.take(0).unwrap_or_default())
+}
+
+/// Paths do not name the agent, so each but the usual one has a directory.
+fn add(
+    archive: &mut zip::ZipWriter<StreamWriter<Packed>>,
+    agent_id: &str,
+    path: &str,
+    text: &str,
+) -> io::Result<()> {
+    let path = match agent_id {
+        "default" => path.to_owned(),
+        agent => format!("agents/{}/{path}", encoded(agent).replace('.', "%2E")),
+    };
+    // Files are small: packing each by itself saves little, and takes more memory than it has text.
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    archive.start_file(path, options)?;
+    archive.write_all(text.as_bytes())
+}
+
+/// What was packed and has not been sent.
+#[derive(Clone, Default)]
+struct Packed(Arc<Mutex<Vec<u8>>>);
+
+impl Packed {
+    /// Everything, if that is at least so much.
+    fn take(&self, least: usize) -> Option<Bytes> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (bytes.len() >= least).then(|| Bytes::from(std::mem::take(&mut *bytes)))
+    }
+}
+
+impl Write for Packed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
