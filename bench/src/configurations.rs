@@ -194,10 +194,10 @@ pub const PLANS: [Plan; 2] = [
             STRICT_THRESHOLD,
         ],
         targets: &[
-            (NO_RERANKER_NOW.name, 0.56),
-            (NO_RERANKER.name, 0.56),
-            (DEFAULTS_NOW.name, 0.63),
-            (DEFAULTS.name, 0.63),
+            (NO_RERANKER_NOW.name, 0.69),
+            (NO_RERANKER.name, 0.68),
+            (DEFAULTS_NOW.name, 0.70),
+            (DEFAULTS.name, 0.69),
         ],
     },
     Plan {
@@ -224,7 +224,7 @@ pub const PLANS: [Plan; 2] = [
             MIN_MAX_LOGITS,
             STRICT_THRESHOLD,
         ],
-        targets: &[(NO_RERANKER.name, 0.34), (DEFAULTS.name, 0.34)],
+        targets: &[(NO_RERANKER.name, 0.40), (DEFAULTS.name, 0.40)],
     },
 ];
 

@@ -8,6 +8,7 @@ mod configurations;
 mod dataset;
 mod drain;
 mod embed_jobs;
+mod gateway;
 mod ingest;
 mod ingest_llm;
 mod latency;
@@ -18,24 +19,15 @@ mod quality;
 mod raw_model;
 mod scale;
 
-use arguments::{Arguments, USAGE};
+use arguments::Arguments;
+use clap::Parser;
 use environment::Environment;
 use memory_agent_bench::{Result, environment, llm_scene, report, samples, synthetic};
 use report::Report;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::parse(std::env::args().skip(1)) {
-        Ok(Some(arguments)) => arguments,
-        Ok(None) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprint!("bench: {message}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::parse().with_sections();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -79,6 +71,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.drain {
         drain::run(arguments, &mut report)?;
+    }
+    if arguments.gateway {
+        gateway::run(&environment, arguments, &mut report)?;
     }
     report.finish(arguments.json.as_deref())
 }

@@ -22,7 +22,7 @@ pub struct Footprint {
     private: u64,
     /// Of the resident pages, those that are no file's.
     pub anonymous: u64,
-    resident: u64,
+    pub resident: u64,
 }
 
 impl Footprint {

@@ -17,7 +17,8 @@ mod session;
 mod small_talk;
 mod verdict;
 
-use arguments::{Arguments, Llm, Task, USAGE};
+use arguments::{Arguments, Llm};
+use clap::Parser;
 use endpoint::Endpoint;
 use memory_agent_bench::Result;
 use memory_agent_bench::environment::processor;
@@ -25,24 +26,14 @@ use report::Report;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match Task::parse(std::env::args().skip(1)) {
-        Ok(Task::Help) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
+    let arguments = Arguments::parse();
+    if arguments.list_scenarios {
+        for scenario in scenarios::SCENARIOS {
+            println!("{:<26} {}", scenario.name, scenario.tests);
         }
-        Ok(Task::ListScenarios) => {
-            for scenario in scenarios::SCENARIOS {
-                println!("{:<26} {}", scenario.name, scenario.tests);
-            }
-            return ExitCode::SUCCESS;
-        }
-        Ok(Task::Play(arguments)) => play(&arguments),
-        Ok(Task::Kpi(arguments)) => kpi::run(&arguments),
-        Err(message) => {
-            eprint!("evaluate: {message}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+        return ExitCode::SUCCESS;
+    }
+    let outcome = if arguments.kpi { kpi::run(&arguments) } else { play(&arguments) };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -56,12 +47,12 @@ fn main() -> ExitCode {
 /// Plays all sessions and writes the reports. False if a probe failed: with the scripted LLM none may,
 /// a real one may be as good as it is.
 fn play(arguments: &Arguments) -> Result<bool> {
-    let endpoint = Endpoint::start(&arguments.llm, &[]);
+    let endpoint = Endpoint::start(&arguments.llm(), &[]);
     let about = about(&endpoint)?;
     let sessions = run::run(&endpoint, arguments)?;
     let report = Report::of(&sessions, arguments, &about);
     report.finish(&arguments.output)?;
-    Ok(report.failed() == 0 || arguments.llm != Llm::Scripted)
+    Ok(report.failed() == 0 || arguments.llm() != Llm::Scripted)
 }
 
 /// The machine and the software, in one line.

@@ -120,10 +120,10 @@ impl Report {
             "about": about,
             "run": {
                 "extraction": arguments.extraction.as_str(),
-                "llm": match &arguments.llm { Llm::Scripted => "scripted", Llm::Real { model, .. } => model },
+                "llm": match &arguments.llm() { Llm::Scripted => "scripted", Llm::Real { model, .. } => model },
                 "recall_budget": arguments.recall_budget,
                 "context_budget": arguments.context_budget,
-                "iterations": arguments.iterations, "seed": arguments.seed, "echo": arguments.echo,
+                "iterations": arguments.iterations(), "seed": arguments.seed, "echo": arguments.echo,
                 "max_concurrent": arguments.max_concurrent,
             },
             "all": {"accuracy": all.accuracy(), "latency_ms": all.latency()},
@@ -260,6 +260,7 @@ fn groups(document: &Json) -> impl Iterator<Item = (&str, String, &Json)> {
 mod tests {
     use super::*;
     use crate::verdict::{PromptVerdict, Verdict};
+    use clap::Parser;
 
     fn probed(rank: Option<usize>, stale_unmarked: usize) -> Probed {
         let recall = Verdict { rank, stale: stale_unmarked, stale_unmarked, ..Verdict::default() };
@@ -302,7 +303,7 @@ mod tests {
             played(10, vec![probed(None, 0), probed(Some(1), 0)]),
             played(20, vec![probed(Some(1), 0)]),
         ];
-        let report = Report::of(&sessions, &Arguments::default(), "a machine");
+        let report = Report::of(&sessions, &Arguments::parse_from(["evaluate"]), "a machine");
         assert_eq!(report.failed(), 2);
         let first = &report.document["groups"][0];
         assert_eq!(first["turns"], 10);

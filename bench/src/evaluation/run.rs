@@ -15,9 +15,9 @@ pub fn run(endpoint: &Endpoint, arguments: &Arguments) -> Result<Vec<Played>> {
     drop(endpoint.database(DATABASE));
     let tasks: Vec<Task> = arguments
         .scenarios()
-        .flat_map(|scenario| arguments.turns.iter().map(move |turns| (scenario, *turns)))
+        .flat_map(|scenario| arguments.turns().iter().map(move |turns| (scenario, *turns)))
         .flat_map(|(scenario, turns)| {
-            (0..arguments.iterations).map(move |iteration| Task { scenario, turns, iteration })
+            (0..arguments.iterations()).map(move |iteration| Task { scenario, turns, iteration })
         })
         .collect();
     progress(format_args!("{} sessions", tasks.len()));

@@ -17,7 +17,7 @@ use memory_agent_bench::Result;
 /// Measures everything and writes `kpi.json` and `kpi.md`. False if a target is missed, or a part could
 /// not be measured: the others are then.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let endpoint = Endpoint::start(&arguments.llm, &[]);
+    let endpoint = Endpoint::start(&arguments.llm(), &[]);
     let mut figures = Figures::new(crate::about(&endpoint)?);
     let seed = arguments.seed;
     figures.part("a window of 50 turns", |figures| window::measure(&endpoint, figures));
