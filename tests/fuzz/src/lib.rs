@@ -9,6 +9,10 @@ pub mod chunks;
 pub mod filter;
 pub mod frames;
 pub mod front_matter;
+pub mod gateway_jwt;
+pub mod gateway_request;
+pub mod gateway_stream;
+pub mod grounding;
 pub mod http_answers;
 pub mod llm_answer;
 pub mod markdown;
@@ -18,6 +22,25 @@ pub mod settings;
 pub mod signature;
 pub mod summary;
 pub mod text;
+
+// The gateway is a program, so its parsers are no library's: they are built here as they are.
+#[path = "../../../crates/gateway/src/chat_form.rs"]
+mod chat_form;
+#[allow(dead_code)]
+#[path = "../../../crates/gateway/src/chat_request.rs"]
+mod chat_request;
+#[allow(dead_code)]
+#[path = "../../../crates/gateway/src/extras.rs"]
+mod extras;
+#[allow(dead_code)]
+#[path = "../../../crates/gateway/src/jwt.rs"]
+mod jwt;
+#[allow(dead_code)]
+#[path = "../../../crates/gateway/src/splice.rs"]
+mod splice;
+#[allow(dead_code)]
+#[path = "../../../crates/gateway/src/sse.rs"]
+mod sse;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

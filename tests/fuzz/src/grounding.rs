@@ -1,0 +1,17 @@
+//! Facts of an LLM and the turns that they are compared with: any texts are read, in linear time.
+
+use memory_agent_core::grounding::{Grounds, Sources, dated};
+
+pub fn check(data: &[u8]) {
+    let text = crate::text(data);
+    // The first line is the fact, what follows is what was said.
+    let (fact, said) = text.split_once('\n').unwrap_or((&text, &text));
+    crate::linear(text.len(), || {
+        let sources =
+            Sources { said: &[said], context: &[fact], speaker: Some(fact), said_at: "2024-05-03" };
+        let grounds = Grounds::of(&sources);
+        let first = grounds.check(fact);
+        assert_eq!(first, grounds.check(fact));
+        let _ = grounds.check(&dated(fact, "2024-05-03"));
+    });
+}
