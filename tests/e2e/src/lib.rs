@@ -9,21 +9,24 @@
 
 mod binaries;
 mod binary_upgrade;
+mod browser;
 mod cluster;
 mod database;
 mod expect;
 mod files;
 mod gateway;
+pub mod http;
 pub mod llm;
 pub mod memory;
 mod pooler;
 pub mod processes;
 mod programs;
 mod shared;
-mod spawner;
+pub mod spawner;
 mod standby;
 
 pub use binaries::bindir;
+pub use browser::{Browser, Element};
 pub use cluster::{Builder, Cluster, StopMode};
 pub use database::Database;
 pub use expect::{expect_error, let_cancel_pass, retry_until, sqlstate, wait_until};

@@ -200,6 +200,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_revoke", "volatile unsafe"),
     ("memory_revoke_token", "volatile unsafe"),
     ("memory_search_archive", "stable unsafe"),
+    ("memory_spend", "volatile unsafe"),
     ("memory_stats", "stable unsafe"),
     ("memory_status", "stable unsafe"),
     ("memory_summarize", "volatile unsafe"),
@@ -276,6 +277,7 @@ const PRIMARY_KEYS: &[(&str, &str)] = &[
     ("models", "name"),
     ("session_summaries", "user_id, id"),
     ("sessions", "user_id, agent_id, session_id"),
+    ("spending", "token_hash"),
     ("tokens", "user_id, name"),
     ("traces", "user_id, id"),
 ];
@@ -299,7 +301,8 @@ fn tables_keep_their_shape() {
                         WHERE d.classid = 'pg_class'::regclass AND format_type(a.atttypid, NULL) IN \
                               ('timestamp without time zone', 'date', 'time without time zone', \
                                'time with time zone')";
-    assert_eq!(found(&mut client, local_times), [""; 0], "all times are timestamptz");
+    // A day of spending is one in UTC, whatever the time zone.
+    assert_eq!(found(&mut client, local_times), ["spending.day"], "all times are timestamptz");
 
     // pg_upgrade refuses columns of the reg types, and a dump carries OIDs to where they mean nothing.
     // That of an attached table is a help to see that it was renamed; its names count without it.

@@ -56,7 +56,7 @@ const SUMMARIES: [(&str, SummaryKind); 5] = [
 /// Beginnings of first lines.
 const OTHERS: [(&str, Purpose); 5] = [
     ("You keep the long-term memory of an assistant free of", Purpose::Reconcile),
-    ("You keep the long-term memory of an assistant. You receive messages", Purpose::Extract),
+    ("You extract from messages that users sent", Purpose::Extract),
     ("You look back on an episode of a conversation", Purpose::Reflect),
     ("You turn what a user says to an assistant into queries", Purpose::Rewrite),
     ("You check memories that were recalled", Purpose::Contradiction),

@@ -96,6 +96,7 @@ pub fn fill(client: &mut Client) {
         "INSERT INTO memory_agent.llm_calls (id, purpose, model, status, latency) \
          VALUES (gen_random_uuid(), 'extract', 'm', 'ok', '1.5 s')",
         "SELECT memory_create_token('alice', 'laptop')",
+        "SELECT memory_spend(sha256('alice'), 100)",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \
          VALUES (gen_random_uuid(), 'public.notes', 'body')",
     ] {

@@ -4,6 +4,7 @@
 mod beside;
 mod chats;
 mod complete;
+mod global;
 mod kept;
 mod outsiders;
 mod parts;

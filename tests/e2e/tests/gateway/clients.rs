@@ -1,34 +1,39 @@
-//! Clients as people use them: OpenAI's for Python, and curl. Nothing but the address is changed.
+//! Clients as people use them: OpenAI's and Anthropic's for Python, and curl. Nothing but the address is changed.
 
 use crate::for_ann;
 use crate::http::says_streaming;
 use crate::stored;
 use crate::upstream::{Upstream, completion};
-use memory_agent_e2e::Json;
+use crate::wire::{self, Wire};
+use memory_agent_e2e::{Json, json};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where `scripts/setup --tests` put them.
-fn home() -> PathBuf {
-    let requirements = include_str!("requirements.txt");
-    let version = requirements.lines().find_map(|line| line.strip_prefix("openai=="));
-    let version = version.and_then(|version| version.split(' ').next()).unwrap();
+/// Where `scripts/setup --tests` put a client, by the file with its pins.
+pub fn installed(folder: &str, pins: &str) -> PathBuf {
+    let sum = Command::new("sha256sum").arg(pins).output().unwrap();
+    let sum = String::from_utf8(sum.stdout).unwrap();
     let cache = match (std::env::var_os("MEMORY_AGENT_CACHE"), std::env::var_os("HOME")) {
         (Some(cache), _) => PathBuf::from(cache),
         (None, home) => PathBuf::from(home.unwrap()).join(".cache/memory_agent"),
     };
-    let home = cache.join(format!("gateway-clients-{version}"));
+    let home = cache.join(format!("{folder}-{}", &sum[..12]));
     assert!(home.is_dir(), "{} is missing: run `scripts/setup --tests`", home.display());
     home
 }
 
 /// What a script in Python prints, as JSON.
-fn python(script: &str, url: &str) -> Json {
+pub fn python(script: &str, arguments: &[&str]) -> Json {
+    let scratch = crate::cluster().socket_directory();
     let output = Command::new("/usr/bin/python3")
-        .args(["-c", script, url])
+        .args(["-c", script])
+        .args(arguments)
         .env_clear()
-        .env("PYTHONPATH", home())
+        .env("PYTHONPATH", installed("gateway-clients", "tests/gateway/requirements.txt"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        // mem0's client writes a file on its user, and would report what it is used for.
+        .env("MEM0_DIR", scratch.join("mem0"))
+        .env("MEM0_TELEMETRY", "False")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -37,15 +42,18 @@ fn python(script: &str, url: &str) -> Json {
 }
 
 /// Whether the pinned wheels are for this machine's Python, which is Debian 12's.
-fn has_their_python() -> bool {
+pub fn has_their_python() -> bool {
     let version = Command::new("/usr/bin/python3").arg("--version").output().unwrap();
-    String::from_utf8_lossy(&version.stdout).starts_with("Python 3.11.")
+    let is_theirs = String::from_utf8_lossy(&version.stdout).starts_with("Python 3.11.");
+    if !is_theirs {
+        eprintln!("left out: the clients' wheels are for Python 3.11");
+    }
+    is_theirs
 }
 
 #[test]
 fn the_openai_client_for_python() {
     if !has_their_python() {
-        eprintln!("left out: the clients' wheels are for Python 3.11");
         return;
     }
     let upstream = Upstream::start(|request, answer| {
@@ -72,7 +80,7 @@ fn the_openai_client_for_python() {
     });
     let (gateway, mut client) = for_ann("clients_openai", &upstream, &[]);
     let url = format!("http://{}/v1", gateway.address());
-    let found = python(include_str!("openai_client.py"), &url);
+    let found = python(include_str!("openai_client.py"), &[&url]);
     assert_eq!(found["answer"], "So it is.");
     assert_eq!(found["streamed"], "Her dog is called Rex.");
     assert!(found["hits"].to_string().contains("My dog is called Rex."), "{found}");
@@ -97,6 +105,132 @@ fn the_openai_client_for_python() {
     );
     // Without a session it is the default one.
     assert_eq!(stored(&mut client, "ann", "default"), ["user: Fail."]);
+}
+
+/// What an upstream of a protocol answers a client's program.
+fn answering(wire: Wire) -> Upstream {
+    Upstream::start(move |request, answer| {
+        if request.path.contains("count_tokens") {
+            return answer.json(r#"{"input_tokens": 7}"#);
+        }
+        let body = request.json();
+        let last = match wire {
+            Wire::Responses => {
+                body["input"].as_array().map_or(&body["input"], |all| all.last().unwrap())
+            }
+            Wire::Messages => body["messages"].as_array().unwrap().last().unwrap(),
+        };
+        if body["stream"] == true {
+            wire.begins(answer);
+            wire.word(answer, "Her dog ");
+            wire.word(answer, "is called Rex.");
+            wire.ends(answer, "Her dog is called Rex.");
+        } else if body["tools"].is_array() && last["role"] == "user" && last["content"].is_string()
+        {
+            answer.json(&calls_weather(wire).to_string());
+        } else if last.to_string().contains("Fail.") {
+            let error = r#"{"type":"error","error":{"message":"no","type":"invalid_request_error","code":"nope"}}"#;
+            answer.whole(400, &[("content-type", "application/json")], error);
+        } else {
+            answer.json(&wire.whole("So it is.").to_string());
+        }
+    })
+}
+
+/// An answer that calls a tool.
+fn calls_weather(wire: Wire) -> Json {
+    match wire {
+        Wire::Responses => {
+            let call = json!({"id": "fc_1", "type": "function_call", "call_id": "t1", "name": "weather",
+                              "arguments": "{\"city\":\"Rome\"}", "status": "completed"});
+            wire::response("completed", &[call])
+        }
+        Wire::Messages => {
+            let mut message = wire::message();
+            message["content"] = json!([{"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Rome"}}]);
+            message["stop_reason"] = "tool_use".into();
+            message
+        }
+    }
+}
+
+/// Runs a client's program in front of an upstream of its protocol, and checks what both programs do.
+fn official_client(wire: Wire, script: &str, base: &str) -> (Upstream, Json) {
+    let upstream = answering(wire);
+    let (gateway, mut client) = for_ann(&format!("clients_{}", wire.name()), &upstream, &[]);
+    let found = python(script, &[&format!("http://{}{base}", gateway.address())]);
+    assert_eq!(found["answer"], "So it is.");
+    for name in ["streamed", "helped"] {
+        assert_eq!(found[name], "Her dog is called Rex.", "{name}");
+    }
+    for name in ["hits", "helped_hits"] {
+        assert!(found[name].to_string().contains("My dog is called Rex."), "{found}");
+    }
+    assert_eq!(found["called"], "weather");
+    assert_eq!(found["after_tool"], "So it is.");
+    assert_eq!(found["refused"], "invalid_request");
+    let ids: Json = memory_agent_e2e::memory::value(
+        &mut client,
+        "SELECT jsonb_agg(id ORDER BY created_at, id) FROM memory_agent.entries \
+          WHERE session_id = 'python' AND role = 'assistant'",
+        &[],
+    );
+    assert_eq!(found["stored"], ids);
+    assert_eq!(
+        stored(&mut client, "ann", "python"),
+        [
+            "user: My dog is called Rex.",
+            "assistant: So it is.",
+            "user: How is my dog called?",
+            "assistant: Her dog is called Rex.",
+            "user: And how is he called?",
+            "assistant: Her dog is called Rex.",
+        ]
+    );
+    let expected = ["user: How is the weather in Rome?", "assistant: So it is."];
+    assert_eq!(stored(&mut client, "ann", "tools"), expected);
+    // Without a session it is the default one.
+    assert_eq!(stored(&mut client, "ann", "default"), ["user: Fail."]);
+    (upstream, found)
+}
+
+#[test]
+fn the_openai_client_for_responses() {
+    if !has_their_python() {
+        return;
+    }
+    let script = include_str!("responses_client.py");
+    let (_, found) = official_client(Wire::Responses, script, "/v1");
+    assert_eq!(found["error"], "nope");
+    let kinds = found["kinds"].as_array().unwrap();
+    assert_eq!((kinds.len(), &kinds[kinds.len() - 1]), (9, &json!("response.completed")));
+}
+
+#[test]
+fn the_anthropic_client_for_python() {
+    if !has_their_python() {
+        return;
+    }
+    let script = include_str!("anthropic_client.py");
+    let (upstream, found) = official_client(Wire::Messages, script, "");
+    assert_eq!(found["error"], "invalid_request_error");
+    assert_eq!(found["stop"], "end_turn");
+    assert_eq!(found["tokens"], 7);
+    // The client itself leaves pings out.
+    let kinds = json!([
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop"
+    ]);
+    assert_eq!(found["kinds"], kinds);
+    let requests = upstream.requests();
+    assert!(requests.iter().all(|request| request.header("anthropic-version").is_some()));
+    let mut betas = requests.iter().filter_map(|request| request.header("anthropic-beta"));
+    assert_eq!(betas.next(), Some("context-1m-2025-08-07"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 /// A cluster that is stopped in the test.
-fn own_cluster() -> Cluster {
+pub fn own_cluster() -> Cluster {
     let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
     run(&mut cluster.connect("postgres"), &format!("CREATE ROLE {ROLE} LOGIN"));
     cluster

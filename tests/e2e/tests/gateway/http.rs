@@ -22,6 +22,10 @@ impl Reply {
     /// # Errors
     /// That it broke off.
     pub fn piece(&mut self) -> std::io::Result<Option<String>> {
+        Ok(self.next_piece()?.map(|bytes| String::from_utf8(bytes).unwrap()))
+    }
+
+    fn next_piece(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let broken = || std::io::Error::other("the body broke off");
         let mut line = String::new();
         self.reader.read_line(&mut line)?;
@@ -29,7 +33,7 @@ impl Reply {
         let mut bytes = vec![0; length + 2];
         self.reader.read_exact(&mut bytes)?;
         bytes.truncate(length);
-        Ok((length > 0).then(|| String::from_utf8(bytes).unwrap()))
+        Ok((length > 0).then_some(bytes))
     }
 
     /// Reads until what was read contains a text.
@@ -62,6 +66,15 @@ impl Reply {
         }
     }
 
+    /// The whole of a chunked body that may be no text.
+    pub fn bytes(&mut self) -> Vec<u8> {
+        let mut read = Vec::new();
+        while let Some(piece) = self.next_piece().unwrap() {
+            read.extend(piece);
+        }
+        read
+    }
+
     /// The whole body as JSON.
     #[track_caller]
     pub fn json(&mut self) -> Json {
@@ -78,7 +91,21 @@ pub fn send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Reply {
-    let mut connection = TcpStream::connect(address).unwrap();
+    try_send(address, method, path, headers, body).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The same, where the gateway may be gone.
+///
+/// # Errors
+/// That there is no answer.
+pub fn try_send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> std::io::Result<Reply> {
+    let mut connection = TcpStream::connect(address)?;
     let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
@@ -93,17 +120,18 @@ pub fn send(
     let _ = connection.write_all(format!("{head}\r\n{body}").as_bytes());
     let mut reader = BufReader::new(connection);
     let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
-    let status = line.split_whitespace().nth(1).unwrap_or_else(|| panic!("no answer: {line:?}"));
-    let status = status.parse().unwrap();
+    reader.read_line(&mut line)?;
+    let broken = || std::io::Error::other("no answer");
+    let status = line.split_whitespace().nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(broken)?;
     let mut headers = Vec::new();
     loop {
         line.clear();
-        reader.read_line(&mut line).unwrap();
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.push((name.to_lowercase(), value.to_owned()));
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
-    Reply { status, headers, reader }
+    Ok(Reply { status, headers, reader })
 }
 
 /// Sends a chat.

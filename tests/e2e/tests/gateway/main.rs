@@ -1,14 +1,22 @@
 //! The gateway as its clients see it: real HTTP on both sides, a real cluster behind.
 
+mod answers;
 mod clients;
 mod failures;
 mod http;
+mod kills;
+mod limits;
+mod mcp;
+mod mem0;
 mod people;
+mod protocols;
 mod proxy;
 mod service;
+mod spending;
 mod streams;
 mod turns;
 mod upstream;
+mod wire;
 
 use memory_agent_e2e::memory::{run, values};
 use memory_agent_e2e::{Client, Cluster, Gateway, keep};
@@ -52,7 +60,8 @@ fn for_ann(name: &str, upstream: &Upstream, arguments: &[&str]) -> (Gateway, Cli
     let client = database(cluster(), name);
     let database = Gateway::database(cluster(), ROLE, name);
     let url = upstream.url();
-    let fixed = ["--database", &database, "--upstream", &url, "--user", "ann"];
+    let fixed =
+        ["--database", &database, "--upstream", &url, "--messages-upstream", &url, "--user", "ann"];
     let patience = ["--patience", NEVER_LATE];
     let patience = if arguments.contains(&"--patience") { &[][..] } else { &patience[..] };
     (Gateway::start(&[&fixed, patience, arguments].concat()), client)

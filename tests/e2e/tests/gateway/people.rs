@@ -9,7 +9,7 @@ use memory_agent_e2e::{Client, Cluster, Gateway, Json, expect_error, json, wait_
 use std::process::Command;
 
 /// A gateway with a key of its own, to which everybody shows a token; one connection serves them all.
-fn with_tokens(name: &str, upstream: &Upstream, arguments: &[&str]) -> (Gateway, Client) {
+pub fn with_tokens(name: &str, upstream: &Upstream, arguments: &[&str]) -> (Gateway, Client) {
     let mut client = database(cluster(), name);
     // What somebody left on each connection: it begins as another user.
     let eve = format!("ALTER ROLE {ROLE} IN DATABASE {name} SET memory_agent.user_id = 'eve'");
@@ -33,7 +33,7 @@ fn with_tokens(name: &str, upstream: &Upstream, arguments: &[&str]) -> (Gateway,
     (Gateway::start(&[&fixed, arguments].concat()), client)
 }
 
-fn token(client: &mut Client, user: &str, name: &str) -> String {
+pub fn token(client: &mut Client, user: &str, name: &str) -> String {
     value(client, "SELECT memory_create_token($1, $2)", &[&user, &name])
 }
 
@@ -203,8 +203,72 @@ fn with_pass_through_the_memory_token_stays_here() {
     let mut reply = chat(&gateway, &headers, &says("s", "Hello."));
     assert_eq!(reply.status, 401);
     assert!(reply.json()["error"]["message"].as_str().unwrap().contains("x-memory-token"));
+    for (name, value) in [("authorization", &*bearer(&ann)), ("api-key", &*ann)] {
+        let also =
+            [("authorization", "Bearer sk-of-ann"), ("x-memory-token", &*ann), (name, value)];
+        assert_eq!(chat(&gateway, &also, &says("s", "Hello.")).status, 401, "{name}");
+    }
     assert_eq!(upstream.requests().len(), 1);
     assert_eq!(stored(&mut client, "ann", "s").len(), 2);
+}
+
+#[test]
+fn many_guesses_at_once_are_limited_too() {
+    const GUESSES: usize = 100;
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, _client) = with_tokens("people_parallel", &upstream, &[]);
+    let started = std::time::Instant::now();
+    let guess = |number: usize| {
+        let token = bearer(&format!("mat_{number}"));
+        send(gateway.address(), "GET", "/v1/models", &[("authorization", &token)], "").status
+    };
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let guess = &guess;
+        let threads: Vec<_> =
+            (0..GUESSES).map(|number| scope.spawn(move || guess(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    // Thirty a minute, and one more every two seconds.
+    let most = 31 + started.elapsed().as_secs() as usize / 2;
+    let looked_up = statuses.iter().filter(|status| **status == 401).count();
+    assert!(looked_up <= most, "{looked_up} of {most}: {statuses:?}");
+    let refused = statuses.iter().filter(|status| **status == 429).count();
+    assert_eq!(looked_up + refused, GUESSES, "{statuses:?}");
+}
+
+#[test]
+fn behind_a_proxy_each_client_has_its_own_guesses() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, mut client) = with_tokens("people_proxy", &upstream, &["--proxy", "127.0.0.1"]);
+    let from = |address: &str, token: &str| {
+        let headers = [("authorization", &*bearer(token)), ("x-forwarded-for", address)];
+        send(gateway.address(), "GET", "/v1/models", &headers, "").status
+    };
+    // What a client writes itself does not count.
+    wait_until(PATIENCE, "guesses to be refused", || from("6.6.6.6, 192.0.2.1", "mat_x") == 429);
+    let ann = token(&mut client, "ann", "laptop");
+    assert_eq!(from("192.0.2.2", &ann), 200);
+    assert_eq!(from("192.0.2.2", "mat_x"), 401);
+}
+
+#[test]
+fn a_key_that_the_upstream_refuses_is_not_the_callers() {
+    let upstream = Upstream::start(|request, answer| {
+        let key = request.header("authorization").unwrap_or_default().to_owned();
+        answer.whole(401, &[], &format!("{{\"error\": \"{key} is wrong\"}}"));
+    });
+    let (gateway, mut client) = with_tokens("people_key", &upstream, &[]);
+    let ann = bearer(&token(&mut client, "ann", "laptop"));
+    let headers = [("authorization", &*ann)];
+    for mut reply in [
+        chat(&gateway, &headers, &says("s", "Hello.")),
+        send(gateway.address(), "GET", "/v1/models", &headers, ""),
+    ] {
+        assert_eq!(reply.status, 502);
+        let error = reply.json();
+        assert_eq!(error["error"]["code"], "upstream_unavailable");
+        assert!(!error.to_string().contains("sk-"), "{error}");
+    }
 }
 
 #[test]

@@ -163,6 +163,49 @@ fn a_request_that_is_repeated_is_stored_once() {
 }
 
 #[test]
+fn a_key_that_never_changes_loses_no_turn() {
+    let upstream = Upstream::start(|request, answer| {
+        answer.json(&completion(&format!("You said {}", request.said())));
+    });
+    let (gateway, mut client) = for_ann("proxy_constant_key", &upstream, &[]);
+    let key = [("idempotency-key", "always-the-same")];
+    for text in ["One.", "Two.", "Two.", "Three."] {
+        let body = says("s", text).replacen('{', "{\"memory_top_k\":0,", 1);
+        assert_eq!(chat(&gateway, &key, &body).status, 200);
+    }
+    assert_eq!(
+        stored(&mut client, "ann", "s"),
+        [
+            "user: One.",
+            "assistant: You said One.",
+            "user: Two.",
+            "assistant: You said Two.",
+            "user: Three.",
+            "assistant: You said Three.",
+        ]
+    );
+    // An empty one is none.
+    let body = says("s", "Four.");
+    assert_eq!(chat(&gateway, &[("idempotency-key", "")], &body).status, 200);
+}
+
+#[test]
+fn a_character_that_the_database_does_not_know_costs_no_memory() {
+    let upstream = Upstream::start(|_, answer| answer.json(&completion("Yes\0no.")));
+    let (gateway, mut client) = for_ann("proxy_zero", &upstream, &[]);
+    let body = says("s", "Left\0right.");
+    assert!(body.contains("\\u0000"), "{body}");
+    let mut reply = chat(&gateway, &[], &body);
+    assert_eq!((reply.status, reply.header("x-memory-failed")), (200, None));
+    assert!(reply.json()["memory_stored"].is_string());
+    assert_eq!(upstream.last().said(), "Left\0right.");
+    assert_eq!(
+        stored(&mut client, "ann", "s"),
+        ["user: Left\u{fffd}right.", "assistant: Yes\u{fffd}no."]
+    );
+}
+
+#[test]
 fn errors_of_the_upstream_pass_through() {
     let upstream = Upstream::start(|request, answer| {
         let status = request.json()["status"].as_u64().unwrap() as u16;
@@ -216,7 +259,13 @@ fn other_paths_pass_through_or_end_here() {
 fn what_cannot_be_read_is_refused() {
     let upstream = Upstream::saying("Yes.");
     let (gateway, _client) = for_ann("proxy_refused", &upstream, &["--max-body", "1000"]);
-    for body in ["", "[]", "{\"messages\": 1}", "{\"messages\": [], \"memory_top_k\": \"many\"}"] {
+    for body in [
+        "",
+        "[]",
+        "{\"messages\": 1}",
+        "{\"messages\": [], \"memory_top_k\": \"many\"}",
+        "{\"messages\": [], \"memory_id\": \"\\ud800\"}",
+    ] {
         let mut reply = chat(&gateway, &[], body);
         assert_eq!(reply.status, 400, "{body}");
         assert_eq!(reply.json()["error"]["code"], "invalid_request");

@@ -22,10 +22,56 @@ fn a_turn_is_stored_once() {
     assert_eq!(once(&mut client, "'s', 'assistant', 'Something else.', 'k'"), (answer, false));
     assert!(once(&mut client, "'s', 'assistant', 'Hi.'").1, "an answer may be the same");
     assert!(once(&mut client, "'s', 'user', 'Bye.', 'k'").1, "the same key of another role");
-    assert!(!once(&mut client, "'s', 'user', 'Anything.', 'k'").1);
+    assert!(!once(&mut client, "'s', 'user', 'Bye.', 'k'").1);
     assert!(once(&mut client, "'s', 'user', 'Hello.'").1, "said again later");
     run(&mut client, "SET memory_agent.user_id = 'bob'");
     assert!(once(&mut client, "'s', 'user', 'Bye.', 'k'").1, "another user");
+}
+
+#[test]
+fn a_key_that_never_changes_loses_no_turn() {
+    let mut client = database(cluster(), "turns_constant_key");
+    run(&mut client, "SET memory_agent.user_id = 'ann'");
+    let (first, _) = once(&mut client, "'s', 'user', 'One.', 'k'");
+    let (second, is_new) = once(&mut client, "'s', 'user', 'Two.', 'k'");
+    assert!(is_new && second != first);
+    assert_eq!(once(&mut client, "'s', 'user', 'One.', 'k'"), (first, false), "sent again");
+    // An empty key is none: what is repeated is the latest turn alone.
+    for key in ["''", "' '"] {
+        once(&mut client, &format!("'empty', 'user', 'One.', {key}"));
+        once(&mut client, &format!("'empty', 'user', 'Two.', {key}"));
+        assert!(once(&mut client, &format!("'empty', 'user', 'One.', {key}")).1);
+        let (answer, _) = once(&mut client, &format!("'empty', 'assistant', 'So.', {key}"));
+        assert_ne!(once(&mut client, &format!("'empty', 'assistant', 'No.', {key}")).0, answer);
+    }
+    let keys: i64 = value(
+        &mut client,
+        "SELECT count(*) FROM memory_agent.entries \
+          WHERE session_id = 'empty' AND metadata ? 'request_key'",
+        &[],
+    );
+    assert_eq!(keys, 0);
+}
+
+#[test]
+fn a_turn_that_has_expired_is_not_stored() {
+    let mut client = database(cluster(), "turns_expired");
+    run(&mut client, "SET memory_agent.user_id = 'ann'");
+    for call in
+        ["'s', 'user', 'Hello.'", "'k', 'user', 'Hello.', 'k'", "'k', 'assistant', 'Hi.', 'k'"]
+    {
+        let (first, _) = once(&mut client, call);
+        run(&mut client, "UPDATE memory_agent.entries SET expires_at = now() - interval '1 s'");
+        let (second, is_new) = once(&mut client, call);
+        assert!(is_new && second != first, "{call}");
+    }
+    // What was said before the turn that has expired was said, and then something else was.
+    once(&mut client, "'before', 'user', 'Yes.'");
+    let (other, _) = once(&mut client, "'before', 'user', 'No.'");
+    let expire =
+        "UPDATE memory_agent.entries SET expires_at = now() - interval '1 s' WHERE id = $1";
+    client.execute(expire, &[&other]).unwrap();
+    assert!(once(&mut client, "'before', 'user', 'Yes.'").1);
 }
 
 #[test]

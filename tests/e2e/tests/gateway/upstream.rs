@@ -52,12 +52,33 @@ impl Answer {
         self.whole(200, &[("content-type", "application/json")], body);
     }
 
-    /// The head of a stream; its end is the end of the connection, unless it is chunked.
+    /// A whole answer of any bytes.
+    pub fn bytes(&mut self, headers: &[(&str, &str)], body: &[u8]) {
+        let length = body.len().to_string();
+        let headers = [headers, &[("content-length", &length), ("connection", "close")]].concat();
+        let headers: String =
+            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let _ = write!(self.0, "HTTP/1.1 200 Scripted\r\n{headers}\r\n");
+        let _ = self.0.write_all(body);
+    }
+
+    /// The head of a stream in chunks.
     pub fn begin(&mut self) {
-        let _ = self.0.write_all(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
-              transfer-encoding: chunked\r\nconnection: close\r\n\r\n",
+        self.begin_as("text/event-stream; charset=utf-8");
+    }
+
+    /// The head of an answer of this type, in chunks.
+    pub fn begin_as(&mut self, kind: &str) {
+        let _ = write!(
+            self.0,
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\
+             connection: close\r\n\r\n"
         );
+    }
+
+    /// The end of what is in chunks.
+    pub fn end(&mut self) {
+        let _ = self.0.write_all(b"0\r\n\r\n");
     }
 
     /// A piece of a stream. Nobody may listen any more.
@@ -75,7 +96,13 @@ impl Answer {
     pub fn done(&mut self) {
         let last = r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
         self.piece(&format!("data: {last}\n\ndata: [DONE]\n\n"));
-        let _ = self.0.write_all(b"0\r\n\r\n");
+        self.end();
+    }
+
+    /// Says the same again and again, until the gateway closes the connection.
+    pub fn fill(&mut self, text: &str) {
+        let piece = format!("{:x}\r\n{text}\r\n", text.len());
+        while self.0.write_all(piece.as_bytes()).is_ok() {}
     }
 
     /// Waits until the gateway closes the connection.
@@ -172,8 +199,8 @@ fn read(connection: &TcpStream) -> Option<Request> {
     loop {
         line.clear();
         reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.push((name.to_lowercase(), value.to_owned()));
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
     let length = headers.iter().find(|header| header.0 == "content-length");
     let length = length.and_then(|header| header.1.parse().ok()).unwrap_or(0);

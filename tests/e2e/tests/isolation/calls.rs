@@ -194,6 +194,9 @@ pub const CALLS: &[Call] = &[
     call("memory_token_user", User, Nobody, 1, |d| {
         format!("sha256(convert_to({}, 'UTF8'))", d.name())
     }),
+    call("memory_spend", User, Nobody, 1, |d| {
+        format!("sha256(convert_to({}, 'UTF8')), 1", d.name())
+    }),
     call("memory_create_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
     call("memory_revoke_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
     call("memory_list_tokens", Higher, Nobody, 1, |_| String::new()),

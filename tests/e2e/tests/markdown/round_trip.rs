@@ -41,6 +41,7 @@ fn fill(client: &mut Client) {
          SELECT memory_add('Ada had a cat.', 'trip', infer => false, fact_key => 'pet');
          SELECT memory_add('Ada has a dog.', 'trip', infer => false, fact_key => 'pet');
          SELECT memory_add('Ada dislikes rain.', 'trip', infer => false);
+         SELECT memory_add('Ada owns a yacht.', 'trip', infer => false);
          SELECT memory_add('A page about Rome.', 'trip', infer => false);
          SELECT memory_add('Ada is an engineer.', infer => false, metadata => '{\"n\": 1.10}');
          SELECT memory_add('Ada speaks Finnish.', agent_id => 'other', infer => false);
@@ -49,6 +50,9 @@ fn fill(client: &mut Client) {
          UPDATE memory_agent.entries SET state = 'inactive', state_reason = 'deleted', state_at = now(),
                 valid_to = now()
           WHERE content IN ('A turn that was deleted.', 'Ada dislikes rain.');
+         UPDATE memory_agent.entries SET state = 'inactive', state_reason = 'unverified', state_at = now(),
+                valid_to = created_at, metadata = '{\"unverified\": \"the name was not said\"}'
+          WHERE content = 'Ada owns a yacht.';
          UPDATE memory_agent.entries SET kind = 'document', role = 'assistant'
           WHERE content = 'A page about Rome.';
          UPDATE memory_agent.entries SET confidence = 0.1,
@@ -253,11 +257,37 @@ fn chunks_of_documents_are_files_and_of_archives_are_none() {
     assert!(found[0].content.contains("80 degrees"), "{found:?}");
 }
 
+/// The conversation called `global` is exported with the user's global memory, of all agents, from a
+/// directory of its own.
+#[test]
+fn the_conversation_called_global_is_a_part_of_global_memory() {
+    let (_, mut client) = database("global_directory");
+    run(
+        &mut client,
+        "SELECT memory_ingest('global', 'user', 'Said.'); \
+         SELECT memory_ingest('global', 'user', 'To another.', agent_id => 'other'); \
+         SELECT memory_add('Known.', infer => false)",
+    );
+    let files = export(&mut client, None);
+    assert_eq!(export(&mut client, Some("global")), files);
+    let mut directories: Vec<&str> =
+        files.iter().map(|(path, _)| path.split('/').nth(1).unwrap_or_default()).collect();
+    directories.sort_unstable();
+    assert_eq!(directories, ["%67lobal", "%67lobal", "global"]);
+    let (_, mut into) = database("global_directory_into");
+    for file in &files {
+        import(&mut into, file);
+    }
+    assert_eq!(export(&mut into, None).len(), files.len());
+    let turns = "SELECT count(*) FROM memory_agent.entries WHERE session_id = 'global'";
+    assert_eq!(value::<i64>(&mut into, turns, &[]), 2);
+}
+
 /// Every session and agent is a directory of its own, whatever it is called.
 #[test]
 fn sessions_and_agents_are_kept_apart() {
     let (_, mut client) = database("kept_apart");
-    let sessions = ["..", "../../etc/passwd", "a/b", "global", "deleted", "é", "."];
+    let sessions = ["..", "../../etc/passwd", "a/b", "deleted", "é", "."];
     for session in sessions {
         client.execute("SELECT memory_ingest($1, 'user', $1)", &[&session]).unwrap();
         client

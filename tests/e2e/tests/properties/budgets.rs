@@ -162,3 +162,75 @@ fn context_counts_exactly_and_stays_within_its_budget() {
         refused.borrow()
     );
 }
+
+/// Whatever the budget, a loaded window is the end of the whole one, with as many turns as fit.
+#[test]
+fn a_loaded_window_stays_within_its_budget() {
+    let database = shared().database("budgets_load");
+    let mut client = database.connect();
+    fill(&mut client);
+    run(
+        &mut client,
+        "INSERT INTO memory_agent.session_summaries \
+                (id, user_id, agent_id, session_id, level, content, method, output_tokens) \
+         SELECT gen_random_uuid(), 'alice', 'default', 'one', 'L3', s.content, 'brief', \
+                memory_count_tokens(s.content) \
+           FROM (SELECT string_agg(format('They spoke of %s. ', n), '') AS content \
+                   FROM generate_series(1, 20) n) s",
+    );
+    let client = RefCell::new(client);
+    let (cut, dropped) = (RefCell::new(0), RefCell::new(0));
+    let case = (
+        prop::sample::select(vec!["one", "two", "none"]),
+        prop::option::of(prop_oneof![0..60i32, 0..600i32, 0..6000i32]),
+    );
+    let outcome = runner("budgets of load", 60).run(&case, |(session, budget)| {
+        let client = &mut *client.borrow_mut();
+        let columns = "role, content, token_count, id::text";
+        let rows = |client: &mut Client,
+                    call: &str,
+                    budget: Option<i32>|
+         -> Vec<(String, String, i64, String)> {
+            let sql = format!("SELECT {columns} FROM {call}");
+            let rows = if call.contains("$2") {
+                client.query(&sql, &[&session, &budget])
+            } else {
+                client.query(&sql, &[&session])
+            };
+            rows.unwrap()
+                .iter()
+                .map(|row| (row.get(0), row.get(1), i64::from(row.get::<_, i32>(2)), row.get(3)))
+                .collect()
+        };
+        let whole = rows(client, "memory_load($1)", None);
+        let loaded = rows(client, "memory_load($1, token_budget => $2)", budget);
+        let spent: i64 = loaded.iter().map(|row| row.2 + OVERHEAD).sum();
+        let most = i64::from(budget.unwrap_or(38_000));
+        prop_assert!(spent <= most, "{} tokens", spent);
+        for (_, content, tokens, _) in &loaded {
+            prop_assert_eq!(*tokens, count(client, content));
+        }
+        let is_summary = |row: &&(String, String, i64, String)| row.0 == "system";
+        let turns: Vec<_> = loaded.iter().filter(|row| !is_summary(row)).collect();
+        let all: Vec<_> = whole.iter().filter(|row| !is_summary(row)).collect();
+        prop_assert_eq!(&all[all.len() - turns.len()..], &turns[..], "the newest, without gaps");
+        if let Some(next) = all.iter().rev().nth(turns.len()) {
+            *dropped.borrow_mut() += 1;
+            prop_assert!(spent + next.2 + OVERHEAD > most, "one turn more would fit");
+        }
+        if let Some(summary) = loaded.iter().find(is_summary) {
+            prop_assert!(4 * (summary.2 + OVERHEAD) <= most);
+            let full = whole.iter().find(is_summary).unwrap();
+            prop_assert!(full.1.starts_with(&summary.1));
+            *cut.borrow_mut() += i32::from(summary.1 != full.1);
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(
+        *cut.borrow() > 0 && *dropped.borrow() > 5,
+        "{} summaries cut, {} windows dropped turns",
+        cut.borrow(),
+        dropped.borrow()
+    );
+}

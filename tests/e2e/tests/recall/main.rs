@@ -3,8 +3,10 @@
 mod arguments;
 mod arms;
 mod budget;
+mod candidates;
 mod explain;
 mod filters;
+mod global;
 mod index_path;
 mod learned;
 mod ranking;

@@ -182,9 +182,11 @@ fn a_budget_reranks_the_most_promising_rows() {
             assert!(relevance <= 0.5 * worst + 0.5 + 1e-6, "{row}");
         }
     }
-    // The same question on the same memory gives the same rows.
+    // The same question on the same memory at the same time gives the same rows.
+    run(&mut client, "BEGIN");
     let rows = recall(&mut client, QUESTION);
     assert_eq!(recall(&mut client, QUESTION), rows);
+    run(&mut client, "COMMIT");
 }
 
 #[test]

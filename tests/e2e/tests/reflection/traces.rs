@@ -91,21 +91,23 @@ fn an_episode_that_brings_nothing_has_a_trace_too() {
 }
 
 #[test]
-fn traces_are_for_admins_and_each_sees_their_own() {
+fn each_user_sees_their_own_traces() {
     let mut scene = start(obedient);
     scene.episode(&["Note: Jupiter has moons.", "Hm.", "See you."]);
     run(
         &mut scene.client,
-        "CREATE ROLE app LOGIN; SELECT memory_grant('app', 'user');
+        "CREATE ROLE nothing LOGIN;
+         CREATE ROLE app LOGIN; SELECT memory_grant('app', 'user');
          CREATE ROLE boss LOGIN; SELECT memory_grant('boss', 'admin')",
     );
     let count = "SELECT count(*) FROM memory_traces";
-    let mut app = scene.cluster.connect_as(crate::scene::DATABASE, "app");
-    run(&mut app, "SET memory_agent.user_id = 'alice'");
-    expect_error(app.query(count, &[]), "42501");
-    let mut boss = scene.cluster.connect_as(crate::scene::DATABASE, "boss");
-    run(&mut boss, "SET memory_agent.user_id = 'bob'");
-    assert_eq!(value::<i64>(&mut boss, count, &[]), 0);
-    run(&mut boss, "SET memory_agent.user_id = 'alice'");
-    assert_eq!(value::<i64>(&mut boss, count, &[]), 1);
+    let mut nothing = scene.cluster.connect_as(crate::scene::DATABASE, "nothing");
+    expect_error(nothing.query(count, &[]), "42501");
+    for role in ["app", "boss"] {
+        let mut client = scene.cluster.connect_as(crate::scene::DATABASE, role);
+        for (user, traces) in [("bob", 0), ("alice", 1)] {
+            run(&mut client, &format!("SET memory_agent.user_id = '{user}'"));
+            assert_eq!(value::<i64>(&mut client, count, &[]), traces, "{role} as {user}");
+        }
+    }
 }

@@ -98,6 +98,7 @@ const CALLS: &[&str] = &[
     "SELECT public.memory_rerank('dog', '{a dog,a cat}')",
     "SELECT public.memory_ingest_once('s', 'user', 'a parrot that talks once', 'k')",
     "SELECT public.memory_token_user('\\x00')",
+    "SELECT public.memory_spend(pg_catalog.sha256('\\x00'), 1, 2)",
     "SELECT public.memory_count_tokens('dog')",
     "SELECT public.memory_close_episode('s')",
     // Files: of a turn, of a fact, of a summary.

@@ -31,6 +31,7 @@ const RELATIONS: &[(&str, Level)] = &[
     ("memory_agent.models", Reader),
     ("memory_agent.session_summaries", Superuser),
     ("memory_agent.sessions", Superuser),
+    ("memory_agent.spending", Superuser),
     ("memory_agent.tokens", Superuser),
     ("memory_agent.traces", Superuser),
     ("public.memory_agents", Reader),
@@ -42,7 +43,7 @@ const RELATIONS: &[(&str, Level)] = &[
     ("public.memory_llm_calls", Admin),
     ("public.memory_session_summaries", Reader),
     ("public.memory_sessions", Reader),
-    ("public.memory_traces", Admin),
+    ("public.memory_traces", User),
 ];
 
 /// Who may EXECUTE.
@@ -96,6 +97,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_revoke", Superuser),
     ("public.memory_revoke_token", Admin),
     ("public.memory_search_archive", Reader),
+    ("public.memory_spend", User),
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
     ("public.memory_summarize", User),

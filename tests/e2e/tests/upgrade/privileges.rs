@@ -142,7 +142,7 @@ fn levels_are_renewed_by_the_owner_alone() {
     run(
         &mut client,
         "REVOKE ALL ON memory_sessions FROM upgrade_reader; \
-                      REVOKE ALL ON FUNCTION memory_load FROM upgrade_reader",
+                      REVOKE ALL ON FUNCTION memory_stats FROM upgrade_reader",
     );
     assert_ne!(describe(&mut client), before);
     run(&mut client, "SELECT memory_agent.renew_levels()");

@@ -116,7 +116,7 @@ fn rows_stay_and_are_found(dump: (&str, &str)) -> Client {
         assert_ne!(before[table], "", "the dump has rows of {table}");
     }
     // Nothing but the columns that the update changed would have a reason to differ.
-    run(&mut client, "ALTER EXTENSION memory_agent UPDATE");
+    crate::update(&mut client);
     assert_eq!(rows(&mut client, &columns), before);
     run(&mut client, "COMMIT");
     assert!(

@@ -270,3 +270,27 @@ fn everybody_configures_their_own_and_administrators_all() {
         values(&mut user, "SELECT user_id FROM memory_agents ORDER BY user_id", &[]);
     assert_eq!(seen, ["*", "alice"]);
 }
+
+#[test]
+fn lists_are_taken_as_json_arrays() {
+    let mut client = shared_without_worker().database("configure_lists").connect();
+    let document = configure(
+        &mut client,
+        "session_id => 's', settings => '{\"cross_session_triggers\": [\"back then\", \"remember when\"]}'",
+    );
+    assert_eq!(document["settings"]["cross_session_triggers"], "back then, remember when");
+    let stored = &document["stored"]["session"]["cross_session_triggers"];
+    assert_eq!(stored, &json!(["back then", "remember when"]));
+    let empty =
+        configure(&mut client, "session_id => 's', settings => '{\"cross_session_triggers\": []}'");
+    assert_eq!(empty["settings"]["cross_session_triggers"], "");
+    for refused in [
+        r#"{"cross_session_triggers": ["one, two"]}"#,
+        r#"{"cross_session_triggers": ["one", 2]}"#,
+        r#"{"cross_session_triggers": {"one": 2}}"#,
+        r#"{"recency_weight": [0.5]}"#,
+    ] {
+        let call = format!("SELECT memory_configure(settings => '{refused}')");
+        expect_error(client.query(&call, &[]), "22023");
+    }
+}

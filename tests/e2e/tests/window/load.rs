@@ -2,7 +2,7 @@
 
 use crate::{load, say, summarised};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Uuid, expect_error, shared, shared_without_worker};
+use memory_agent_e2e::{Client, Uuid, expect_error, shared, shared_without_worker};
 
 #[test]
 fn the_summary_comes_first_then_the_turns_from_old_to_new() {
@@ -76,4 +76,29 @@ fn an_unknown_session_is_empty_and_nothing_is_written() {
     for call in ["memory_load('')", "memory_load(NULL)", "memory_load(repeat('s', 513))"] {
         expect_error(client.query(&format!("SELECT * FROM {call}"), &[]), "22023");
     }
+}
+
+#[test]
+fn a_budget_is_a_second_argument() {
+    let mut client = shared_without_worker().database("load_budget").connect();
+    for content in ["The first of three turns.", "The second one.", "The third."] {
+        say(&mut client, "s", "user", content);
+    }
+    let with = |client: &mut Client, arguments: &str| -> Vec<String> {
+        values(client, &format!("SELECT content FROM memory_load({arguments})"), &[])
+    };
+    assert_eq!(with(&mut client, "'s', 16"), ["The second one.", "The third."]);
+    assert_eq!(with(&mut client, "'s', 0"), [""; 0]);
+    assert_eq!(with(&mut client, "'unknown', 1000"), [""; 0]);
+    assert_eq!(with(&mut client, "'s', token_budget => NULL").len(), 3);
+    // Without a budget the second argument is the user, as ever.
+    assert_eq!(with(&mut client, "'s', 'alice'").len(), 3);
+    assert_eq!(with(&mut client, "'s', 'bob'"), [""; 0]);
+    expect_error(client.query("SELECT FROM memory_load('s', -1)", &[]), "22023");
+    // What the model reads bounds it too, also as the session is configured.
+    run(
+        &mut client,
+        "SELECT memory_configure(session_id => 's', settings => '{\"context_limit\": 17}')",
+    );
+    assert_eq!(with(&mut client, "'s', 1000"), ["The second one.", "The third."]);
 }

@@ -6,6 +6,7 @@ mod clear;
 mod clear_running;
 mod concurrent;
 mod configure;
+mod global;
 mod load;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "every suite uses its own part of this module")]

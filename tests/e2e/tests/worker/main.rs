@@ -4,6 +4,7 @@
 
 mod extract;
 mod failures;
+mod grounding;
 mod keys;
 mod limits;
 mod models;

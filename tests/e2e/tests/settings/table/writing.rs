@@ -71,6 +71,13 @@ pub const SETTINGS: &[Setting] = &[
         "worker::extraction_can_be_off_and_facts_can_be_global",
     ),
     ("max_facts_per_turn", "3", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
+    (
+        "ungrounded_facts",
+        "unverified",
+        "user",
+        Choice(&["unverified", "drop", "accept"]),
+        "worker::what_becomes_of_ungrounded_facts_is_a_setting",
+    ),
     ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
     (
         "min_episode_turns",

@@ -1,0 +1,270 @@
+//! What a token may spend of the gateway's key: tokens of the language model a day, counted in the database.
+
+use crate::http::{Reply, chat, says, says_streaming, send};
+use crate::upstream::Upstream;
+use crate::wire::{BOTH, Wire};
+use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, Gateway, expect_error, json, wait_until};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+fn spend(client: &mut Client, arguments: &str) -> Option<i64> {
+    let query = format!("SELECT memory_spend(sha256('a'), {arguments})");
+    client.query_one(&query, &[]).unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
+}
+
+#[test]
+fn a_day_has_so_many_tokens() {
+    let mut client = database(cluster(), "spending_sql");
+    let mut gateway = cluster().connect_as("spending_sql", ROLE);
+    assert_eq!(spend(&mut gateway, "60, 100"), Some(60));
+    assert_eq!(spend(&mut gateway, "60, 100"), Some(120), "the last one may go beyond");
+    assert_eq!(spend(&mut gateway, "1, 100"), None);
+    assert_eq!(spend(&mut gateway, "1"), Some(121));
+    assert_eq!(spend(&mut gateway, "-22"), Some(99), "a guess is corrected");
+    assert_eq!(spend(&mut gateway, "1, 100"), Some(100));
+    let other = "SELECT memory_spend(sha256('b'), 7, 1)";
+    assert_eq!(value::<i64>(&mut gateway, other, &[]), 7, "each has its own");
+    // A day in UTC: yesterday's are not today's, and what is taken back is no credit.
+    run(&mut client, "UPDATE memory_agent.spending SET day = day - 1");
+    assert_eq!(spend(&mut gateway, "-50"), Some(0));
+    assert_eq!(spend(&mut gateway, "5, 1"), Some(5));
+    for (arguments, state) in [
+        ("NULL, 1", "22023"),
+        ("sha256('a'), NULL", "22023"),
+        ("'\\x00', 1", "22023"),
+        ("sha256('a'), 9223372036854775807", "22023"),
+    ] {
+        expect_error(gateway.batch_execute(&format!("SELECT memory_spend({arguments})")), state);
+    }
+    expect_error(gateway.batch_execute("SELECT * FROM memory_agent.spending"), "42501");
+    // Who was not here for a week is forgotten, and a token shows what was spent with it today.
+    run(
+        &mut client,
+        "UPDATE memory_agent.spending SET day = day - 8 WHERE token_hash = sha256('b')",
+    );
+    let ann: String = value(&mut client, "SELECT memory_create_token('ann', 'laptop')", &[]);
+    let left: i64 = value(&mut client, "SELECT count(*) FROM memory_agent.spending", &[]);
+    assert_eq!(left, 1);
+    client.execute("SELECT memory_spend(sha256($1::text::bytea), 42)", &[&ann]).unwrap();
+    assert_eq!(spent(&mut client), 42);
+}
+
+/// What the one token has spent today.
+fn spent(client: &mut Client) -> i64 {
+    value(client, "SELECT spent_today FROM memory_list_tokens()", &[])
+}
+
+#[test]
+fn many_at_once_spend_what_they_spend() {
+    let mut client = database(cluster(), "spending_many");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut client = cluster().connect_as("spending_many", ROLE);
+                for _ in 0..10 {
+                    spend(&mut client, "1, 1000");
+                }
+            });
+        }
+    });
+    assert_eq!(spend(&mut client, "0"), Some(80));
+}
+
+/// A gateway with a key and a limit; each call makes another over the same database.
+fn limited(name: &str, upstream: &Upstream, daily: &str) -> Gateway {
+    let key = cluster().socket_directory().join(format!("{name}.key"));
+    std::fs::write(&key, "sk-of-the-gateway\n").unwrap();
+    let key = key.to_string_lossy().into_owned();
+    let (to, url) = (Gateway::database(cluster(), ROLE, name), upstream.url());
+    let mut arguments = vec!["--database", &to, "--upstream", &url, "--upstream-key-file", &key];
+    arguments.extend(["--patience", NEVER_LATE, "--daily-tokens", daily]);
+    Gateway::start(&arguments)
+}
+
+fn token(client: &mut Client, user: &str) -> String {
+    let token: String = value(client, "SELECT memory_create_token($1, 'laptop')", &[&user]);
+    format!("Bearer {token}")
+}
+
+#[test]
+fn a_token_that_has_spent_its_day_is_refused() {
+    // Each answer takes 9 + 4 tokens.
+    let upstream = Upstream::saying("Yes.");
+    let mut client = database(cluster(), "spending_day");
+    let ann = token(&mut client, "ann");
+    let first = limited("spending_day", &upstream, "20");
+    let ask = |gateway: &Gateway, token: &str, text: &str| -> Reply {
+        let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
+        chat(gateway, &[("authorization", token)], &body)
+    };
+    assert_eq!(ask(&first, &ann, "One.").status, 200);
+    wait_until(PATIENCE, "the guess to be corrected", || spent(&mut client) == 13);
+    assert_eq!(ask(&first, &ann, "Two.").status, 200);
+    wait_until(PATIENCE, "both to be counted", || spent(&mut client) == 26);
+    // It holds for another gateway as well, and after a restart.
+    let second = limited("spending_day", &upstream, "20");
+    drop(first);
+    let asked = upstream.requests().len();
+    let mut refused = ask(&second, &ann, "Three.");
+    assert_eq!(refused.status, 429);
+    let wait: u32 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=86_400).contains(&wait), "{wait}");
+    assert_eq!(refused.header("x-should-retry"), Some("false"));
+    let error = refused.json();
+    assert_eq!(error["error"]["code"], "spending_limit_reached");
+    let headers = [("authorization", &*ann)];
+    let embeddings =
+        send(second.address(), "POST", "/v1/embeddings", &headers, "{\"input\":\"a\"}");
+    assert_eq!(embeddings.status, 429);
+    assert_eq!(send(second.address(), "GET", "/v1/models", &headers, "").status, 200);
+    let posts = upstream.requests().iter().filter(|request| request.method == "POST").count();
+    assert_eq!(posts, asked, "the upstream is not asked");
+    let bob = token(&mut client, "bob");
+    assert_eq!(ask(&second, &bob, "One.").status, 200, "each token has its own");
+    run(&mut client, "UPDATE memory_agent.spending SET day = day - 1");
+    assert_eq!(ask(&second, &ann, "Four.").status, 200, "a new day");
+}
+
+#[test]
+fn a_stream_says_what_it_took() {
+    const USAGE: &str =
+        r#"{"id":"c","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":11}}"#;
+    let upstream = Upstream::start(|request, answer| {
+        answer.begin();
+        answer.says("Yes.");
+        if request.json()["stream_options"]["include_usage"] == true {
+            answer.piece(&format!("data: {USAGE}\n\n"));
+        }
+        answer.done();
+    });
+    let mut client = database(cluster(), "spending_stream");
+    let ann = token(&mut client, "ann");
+    let gateway = limited("spending_stream", &upstream, "1000000");
+    let headers = [("authorization", &*ann)];
+    // The client did not ask for it, so it does not see it.
+    let answer = chat(&gateway, &headers, &says_streaming("s", "Well?")).rest().unwrap();
+    assert!(!answer.contains("prompt_tokens") && answer.ends_with("data: [DONE]\n\n"), "{answer}");
+    wait_until(PATIENCE, "the stream to be counted", || spent(&mut client) == 111);
+    let asks = says_streaming("s", "Well?").replacen(
+        '{',
+        "{\"stream_options\":{\"include_usage\":true},",
+        1,
+    );
+    let answer = chat(&gateway, &headers, &asks).rest().unwrap();
+    assert!(answer.contains(USAGE), "{answer}");
+    wait_until(PATIENCE, "both to be counted", || spent(&mut client) == 222);
+}
+
+#[test]
+fn what_is_not_answered_costs_nothing() {
+    let upstream = Upstream::start(|_, answer| {
+        answer.whole(500, &[("content-type", "application/json")], "{}");
+    });
+    let mut client = database(cluster(), "spending_failed");
+    let ann = token(&mut client, "ann");
+    let gateway = limited("spending_failed", &upstream, "1000");
+    assert_eq!(chat(&gateway, &[("authorization", &ann)], &says("s", "Hello?")).status, 500);
+    wait_until(PATIENCE, "the guess to be taken back", || spent(&mut client) == 0);
+}
+
+#[test]
+fn what_is_being_answered_counts_already_and_stays_when_the_gateway_is_killed() {
+    let (begun, has_begun) = channel();
+    let begun = Mutex::new(begun);
+    let upstream = Upstream::start(move |_, answer| {
+        begun.lock().unwrap().send(()).unwrap();
+        answer.wait_until_left();
+    });
+    let mut client = database(cluster(), "spending_killed");
+    let ann = token(&mut client, "ann");
+    let gateway = limited("spending_killed", &upstream, "500");
+    let address = gateway.address();
+    let mut body: memory_agent_e2e::Json = serde_json::from_str(&says("s", "Hello?")).unwrap();
+    body["max_completion_tokens"] = 600.into();
+    let body = body.to_string();
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    let head =
+        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nauthorization: {ann}");
+    let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    std::io::Write::write_all(&mut connection, request.as_bytes()).unwrap();
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    assert!(spent(&mut client) >= 600);
+    assert_eq!(chat(&gateway, &[("authorization", &ann)], &says("s", "And I?")).status, 429);
+    gateway.signal(libc::SIGKILL);
+    drop(gateway);
+    assert!(spent(&mut client) >= 600);
+}
+
+#[test]
+fn a_limit_without_a_key_or_a_database_is_none() {
+    let log = Gateway::try_start(&["--database", "dbname=x", "--daily-tokens", "5"]);
+    let log = format!("{:?}", log.expect_err("it must not start"));
+    assert!(log.contains("--upstream-key-file"), "{log}");
+    let upstream = Upstream::saying("Yes.");
+    let mut client = database(cluster(), "spending_locked");
+    let ann = token(&mut client, "ann");
+    let gateway = limited("spending_locked", &upstream, "500");
+    run(
+        &mut client,
+        &format!("REVOKE EXECUTE ON FUNCTION memory_spend(bytea, bigint, bigint) FROM {ROLE}"),
+    );
+    let mut refused = chat(&gateway, &[("authorization", &ann)], &says("s", "Hello?"));
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.json()["error"]["code"], "memory_unavailable");
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
+fn every_protocol_spends() {
+    let upstream = Upstream::start(|request, answer| {
+        let is_anthropics = request.path.starts_with("/v1/messages");
+        let wire = if is_anthropics { Wire::Messages } else { Wire::Responses };
+        if request.json()["stream"] == true {
+            wire.begins(answer);
+            wire.word(answer, "Yes.");
+            wire.ends(answer, "Yes.");
+        } else {
+            answer.json(&wire.whole("Yes.").to_string());
+        }
+    });
+    let mut client = database(cluster(), "spending_protocols");
+    let key = cluster().socket_directory().join("spending_protocols.key");
+    std::fs::write(&key, "sk-of-the-gateway\n").unwrap();
+    let key = key.to_string_lossy().into_owned();
+    let (to, url) = (Gateway::database(cluster(), ROLE, "spending_protocols"), upstream.url());
+    let gateway = Gateway::start(&[
+        "--database",
+        &to,
+        "--upstream",
+        &url,
+        "--upstream-key-file",
+        &key,
+        "--messages-upstream",
+        &url,
+        "--messages-upstream-key-file",
+        &key,
+        "--patience",
+        NEVER_LATE,
+        "--daily-tokens",
+        "100000",
+    ]);
+    let ann = token(&mut client, "ann");
+    let mut expected = 0;
+    for wire in BOTH {
+        for stream in [false, true] {
+            let mut body = wire.says("s", "Hello.");
+            body["stream"] = stream.into();
+            let headers = [("authorization", &*ann)];
+            let mut reply =
+                send(gateway.address(), "POST", wire.path(), &headers, &body.to_string());
+            assert_eq!(reply.status, 200);
+            reply.rest().unwrap();
+            // What the upstream says, in the place of the guess; what a client asked for is no more than that.
+            expected += 13;
+            wait_until(PATIENCE, "the spending to be counted", || spent(&mut client) == expected);
+        }
+    }
+    assert!(!upstream.last().body.contains("stream_options"));
+}
