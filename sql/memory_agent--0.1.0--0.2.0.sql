@@ -3,6 +3,48 @@
 -- From 0.1.0 to 0.2.0. What a feature adds to sql/schema/ it adds to its section here as well. New columns
 -- come last in their tables. The suite `upgrade` compares the outcome with a fresh 0.2.0.
 
+-- === All tables at once ===
+
+-- Sessions and workers lock tables in orders of their own, and those that lock them as this script comes to
+-- them would each wait for the other. So it takes all of them first, and holds none while it waits longer
+-- than an attempt: at most half a second, and never longer than lock_timeout.
+DO $lock$
+DECLARE
+    relations text;
+    own integer;
+    gives_up timestamptz;
+    patience integer := 50;
+BEGIN
+    SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', n.nspname, c.relname), ', ' ORDER BY c.oid)
+      INTO relations
+      FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+      JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) d.objid
+      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+     WHERE e.extname OPERATOR(pg_catalog.=) 'memory_agent'
+       AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+       AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+       AND d.deptype OPERATOR(pg_catalog.=) 'e'
+       AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,v}');
+    SELECT s.setting INTO own FROM pg_catalog.pg_settings s
+     WHERE s.name OPERATOR(pg_catalog.=) 'lock_timeout';
+    gives_up := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+        pg_catalog.make_interval(secs =>
+            CASE own WHEN 0 THEN 60 ELSE own OPERATOR(pg_catalog./) 1000.0 END);
+    WHILE pg_catalog.clock_timestamp() OPERATOR(pg_catalog.<) gives_up LOOP
+        BEGIN
+            PERFORM pg_catalog.set_config('lock_timeout', patience::pg_catalog.text, true);
+            EXECUTE pg_catalog.concat('LOCK TABLE ', relations, ' IN ACCESS EXCLUSIVE MODE');
+            PERFORM pg_catalog.set_config('lock_timeout', own::pg_catalog.text, true);
+            RETURN;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            patience := LEAST(patience OPERATOR(pg_catalog.*) 2, 500, NULLIF(own, 0));
+        END;
+    END LOOP;
+    EXECUTE pg_catalog.concat('LOCK TABLE ', relations, ' IN ACCESS EXCLUSIVE MODE');
+END
+$lock$;
+
 -- The members of 0.1.0: what is not among them at the end is new.
 SELECT pg_catalog.set_config('memory_agent_update.members', (
            SELECT pg_catalog.string_agg(pg_catalog.concat(d.classid, ' ', d.objid), ',')

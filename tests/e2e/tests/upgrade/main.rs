@@ -7,6 +7,7 @@ mod catalog;
 mod global;
 #[path = "../common/impostors.rs"]
 mod impostors;
+mod locks;
 mod older;
 mod privileges;
 mod refusals;
@@ -27,21 +28,8 @@ fn older_database(cluster: &Cluster, name: &str, version: &str) -> Client {
     client
 }
 
-/// Updates, again where the update and a worker waited for each other: docs/operations.md says so.
 fn update(client: &mut Client) {
-    update_by(client, "ALTER EXTENSION memory_agent UPDATE");
-}
-
-fn update_by(client: &mut Client, statements: &str) {
-    for _ in 0..20 {
-        match client.batch_execute(statements) {
-            Err(error) if error.code().is_some_and(|code| code.code() == "40P01") => {
-                run(client, "ROLLBACK");
-            }
-            done => return done.expect("the update"),
-        }
-    }
-    panic!("the update ended in deadlocks only");
+    run(client, "ALTER EXTENSION memory_agent UPDATE");
 }
 
 fn schema_version(client: &mut Client) -> String {

@@ -54,7 +54,7 @@ fn an_update_that_is_rolled_back_leaves_nothing() {
     let mut client = older_database(shared(), "refusals_rollback", "0.1.0");
     ingest(&mut client, "s", "The dog is called Rex.");
     let before = describe(&mut client);
-    crate::update_by(&mut client, "BEGIN; ALTER EXTENSION memory_agent UPDATE");
+    run(&mut client, "BEGIN; ALTER EXTENSION memory_agent UPDATE");
     ingest(&mut client, "s", "The cat is called Tom.");
     run(&mut client, "ROLLBACK");
     assert_same(&describe(&mut client), &before);
