@@ -96,8 +96,8 @@ pub async fn pass_on(
         let _ = client.send(Err(io::Error::other("the upstream broke off"))).await;
     } else if ended == Ended::Whole && chat.fails_without_memory() {
         let refusal = Refusal::no_memory("the answer could not be stored");
+        // The last event: were the connection broken off after it, the client might not get it.
         let _ = client.send(Ok(chat.protocol.error(&refusal).0.into())).await;
-        let _ = client.send(Err(io::Error::other("memory failed"))).await;
     } else if ended == Ended::Whole {
         let end = match stored {
             Some(stored) => chat.protocol.with_stored(passing.waiting, &passing.spoken, stored.id),

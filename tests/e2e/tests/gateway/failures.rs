@@ -2,7 +2,7 @@
 
 use crate::http::{chat, says, says_streaming, send};
 use crate::upstream::Upstream;
-use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database, for_ann, stored};
+use crate::{NEVER_LATE, NO_ANSWERS, PATIENCE, ROLE, cluster, database, for_ann, stored};
 use memory_agent_e2e::memory::run;
 use memory_agent_e2e::{Cluster, Gateway, StopMode, wait_until};
 use std::sync::Mutex;
@@ -96,6 +96,22 @@ fn with_require_memory_a_chat_fails_with_memory() {
     drop(gateway);
     let log = Gateway::try_start(&arguments).expect_err("it does not start without");
     assert!(log.iter().any(|line| line["problem"] == "the database cannot be reached"), "{log:?}");
+}
+
+#[test]
+fn an_answer_that_cannot_be_stored_is_an_error_when_memory_is_required() {
+    let upstream = Upstream::saying("Not for memory.");
+    let (gateway, mut client) = for_ann("failures_unstored", &upstream, &["--require-memory"]);
+    run(&mut client, NO_ANSWERS);
+    let mut reply = chat(&gateway, &[], &says("s", "First."));
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.json()["error"]["code"], "memory_unavailable");
+    let mut reply = chat(&gateway, &[], &says_streaming("s", "Second."));
+    assert_eq!(reply.status, 200);
+    let answer = reply.rest().unwrap();
+    assert!(answer.contains("memory_unavailable"), "{answer}");
+    assert!(!answer.contains("[DONE]"), "{answer}");
+    assert_eq!(stored(&mut client, "ann", "s"), ["user: First.", "user: Second."]);
 }
 
 #[test]

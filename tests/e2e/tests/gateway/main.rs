@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ROLE: &str = "gateway";
 /// Longer than any test takes, in milliseconds: memory is late only where a test is about that.
 const NEVER_LATE: &str = "60000";
+/// From now on memory refuses what an assistant says.
+const NO_ANSWERS: &str = "ALTER TABLE memory_agent.entries \
+    ADD CONSTRAINT no_answers CHECK (role IS DISTINCT FROM 'assistant')";
 
 /// A server that insists on a user in every transaction. Nothing is made of what is stored.
 fn cluster() -> &'static Cluster {

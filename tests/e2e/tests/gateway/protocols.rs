@@ -3,7 +3,7 @@
 use crate::http::{Reply, send};
 use crate::upstream::Upstream;
 use crate::wire::{self, BOTH, Wire};
-use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database, for_ann, stored};
+use crate::{NEVER_LATE, NO_ANSWERS, PATIENCE, ROLE, cluster, database, for_ann, stored};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Cluster, Gateway, Json, StopMode, json, wait_until};
 use std::process::Command;
@@ -293,6 +293,28 @@ fn without_memory_it_goes_on_or_fails_as_it_was_told() {
             assert_eq!(reply.status, 503);
             assert_eq!(reply.json()["error"]["code"], "memory_unavailable");
         }
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_stored_is_an_error_when_memory_is_required() {
+    for wire in BOTH {
+        let upstream = wire.saying("Not for memory.");
+        let (gateway, mut client) = gateway(wire, "unstored", &upstream, &["--require-memory"]);
+        run(&mut client, NO_ANSWERS);
+        let mut reply = post(&gateway, wire, &[], &wire.says("s", "First."));
+        assert_eq!(reply.status, 503);
+        assert_eq!(reply.json()["error"]["code"], "memory_unavailable");
+        let mut reply = post(&gateway, wire, &[], &streaming(wire, "s", "Second."));
+        assert_eq!(reply.status, 200);
+        let answer = reply.rest().unwrap();
+        let last = wire::events(&answer).pop().unwrap();
+        assert_eq!(last["error"]["code"], "memory_unavailable", "{answer}");
+        assert!(answer.contains("\nevent: error\ndata: "), "{answer}");
+        for end in ["response.completed", "message_stop"] {
+            assert!(!answer.contains(end), "{answer}");
+        }
+        assert_eq!(stored(&mut client, "ann", "s"), ["user: First.", "user: Second."]);
     }
 }
 
