@@ -40,7 +40,7 @@ fn memory_attach(
     identity::require(Level::Admin)?;
     let definition = Definition {
         content_column: content_column.ok_or_else(|| {
-            Error::invalid("content_column is NULL", "Name the column whose text is remembered.")
+            Error::null("content_column is NULL", "Name the column whose text is remembered.")
         })?,
         user_id_column,
         session_id_column,
@@ -62,7 +62,7 @@ fn memory_attach(
     let caller = Spi::read_write()?;
     for (oid, name) in tables::tree(&caller, table.oid)? {
         if tables::attachment_of(&caller, oid)?.is_some_and(|other| other != id) {
-            return Err(Error::invalid(
+            return Err(Error::duplicate(
                 format!("{name} is a partition of {} and attached by itself", table.name),
                 "Run memory_detach with the partition first; its entries are kept.",
             )
@@ -155,7 +155,7 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
     if let Some(column) = &definition.created_at_column {
         let found = tables::column_type(spi, table, "created_at_column", column)?;
         if !["timestamptz", "timestamp", "date"].contains(&found.as_str()) {
-            return Err(Error::invalid(
+            return Err(Error::wrong_type(
                 format!("created_at_column: \"{column}\" has the type {found}"),
                 "It must be timestamptz, or timestamp or date, which are read as UTC.",
             )
@@ -184,7 +184,10 @@ fn intake_user(definition: &Definition) -> PgResult<String> {
     let is_said = definition.user_id.is_some() || definition.user_id_column.is_some();
     match identity::visible_identity() {
         Ok(user_id) => Ok(user_id),
-        Err(_) if is_said && guc::identity() == IdentityMode::Required => {
+        Err(_)
+            if is_said
+                && matches!(guc::identity(), IdentityMode::Required | IdentityMode::Claims) =>
+        {
             Ok(roles::current_role_name())
         }
         Err(error) => Err(error),
@@ -199,7 +202,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
         let all = attachments::all(&spi)?;
         let own = all.iter().find(|listed| listed.table == Some(table.oid));
         if own.is_none() && attached.is_some_and(|id| all.iter().any(|listed| listed.id == id)) {
-            return Err(Error::invalid(
+            return Err(Error::duplicate(
                 format!("{} is a partition of an attached table", table.name),
                 "Its rows are in memory already.",
             )
@@ -208,7 +211,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
         if own.is_none()
             && let Some(other) = all.iter().find(|listed| listed.label == table.name)
         {
-            return Err(Error::invalid(
+            return Err(Error::duplicate(
                 format!("\"{}\" is the name under which another table was attached", table.name),
                 if other.table.is_some() {
                     "That table was renamed since. Detach it first, and attach it by its new name."

@@ -115,7 +115,7 @@ fn same(id: Uuid, stored: Option<String>, body: &str) -> PgResult<Option<Uuid>> 
     match stored {
         None => Ok(None),
         Some(stored) if stored == body => Ok(Some(id)),
-        Some(_) => Err(Error::invalid(
+        Some(_) => Err(Error::taken(
             format!("{id} is stored already, with another content"),
             "Take the line `id` out of the front matter and change the file's name to store it as \
              a new memory.",
@@ -314,7 +314,7 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
     if let Some(key) = &checked.entry.fact_key
         && let Some(holder) = facts::holder_of_key(spi, scope, key)?
     {
-        return Err(Error::invalid(
+        return Err(Error::taken(
             format!("the fact {} holds the fact_key of this one", holder.id),
             "Take the line `fact_key` out of the front matter.",
         )
@@ -323,7 +323,7 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
     if checked.entry.source_relation.is_some()
         && imports::holds_source(spi, scope.user_id, &checked.json)?
     {
-        return Err(Error::invalid(
+        return Err(Error::taken(
             "the row of the attached table that this memory stands for has one already",
             format!("Leave the file out. {AS_A_TURN}."),
         )

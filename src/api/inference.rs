@@ -112,7 +112,7 @@ fn memory_register_model(
     let model = models::model_ref(&name, location.as_deref())?;
     let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
     if description.kind.to_string() != kind.as_str() {
-        return Err(Error::invalid(
+        return Err(Error::wrong_object(
             format!("the kind of \"{name}\" is {}, not {}", description.kind, kind.as_str()),
             "Register it as what its config.json says.",
         )
@@ -124,7 +124,7 @@ fn memory_register_model(
         let spi = Spi::read_write()?;
         let (known_kind, is_active) = model_store::known(&spi, &name)?.unwrap_or((kind, false));
         if known_kind != kind {
-            return Err(Error::invalid(
+            return Err(Error::duplicate(
                 format!("\"{name}\" is registered as another kind of model"),
                 "Register it under another name.",
             )
@@ -160,7 +160,7 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
         |row| row.required::<String>(1),
     )?;
     match other {
-        Some(other) => Err(Error::invalid(
+        Some(other) => Err(Error::not_ready(
             format!("rows of this database are embedded by \"{other}\""),
             "Run SELECT memory_use_embedding_model(name): it embeds them again in the background.",
         )
@@ -173,7 +173,7 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
 pub fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgResult<()> {
     let vector = catalog::vector_type()?;
     match crate::store::entries::embedding_dimension(spi, &vector, name)? {
-        Some(stored) if Some(stored) != dimension => Err(Error::invalid(
+        Some(stored) if Some(stored) != dimension => Err(Error::not_ready(
             format!("rows of this database are embedded by \"{name}\" with {stored} dimensions"),
             "Register the other model under another name.",
         )
@@ -280,7 +280,7 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
         let spi = Spi::read_write()?;
         let vector = catalog::vector_type()?;
         if let Some(index) = vector_index::find(&spi, &model.name)? {
-            return Err(Error::invalid(
+            return Err(Error::duplicate(
                 format!("the index memory_agent.{} exists already", index.name),
                 "Drop it first to build another one.",
             )

@@ -67,7 +67,7 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
     // SAFETY: reads the state of the backend.
     let in_recovery = unsafe { pg_sys::RecoveryInProgress() };
     if in_recovery {
-        return Err(Error::active_transaction(
+        return Err(Error::not_ready(
             "memory_wait cannot be used on a standby: no worker runs here",
             "Wait on the primary.",
         )
@@ -128,7 +128,7 @@ fn memory_retry(
 ) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
     let Some(job_id) = job_id else {
-        return Err(Error::invalid("job_id is NULL", "Take it from the view memory_jobs.").into());
+        return Err(Error::null("job_id is NULL", "Take it from the view memory_jobs.").into());
     };
     let caller = if level == Level::Admin && user_id.is_none() {
         None

@@ -102,7 +102,7 @@ fn memory_history(
 /// Refuses NULL for an id.
 pub fn given_id(id: Option<Uuid>) -> PgResult<Uuid> {
     id.ok_or_else(|| {
-        Error::invalid(
+        Error::null(
             "id is NULL",
             "Take it from memory_recall, memory_load or the view memory_entries.",
         )
@@ -266,7 +266,7 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     let (entry, user) = (&locked.entry, locked.user_id);
     let id = entry.id;
     if entry.content.is_empty() {
-        return Err(Error::invalid(
+        return Err(Error::not_ready(
             format!("the content of {id} was deleted for good"),
             "memory_agent.purge_after says how long what is inactive is kept.",
         )
@@ -276,7 +276,7 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
         return Ok(());
     }
     let taken = |by: Uuid, as_what: String| -> PgResult<()> {
-        Err(Error::invalid(
+        Err(Error::not_ready(
             format!("{id} cannot be brought back: {by} {as_what}"),
             format!("SELECT memory_forget('{by}') first."),
         )

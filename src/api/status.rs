@@ -147,10 +147,15 @@ fn identity_row() -> StatusRow {
         IdentityMode::Setting => "setting",
         IdentityMode::Required => "required",
         IdentityMode::Role => "role",
+        IdentityMode::Claims => "claims",
     };
     match identity::visible_identity() {
         Ok(user) => {
             row("identity", mode, format!("this session reads and writes as \"{user}\""), None)
+        }
+        // Each request has its own.
+        Err(_) if guc::identity() == IdentityMode::Claims => {
+            row("identity", mode, "there are no claims of a user in this session", None)
         }
         Err(_) => row(
             "identity",

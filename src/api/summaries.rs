@@ -76,7 +76,7 @@ fn memory_originals(
 > {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
-        return Err(Error::invalid(
+        return Err(Error::null(
             "summary_id is NULL",
             "Take it from the view memory_session_summaries.",
         )

@@ -43,7 +43,7 @@ fn memory_create_token(
     };
     if !roles::as_owner(insert)? {
         let hint = "Choose another name, or call memory_revoke_token first.";
-        return Err(Error::invalid("the user has a token of this name", hint).into());
+        return Err(Error::duplicate("the user has a token of this name", hint).into());
     }
     Ok(token)
 }

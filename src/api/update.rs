@@ -66,18 +66,17 @@ fn unknown(id: Uuid) -> ErrorReport {
 /// Refuses what has no text of its own to be changed, and what does not hold any more.
 fn check(old: &Stored) -> PgResult<()> {
     let id = old.id;
-    let (message, hint) = if old.kind == "document" {
-        (
+    let error = if old.kind == "document" {
+        Error::wrong_object(
             format!("{id} is a chunk of a document"),
-            "Forget the document (memory_forget) and add its new text (memory_add_document)."
-                .into(),
+            "Forget the document (memory_forget) and add its new text (memory_add_document).",
         )
     } else if let Some(table) = &old.source_relation {
-        (format!("{id} is a row of the table {table}"), "Update that row.".to_owned())
+        Error::wrong_object(format!("{id} is a row of the table {table}"), "Update that row.")
     } else if old.is_source {
-        (
+        Error::wrong_object(
             format!("{id} is only the source of facts"),
-            "Update those facts, or forget it and add the new text with memory_add.".into(),
+            "Update those facts, or forget it and add the new text with memory_add.",
         )
     } else if old.holds() {
         return Ok(());
@@ -86,9 +85,9 @@ fn check(old: &Stored) -> PgResult<()> {
             (Some("superseded"), Some(by)) => format!("Update {by}, which took its place."),
             _ => "Bring it back with memory_restore first.".to_owned(),
         };
-        (format!("{id} is not memory any more"), hint)
+        Error::not_ready(format!("{id} is not memory any more"), hint)
     };
-    Err(Error::invalid(message, hint).into())
+    Err(error.into())
 }
 
 /// A new text for an entry, with everything about it that is known before the database is touched.

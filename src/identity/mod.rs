@@ -13,14 +13,19 @@ use crate::pg::roles::{as_owner, current_role_name};
 use crate::pg::spi::{Params, Session};
 use crate::settings::guc::{self, IdentityMode};
 
+use memory_agent_core::claims::{self, ClaimsError};
 use pgrx::pg_sys;
 use std::cell::Cell;
+use std::ffi::CStr;
 
 /// The user id of memory that every user of the installation reads.
 pub const SHARED_USER: &str = "*";
 
 /// Longest user, agent or session id, in bytes: they are index keys.
 pub const MAX_ID_BYTES: usize = memory_agent_core::limits::ID_BYTES;
+
+const CLAIMS_HINT: &str =
+    "Send a token with the user in its claim sub, or, as an administrator, pass user_id.";
 
 /// The agent when neither argument nor setting names one.
 pub const DEFAULT_AGENT: &str = "default";
@@ -54,8 +59,9 @@ impl Caller {
 
 /// Resolves the user a call is about.
 ///
-/// `user_argument` names the user while the identity setting is empty; when it contradicts a set
-/// identity, or in mode `role`, only administrators may (42501).
+/// `user_argument` names the user while the identity setting is empty; when it contradicts the identity
+/// that the session has, only administrators may (42501). In the modes `role` and `claims` a session has one
+/// always; of an administrator in mode `claims` without claims, the argument is asked.
 pub fn resolve(
     user_argument: Option<&str>,
     agent_argument: Option<&str>,
@@ -65,10 +71,10 @@ pub fn resolve(
     let identity = own_identity()?;
     let user_id = match (user_argument, identity) {
         (None, Some(identity)) => identity,
-        (None, None) if guc::identity() == IdentityMode::Required => {
-            return Err(identity_required());
+        (None, None) => identity_without_setting()?,
+        (Some(_), None) if guc::identity() == IdentityMode::Claims && level < Level::Admin => {
+            identity_without_setting()?
         }
-        (None, None) => role_identity()?,
         (Some(argument), identity) => {
             check_id("user_id", argument)?;
             let contradicts = identity.as_deref().is_some_and(|own| own != argument);
@@ -101,31 +107,59 @@ pub fn resolve(
     Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some() })
 }
 
-/// The identity that this session has by itself: the setting, or the role in mode `role`. `None`
-/// when the setting is empty and the mode lets an argument (or the role) decide.
+/// The identity that this session has by itself: the setting, the role in mode `role`, or the subject in mode
+/// `claims`. `None` when there is no setting, or there are no claims.
 fn own_identity() -> PgResult<Option<String>> {
     refuse_hidden_settings()?;
-    let mode = guc::identity();
-    if mode == IdentityMode::Role {
-        return Ok(Some(role_identity()?));
+    let (what, identity) = match guc::identity() {
+        IdentityMode::Role => return Ok(Some(role_identity()?)),
+        IdentityMode::Claims => ("sub in request.jwt.claims", subject()?),
+        IdentityMode::Setting | IdentityMode::Required => {
+            ("memory_agent.user_id", Some(guc::user_id()).filter(|setting| !setting.is_empty()))
+        }
+    };
+    match identity.as_deref() {
+        Some(SHARED_USER) => return Err(not_an_identity()),
+        Some(identity) => check_id(what, identity)?,
+        None => {}
     }
-    let setting = guc::user_id();
-    if setting.is_empty() {
-        return Ok(None);
+    Ok(identity)
+}
+
+/// The user that PostgREST says a request is from; `None` outside of a request, where it has set nothing.
+///
+/// # Errors
+/// 42501 for a request without a user, such as one of a role `anon`.
+fn subject() -> PgResult<Option<String>> {
+    // SAFETY: a missing setting is NULL; the text is the setting's and copied.
+    let claims = unsafe {
+        let claims = pg_sys::GetConfigOption(c"request.jwt.claims".as_ptr(), true, false);
+        (!claims.is_null()).then(|| CStr::from_ptr(claims).to_string_lossy().into_owned())
+    };
+    // Once set, it is empty outside of the transaction that set it.
+    let Some(claims) = claims.filter(|claims| !claims.is_empty()) else { return Ok(None) };
+    let refused = |error: ClaimsError| Error::not_permitted(error.to_string(), CLAIMS_HINT).into();
+    claims::subject(&claims).map(Some).map_err(refused)
+}
+
+/// The identity of a session that has none by itself.
+fn identity_without_setting() -> PgResult<String> {
+    match guc::identity() {
+        IdentityMode::Required => Err(identity_required()),
+        IdentityMode::Claims => Err(Error::not_permitted(
+            "request.jwt.claims is not set, and memory_agent.identity is 'claims'",
+            CLAIMS_HINT,
+        )
+        .into()),
+        IdentityMode::Setting | IdentityMode::Role => role_identity(),
     }
-    if setting == SHARED_USER {
-        return Err(not_an_identity());
-    }
-    check_id("memory_agent.user_id", &setting)?;
-    Ok(Some(setting))
 }
 
 /// The identity under which rows are visible to direct SELECTs.
 pub fn visible_identity() -> PgResult<String> {
     match own_identity()? {
         Some(identity) => Ok(identity),
-        None if guc::identity() == IdentityMode::Required => Err(identity_required()),
-        None => role_identity(),
+        None => identity_without_setting(),
     }
 }
 
@@ -138,8 +172,8 @@ pub fn writer_identity() -> PgResult<String> {
         Some(identity) if mode == IdentityMode::Role || current_level()? >= Level::User => {
             Ok(identity)
         }
-        None if mode == IdentityMode::Required => Err(identity_required()),
-        _ => role_identity(),
+        None => identity_without_setting(),
+        Some(_) => role_identity(),
     }
 }
 

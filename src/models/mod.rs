@@ -37,11 +37,11 @@ pub const REMOTE_LOCATION: &str = "http";
 /// location "http" is the embedding endpoint.
 ///
 /// # Errors
-/// When the endpoint's key cannot be read (58000).
+/// When the endpoint's key cannot be read (F0000).
 pub fn model_ref(name: &str, location: Option<&str>) -> PgResult<ModelRef> {
     if location == Some(REMOTE_LOCATION) {
         let remote = endpoint::embedder(name).map_err(|reason| {
-            Error::inference(
+            Error::configuration(
                 reason,
                 "Make the file readable for the server, with the key as its first line.",
             )

@@ -11,115 +11,77 @@ use thiserror::Error;
 /// What a `#[pg_extern]` returns: an [`ErrorReport`] keeps its SQLSTATE and hint.
 pub type PgResult<T> = Result<T, ErrorReport>;
 
-/// An error with a meaning of its own. The message says what is wrong, the hint what to do.
+/// An error with a meaning of its own. The message says what is wrong, the hint what to do. Each kind has a
+/// constructor, named by its SQLSTATE's condition where that says enough.
 #[derive(Debug, Error)]
-pub enum Error {
+#[error("{message}")]
+pub struct Error {
+    code: PgSqlErrorCode,
+    message: String,
+    hint: String,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $code:ident;)*) => {
+        impl Error {
+            $($(#[$doc])*
+            pub fn $name(message: impl Into<String>, hint: impl Into<String>) -> Self {
+                let code = PgSqlErrorCode::$code;
+                Self { code, message: message.into(), hint: hint.into() }
+            })*
+        }
+    };
+}
+
+kinds! {
     /// An argument is outside of what the function accepts (22023).
-    #[error("{message}")]
-    InvalidArgument { message: String, hint: String },
+    invalid = ERRCODE_INVALID_PARAMETER_VALUE;
+    /// An argument that must have a value is NULL (22004).
+    null = ERRCODE_NULL_VALUE_NOT_ALLOWED;
+    /// Something is longer, or more, than a limit allows (54000).
+    limit_exceeded = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
     /// The caller may not do this, or not as this user (42501).
-    #[error("{message}")]
-    NotPermitted { message: String, hint: String },
+    not_permitted = ERRCODE_INSUFFICIENT_PRIVILEGE;
     /// A named object does not exist (42704).
-    #[error("{message}")]
-    UndefinedObject { message: String, hint: String },
-    /// A model, its files or the inference runtime cannot be used (58000, a system error).
-    #[error("{message}")]
-    Inference { message: String, hint: String },
+    undefined = ERRCODE_UNDEFINED_OBJECT;
+    /// A table has no column of this name (42703).
+    undefined_column = ERRCODE_UNDEFINED_COLUMN;
+    /// There is an object of this name (42710).
+    duplicate = ERRCODE_DUPLICATE_OBJECT;
+    /// A stored row has this id, key or source already (23505).
+    taken = ERRCODE_UNIQUE_VIOLATION;
+    /// The named object is of another kind than the function works with (42809).
+    wrong_object = ERRCODE_WRONG_OBJECT_TYPE;
+    /// A column has a type that the function does not work with (42804).
+    wrong_type = ERRCODE_DATATYPE_MISMATCH;
+    /// A model, its files, the inference runtime or the LLM cannot be used (58000, a system error).
+    inference = ERRCODE_SYSTEM_ERROR;
+    /// A file that a setting names cannot be used (F0000).
+    configuration = ERRCODE_CONFIG_FILE_ERROR;
     /// Something that is only possible outside of recovery or a read-only transaction (25006).
-    #[error("{message}")]
-    ReadOnly { message: String, hint: String },
+    read_only = ERRCODE_READ_ONLY_SQL_TRANSACTION;
     /// Something that needs a configuration or a state that is not there (55000).
-    #[error("{message}")]
-    NotReady { message: String, hint: String },
+    not_ready = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
     /// Something that cannot work here at all (0A000).
-    #[error("{message}")]
-    Unsupported { message: String, hint: String },
+    unsupported = ERRCODE_FEATURE_NOT_SUPPORTED;
     /// Something that cannot be done in this transaction (25001).
-    #[error("{message}")]
-    ActiveTransaction { message: String, hint: String },
-    /// What others did meanwhile stands against it; again, it may go well (40001).
-    #[error("{message}")]
-    Conflict { message: String, hint: String },
-    /// A state that cannot be reached unless the tables were edited by hand (XX000).
-    #[error("{message}")]
-    Internal { message: String, hint: String },
+    active_transaction = ERRCODE_ACTIVE_SQL_TRANSACTION;
+    /// A concurrent transaction stands against it; a retry may succeed (40001).
+    conflict = ERRCODE_T_R_SERIALIZATION_FAILURE;
 }
 
 impl Error {
-    pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::InvalidArgument { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn not_permitted(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::NotPermitted { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn undefined(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::UndefinedObject { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn inference(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Inference { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn read_only(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::ReadOnly { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn not_ready(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::NotReady { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn unsupported(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Unsupported { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn active_transaction(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::ActiveTransaction { message: message.into(), hint: hint.into() }
-    }
-
-    pub fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Conflict { message: message.into(), hint: hint.into() }
-    }
-
+    /// A state that cannot be reached unless the tables were edited by hand (XX000).
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::Internal { message: message.into(), hint: String::new() }
-    }
-
-    fn parts(&self) -> (PgSqlErrorCode, &str) {
-        match self {
-            Self::InvalidArgument { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, hint)
-            }
-            Self::NotPermitted { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, hint)
-            }
-            Self::UndefinedObject { hint, .. } => (PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, hint),
-            Self::Inference { hint, .. } => (PgSqlErrorCode::ERRCODE_SYSTEM_ERROR, hint),
-            Self::ReadOnly { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION, hint)
-            }
-            Self::NotReady { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, hint)
-            }
-            Self::Unsupported { hint, .. } => (PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, hint),
-            Self::ActiveTransaction { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION, hint)
-            }
-            Self::Conflict { hint, .. } => {
-                (PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, hint)
-            }
-            Self::Internal { hint, .. } => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, hint),
-        }
+        let code = PgSqlErrorCode::ERRCODE_INTERNAL_ERROR;
+        Self { code, message: message.into(), hint: String::new() }
     }
 }
 
 impl From<Error> for ErrorReport {
     fn from(error: Error) -> Self {
-        let (code, hint) = error.parts();
-        let report = ErrorReport::new(code, error.to_string(), "memory_agent");
-        if hint.is_empty() { report } else { report.set_hint(hint) }
+        let report = ErrorReport::new(error.code, error.message, "memory_agent");
+        if error.hint.is_empty() { report } else { report.set_hint(error.hint) }
     }
 }
 

@@ -170,7 +170,7 @@ pub fn without_nulls(values: Vec<Option<String>>) -> PgResult<Vec<String>> {
     values
         .into_iter()
         .map(|value| {
-            value.ok_or_else(|| Error::invalid("an array element is NULL", "Leave it out.").into())
+            value.ok_or_else(|| Error::null("an array element is NULL", "Leave it out.").into())
         })
         .collect()
 }

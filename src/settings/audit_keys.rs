@@ -11,7 +11,7 @@ const HINT: &str = "Make the file readable for the server's operating system use
 /// The key that signs; `None` when no file is named.
 ///
 /// # Errors
-/// 58000 when the file cannot be read or its first line is blank: what was to be signed must not go
+/// F0000 when the file cannot be read or its first line is blank: what was to be signed must not go
 /// unsigned.
 pub fn key() -> PgResult<Option<Key>> {
     Ok(keys()?.into_iter().next())
@@ -28,7 +28,7 @@ pub fn keys() -> PgResult<Vec<Key>> {
     }
     let text = std::fs::read_to_string(file).map_err(|error| {
         let problem = format!("memory_agent.audit_key_file cannot be read: {}", error.kind());
-        Error::inference(problem, HINT)
+        Error::configuration(problem, HINT)
     })?;
     let mut lines = text.lines().map(str::trim);
     match lines.next() {
@@ -36,6 +36,9 @@ pub fn keys() -> PgResult<Vec<Key>> {
             let older = lines.filter(|line| !line.is_empty());
             Ok(std::iter::once(first).chain(older).map(Key::new).collect())
         }
-        _ => Err(Error::inference("the file of memory_agent.audit_key_file is empty", HINT).into()),
+        _ => {
+            Err(Error::configuration("the file of memory_agent.audit_key_file is empty", HINT)
+                .into())
+        }
     }
 }

@@ -169,7 +169,7 @@ settings! {
     text agent_id: String = c"", Userset, (GucFlags::default()),
         "memory_agent.agent_id\0", "The agent whose memory this session reads and writes; empty means default.\0";
     choice identity: IdentityMode = IdentityMode::Setting, Sighup, (),
-        "memory_agent.identity\0", "Where a session's identity comes from: setting, required (setting, never empty) or role.\0";
+        "memory_agent.identity\0", "Where a session's identity comes from: setting, required (setting, never empty), role, or claims (sub of request.jwt.claims).\0";
 
     // Ingest.
     text text_search_config: String = c"english", Sighup, (GucFlags::default()),

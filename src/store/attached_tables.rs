@@ -74,7 +74,7 @@ impl Table {
         .into())
     }
 
-    /// Errors (0A000, 22023) when the table cannot be attached.
+    /// Errors (0A000, 42710, 55000) when the table cannot be attached.
     pub fn check(&self) -> PgResult<()> {
         let unsupported =
             |problem: String, hint: &str| Err(Error::unsupported(problem, hint).into());
@@ -116,7 +116,7 @@ impl Table {
             );
         }
         if self.key.is_empty() {
-            return Err(Error::invalid(
+            return Err(Error::not_ready(
                 format!("{name} has no primary key"),
                 "Memory finds the row of an entry by it: ALTER TABLE .. ADD PRIMARY KEY.",
             )
@@ -136,7 +136,7 @@ impl Table {
     }
 }
 
-/// Errors (42703-like, as 22023) unless the table has this column, and (0A000) when it is a virtual
+/// Errors (42703) unless the table has this column, and (0A000) when it is a virtual
 /// generated one, whose value triggers are not told; returns the name of its type.
 pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> PgResult<String> {
     let found = spi.first(
@@ -153,7 +153,7 @@ pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> Pg
             "Make it STORED, or name the columns that it is computed from.",
         )
         .into()),
-        None => Err(Error::invalid(
+        None => Err(Error::undefined_column(
             format!("{argument}: {} has no column \"{column}\"", table.name),
             "Name a column of the table, as it is spelled in the catalog.",
         )

@@ -26,6 +26,7 @@ pub mod budget;
 mod chat;
 pub mod chat_messages;
 pub mod chunk;
+pub mod claims;
 pub mod compression;
 pub mod contradictions;
 pub mod cut;

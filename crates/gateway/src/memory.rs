@@ -40,7 +40,7 @@ pub enum MemoryError {
     /// See [`MODE_OF_ROLES`].
     #[error(
         "memory_agent.identity is 'role': the gateway, which is one role, cannot act for users. \
-         Set it to 'required' or 'setting'"
+         Set it to 'required', 'setting' or 'claims'"
     )]
     ModeOfRoles,
 }
@@ -314,7 +314,9 @@ impl Memory {
                 client.query_typed(
                     "SELECT set_config('memory_agent.user_id', $1, true), \
                             set_config('statement_timeout', $2, true), \
-                            current_setting('memory_agent.identity', true)",
+                            current_setting('memory_agent.identity', true), \
+                            set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
+                                       ELSE json_build_object('sub', $1)::text END, true)",
                     &who,
                 ),
                 // Each is polled once in its place, which is when it is sent.

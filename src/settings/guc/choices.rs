@@ -102,6 +102,8 @@ pub enum IdentityMode {
     Required,
     #[name = c"role"]
     Role,
+    #[name = c"claims"]
+    Claims,
 }
 
 /// `memory_agent.inference`.

@@ -229,7 +229,7 @@ pub fn place(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Opt
     )
 }
 
-/// Refuses a chunk (22023): its text would stay in the whole.
+/// Refuses a chunk (42809): its text would stay in the whole.
 pub fn refuse_part(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
     let whole: Option<Uuid> = spi.first(
         "SELECT a.id FROM memory_agent.entries e \
@@ -242,7 +242,7 @@ pub fn refuse_part(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
         None => Ok(()),
         Some(whole) => {
             let hint = format!("Erase the whole: SELECT memory_erase(id => '{whole}').");
-            Err(Error::invalid("a chunk cannot be erased without its document", hint).into())
+            Err(Error::wrong_object("a chunk cannot be erased without its document", hint).into())
         }
     }
 }

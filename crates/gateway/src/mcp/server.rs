@@ -245,9 +245,12 @@ fn advice(tool: &str, problem: &Problem) -> String {
     };
     let said = match (code, tool) {
         ("42704", _) => NOT_FOUND,
-        ("22023", tools::UPDATE_MEMORY) => {
-            "This memory cannot get this text: the text is empty or too long, or the memory was replaced, or it \
-             is a passage of a document or a row of a table. Search for the memory that holds now, or add one."
+        ("42809", tools::UPDATE_MEMORY) => {
+            "This memory is a passage of a document or a row of a table, which cannot be changed here. Add a \
+             memory that says what holds now."
+        }
+        ("55000", tools::UPDATE_MEMORY) => {
+            "This memory was replaced or forgotten: search for the memory that holds now, or add one."
         }
         ("22023", tools::SUMMARIZE_TEXT) => {
             "text must not be empty, nor longer than about 1 MB; max_tokens is from 16 to 100000; content_type is \

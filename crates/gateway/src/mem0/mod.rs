@@ -118,8 +118,10 @@ fn no_memory() -> Refusal {
 /// What a failure of the database is for the client.
 fn failed(error: &MemoryError) -> Refusal {
     match error {
-        MemoryError::Refused(said) if said.code == "55000" => Refusal::invalid(
-            "facts can only be inferred with an LLM, and the database has none: send infer = false",
+        // It was replaced or forgotten.
+        MemoryError::Refused(said) if said.code == "55000" => no_memory(),
+        MemoryError::Refused(said) if said.code == "42809" => Refusal::invalid(
+            "this memory is a passage of a document or a row of a table, which cannot be changed here",
         ),
         MemoryError::Refused(said)
             if ["22", "54"].iter().any(|class| said.code.starts_with(class)) =>
@@ -159,7 +161,12 @@ async fn add(mut call: Call) -> Result<String, Refusal> {
         return Err(Refusal::invalid("messages has no text"));
     }
     let added = queries::add(&call, &scope, &texts, infers, at, expires.as_deref()).await;
-    added.map_err(|error| failed(&error))
+    added.map_err(|error| match error {
+        MemoryError::Refused(said) if said.code == "55000" => Refusal::invalid(
+            "facts can only be inferred with an LLM, and the database has none: send infer = false",
+        ),
+        other => failed(&other),
+    })
 }
 
 /// All memories, a page of them.

@@ -146,14 +146,14 @@ fn what_no_trigger_tells_is_found_by_attaching_again() {
 fn one_table_one_attachment() {
     let mut client = log("attach_twice");
     let refused = client.query("SELECT memory_attach('log_2024', 'body')", &[]);
-    let message = memory_agent_e2e::expect_error(refused, "22023");
+    let message = memory_agent_e2e::expect_error(refused, "42710");
     assert!(message.contains("partition of an attached table"), "{message}");
     run(
         &mut client,
         "SELECT memory_detach('log'); SELECT memory_attach('log_2024', 'body', user_id => 'alice')",
     );
     let refused = client.query(ATTACH, &[]);
-    let message = memory_agent_e2e::expect_error(refused, "22023");
+    let message = memory_agent_e2e::expect_error(refused, "42710");
     assert!(message.contains("attached by itself"), "{message}");
     run(&mut client, "INSERT INTO log_2024 VALUES (2024, 1, 'a'); TRUNCATE log_2024");
     assert_eq!(contents(&mut client), [""; 0]);

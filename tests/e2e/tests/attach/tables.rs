@@ -37,7 +37,7 @@ fn a_renamed_table_is_followed() {
     // A new table of the old name cannot have the entries of the other one.
     run(&mut client, crate::NOTES);
     let refused = client.query("SELECT memory_attach('notes', 'body')", &[]);
-    let message = memory_agent_e2e::expect_error(refused, "22023");
+    let message = memory_agent_e2e::expect_error(refused, "42710");
     assert!(message.contains("was renamed"), "{message}");
     assert_eq!(
         value::<i64>(&mut client, "SELECT memory_detach('app.memos', forget => true)", &[]),
@@ -80,7 +80,7 @@ fn a_dropped_table() {
     assert_eq!((state.as_str(), detail.contains("public.notes")), ("gone", true));
     run(&mut client, crate::NOTES);
     let refused = client.query("SELECT memory_attach('notes', 'body')", &[]);
-    let message = memory_agent_e2e::expect_error(refused, "22023");
+    let message = memory_agent_e2e::expect_error(refused, "42710");
     assert!(message.contains("memory_detach"), "{message}");
     assert_eq!(
         value::<i64>(&mut client, "SELECT memory_detach('public.notes', forget => true)", &[]),

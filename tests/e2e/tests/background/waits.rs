@@ -103,7 +103,7 @@ fn nobody_waits_on_a_standby() {
     let standby = scene.cluster.standby();
     scene.cluster.wait_for_replay(&standby);
     let mut reader = standby.connect(DATABASE);
-    let message = expect_error(reader.query("SELECT memory_wait('1 s')", &[]), "25001");
+    let message = expect_error(reader.query("SELECT memory_wait('1 s')", &[]), "55000");
     assert!(message.contains("standby"), "{message}");
     let done: i64 =
         value(&mut reader, "SELECT count(*) FROM memory_jobs WHERE status = 'done'", &[]);
@@ -164,7 +164,7 @@ fn a_dead_job_is_retried_once_by_whom_it_belongs_to() {
         |client: &mut Client, id: Uuid| value::<bool>(client, "SELECT memory_retry($1)", &[&id]);
     assert!(!retry(&mut bob, dead.id));
     assert!(!retry(&mut alice, Uuid::from_u128(1)));
-    expect_error(alice.query("SELECT memory_retry(NULL)", &[]), "22023");
+    expect_error(alice.query("SELECT memory_retry(NULL)", &[]), "22004");
     assert_eq!(scene.stub.call_count(), calls, "a dead job stays dead until somebody retries it");
 
     scene.stub.faults(FaultPlan::none());

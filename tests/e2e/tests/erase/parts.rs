@@ -142,7 +142,7 @@ fn a_document_goes_as_a_whole() {
     );
     assert!(chunks.len() > 1, "{} chunks", chunks.len());
     let query = format!("SELECT memory_erase(id => '{}')", chunks[0]);
-    let message = expect_error(client.query(&query, &[]), "22023");
+    let message = expect_error(client.query(&query, &[]), "42809");
     assert!(message.contains(&document.to_string()), "{message}");
     let counts = erase(&mut client, &format!("id => '{document}'"));
     assert_eq!(

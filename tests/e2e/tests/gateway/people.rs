@@ -322,6 +322,20 @@ fn where_roles_are_users_it_does_not_start() {
 }
 
 #[test]
+fn where_claims_are_users_it_makes_them() {
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.identity", "claims").start();
+    run(&mut cluster.connect("postgres"), &format!("CREATE ROLE {ROLE} LOGIN"));
+    let mut client = database(&cluster, "people_claims");
+    let upstream = Upstream::saying("Yes.");
+    let (to, url) = (Gateway::database(&cluster, ROLE, "people_claims"), upstream.url());
+    let who = ["--user", "ann", "--patience", NEVER_LATE];
+    let gateway = Gateway::start(&[&["--database", &to, "--upstream", &url], &who[..]].concat());
+    assert!(chat(&gateway, &[], &says("s", "First.")).header("x-memory-stored").is_some());
+    wait_until(PATIENCE, "both turns", || stored(&mut client, "ann", "s").len() == 2);
+}
+
+#[test]
 fn tokens_are_made_by_administrators() {
     let mut client = database(cluster(), "people_admins");
     run(&mut client, "SET memory_agent.user_id = 'root'");

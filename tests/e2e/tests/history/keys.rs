@@ -56,7 +56,7 @@ fn keys_are_replaced_and_their_loss_shows() {
     // Unreadable: nothing is sealed in its place, and memory_status says so.
     std::fs::remove_file(&file).unwrap();
     remember(&mut client, 7..8);
-    expect_error(client.query("SELECT * FROM memory_verify_history()", &[]), "58000");
+    expect_error(client.query("SELECT * FROM memory_verify_history()", &[]), "F0000");
     assert_eq!(status(&mut client), "stopped");
     wait_until(crate::PATIENCE, "the worker to notice", || {
         let told: Vec<String> = values(

@@ -117,7 +117,7 @@ fn another_embedder_is_activated_in_an_empty_database() {
         "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
         &[],
     );
-    let message = expect_error(back, "22023");
+    let message = expect_error(back, "55000");
     assert!(message.contains("all-MiniLM-L6-v2"), "rows are embedded by it: {message}");
     run(&mut client, "SELECT memory_register_model('bge-small-en-v1.5', 'embedder')");
     assert!(active(&mut client).contains(&"embedder all-MiniLM-L6-v2".to_owned()));
@@ -238,9 +238,12 @@ fn a_broken_model_is_refused_with_the_reason() {
 #[test]
 fn a_model_is_registered_as_what_it_is() {
     let mut client = shared().database("register_kind").connect();
+    for call in ["'bge-small-en-v1.5', 'reranker'", "'ms-marco-MiniLM-L-12-v2', 'embedder'"] {
+        let result = client.query(&format!("SELECT memory_register_model({call})"), &[]);
+        let message = expect_error(result, "42809");
+        assert!(message.contains("Register it as what its config.json says"), "{call}: {message}");
+    }
     for call in [
-        "'bge-small-en-v1.5', 'reranker'",
-        "'ms-marco-MiniLM-L-12-v2', 'embedder'",
         "'bge-small-en-v1.5', 'generator'",
         "'bge-small-en-v1.5', NULL",
         "'', 'embedder'",

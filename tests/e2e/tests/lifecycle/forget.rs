@@ -58,7 +58,7 @@ fn the_reason_is_kept() {
     let turn = say(&mut client, "s", "Hello again.");
     let long = "x".repeat(1001);
     expect_error(client.query("SELECT memory_forget($1, $2)", &[&turn, &long]), "22023");
-    expect_error(client.query("SELECT memory_forget(NULL)", &[]), "22023");
+    expect_error(client.query("SELECT memory_forget(NULL)", &[]), "22004");
     let blank = "SELECT memory_forget($1, ' '), (SELECT reason IS NULL FROM memory_history($1) WHERE op = 'delete')";
     assert!(value::<bool>(&mut client, blank, &[&turn]));
 }

@@ -128,7 +128,7 @@ impl Life {
         match self.client.query_one(sql, &[&old.id, &content]) {
             Err(error) if old.kind == Kind::Document => assert_eq!(sqlstate(&error), "42704"),
             Err(error) => {
-                assert_eq!(sqlstate(&error), "22023");
+                assert_eq!(sqlstate(&error), "55000");
                 assert!(!old.is_active, "{old:?}: {error}");
             }
             Ok(row) => {

@@ -9,7 +9,7 @@ use memory_agent_e2e::{Client, Uuid, expect_error, shared};
 /// The refusal of a restore, with its hint.
 #[track_caller]
 fn refused(client: &mut Client, id: Uuid) -> String {
-    expect_error(client.query("SELECT memory_restore($1)", &[&id]), "22023")
+    expect_error(client.query("SELECT memory_restore($1)", &[&id]), "55000")
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn whoever_holds_the_place_is_named() {
     client.execute("UPDATE memory_agent.entries SET content = '' WHERE id = $1", &[&said]).unwrap();
     forget(&mut client, again);
     assert!(refused(&mut client, said).contains("deleted for good"));
-    expect_error(client.query("SELECT memory_restore(NULL)", &[]), "22023");
+    expect_error(client.query("SELECT memory_restore(NULL)", &[]), "22004");
     assert!(!restore(&mut client, Uuid::from_u128(7)));
 }
 

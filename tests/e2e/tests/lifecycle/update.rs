@@ -276,20 +276,22 @@ fn what_cannot_be_updated_is_refused() {
     for id in [unknown, bobs, document] {
         assert!(refused(id, "New.", "42704").contains("no entry"));
     }
-    assert!(refused(chunk, "New.", "22023").contains("chunk of a document"));
-    assert!(refused(row, "New.", "22023").contains("public.notes"));
+    assert!(refused(chunk, "New.", "42809").contains("chunk of a document"));
+    assert!(refused(row, "New.", "42809").contains("public.notes"));
     for content in ["", " \n", &"x".repeat(2 << 20)] {
         refused(turn, content, "22023");
     }
-    for call in ["memory_update(NULL, 'x')", "memory_update(gen_random_uuid(), NULL)"] {
-        expect_error(client.query(&format!("SELECT {call}"), &[]), "22023");
+    for (call, code) in
+        [("memory_update(NULL, 'x')", "22004"), ("memory_update(gen_random_uuid(), NULL)", "22023")]
+    {
+        expect_error(client.query(&format!("SELECT {call}"), &[]), code);
     }
     let by = update(&mut client, turn, "Good morning.");
     let stale = client.query("SELECT memory_update($1, 'Again.')", &[&turn]);
-    assert!(expect_error(stale, "22023").contains(&format!("Update {by}")));
+    assert!(expect_error(stale, "55000").contains(&format!("Update {by}")));
     forget(&mut client, by);
     let gone = client.query("SELECT memory_update($1, 'Again.')", &[&by]);
-    assert!(expect_error(gone, "22023").contains("memory_restore"));
+    assert!(expect_error(gone, "55000").contains("memory_restore"));
     restore(&mut client, by);
     client
         .execute(
@@ -297,7 +299,7 @@ fn what_cannot_be_updated_is_refused() {
             &[&by],
         )
         .unwrap();
-    expect_error(client.query("SELECT memory_update($1, 'Again.')", &[&by]), "22023");
+    expect_error(client.query("SELECT memory_update($1, 'Again.')", &[&by]), "55000");
     run(&mut client, "BEGIN READ ONLY");
     expect_error(client.query("SELECT memory_forget($1)", &[&row]), "25006");
     run(&mut client, "ROLLBACK");
@@ -333,7 +335,7 @@ fn of_two_updates_at_once_one_wins() {
         let (result, back) = waiting.join().expect("the second client");
         second = back;
         let error = result.expect_err("the second was too late");
-        assert_eq!(sqlstate(&error), "22023");
+        assert_eq!(sqlstate(&error), "55000");
         let left: Vec<String> = values(
             &mut first,
             "SELECT content FROM memory_agent.entries WHERE state = 'active' AND session_id IS NOT DISTINCT FROM $1",

@@ -73,7 +73,7 @@ fn a_file_takes_nobodys_place() {
     );
     let keyed = FACT.replace("kind: fact", "kind: fact\nfact_key: home");
     let result = client.query("SELECT memory_import_markdown('', $1)", &[&keyed]);
-    assert!(expect_error(result, "22023").contains("holds the fact_key"));
+    assert!(expect_error(result, "23505").contains("holds the fact_key"));
     // One that no longer holds does not need it.
     let old = keyed.replace(
         "kind: fact",

@@ -177,7 +177,7 @@ fn an_import_can_be_repeated() {
     let file = files.iter().find(|(_, text)| text.contains("Ada lives in Rome.")).unwrap();
     let changed = file.1.replace("Rome", "Oslo");
     let result = into.query("SELECT memory_import_markdown($1, $2)", &[&file.0, &changed]);
-    let message = expect_error(result, "22023");
+    let message = expect_error(result, "23505");
     assert!(message.contains("another content"), "{message}");
     assert_eq!(rows(&mut into, "session_summaries"), rows(&mut from, "session_summaries"));
 }

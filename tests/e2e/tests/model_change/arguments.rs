@@ -12,7 +12,7 @@ fn only_an_embedder_that_can_be_loaded_is_used() {
         ("''", "22023"),
         ("'../bge-small-en-v1.5'", "22023"),
         ("'with blank'", "22023"),
-        ("'ms-marco-MiniLM-L-12-v2'", "22023"),
+        ("'ms-marco-MiniLM-L-12-v2'", "42809"),
         ("'no-such-model'", "58000"),
     ] {
         let call = format!("SELECT memory_use_embedding_model({name})");

@@ -153,8 +153,8 @@ fn a_vector_index_is_made_once() {
         definition.contains("USING hnsw") && definition.contains("vector_cosine_ops"),
         "{definition}"
     );
-    expect_error(client.query("SELECT memory_create_vector_index()", &[]), "22023");
-    expect_error(client.query("SELECT memory_create_vector_index('ivfflat')", &[]), "22023");
+    expect_error(client.query("SELECT memory_create_vector_index()", &[]), "42710");
+    expect_error(client.query("SELECT memory_create_vector_index('ivfflat')", &[]), "42710");
     // An empty table has no dimension of its own; the model's is taken.
     let mut empty = shared().database("index_create_empty").connect();
     run(&mut empty, "SELECT memory_create_vector_index()");

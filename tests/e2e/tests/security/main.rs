@@ -3,6 +3,7 @@
 //! belong to the cluster, so each test names its own.
 
 mod attacks;
+mod claims;
 mod estimates;
 mod identity;
 mod levels;

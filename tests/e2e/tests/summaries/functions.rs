@@ -69,5 +69,5 @@ fn originals_are_there_for_their_user_alone() {
         values::<Uuid>(&mut app, "SELECT id FROM memory_originals(gen_random_uuid())", &[])
             .is_empty()
     );
-    expect_error(app.query("SELECT memory_originals(NULL)", &[]), "22023");
+    expect_error(app.query("SELECT memory_originals(NULL)", &[]), "22004");
 }

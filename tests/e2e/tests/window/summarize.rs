@@ -84,7 +84,7 @@ fn summaries_are_signed_with_the_audit_key() {
             None => std::fs::remove_file(&file).unwrap(),
         }
         let failed = client.query("SELECT memory_summarize($1, 40)", &[&text(20)]);
-        let message = expect_error(failed, "58000");
+        let message = expect_error(failed, "F0000");
         assert!(message.contains("audit_key_file") && !message.contains("audit.key"), "{message}");
     }
     assert_eq!(stub.call_count(), calls, "nobody was asked for what could not be signed");

@@ -202,7 +202,7 @@ pub const SETTINGS: &[Setting] = &[
         "identity",
         "setting",
         "sighup",
-        Choice(&["setting", "required", "role"]),
+        Choice(&["setting", "required", "role", "claims"]),
         "settings::identity",
     ),
     ("text_search_config", "english", "sighup", Text, "settings::text_search_config"),
