@@ -250,7 +250,7 @@ fn advice(tool: &str, problem: &Problem) -> String {
              memory that says what holds now."
         }
         ("55000", tools::UPDATE_MEMORY) => {
-            "This memory was replaced or forgotten: search for the memory that holds now, or add one."
+            "This memory was replaced or forgotten. Search for the memory that holds now, or add one."
         }
         ("22023", tools::SUMMARIZE_TEXT) => {
             "text must not be empty, nor longer than about 1 MB; max_tokens is from 16 to 100000; content_type is \

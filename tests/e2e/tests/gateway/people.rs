@@ -351,7 +351,7 @@ fn tokens_are_made_by_administrators() {
     }
     run(&mut client, "SELECT memory_create_token('ann', 'laptop', now() + interval '1 day')");
     let twice = client.batch_execute("SELECT memory_create_token('ann', 'laptop')");
-    assert!(expect_error(twice, "22023").contains("memory_revoke_token"));
+    assert!(expect_error(twice, "42710").contains("memory_revoke_token"));
     let listed: String = value(
         &mut client,
         "SELECT string_agg(concat(user_id, ' ', name, ' ', expires_at > now()), ',') FROM memory_list_tokens()",

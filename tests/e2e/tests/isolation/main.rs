@@ -63,6 +63,11 @@ fn nothing_leaks_in_mode_role() {
     nothing_leaks(Mode::Role);
 }
 
+#[test]
+fn nothing_leaks_in_mode_claims() {
+    nothing_leaks(Mode::Claims);
+}
+
 /// A function that is new has to be called here.
 #[test]
 fn every_function_is_called() {

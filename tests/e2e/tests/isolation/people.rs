@@ -8,6 +8,7 @@ pub enum Mode {
     Setting,
     Required,
     Role,
+    Claims,
 }
 
 impl Mode {
@@ -16,6 +17,16 @@ impl Mode {
             Self::Setting => "setting",
             Self::Required => "required",
             Self::Role => "role",
+            Self::Claims => "claims",
+        }
+    }
+
+    /// Names the user of a session, or none, as sessions do it in this mode.
+    pub fn naming(self, user: &str) -> String {
+        match self {
+            Self::Claims if user.is_empty() => "SET request.jwt.claims = ''; ".to_owned(),
+            Self::Claims => format!("SET request.jwt.claims = '{{\"sub\": \"{user}\"}}'; "),
+            _ => format!("SET memory_agent.user_id = '{user}'; "),
         }
     }
 }
@@ -72,7 +83,7 @@ pub fn people(random: &mut Random) -> Vec<Person> {
 pub struct Actor {
     /// The SQL role.
     pub role: usize,
-    /// `memory_agent.user_id`.
+    /// `memory_agent.user_id`, or the subject of the claims.
     pub setting: Option<usize>,
     /// The argument `user_id`.
     pub argument: Option<usize>,
@@ -109,7 +120,7 @@ impl Actor {
     pub fn identity(&self, mode: Mode) -> Option<usize> {
         match (mode, self.setting) {
             (Mode::Role, _) | (Mode::Setting, None) => Some(self.role),
-            (Mode::Required, None) => None,
+            (Mode::Required | Mode::Claims, None) => None,
             (_, Some(setting)) => Some(setting).filter(|user| *user != SHARED),
         }
     }
@@ -122,6 +133,7 @@ impl Actor {
         }
         match (mode, self.setting) {
             (Mode::Role, _) => Some(self.role).filter(|role| *role == argument),
+            (Mode::Claims, None) => None,
             (_, None) => Some(argument),
             (_, Some(setting)) => Some(setting).filter(|user| *user == argument),
         }

@@ -2,7 +2,7 @@
 //! the witness has memories with the ids of callers' rows of the attached table. Whatever finds a memory by
 //! its id alone touches the wrong one sooner or later.
 
-use crate::people::{Person, WITNESS};
+use crate::people::{Mode, Person, WITNESS};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Cluster, Uuid, wait_until};
 use std::time::Duration;
@@ -14,7 +14,13 @@ const TABLES: [&str; 6] =
     ["sessions", "entries", "entry_windows", "session_summaries", "episodes", "archives"];
 
 /// Plants both, when the witness has all that they will have and the table is attached.
-pub fn plant(superuser: &mut Client, cluster: &Cluster, database: &str, people: &[Person]) {
+pub fn plant(
+    superuser: &mut Client,
+    cluster: &Cluster,
+    database: &str,
+    people: &[Person],
+    mode: Mode,
+) {
     let witness = &people[WITNESS];
     for person in &people[..CALLERS] {
         for table in TABLES {
@@ -33,9 +39,9 @@ pub fn plant(superuser: &mut Client, cluster: &Cluster, database: &str, people: 
         run(
             &mut caller,
             &format!(
-                "SET memory_agent.user_id = '{}'; \
-                 INSERT INTO diary (body) SELECT 'Page ' || n || ' of {}.' FROM generate_series(1, 10) n",
-                person.name, person.secret
+                "{}INSERT INTO diary (body) SELECT 'Page ' || n || ' of {}.' FROM generate_series(1, 10) n",
+                mode.naming(&person.name),
+                person.secret
             ),
         );
     }

@@ -1,7 +1,7 @@
 //! The user who does nothing: what they have, and what they are told. Both depend on nobody else, not
 //! even the scores of their memories.
 
-use crate::people::{Person, SHARED, WITNESS};
+use crate::people::{Mode, Person, SHARED, WITNESS};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Cluster, Json, json, wait_until};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Witness {
 impl Witness {
     /// Stores something of every kind for the witness and for all, and waits for what the worker makes
     /// of it.
-    pub fn plant(cluster: &Cluster, database: &str, people: &[Person]) -> Self {
+    pub fn plant(cluster: &Cluster, database: &str, people: &[Person], mode: Mode) -> Self {
         let (witness, shared) = (&people[WITNESS], &people[SHARED]);
         let mut superuser = cluster.connect(database);
         for (person, sessions) in
@@ -74,7 +74,7 @@ impl Witness {
             value(&mut superuser, "SELECT memory_wait('5 s')", &[])
         });
         let mut client = cluster.connect_as(database, &witness.name);
-        run(&mut client, "SET memory_agent.rerank = off; SET memory_agent.user_id = 'witness'");
+        run(&mut client, &format!("{}SET memory_agent.rerank = off", mode.naming("witness")));
         Self { client, name: witness.name.clone() }
     }
 

@@ -21,9 +21,9 @@ const STEPS_BETWEEN_LOOKS: u32 = 100;
 
 /// Classes of errors that wrong arguments may cause; others would be ours.
 const EXPECTED_CLASSES: [&str; 5] = ["22", "02", "0A", "54", "55"];
-/// Further errors: of permission, of an id that the user does not have, of writing in the wrong
-/// transaction, of an LLM that gave no answer.
-const EXPECTED_STATES: [&str; 5] = ["42501", "42704", "25001", "25006", "58000"];
+/// Further errors: of permission, of an id that the user does not have, of one that is of another kind, of a
+/// place that is taken, of writing in the wrong transaction, of an LLM that gave no answer.
+const EXPECTED_STATES: [&str; 7] = ["42501", "42704", "42809", "23505", "25001", "25006", "58000"];
 
 pub struct World {
     mode: Mode,
@@ -73,9 +73,10 @@ impl World {
                 ),
             );
         }
-        let witness = Witness::plant(&cluster, DATABASE, &people);
+        let witness = Witness::plant(&cluster, DATABASE, &people, mode);
+        run(&mut superuser, &mode.naming("owner"));
         diary::attach(&mut superuser);
-        twins::plant(&mut superuser, &cluster, DATABASE, &people);
+        twins::plant(&mut superuser, &cluster, DATABASE, &people, mode);
         let sessions = people[..CALLERS]
             .iter()
             .map(|person| Session::open(&cluster, DATABASE, &person.name))
@@ -190,11 +191,11 @@ impl World {
 
     fn run(&mut self, actor: Actor, statement: &str) -> Answer {
         let named = |user: Option<usize>| user.map_or("", |user| self.people[user].name.as_str());
-        let mut setting = format!("SET memory_agent.user_id = {}; ", quote(named(actor.setting)));
+        let mut setting = self.mode.naming(named(actor.setting));
         if statement.starts_with("PREPARE") && actor.role == APPLICATION {
             // What was prepared for one user is run for another.
             let other = self.random.below(APPLICATION as u64) as usize;
-            setting = format!("SET memory_agent.user_id = {}; ", quote(&self.people[other].name))
+            setting = self.mode.naming(&self.people[other].name)
                 + &statement.replacen("; EXECUTE", &format!("; {setting}EXECUTE"), 1);
             return self.sessions[actor.role].call(&setting);
         }

@@ -160,7 +160,7 @@ impl Life {
         let expected = self.model.may_return(index);
         match restored {
             Err(error) => {
-                assert_eq!(sqlstate(&error), "22023");
+                assert_eq!(sqlstate(&error), "55000");
                 assert_eq!(expected, Some(false), "{:?}: {error}", self.model.versions[index]);
             }
             Ok(row) => {

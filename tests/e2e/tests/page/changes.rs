@@ -32,9 +32,9 @@ fn a_fact_is_corrected() {
     let facts = read(&reader.page("/ui"));
     assert!(facts.contains("Before Lena is allergic to hazelnuts. until"), "{facts}");
     let reply = reader.post(&path(ALLERGY, "/correct"), &[("content", "Again.")]);
-    assert_eq!(reply.status, 400, "it does not hold any more");
+    assert_eq!(reply.status, 409, "it does not hold any more");
     let refused = reader.post(&path(ALLERGY, "/restore"), &[]);
-    assert_eq!(refused.status, 400);
+    assert_eq!(refused.status, 409);
     assert!(read(refused.text()).contains("is a later version of it"), "{}", refused.text());
     let empty = reader.post(&place.replace("?done=corrected", "/correct"), &[("content", "")]);
     assert_eq!(empty.status, 400);

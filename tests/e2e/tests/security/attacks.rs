@@ -213,7 +213,7 @@ fn no_name_is_resolved_through_the_callers_search_path() {
         // The superuser's index exists already.
         match client.batch_execute(call) {
             Err(error) if call.contains("vector_index") => {
-                assert_eq!(sqlstate(&error), "22023", "{error:?}")
+                assert_eq!(sqlstate(&error), "42710", "{error:?}")
             }
             result => result.unwrap_or_else(|error| panic!("postgres, {call}: {error:?}")),
         }
