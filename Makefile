@@ -4,11 +4,11 @@
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: ## everything installed and built, a private cluster in ./.demo, recall shown on a conversation
+demo: ## everything installed and built, a private cluster in ./.demo, recall and a chat shown on a conversation
 	scripts/demo
 
-demo-stop: ## stop the demo's cluster; `make clean` removes it
-	scripts/cluster stop .demo
+demo-stop: ## stop the demo's gateway and cluster; `make clean` removes them
+	scripts/demo stop
 
 setup: ## install what is missing on this machine
 	scripts/setup

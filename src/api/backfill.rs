@@ -48,7 +48,7 @@ fn memory_backfill(
     };
     if let Some(reason) = endpoint::missing_llm() {
         return Err(Error::not_ready(
-            format!("there is nobody to do the work: {reason}"),
+            format!("facts cannot be extracted: {reason}"),
             "Configure an LLM first; see docs/worker.md.",
         )
         .into());

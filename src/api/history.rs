@@ -60,7 +60,7 @@ fn memory_verify_history(
         (Some(seq), Some(hash)) => Some((seq, hash)),
         (None, None) => None,
         _ => {
-            let hint = "Give both, as memory_verify_history returned them before, or none.";
+            let hint = "Pass both, as memory_verify_history returned them before, or neither.";
             return Err(Error::invalid("seq and hash belong together", hint).into());
         }
     };

@@ -74,7 +74,7 @@ fn refused(error: MarkdownError) -> Error {
 fn check_one_of(key: &str, value: Option<&str>, known: &[&str]) -> PgResult<()> {
     match value {
         Some(value) if !known.contains(&value) => Err(Error::invalid(
-            format!("{key} in the front matter is none of {}", known.join(", ")),
+            format!("{key} in the front matter must be one of {}", known.join(", ")),
             "Leave the line out, or correct it.",
         )
         .into()),
@@ -171,7 +171,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     if entry.source_relation.is_some() != entry.source_key.is_some() {
         return Err(Error::invalid(
             "source_relation and source_key name a row together",
-            "Leave both out, or none.",
+            "Give both, or neither.",
         )
         .into());
     }

@@ -329,7 +329,7 @@ fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
             "incomplete",
             format!("{missing} entries are found by their words only"),
             Some(
-                "They were stored while no model was to be had, or with embed_on_ingest other than sync.",
+                "They were stored while no model was available, or with embed_on_ingest other than sync.",
             ),
         )
     })

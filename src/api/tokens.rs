@@ -116,7 +116,7 @@ fn named(user_id: Option<String>, name: Option<String>) -> PgResult<(String, Str
     let (user_id, name) = (user_id.unwrap_or_default(), name.unwrap_or_default());
     identity::check_id("user_id", &user_id)?;
     if user_id == SHARED_USER {
-        let hint = "Name one user: the shared memory is nobody's.";
+        let hint = "Name one user; '*' is the memory that all users share.";
         return Err(Error::invalid("a token cannot be for '*'", hint).into());
     }
     if name.trim().is_empty() {

@@ -51,7 +51,7 @@ fn launcher_row() -> StatusRow {
         "on demand",
         "a call that queues a job starts a worker, which ends after a minute without work",
         Some(
-            "Add memory_agent to shared_preload_libraries, so that jobs also run when nobody calls.",
+            "Add memory_agent to shared_preload_libraries, so that jobs also run while no session calls.",
         ),
     )
 }
@@ -205,12 +205,12 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
         Extraction::Off => "off",
     };
     let detail = format!(
-        "{} user turns wait for extraction, {} were stored while nobody extracted; \
+        "{} user turns wait for extraction, {} were stored while extraction was off; \
          {} episodes run or wait until facts are made of them",
         turns.waiting, turns.skipped, turns.episodes
     );
     let hint = (turns.skipped > 0 && endpoint::missing_llm().is_none())
-        .then_some("SELECT memory_backfill() queues what was stored while nobody extracted.");
+        .then_some("SELECT memory_backfill() queues what was stored while extraction was off.");
     Ok(row("extraction", state, detail, hint))
 }
 

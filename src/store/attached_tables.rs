@@ -69,7 +69,7 @@ impl Table {
         }
         Err(Error::not_permitted(
             format!("only the owner of {} may attach or detach it", self.name),
-            "A trigger runs whenever somebody writes the table.",
+            "A trigger runs on every write to the table.",
         )
         .into())
     }

@@ -19,6 +19,16 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Give a program that speaks MCP the tools of memory, on standard input and output.
     Mcp(Mcp),
+    /// Say how the memory of a database is, and what to do about it.
+    Doctor(Doctor),
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
+    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    pub database: String,
 }
 
 /// Options of `mcp`.

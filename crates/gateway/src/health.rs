@@ -1,6 +1,7 @@
 //! `/health` and `/metrics`: whether everything is there that a chat needs, and what was counted.
 
 use crate::gateway::Gateway;
+use crate::memory::Status;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -31,7 +32,8 @@ impl Health {
     async fn look(gateway: &Gateway) -> Self {
         let (status, upstream) = tokio::join!(gateway.memory.status(), gateway.upstream.is_there());
         let model_server = status.as_ref().ok().and_then(|rows| {
-            rows.iter().find(|(component, _)| component == "model server").map(|row| row.1.clone())
+            let is_it = |row: &&Status| row.component == "model server";
+            rows.iter().find(is_it).map(|row| row.state.clone())
         });
         let database = status.is_ok();
         Self {

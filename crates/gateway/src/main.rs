@@ -6,6 +6,7 @@ mod args;
 mod chat;
 mod chat_form;
 mod chat_request;
+mod doctor;
 mod door;
 mod extras;
 mod forward;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(options) => runtime.block_on(run(*options)),
         Command::Mcp(options) => runtime.block_on(mcp::run(options)),
+        Command::Doctor(options) => return runtime.block_on(doctor::run(options)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

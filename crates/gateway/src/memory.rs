@@ -54,6 +54,16 @@ pub struct Said {
     pub hint: Option<String>,
 }
 
+/// A component that `memory_status()` names.
+#[derive(Debug)]
+pub struct Status {
+    pub component: String,
+    pub state: String,
+    pub detail: String,
+    /// What to do, if there is something.
+    pub hint: Option<String>,
+}
+
 /// How a transaction ends in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -156,14 +166,22 @@ impl Memory {
         (status.size, status.available)
     }
 
-    /// The state of each component that `memory_status()` names.
+    /// What `memory_status()` says.
     ///
     /// # Errors
     /// [`MemoryError`].
-    pub async fn status(&self) -> Result<Vec<(String, String)>, MemoryError> {
-        let sql = "SELECT component, state FROM memory_status()";
+    pub async fn status(&self) -> Result<Vec<Status>, MemoryError> {
+        let sql = "SELECT component, state, coalesce(detail, ''), hint FROM memory_status()";
         let rows = self.call("", self.patience, sql, &[]).await?;
-        rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
+        let status = |row: &Row| {
+            Ok(Status {
+                component: column(row, 0)?,
+                state: column(row, 1)?,
+                detail: column(row, 2)?,
+                hint: column(row, 3)?,
+            })
+        };
+        rows.iter().map(status).collect()
     }
 
     /// The user of the token with this SHA-256.

@@ -116,7 +116,7 @@ impl ExtractTask {
 
     pub(super) fn take_decisions(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
         let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
-            return Progress::Failed("an answer to no question".to_owned());
+            return Progress::Failed("an answer without a question".to_owned());
         };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let decided = reconcile::parse(answer, count(asked.existing.len()), count(asked.new.len()));

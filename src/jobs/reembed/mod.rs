@@ -151,7 +151,7 @@ impl ReembedTask {
         let lengths: Vec<usize> = texts.iter().map(|text| text.content.len()).collect();
         match pace.judge(&failure, Some(&model), &lengths) {
             Verdict::Halve => Ok(Step::Continue),
-            Verdict::Outage => Ok(Step::Outage("the model is not to be had at present".to_owned())),
+            Verdict::Outage => Ok(Step::Outage("the model is not available at present".to_owned())),
             Verdict::Busy => Ok(busy("the models have much to do")),
             Verdict::Own => {
                 self.refused += 1;

@@ -203,7 +203,7 @@ impl SummaryTask {
 
     fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Progress {
         let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
-            return Progress::Failed("an answer to no question".to_owned());
+            return Progress::Failed("an answer without a question".to_owned());
         };
         let Asking { condensing, question, shortening } = *asking;
         let condensed = match summary_tree::read(&question, answer) {

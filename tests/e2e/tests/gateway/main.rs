@@ -2,6 +2,8 @@
 
 mod answers;
 mod clients;
+mod demo;
+mod doctor;
 mod failures;
 mod http;
 mod kills;

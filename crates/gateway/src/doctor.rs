@@ -1,0 +1,111 @@
+//! `memory-agent doctor`: what `memory_status()` says, and what to do about it.
+
+use crate::args::Doctor;
+use crate::memory::{Memory, MemoryError, Said, Status};
+use crate::metrics::Metrics;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One question on one connection; the model server may just be starting.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Prints the report. 0: there is nothing to do; 1: there is; 2: the database cannot be asked.
+pub async fn run(options: Doctor) -> ExitCode {
+    let status = match Memory::new(&options.database, 1, PATIENCE, Arc::new(Metrics::default())) {
+        Ok(memory) => memory.status().await.map_err(|error| problem(&error)),
+        Err(problem) => Err(problem),
+    };
+    let (text, code) = match status {
+        Ok(rows) => report(&rows),
+        Err(problem) => (format!("{}\n", plain(&problem)), ExitCode::from(2)),
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => code,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// What the database said goes to a person here, not to a log.
+fn problem(error: &MemoryError) -> String {
+    match error {
+        MemoryError::Refused(said) => {
+            let Said { code, message, hint } = said.as_ref();
+            let hint = match hint.as_deref() {
+                None if code == "42501" => {
+                    Some("Grant its role a level: SELECT memory_grant('ROLE').")
+                }
+                hint => hint,
+            };
+            let hint = hint.map(|hint| format!(" {hint}")).unwrap_or_default();
+            format!("{message} (SQLSTATE {code}).{hint}")
+        }
+        other => format!("{other}."),
+    }
+}
+
+/// A line for each component, and what to do below those that need it.
+fn report(rows: &[Status]) -> (String, ExitCode) {
+    let width = |of: fn(&Status) -> &str| {
+        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or_default()
+    };
+    let (names, states) = (width(|row| &row.component), width(|row| &row.state));
+    let mut text = String::new();
+    let mut needed = 0;
+    for row in rows {
+        // Whose memory this session would read is no matter here: it reads none.
+        let hint = row.hint.as_deref().filter(|_| row.component != "identity");
+        // Memory works without an LLM.
+        let is_needed =
+            hint.is_some() && (row.component.as_str(), row.state.as_str()) != ("llm", "none");
+        let mark = if is_needed { '!' } else { ' ' };
+        needed += usize::from(is_needed);
+        let (component, state) = (plain(&row.component), plain(&row.state));
+        let line = format!("{mark} {component:names$}  {state:states$}  {}", plain(&row.detail));
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+        if let Some(hint) = hint {
+            let _ = writeln!(text, "  {:names$}  -> {}", "", plain(hint));
+        }
+    }
+    let (summary, code) = match needed {
+        0 => ("Nothing to do.".to_owned(), ExitCode::SUCCESS),
+        1 => ("1 component needs attention.".to_owned(), ExitCode::from(1)),
+        more => (format!("{more} components need attention."), ExitCode::from(1)),
+    };
+    let _ = writeln!(text, "\n{summary}");
+    (text, code)
+}
+
+/// Text of the database without what would move a terminal's cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(component: &str, state: &str, detail: &str, hint: Option<&str>) -> Status {
+        let (component, state, detail) = (component.into(), state.into(), detail.into());
+        Status { component, state, detail, hint: hint.map(str::to_owned) }
+    }
+
+    #[test]
+    fn what_needs_attention_is_marked_and_said() {
+        let fine = row("schema", "current", "", None);
+        let identity = row("identity", "required", "not set", Some("SET it."));
+        let llm = row("llm", "none", "", Some("Set it."));
+        let (text, code) = report(&[fine, identity, llm]);
+        let expected = "  schema    current\n  identity  required  not set\n  llm       none\n            -> \
+                        Set it.\n\nNothing to do.\n";
+        assert_eq!(text, expected);
+        assert_eq!(code, ExitCode::SUCCESS);
+        let (text, code) = report(&[row("jobs", "failed", "2 \u{1b}[2J dead", Some("Look."))]);
+        let expected =
+            "! jobs  failed  2  [2J dead\n        -> Look.\n\n1 component needs attention.\n";
+        assert_eq!((text.as_str(), code), (expected, ExitCode::from(1)));
+    }
+}
