@@ -28,9 +28,11 @@ BEGIN
        AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,v}');
     SELECT s.setting INTO own FROM pg_catalog.pg_settings s
      WHERE s.name OPERATOR(pg_catalog.=) 'lock_timeout';
+    IF own OPERATOR(pg_catalog.>) 0 THEN patience := LEAST(patience, own); END IF;
     gives_up := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
         pg_catalog.make_interval(secs =>
-            CASE own WHEN 0 THEN 60 ELSE own OPERATOR(pg_catalog./) 1000.0 END);
+            CASE WHEN own OPERATOR(pg_catalog.=) 0 THEN 60
+                 ELSE own OPERATOR(pg_catalog./) 1000.0 END);
     WHILE pg_catalog.clock_timestamp() OPERATOR(pg_catalog.<) gives_up LOOP
         BEGIN
             PERFORM pg_catalog.set_config('lock_timeout', patience::pg_catalog.text, true);
@@ -38,7 +40,8 @@ BEGIN
             PERFORM pg_catalog.set_config('lock_timeout', own::pg_catalog.text, true);
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            patience := LEAST(patience OPERATOR(pg_catalog.*) 2, 500, NULLIF(own, 0));
+            patience := LEAST(patience OPERATOR(pg_catalog.*) 2, 500,
+                              CASE WHEN own OPERATOR(pg_catalog.>) 0 THEN own END);
         END;
     END LOOP;
     EXECUTE pg_catalog.concat('LOCK TABLE ', relations, ' IN ACCESS EXCLUSIVE MODE');

@@ -172,6 +172,10 @@ pub struct Serve {
     #[arg(long, value_name = "BYTES", default_value_t = 33_554_432)]
     pub max_body: usize,
 
+    /// Most bytes of all requests together that are being answered; at least --max-body.
+    #[arg(long, value_name = "BYTES", default_value_t = 268_435_456)]
+    pub max_bodies: usize,
+
     /// Most requests at once.
     #[arg(long, value_name = "NUMBER", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_in_flight: u32,
@@ -200,6 +204,9 @@ impl Serve {
                  127.0.0.1, or leave --user out and make tokens with memory_create_token",
                 self.listen
             )),
+            _ if self.max_bodies < self.max_body => {
+                Err("--max-bodies is less than --max-body".to_owned())
+            }
             _ if self.daily_tokens > 0
                 && self.upstream_key_file.is_none()
                 && self.messages_upstream_key_file.is_none() =>

@@ -53,7 +53,7 @@ async fn begin(
     let (head, body) = request.into_parts();
     let has_key = protocol.upstream(&gateway).has_key();
     let (person, permit) = gateway.admit(&head, peer.ip(), has_key).await?;
-    let body = gateway.body(&head, body).await?;
+    let body = gateway.body(&head, body, &permit).await?;
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;

@@ -61,7 +61,7 @@ async fn forward(
     let (head, body) = request.into_parts();
     let upstream = protocol.upstream(&gateway);
     let (person, permit) = gateway.admit(&head, peer.ip(), upstream.has_key()).await?;
-    let body = gateway.body(&head, body).await?;
+    let body = gateway.body(&head, body, &permit).await?;
     // To ask which models there are, or to have tokens counted, costs nothing.
     let is_free = method == Method::GET || path.starts_with(COUNT_TOKENS);
     let guess = match is_free || !upstream.has_key() {

@@ -16,12 +16,48 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A request that is being answered. What it is kept by, keeps the program from ending.
-pub type Permit = Arc<OwnedSemaphorePermit>;
+pub type Permit = Arc<Held>;
+
+/// What a request holds until it is answered, and what it says is stored.
+pub struct Held {
+    _in_flight: OwnedSemaphorePermit,
+    body: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+/// How much room a body takes at a time that did not say how long it is.
+const ROOM_AT_ONCE: usize = 64 * 1_024;
+/// What bodies are counted in.
+const BLOCK_BYTES: usize = 1_024;
+
+/// Room for the bodies of all requests at once.
+pub struct Bodies(Arc<Semaphore>);
+
+impl Bodies {
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new((bytes / BLOCK_BYTES).min(Semaphore::MAX_PERMITS))))
+    }
+
+    /// Takes room for what a body has grown by.
+    ///
+    /// # Errors
+    /// That there is none.
+    fn take(&self, bytes: usize, permit: &Permit) -> Result<(), Refusal> {
+        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).map_err(|_| Refusal::no_room())?;
+        let taken = Arc::clone(&self.0).try_acquire_many_owned(blocks);
+        let taken = taken.map_err(|_| Refusal::no_room())?;
+        let mut held = permit.body.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.as_mut() {
+            Some(held) => held.merge(taken),
+            None => *held = Some(taken),
+        }
+        Ok(())
+    }
+}
 
 /// The program.
 pub struct Gateway {
@@ -37,6 +73,7 @@ pub struct Gateway {
     pub requires_memory: bool,
     /// Of a request, in bytes.
     pub max_body: usize,
+    pub bodies: Bodies,
     /// Requests at once.
     pub max_in_flight: u32,
     pub in_flight: Arc<Semaphore>,
@@ -65,7 +102,7 @@ impl Gateway {
         self.rates
             .take(person.caller, Instant::now())
             .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;
-        Ok((person, Arc::new(permit)))
+        Ok((person, Arc::new(Held { _in_flight: permit, body: Mutex::new(None) })))
     }
 
     /// The same, for what is answered here and goes to no upstream.
@@ -80,23 +117,37 @@ impl Gateway {
         self.admit(head, peer, true).await
     }
 
-    /// The whole body of a request.
+    /// The whole body of a request, which holds its room until the request is answered.
     ///
     /// # Errors
-    /// That it is too large, does not come, or broke off.
-    pub async fn body(&self, head: &Parts, body: Body) -> Result<Vec<u8>, Refusal> {
+    /// That it is too large, does not come, or broke off; that other requests leave no room for it.
+    pub async fn body(
+        &self,
+        head: &Parts,
+        body: Body,
+        permit: &Permit,
+    ) -> Result<Vec<u8>, Refusal> {
         let announced = head.headers.get(CONTENT_LENGTH);
         let announced = announced.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > self.max_body) {
             return Err(Refusal::too_large(self.max_body));
         }
         let read = async {
-            let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(1 << 20));
+            // What is announced is taken at once: half of it is of no use.
+            let mut room = announced.unwrap_or(0);
+            self.bodies.take(room, permit)?;
+            let mut bytes = Vec::with_capacity(room.min(1 << 20));
             let mut stream = body.into_data_stream();
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk.map_err(|_| Refusal::invalid("the body broke off"))?;
                 if bytes.len() + chunk.len() > self.max_body {
                     return Err(Refusal::too_large(self.max_body));
+                }
+                let missing = (bytes.len() + chunk.len()).saturating_sub(room);
+                if missing > 0 {
+                    let more = missing.max(ROOM_AT_ONCE);
+                    self.bodies.take(more, permit)?;
+                    room += more;
                 }
                 bytes.extend_from_slice(&chunk);
             }

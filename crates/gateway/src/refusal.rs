@@ -94,6 +94,13 @@ impl Refusal {
         Self { retry_after: Some(1), ..refusal }
     }
 
+    /// 503: what other requests hold leaves no room for the body.
+    pub fn no_room() -> Self {
+        let message = "the requests that are being answered leave no room for the body";
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        Self { retry_after: Some(1), ..refusal }
+    }
+
     /// 503: there is no memory, and none of this goes without.
     pub fn no_memory(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "memory_unavailable", message);

@@ -90,8 +90,8 @@ async fn answer(
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     // Held until the answer is there.
-    let (person, _permit) = gateway.admit_here(&head, peer.ip()).await?;
-    let body = gateway.body(&head, body).await?;
+    let (person, permit) = gateway.admit_here(&head, peer.ip()).await?;
+    let body = gateway.body(&head, body, &permit).await?;
     let server = Server {
         memory: gateway.memory.clone(),
         metrics: Arc::clone(&gateway.metrics),

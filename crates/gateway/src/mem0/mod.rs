@@ -69,7 +69,7 @@ impl Call {
         let id = id.map(|(_, id)| id.parse().map_err(|_| no_memory())).transpose()?;
         let (head, body) = request.into_parts();
         let (person, permit) = gateway.admit_here(&head, peer.ip()).await?;
-        let body = gateway.body(&head, body).await?;
+        let body = gateway.body(&head, body, &permit).await?;
         let fields = Fields::read(head.uri.query(), &body, &person.user_id)?;
         Ok(Self { gateway, person, _permit: permit, id, fields })
     }

@@ -265,7 +265,7 @@ async fn admit(
     let query = Fields::read(head.uri.query().unwrap_or_default().as_bytes());
     let (mut form, mut files) = (Fields::default(), Vec::new());
     if is_form {
-        let body = page.gateway.body(&head, body).await?;
+        let body = page.gateway.body(&head, body, &permit).await?;
         (form, files) = uploads::read(&head.headers, body).await?;
         let token = form.get(FORM_TOKEN).unwrap_or_default();
         if !page.visits.is_form_token(cookie, token) {

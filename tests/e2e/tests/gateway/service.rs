@@ -3,7 +3,7 @@
 use crate::http::{chat, says, send};
 use crate::upstream::Upstream;
 use crate::{PATIENCE, for_ann};
-use memory_agent_e2e::{json, wait_until};
+use memory_agent_e2e::{Gateway, json, wait_until};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
@@ -82,4 +82,41 @@ fn only_so_many_at_once() {
         go_on.send(()).unwrap();
         assert_eq!(first.join().unwrap(), 200);
     });
+}
+
+#[test]
+fn only_so_many_bytes_at_once() {
+    let (begun, has_begun) = channel();
+    let (go_on, word) = channel::<()>();
+    let (begun, word) = (Mutex::new(begun), Mutex::new(word));
+    let upstream = Upstream::start(move |request, answer| {
+        if request.method == "POST" {
+            begun.lock().unwrap().send(()).unwrap();
+            let _ = word.lock().unwrap().recv();
+        }
+        answer.json(&crate::upstream::completion("Yes."));
+    });
+    let limits = ["--max-body", "100000", "--max-bodies", "150000"];
+    let (gateway, _client) = for_ann("service_bytes", &upstream, &limits);
+    let large = says("s", &"word ".repeat(16_000));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| chat(&gateway, &[], &large).status);
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        let mut second = chat(&gateway, &[], &large);
+        assert_eq!(second.status, 503);
+        assert!(second.header("retry-after").is_some());
+        assert_eq!(second.json()["error"]["code"], "busy");
+        // There is room for a small one.
+        let small = scope.spawn(|| chat(&gateway, &[], &says("s", "Hello.")).status);
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        go_on.send(()).unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!((first.join().unwrap(), small.join().unwrap()), (200, 200));
+        // What was held is free again, once the answer is stored.
+        go_on.send(()).unwrap();
+        wait_until(PATIENCE, "room", || chat(&gateway, &[], &large).status == 200);
+    });
+    let log = Gateway::try_start(&["--user", "ann", "--database", "x", "--max-bodies", "1"]);
+    let log = format!("{:?}", log.expect_err("it does not start"));
+    assert!(log.contains("--max-bodies is less than --max-body"), "{log}");
 }
