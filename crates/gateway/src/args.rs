@@ -21,6 +21,10 @@ pub enum Command {
     Mcp(Mcp),
     /// Say how the memory of a database is, and what to do about it.
     Doctor(Doctor),
+    /// Write a person's memory to a file that `import` reads.
+    Export(Export),
+    /// Bring conversations and facts from ChatGPT, Claude, mem0, or JSON lines.
+    Import(Import),
 }
 
 /// Options of `doctor`.
@@ -31,9 +35,50 @@ pub struct Doctor {
     pub database: String,
 }
 
-/// Options of `mcp`.
+/// Options of `export`.
 #[derive(Debug, Args)]
-pub struct Mcp {
+pub struct Export {
+    #[command(flatten)]
+    pub person: Person,
+
+    /// The file to write, or - for standard output.
+    pub file: PathBuf,
+}
+
+/// Options of `import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    #[command(flatten)]
+    pub person: Person,
+
+    /// What the file is, where that cannot be told from its beginning.
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+
+    /// The user of mem0 whose memories to take, from a file with several.
+    #[arg(long, value_name = "USER_ID")]
+    pub from_user: Option<String>,
+
+    /// The file to read, or - for standard input.
+    pub file: PathBuf,
+}
+
+/// A kind of file that `import` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// conversations.json of ChatGPT.
+    Chatgpt,
+    /// conversations.json of Claude.
+    Claude,
+    /// The list of memories that mem0's get_all() returns, as JSON.
+    Mem0,
+    /// One JSON object a line: role, content, session_id, created_at, id. `export` writes them.
+    Jsonl,
+}
+
+/// Whose memory, and where it is.
+#[derive(Debug, Args)]
+pub struct Person {
     /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
     #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
     pub database: String,
@@ -52,6 +97,13 @@ pub struct Mcp {
     /// A token of memory_create_token, which says whose memory it is.
     #[arg(long, value_name = "TOKEN", env = "MEMORY_AGENT_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+}
+
+/// Options of `mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    #[command(flatten)]
+    pub person: Person,
 
     /// Print what makes a client start this with these options, and end.
     #[arg(long, value_name = "CLIENT")]

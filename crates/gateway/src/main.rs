@@ -27,6 +27,7 @@ mod spending;
 mod splice;
 mod sse;
 mod stream;
+mod terminal;
 mod upstream;
 
 use args::{Cli, Command, Serve};
@@ -57,6 +58,12 @@ fn main() -> ExitCode {
         Command::Serve(options) => runtime.block_on(run(*options)),
         Command::Mcp(options) => runtime.block_on(mcp::run(options)),
         Command::Doctor(options) => return runtime.block_on(doctor::run(options)),
+        Command::Export(options) => {
+            return terminal::ended(runtime.block_on(terminal::export(options)));
+        }
+        Command::Import(options) => {
+            return terminal::ended(runtime.block_on(terminal::import(options)));
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! What a user puts into a client's configuration, so that the client starts `memory-agent mcp`.
 
-use crate::args::{Client, Mcp};
+use crate::args::{Client, Person};
 use serde_json::{Map, json};
 use std::path::Path;
 
@@ -9,7 +9,7 @@ const NAME: &str = "memory";
 
 /// The text for a client. Options are variables of the environment there: arguments of a command are shown to
 /// everybody on a machine, and a token or a password may be among them.
-pub fn config(client: Client, program: &Path, options: &Mcp) -> String {
+pub fn config(client: Client, program: &Path, options: &Person) -> String {
     let mut environment = Map::new();
     let given = [
         ("MEMORY_AGENT_DATABASE", Some(&options.database)),
@@ -55,11 +55,10 @@ mod tests {
 
     #[test]
     fn secrets_are_no_arguments() {
-        let options = Mcp {
+        let options = Person {
             database: "host=db password=secret".to_owned(),
             user: None,
             token: Some("mat_1".to_owned()),
-            print_config: None,
         };
         for client in [Client::ClaudeDesktop, Client::Cursor, Client::Vscode] {
             let text = config(client, Path::new("/bin/memory-agent"), &options);

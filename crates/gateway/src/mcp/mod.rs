@@ -39,12 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn run(options: Mcp) -> Result<(), String> {
     if let Some(client) = options.print_config {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let config = config::config(client, &program, &options);
+        let config = config::config(client, &program, &options.person);
         return writeln!(std::io::stdout(), "{config}").map_err(|error| error.to_string());
     }
+    let person = options.person;
     let metrics = Arc::new(Metrics::default());
-    let memory = Memory::new(&options.database, CONNECTIONS, PATIENCE, Arc::clone(&metrics))?;
-    let who = match (options.user, options.token) {
+    let memory = Memory::new(&person.database, CONNECTIONS, PATIENCE, Arc::clone(&metrics))?;
+    let who = match (person.user, person.token) {
         (Some(user), _) => Who::User(user),
         (None, token) => Who::Token(Sha256::digest(token.unwrap_or_default().as_bytes()).into()),
     };

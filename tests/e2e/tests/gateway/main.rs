@@ -16,6 +16,7 @@ mod proxy;
 mod service;
 mod spending;
 mod streams;
+mod terminal;
 mod turns;
 mod upstream;
 mod wire;

@@ -1,0 +1,102 @@
+//! `memory-agent export`: what a user's views show of their memory, one JSON object a line, as `import` reads it.
+
+use super::{PATIENCE_WITH_MANY, memory_of, plain, say};
+use crate::args::Export;
+use crate::memory::{Memory, MemoryError, Param, column};
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+/// Memories that are fetched at once.
+const PAGE: i64 = 1_000;
+
+/// Writes the file; it is there only when it is whole.
+///
+/// # Errors
+/// Why there is none.
+pub async fn export(options: Export) -> Result<bool, String> {
+    let (memory, user) = memory_of(&options.person).await?;
+    if options.file == Path::new("-") {
+        let mut to = BufWriter::new(io::stdout().lock());
+        let count = all(&memory, &user, &mut to).await?;
+        to.flush().map_err(|error| error.to_string())?;
+        say(&format!("{count} memories are written."));
+        return Ok(true);
+    }
+    let unwritten = |error: io::Error| format!("{}: {error}", options.file.display());
+    let mut part = options.file.clone().into_os_string();
+    part.push(".part");
+    // It is for its owner to read.
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
+    let mut to = BufWriter::new(file.map_err(unwritten)?);
+    let count = all(&memory, &user, &mut to).await?;
+    let file = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+    file.sync_all().and_then(|()| std::fs::rename(&part, &options.file)).map_err(unwritten)?;
+    say(&format!("{count} memories are written to {}.", options.file.display()));
+    Ok(true)
+}
+
+/// Writes session by session, global memory first, each from its first memory on.
+async fn all(memory: &Memory, user: &str, to: &mut impl Write) -> Result<u64, String> {
+    let sql = "SELECT e.session_id FROM memory_entries e WHERE e.user_id = $1 \
+                GROUP BY e.session_id ORDER BY e.session_id NULLS FIRST";
+    let params: [Param<'_>; 1] = [(&user, Type::TEXT)];
+    let asked = memory.call(user, PATIENCE_WITH_MANY, sql, &params).await;
+    let mut count = 0;
+    for row in asked.map_err(|error| plain(&error))? {
+        let session: Option<String> = column(&row, 0).map_err(|error| plain(&error))?;
+        let mut after = None;
+        loop {
+            let page = page(memory, user, session.as_deref(), after.as_ref()).await;
+            let page = page.map_err(|error| plain(&error))?;
+            for (line, _) in &page {
+                writeln!(to, "{line}").map_err(|error| error.to_string())?;
+            }
+            count += page.len() as u64;
+            if page.len() < PAGE as usize {
+                break;
+            }
+            after = page.into_iter().last().map(|(_, place)| place);
+        }
+    }
+    Ok(count)
+}
+
+/// The time and the id of a memory.
+type Place = (String, Uuid);
+
+async fn page(
+    memory: &Memory,
+    user: &str,
+    session: Option<&str>,
+    after: Option<&Place>,
+) -> Result<Vec<(Value, Place)>, MemoryError> {
+    let sql = "SELECT jsonb_strip_nulls(jsonb_build_object( \
+                          'memory_agent', 1, 'id', e.id, 'kind', e.kind, 'role', e.role, \
+                          'content', e.content, 'session_id', e.session_id, 'agent_id', e.agent_id, \
+                          'created_at', to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', \
+                          'expires_at', to_jsonb(e.expires_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', \
+                          'markers', e.markers, 'fact_key', e.fact_key, 'confidence', e.confidence, \
+                          'source_ids', e.source_ids, 'is_active', e.is_active)) \
+                      || jsonb_build_object('metadata', e.entry_metadata), \
+                  to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', e.id \
+             FROM memory_entries e \
+            WHERE e.user_id = $1 AND e.session_id IS NOT DISTINCT FROM $2 \
+              AND (e.expires_at IS NULL OR e.expires_at > now()) \
+              AND ($3 IS NULL OR (e.created_at, e.id) > ($3::timestamptz, $4)) \
+            ORDER BY e.created_at, e.id LIMIT $5";
+    let (time, id) = (after.map(|place| &place.0), after.map(|place| place.1));
+    let params: [Param<'_>; 5] = [
+        (&user, Type::TEXT),
+        (&session, Type::TEXT),
+        (&time, Type::TEXT),
+        (&id, Type::UUID),
+        (&PAGE, Type::INT8),
+    ];
+    let rows = memory.call(user, PATIENCE_WITH_MANY, sql, &params).await?;
+    rows.iter().map(|row| Ok((column(row, 0)?, (column(row, 1)?, column(row, 2)?)))).collect()
+}

@@ -1,0 +1,69 @@
+//! What a person does with memory in a terminal: take it along, and bring it. It speaks to the
+//! person who called it, so it writes sentences where the rest of the program writes a log.
+
+mod conversations;
+mod export;
+mod formats;
+mod import;
+mod record;
+
+pub use export::export;
+pub use import::import;
+
+use crate::args::Person;
+use crate::memory::{Memory, MemoryError};
+use crate::metrics::Metrics;
+use sha2::{Digest, Sha256};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a connection may take, and what is asked once.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one statement with many memories may take.
+const PATIENCE_WITH_MANY: Duration = Duration::from_secs(300);
+
+/// Says something to the person, beside what is asked for on standard output: without what would move a
+/// terminal's cursor, for it may quote a file.
+fn say(text: &str) {
+    // Where standard error is gone, there is no place to say so.
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.replace(char::is_control, " "));
+}
+
+/// How a command ends: whether nothing was wrong, or why it stopped.
+pub fn ended(outcome: Result<bool, String>) -> ExitCode {
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            say(&format!("memory-agent: {problem}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The memory, and whose.
+async fn memory_of(person: &Person) -> Result<(Memory, String), String> {
+    let memory = Memory::new(&person.database, 1, PATIENCE, Arc::new(Metrics::default()))?;
+    let user = match (&person.user, &person.token) {
+        (Some(user), _) => user.clone(),
+        (None, token) => {
+            let hash = Sha256::digest(token.as_deref().unwrap_or_default().as_bytes());
+            let user = memory.token_user(&hash).await.map_err(|error| plain(&error))?;
+            user.ok_or("this memory token is unknown, or has expired")?
+        }
+    };
+    Ok((memory, user))
+}
+
+/// An error for the person whose memory it is, who may read what the database says.
+fn plain(error: &MemoryError) -> String {
+    match error {
+        MemoryError::Refused(said) => match &said.hint {
+            Some(hint) => format!("{} ({}). {hint}", said.message, said.code),
+            None => format!("{} ({})", said.message, said.code),
+        },
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,80 @@
+//! `memory-agent export`, and `import` of what it wrote.
+
+use super::run_on;
+use crate::{cluster, database};
+use memory_agent_e2e::memory::{run, values};
+use memory_agent_e2e::{Client, Json, Programs};
+use std::os::unix::fs::PermissionsExt;
+
+/// What the views show that an export carries.
+fn shown(client: &mut Client, user: &str) -> Vec<String> {
+    values(
+        client,
+        "SELECT concat_ws('|', e.id, e.session_id, e.agent_id, e.kind, e.role, e.content, e.metadata, e.markers, \
+                          e.created_at, e.expires_at, e.state, e.fact_key, e.confidence, e.source_ids) \
+           FROM memory_agent.entries e WHERE e.user_id = $1 AND e.state <> 'inactive' ORDER BY e.id",
+        &[&user],
+    )
+}
+
+#[test]
+fn an_export_is_taken_back() {
+    let mut client = database(cluster(), "export_from");
+    run(
+        &mut client,
+        r#"SELECT memory_ingest('s 1', 'user', E'Two\nlines, and "quotes".', user_id => 'ann',
+                                metadata => '{"name": "Ann", "empty": null, "big": 12345678901234567890}',
+                                created_at => '2026-01-31 10:00:00.123456+00', ttl => '9000 days');
+           SELECT memory_ingest('s 1', 'assistant', 'An answer.', user_id => 'ann', agent_id => 'cook',
+                                markers => '{goal}');
+           SELECT memory_ingest('global', 'user', 'Everywhere.', user_id => 'ann');
+           SELECT memory_add('Ann likes tea.', user_id => 'ann', infer => false, fact_key => 'tea');
+           SELECT memory_add('Ann likes coffee.', user_id => 'ann', infer => false, fact_key => 'tea');
+           SELECT memory_ingest('s 1', 'user', 'Forget this.', user_id => 'ann');
+           SELECT memory_forget(id, user_id => 'ann') FROM memory_agent.entries WHERE content = 'Forget this.';
+           SELECT memory_ingest('s 1', 'user', 'Of another.', user_id => 'bob');
+           SELECT memory_ingest_batch((SELECT jsonb_agg(jsonb_build_object('role', 'user', 'content', 'Number ' || n))
+                                         FROM generate_series(1, 1005) n), session_id => 'long', user_id => 'ann')"#,
+    );
+    let file = Programs::of(cluster()).file("export.jsonl");
+    let ended = run_on("export_from", &["export", "--user", "ann", &file], "");
+    assert_eq!(ended.status, Some(0), "{}", ended.said);
+    let before = shown(&mut client, "ann");
+    assert!(
+        ended.said.contains(&format!("{} memories are written", before.len())),
+        "{}",
+        ended.said
+    );
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let lines = std::fs::read_to_string(&file).unwrap();
+    for word in ["Forget this.", "Of another.", "likes tea"] {
+        assert!(!lines.contains(word), "{word}");
+    }
+    for line in lines.lines() {
+        let line: Json = serde_json::from_str(line).unwrap();
+        assert_eq!(line["memory_agent"], 1);
+    }
+    assert_eq!(run_on("export_from", &["export", "--user", "ann", "-"], "").out, lines);
+
+    // Where it came from, nothing changes.
+    let again = run_on("export_from", &["import", "--user", "ann", &file], "");
+    assert_eq!(again.status, Some(0), "{}", again.said);
+    assert_eq!(shown(&mut client, "ann"), before);
+
+    let mut other = database(cluster(), "export_to");
+    let ended = run_on("export_to", &["import", "--user", "ann", &file], "");
+    assert_eq!(ended.status, Some(0), "{}", ended.said);
+    assert_eq!(shown(&mut other, "ann"), before);
+    assert_eq!(run_on("export_to", &["export", "--user", "ann", "-"], "").out, lines);
+    assert_eq!(run_on("export_to", &["import", "--user", "eve", &file], "").status, Some(0));
+    assert_eq!(shown(&mut other, "eve"), before);
+}
+
+#[test]
+fn a_file_is_there_only_when_it_is_whole() {
+    let file = Programs::of(cluster()).file("never.jsonl");
+    let ended = run_on("export_nowhere", &["export", "--user", "ann", &file], "");
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    assert!(!std::path::Path::new(&file).exists());
+}

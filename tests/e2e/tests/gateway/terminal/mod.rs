@@ -1,0 +1,42 @@
+//! What a person does with memory in a terminal: `export`, `import`.
+
+mod export;
+mod import;
+
+use crate::{ROLE, cluster};
+use memory_agent_e2e::{Gateway, bindir};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// `memory-agent` with arguments, and nothing in its environment.
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(bindir().join("memory-agent"));
+    command.args(arguments).env_clear();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// How it ended: the exit status, standard output, standard error.
+struct Ended {
+    status: Option<i32>,
+    out: String,
+    said: String,
+}
+
+/// Runs it to its end over a database of this suite's cluster.
+fn run_on(database: &str, arguments: &[&str], input: &str) -> Ended {
+    let database = Gateway::database(cluster(), ROLE, database);
+    ended(program(arguments).args(["--database", &database]), input)
+}
+
+fn ended(command: &mut Command, input: &str) -> Ended {
+    let mut process = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    let input = input.to_owned();
+    // A program that reads nothing breaks the pipe.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let output = process.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    Ended { status: output.status.code(), out: text(&output.stdout), said: text(&output.stderr) }
+}
