@@ -19,7 +19,14 @@ fn shown(client: &mut Client, user: &str) -> Vec<String> {
 
 #[test]
 fn an_export_is_taken_back() {
-    let mut client = database(cluster(), "export_from");
+    // Two pages of turns, several times: without embeddings, which an export does not carry.
+    let unembedded = |name: &str| {
+        let mut client = database(cluster(), name);
+        let set = "SET memory_agent.embed_on_ingest = 'off'";
+        run(&mut client, &format!("{set}; ALTER DATABASE {name} {set}"));
+        client
+    };
+    let mut client = unembedded("export_from");
     run(
         &mut client,
         r#"SELECT memory_ingest('s 1', 'user', E'Two\nlines, and "quotes".', user_id => 'ann',
@@ -62,7 +69,7 @@ fn an_export_is_taken_back() {
     assert_eq!(again.status, Some(0), "{}", again.said);
     assert_eq!(shown(&mut client, "ann"), before);
 
-    let mut other = database(cluster(), "export_to");
+    let mut other = unembedded("export_to");
     let ended = run_on("export_to", &["import", "--user", "ann", &file], "");
     assert_eq!(ended.status, Some(0), "{}", ended.said);
     assert_eq!(shown(&mut other, "ann"), before);
