@@ -1,10 +1,10 @@
 //! The learned blend: the probability that a row answers the question, from what a recall knows of both.
 //!
 //! Two logistic regressions say it. One is for rows that the cross-encoder has not read; it orders the
-//! candidates and so decides which ones it reads first. The other one has its logit as well. Both were
-//! fitted to the same labels, so that a row that was read and one that was not can be compared, and the
-//! probability means the same for every question. `models/blend.py` fits them; docs/ranking.md says on what,
-//! and how good they are.
+//! candidates and so decides which ones it reads first. The other one has its logit as well, with weights
+//! for each cross-encoder, whose logits differ. All were fitted to the same labels, so that a row that was
+//! read and one that was not can be compared, and the probability means the same for every question.
+//! `models/blend.py` fits them; docs/ranking.md says on what, and how good they are.
 
 /// Characters from which on a query counts as long as can be.
 const LONG_QUERY: f64 = 250.0;
@@ -19,6 +19,57 @@ const SESSIONS_OF: usize = 20;
 const ASKED_FRESH: f64 = 0.8;
 /// The logit below which the cross-encoder makes no more difference.
 const LOGIT_KNEE: f64 = -4.0;
+
+/// The weights of the regression for rows that a cross-encoder read, by feature; `_by_size` is times
+/// `query_size`. They belong to the logits of that cross-encoder.
+#[derive(Debug)]
+pub struct LogitWeights {
+    /// The name that the cross-encoder is registered by.
+    reranker: &'static str,
+    intercept: f64,
+    gap: f64,
+    lexical_relative: f64,
+    recency: f64,
+    recency_by_size: f64,
+    query_size: f64,
+    other_speaker: f64,
+    in_time: f64,
+    session_fit: f64,
+    newest_session: f64,
+    newest_session_by_size: f64,
+    length: f64,
+    logit: f64,
+    logit_by_size: f64,
+    logit_above_knee: f64,
+}
+
+/// One for each cross-encoder that the regression was fitted to.
+static LOGIT_WEIGHTS: [LogitWeights; 1] = [LogitWeights {
+    reranker: "ms-marco-MiniLM-L-12-v2",
+    intercept: -3.6424,
+    gap: -9.9678,
+    lexical_relative: 1.3386,
+    recency: -0.0414,
+    recency_by_size: 2.1084,
+    query_size: -2.5715,
+    other_speaker: -1.7905,
+    in_time: 1.1568,
+    session_fit: 0.1361,
+    newest_session: -0.3644,
+    newest_session_by_size: 2.0041,
+    length: 0.3928,
+    logit: 0.0961,
+    logit_by_size: -0.1382,
+    logit_above_knee: 0.1223,
+}];
+
+impl LogitWeights {
+    /// Those of the cross-encoder of this name, `None` if nothing was fitted to its logits.
+    #[must_use]
+    pub fn of(reranker: &str) -> Option<&'static Self> {
+        LOGIT_WEIGHTS.iter().find(|weights| weights.reranker == reranker)
+    }
+}
 
 /// What is known of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -171,23 +222,24 @@ impl Features {
         )
     }
 
-    /// The probability of a row that ms-marco-MiniLM-L-12-v2 gave this logit.
+    /// The probability of a row that the cross-encoder of these weights gave this logit.
     #[must_use]
-    pub fn scored(&self, logit: f32) -> f64 {
-        let logit = f64::from(logit);
+    pub fn scored(&self, logit: f32, weights: &LogitWeights) -> f64 {
+        let (w, size, logit) = (weights, self.query_size, f64::from(logit));
         logistic(
-            -3.6424 - 9.9678 * self.gap
-                + 1.3386 * self.lexical_relative
-                + (2.1084 * self.query_size - 0.0414) * self.recency
-                - 2.5715 * self.query_size
-                - 1.7905 * self.other_speaker
-                + 1.1568 * self.in_time
-                + 0.1361 * self.session_fit
-                + (2.0041 * self.query_size - 0.3644) * self.newest_session
+            w.intercept
+                + w.gap * self.gap
+                + w.lexical_relative * self.lexical_relative
+                + (w.recency + w.recency_by_size * size) * self.recency
+                + w.query_size * size
+                + w.other_speaker * self.other_speaker
+                + w.in_time * self.in_time
+                + w.session_fit * self.session_fit
+                + (w.newest_session + w.newest_session_by_size * size) * self.newest_session
                 + ASKED_FRESH * self.asked_fresh
-                + 0.3928 * self.length
-                + (0.0961 - 0.1382 * self.query_size) * logit
-                + 0.1223 * (logit - LOGIT_KNEE).max(0.0),
+                + w.length * self.length
+                + (w.logit + w.logit_by_size * size) * logit
+                + w.logit_above_knee * (logit - LOGIT_KNEE).max(0.0),
         )
     }
 }
@@ -272,7 +324,21 @@ mod tests {
         let query = Query { chars: 40, best_lexical: 10.0, ..Query::default() };
         let found = features(&query, &[row(0.75, 7.0), row(0.55, 0.0)]);
         assert!(found[0].unscored() > 0.2 && found[1].unscored() < 0.02, "{found:?}");
-        assert!(found[0].scored(8.0) > 0.5 && found[0].scored(-8.0) < 0.2, "{found:?}");
+        for weights in &LOGIT_WEIGHTS {
+            let scored = |logit| found[0].scored(logit, weights);
+            assert!(scored(8.0) > 0.5 && scored(-8.0) < 0.2, "{weights:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn weights_belong_to_the_logits_of_one_reranker() {
+        for weights in &LOGIT_WEIGHTS {
+            assert!(
+                LogitWeights::of(weights.reranker)
+                    .is_some_and(|found| std::ptr::eq(found, weights))
+            );
+        }
+        assert!(LogitWeights::of("another").is_none());
     }
 
     #[test]
@@ -300,9 +366,11 @@ mod tests {
             let query = Query { chars, has_time, asks_for_fresh: has_time, best_lexical };
             for features in features(&query, &rows) {
                 prop_assert!((0.0..=1.0).contains(&features.unscored()), "{features:?}");
-                prop_assert!((0.0..=1.0).contains(&features.scored(logit)), "{features:?}");
-                prop_assert!(features.scored(logit) <= features.scored(logit + 5.0) + 1e-9
-                    || features.query_size > 0.5);
+                for weights in &LOGIT_WEIGHTS {
+                    let (low, high) = (features.scored(logit, weights), features.scored(logit + 5.0, weights));
+                    prop_assert!((0.0..=1.0).contains(&low), "{features:?}");
+                    prop_assert!(low <= high + 1e-9 || features.query_size > 0.5);
+                }
             }
         }
     }

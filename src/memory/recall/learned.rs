@@ -8,8 +8,6 @@ use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::time_phrases;
 use pgrx::pg_sys;
 
-/// The reranker whose logits the regression for reranked rows was fitted to.
-pub const RERANKER: &str = "ms-marco-MiniLM-L-12-v2";
 /// So long after a time that a question names, what happened then is still talked about.
 const AFTERWARDS: TimeDelta = TimeDelta::days(3);
 

@@ -24,7 +24,7 @@ use crate::store::schema;
 use crate::store::scope::Layer;
 use crate::store::search::{self, Found, Query};
 use crate::store::sessions::{self, SessionKey};
-use memory_agent_core::blend::Features;
+use memory_agent_core::blend::{Features, LogitWeights};
 use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_core::rerank_budget::Shortened;
@@ -146,11 +146,10 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     trace.search_ms = milliseconds(started);
 
     let started = Instant::now();
+    // Logits of a model that nothing was fitted to mean something else.
+    let weights = reranker.as_ref().and_then(|model| LogitWeights::of(&model.name));
     let features = match guc::ranking() {
-        // Logits of another model mean something else.
-        RankingForm::Learned
-            if reranker.as_ref().is_none_or(|model| model.name == learned::RERANKER) =>
-        {
+        RankingForm::Learned if reranker.is_none() || weights.is_some() => {
             learned::features(request, &details, &arms, &dense, lexical_bound)
         }
         _ => None,
@@ -182,8 +181,10 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
     for (place, features) in features.iter().flatten().enumerate() {
         let logit = logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
-        candidates[place].probability =
-            Some(logit.map_or_else(|| features.unscored(), |logit| features.scored(logit)));
+        candidates[place].probability = Some(match (logit, weights) {
+            (Some(logit), Some(weights)) => features.scored(logit, weights),
+            _ => features.unscored(),
+        });
     }
     for &(stale, replacement) in &replaced {
         candidates[stale].demoted_below.push(replacement);

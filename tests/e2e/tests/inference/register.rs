@@ -134,7 +134,11 @@ fn a_model_of_ones_own_is_used_from_its_folder() {
     let description: Json = value(&mut client, &register, &[]);
     assert!(description["dimension"].is_null(), "{description}");
     ingest(&mut client, "s", "My cat sleeps.");
-    assert_eq!(explain(&mut client, "'Where is the cat?'")["reranking"], "my-reranker");
+    run(&mut client, "SET memory_agent.ranking = learned");
+    let explained = explain(&mut client, "'Where is the cat?'");
+    assert_eq!(explained["reranking"], "my-reranker");
+    // Nothing was fitted to its logits.
+    assert_eq!(explained["ranking"], "weighted");
     let rerankers =
         active(&mut client).into_iter().filter(|model| model.starts_with("reranker")).count();
     assert_eq!(rerankers, 1, "one is active, not two");
