@@ -165,16 +165,20 @@ impl Grounds {
                 self.bare.insert(bare(&word.folded) + &bare(&next.folded));
             }
             self.words.insert(word.folded.clone());
-            let mut initials = String::new();
-            let following = found[at..]
-                .iter()
-                .filter(|word| !matches!(word.folded.as_str(), "of" | "the" | "and" | "for"));
-            for word in following.take(MAX_INITIALS) {
-                initials.extend(word.folded.chars().next());
-                if initials.chars().count() > 1 {
-                    self.initials.insert(initials.clone());
-                }
-            }
+        }
+        self.add_initials(found);
+    }
+
+    /// What abbreviates words in a row, of which small ones may be left out.
+    fn add_initials(&mut self, found: &[Word<'_>]) {
+        let firsts: Vec<char> = found
+            .iter()
+            .filter(|word| !matches!(word.folded.as_str(), "of" | "the" | "and" | "for"))
+            .filter_map(|word| word.folded.chars().next())
+            .collect();
+        for at in 0..firsts.len() {
+            let longest = firsts.len().min(at + MAX_INITIALS);
+            self.initials.extend((at + 2..=longest).map(|end| String::from_iter(&firsts[at..end])));
         }
     }
 

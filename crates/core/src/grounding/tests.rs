@@ -239,3 +239,17 @@ proptest! {
         }
     }
 }
+
+/// Small words take no part in abbreviations, however many there are: each word is looked at once.
+#[test]
+fn abbreviations_leave_small_words_out() {
+    let said =
+        "I study at the University of the Arts, for the ".to_owned() + &"the ".repeat(10_000);
+    let said = [said.as_str()];
+    let grounds = Grounds::of(&Sources { said: &said, ..Sources::default() });
+    assert_eq!(grounds.check("The user studies at the UA."), Ok(()));
+    assert_eq!(
+        grounds.check("The user studies at the MIT."),
+        Err(Ungrounded::Name("MIT".to_owned()))
+    );
+}
