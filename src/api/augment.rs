@@ -21,7 +21,8 @@ use crate::store::erasures::Erasures;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
-use memory_agent_core::chat_messages::{ChatMessages, MessagesError};
+use memory_agent_core::chat_body::ChatBody;
+use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
 use memory_agent_core::text;
@@ -108,7 +109,8 @@ fn memory_augment_within(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let session_id = session_of(session_id)?;
-    let mut messages = parse(messages)?;
+    let mut body = parse(messages)?;
+    let answer_tokens = body.options().map_err(refused)?.max_tokens.unwrap_or(0).max(0);
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let hits = scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
         let wanted = Wanted {
@@ -118,11 +120,13 @@ fn memory_augment_within(
             top_k,
             recency_weight,
             score_threshold,
-            budget: prompt_limit::budget(token_budget, 0)?,
+            budget: prompt_limit::budget(token_budget, answer_tokens.unsigned_abs())?,
         };
-        put_memories(&mut messages, &wanted)
+        put_memories(&mut body, &wanted)
     })?;
-    Ok(JsonbText(json!({ "messages": messages.into_values(), "memory_hits": hits }).to_string()))
+    let mut document = body.into_fields();
+    document.insert("memory_hits".to_owned(), hits.into());
+    Ok(JsonbText(Value::from(document).to_string()))
 }
 
 /// The session that an argument names.
@@ -132,18 +136,20 @@ pub fn session_of(session_id: Option<String>) -> PgResult<String> {
     Ok(session_id)
 }
 
-/// Reads messages in OpenAI's format.
-pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatMessages> {
-    let refused = |reason: String| {
-        Error::invalid(
-            reason,
-            "Example: [{\"role\": \"user\", \"content\": \"Where do I live?\"}].",
-        )
-    };
+/// Reads messages in OpenAI's format, or a request with them.
+pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatBody> {
     let text = messages.map_or_else(|| "null".to_owned(), |messages| messages.0);
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| refused(format!("messages cannot be read: {error}")))?;
-    ChatMessages::parse(value).map_err(|error: MessagesError| refused(error.to_string()).into())
+    ChatBody::parse(value).map_err(|error| refused(error).into())
+}
+
+/// The error of messages, or of a request, that are none.
+pub fn refused(reason: impl std::fmt::Display) -> Error {
+    Error::invalid(
+        reason.to_string(),
+        "Example: [{\"role\": \"user\", \"content\": \"Where do I live?\"}], or {\"messages\": [...], ...}.",
+    )
 }
 
 /// Puts what is remembered into the user's last message, as far as the budget has room, and returns the
@@ -152,10 +158,11 @@ pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatMessages> {
 ///
 /// # Errors
 /// 22023 when the messages alone are over the budget.
-pub fn put_memories(messages: &mut ChatMessages, wanted: &Wanted) -> PgResult<Vec<Value>> {
+pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>> {
     let tokens = TokenCounter::new();
     let overhead = i64::from(guc::message_overhead_tokens());
-    let texts = messages.read_texts();
+    let texts = body.read_texts();
+    let messages = &mut body.messages;
     let said: i64 = tokens.count(texts).into_iter().map(|count| count + overhead).sum();
     if said > wanted.budget {
         return Err(Error::invalid(
@@ -225,7 +232,7 @@ fn told(summary: Option<&str>, hits: &[PromptMemory], message: &str) -> String {
 }
 
 impl Wanted {
-    fn key(&self) -> SessionKey {
+    pub fn key(&self) -> SessionKey {
         SessionKey::of(&self.caller, self.session_id.clone())
     }
 }

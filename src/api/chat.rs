@@ -12,11 +12,16 @@ use crate::memory::llm::{self, Answered, Llm, Talk};
 use crate::memory::scope_settings;
 use crate::memory::turn::Turn;
 use crate::pg::error::{Error, PgResult};
+use crate::pg::locks::Lock;
 use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::guc;
 use crate::store::erasures::Erasures;
+use crate::store::sessions::SessionKey;
+use crate::store::turns;
 use memory_agent_core::augment::original_message;
+use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::limits::MODEL_BYTES;
 use memory_agent_core::text;
@@ -83,10 +88,20 @@ fn memory_chat_within(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = augment::session_of(session_id)?;
     check_post_process(post_process.as_deref())?;
-    let messages = augment::parse(messages)?;
-    let said = Said::of(&messages)?;
-    let model = checked_model(model)?;
-    let (temperature, max_tokens) = (checked_temperature(temperature)?, checked_limit(max_tokens)?);
+    let mut body = augment::parse(messages)?;
+    if body.wants_stream() {
+        return Err(Error::unsupported(
+            "memory_chat cannot stream: SQL returns a value as a whole",
+            "Send \"stream\": false, or ask the gateway (docs/gateway.md).",
+        )
+        .into());
+    }
+    let said = Said::of(&body.messages)?;
+    let options = body.options().map_err(augment::refused)?;
+    let model = checked_model(model.or(options.model))?;
+    let temperature = checked_temperature(temperature.or(options.temperature))?;
+    let max_tokens = checked_limit(max_tokens.or(options.max_tokens))?;
+    body.take_options();
     // Before anything costs something: afterwards the answer could not be stored.
     if !llm::may_write() {
         return Err(Error::read_only(
@@ -97,6 +112,14 @@ fn memory_chat_within(
     }
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures)?.with_model(&model);
+    if let Some(field) = body.fields.keys().next().filter(|_| !llm.speaks_openai()) {
+        return Err(Error::unsupported(
+            format!("memory_agent.llm_provider = anthropic takes no \"{field}\""),
+            "Send messages, model, temperature and max_tokens alone, or name an endpoint that speaks \
+             OpenAI's protocol.",
+        )
+        .into());
+    }
     scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
         let wanted = Wanted {
             caller,
@@ -107,7 +130,7 @@ fn memory_chat_within(
             score_threshold,
             budget: prompt_limit::budget(token_budget, max_tokens)?,
         };
-        converse(&llm, messages, said, &wanted, temperature, max_tokens)
+        converse(&llm, body, said, &wanted, temperature, max_tokens)
     })
 }
 
@@ -115,6 +138,8 @@ fn memory_chat_within(
 struct Said {
     content: String,
     name: Option<String>,
+    /// The request only brings what a tool said: the turn is stored, unless it is not the latest any more.
+    is_repeated: bool,
 }
 
 impl Said {
@@ -133,27 +158,29 @@ impl Said {
         text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
             .map_err(Error::from)?;
         let name = messages.latest_name().map(str::to_owned);
-        Ok(Self { content, name })
+        Ok(Self { content, name, is_repeated: messages.ends_in_tool() })
     }
 }
 
 fn converse(
     llm: &Llm,
-    mut messages: ChatMessages,
+    mut body: ChatBody,
     said: Said,
     wanted: &Wanted,
     temperature: Option<f32>,
     max_answer_tokens: u32,
 ) -> PgResult<JsonbText> {
     let started = Instant::now();
-    let hits = augment::put_memories(&mut messages, wanted)?;
+    let hits = augment::put_memories(&mut body, wanted)?;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let texts = messages.texts();
-    let talk = Talk { messages: messages.into_values(), texts, max_answer_tokens, temperature };
+    let texts = body.messages.texts();
+    let ChatBody { messages, fields } = body;
+    let talk =
+        Talk { messages: messages.into_values(), fields, texts, max_answer_tokens, temperature };
     let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;
     let llm_ms = started.elapsed().as_secs_f64() * 1000.0 - recall_ms;
     let reply = answered.result.as_ref().ok().map(|answer| answer.text.as_str());
-    let ids = store(wanted, said, reply)?;
+    let id = store(wanted, said, reply.filter(|reply| !reply.is_empty()))?;
     debug1!(
         "memory_agent: chat user={} memories={} answered={} recall={recall_ms:.1}ms llm={llm_ms:.1}ms",
         wanted.caller.user_id,
@@ -162,7 +189,7 @@ fn converse(
     );
     let hits = Value::from(hits);
     let document = match &answered.result {
-        Ok(answer) => completion(answer, &answered, ids.last(), hits),
+        Ok(answer) => completion(answer, &answered, id, hits),
         Err(failure) => json!({
             "error": { "code": code(failure.kind), "message": failure.message },
             "memory_hits": hits,
@@ -171,11 +198,11 @@ fn converse(
     Ok(JsonbText(document.to_string()))
 }
 
-/// Stores the turns of the user and, when there is one, of the assistant; their ids.
+/// Stores the turns of the user and, when there is one, of the assistant; the id of the latter.
 ///
 /// # Errors
 /// 40001 when memory of the user was erased since the call began.
-fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Vec<Uuid>> {
+fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uuid>> {
     if !roles::as_owner(|| wanted.erasures.stay_as_known())? {
         return Err(Error::conflict(
             "memory was erased while the LLM was asked, and its answer may repeat it",
@@ -193,7 +220,10 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Vec<Uuid>
         ttl: None,
     };
     let metadata = said.name.map_or_else(|| json!({}), |name| json!({ "name": name }));
-    let mut turns = vec![turn("user", said.content, metadata)];
+    let mut turns = Vec::new();
+    if !(said.is_repeated && is_latest(&wanted.key(), &said.content)?) {
+        turns.push(turn("user", said.content, metadata));
+    }
     if let Some(reply) = reply {
         let limit = guc::max_content_bytes().max(0) as usize;
         let kept = &reply[..reply.floor_char_boundary(limit)];
@@ -201,26 +231,44 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Vec<Uuid>
             if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };
         turns.push(turn("assistant", kept.to_owned(), metadata));
     }
-    ingest::ingest(&wanted.caller, turns)
+    let ids = ingest::ingest(&wanted.caller, turns)?;
+    Ok(reply.and_then(|_| ids.last().copied()))
 }
 
-/// The result in OpenAI's format, with the memories beside it.
-fn completion(answer: &ChatAnswer, answered: &Answered, turn: Option<&Uuid>, hits: Value) -> Value {
+/// Whether this is what the user said last in the session. It stays so until the transaction ends.
+fn is_latest(session: &SessionKey, content: &str) -> PgResult<bool> {
+    roles::as_owner(|| {
+        Lock::turns_once(&session.user_id, &session.agent_id, &session.session_id).hold();
+        Ok(turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
+    })
+}
+
+/// The result in OpenAI's format: what the endpoint answered, with the memories beside it.
+///
+/// * `turn`: the stored answer.
+fn completion(answer: &ChatAnswer, answered: &Answered, turn: Option<Uuid>, hits: Value) -> Value {
     let created =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
-    let mut document = json!({
-        "id": turn.map(|turn| format!("chatcmpl-{turn}")),
-        "object": "chat.completion",
-        "created": created,
-        "model": answer.model,
-        "choices": [{
-            "index": 0,
-            "message": { "role": "assistant", "content": answer.text },
-            "finish_reason": if answer.is_cut { "length" } else { "stop" },
-        }],
-        "memory_hits": hits,
+    let document = answer.document.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let mut document = document.unwrap_or_else(|| {
+        json!({
+            "model": answer.model,
+            "choices": [{
+                "index": 0,
+                "message": { "role": "assistant", "content": answer.text },
+                "finish_reason": if answer.is_cut { "length" } else { "stop" },
+            }],
+        })
     });
-    if let (Some(prompt), Some(completion)) = (answered.prompt_tokens, answered.completion_tokens) {
+    if let Some(turn) = turn {
+        document["id"] = format!("chatcmpl-{turn}").into();
+    }
+    document["object"] = "chat.completion".into();
+    document["created"] = created.into();
+    document["memory_hits"] = hits;
+    if let (Some(prompt), Some(completion)) = (answered.prompt_tokens, answered.completion_tokens)
+        && document.get("usage").is_none()
+    {
         document["usage"] = json!({
             "prompt_tokens": prompt,
             "completion_tokens": completion,

@@ -9,7 +9,7 @@ use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::endpoint;
-use crate::settings::guc::{self, Inference};
+use crate::settings::guc::{self, Inference, LlmProvider};
 use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::llm_ledger::{self, Spent};
@@ -19,7 +19,7 @@ use memory_agent_model_server::protocol::{
     Endpoint,
 };
 use pgrx::pg_sys;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::cell::Cell;
 
 /// The LLM that the settings name.
@@ -42,6 +42,8 @@ pub struct Question {
 pub struct Talk {
     /// In OpenAI's format.
     pub messages: Vec<Value>,
+    /// Further fields of the request, for endpoints that [speak OpenAI's protocol](Llm::speaks_openai).
+    pub fields: Map<String, Value>,
     /// The same as plain texts, for providers that speak another protocol.
     pub texts: Vec<ChatMessage>,
     /// Most tokens of the answer; 0 leaves it to the endpoint.
@@ -85,6 +87,11 @@ impl Llm {
         Self { model: model.to_owned(), ..self }
     }
 
+    /// Whether requests in OpenAI's format can be passed on as they are.
+    pub fn speaks_openai(&self) -> bool {
+        guc::llm_provider() != LlmProvider::Anthropic
+    }
+
     /// Asks and waits. Not to be called while a row is locked or as the extension's owner.
     ///
     /// # Errors
@@ -119,6 +126,7 @@ impl Llm {
                 texts: talk.texts,
                 max_answer_tokens: talk.max_answer_tokens,
                 temperature: talk.temperature,
+                fields: Value::from(talk.fields).to_string(),
             };
             client::converse(conversation, sending)
         })

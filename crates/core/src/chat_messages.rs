@@ -16,6 +16,12 @@ pub const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool"
 #[error("{0}")]
 pub struct MessagesError(String);
 
+impl MessagesError {
+    pub(crate) fn new(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
 /// A chat that was checked, oldest message first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessages {
@@ -120,6 +126,13 @@ impl ChatMessages {
     #[must_use]
     pub fn texts(&self) -> Vec<ChatMessage> {
         self.messages.iter().filter_map(plain).collect()
+    }
+
+    /// Whether a tool said something after the user's last message: then the user said nothing new.
+    #[must_use]
+    pub fn ends_in_tool(&self) -> bool {
+        let after = self.latest.map_or(0, |latest| latest + 1);
+        self.messages[after..].iter().any(|message| ["tool", "function"].contains(&role(message)))
     }
 
     #[must_use]
@@ -247,6 +260,7 @@ mod tests {
         ]));
         assert_eq!(messages.latest_text().as_deref(), Some("new"));
         assert_eq!(messages.latest_name(), Some("Ann"));
+        assert!(messages.ends_in_tool());
         assert_eq!(messages.before_latest(5), [("user", "old".to_owned())]);
         for silent in [
             json!([{"role": "system", "content": "x"}]),

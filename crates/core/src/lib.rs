@@ -24,6 +24,7 @@ pub mod bm25;
 pub mod breaker;
 pub mod budget;
 mod chat;
+pub mod chat_body;
 pub mod chat_messages;
 pub mod chunk;
 pub mod claims;

@@ -43,5 +43,6 @@ pub fn completion(body: &[u8]) -> Result<Completion, String> {
         model: body.model,
         prompt_tokens,
         completion_tokens,
+        document: None,
     })
 }

@@ -1,5 +1,7 @@
 //! What is read out of the body of an answer, whatever the provider.
 
+use serde_json::Value;
+
 /// An LLM's answer, not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
@@ -12,6 +14,8 @@ pub struct Completion {
     pub model: Option<String>,
     pub prompt_tokens: Option<u32>,
     pub completion_tokens: Option<u32>,
+    /// The whole answer, where it is in OpenAI's format.
+    pub document: Option<Value>,
 }
 
 /// Why an answer ended.

@@ -47,7 +47,8 @@ struct Usage {
 }
 
 pub fn completion(body: &[u8]) -> Result<Completion, String> {
-    let body: ChatBody = serde_json::from_slice(body).map_err(|error| no_answer(&error))?;
+    let document: Value = serde_json::from_slice(body).map_err(|error| no_answer(&error))?;
+    let body = ChatBody::deserialize(&document).map_err(|error| no_answer(&error))?;
     let usage = body.usage.unwrap_or(Usage { prompt_tokens: None, completion_tokens: None });
     let choice = body.choices.into_iter().next();
     let finish = match choice.as_ref().and_then(|choice| choice.finish_reason.as_deref()) {
@@ -71,6 +72,7 @@ pub fn completion(body: &[u8]) -> Result<Completion, String> {
         model: body.model,
         prompt_tokens: usage.prompt_tokens,
         completion_tokens: usage.completion_tokens,
+        document: Some(document),
     })
 }
 

@@ -112,6 +112,9 @@ pub struct Conversation {
     pub max_answer_tokens: u32,
     /// Sampling temperature; `None` leaves it to the endpoint.
     pub temperature: Option<f32>,
+    /// Further fields of the request in OpenAI's format, a JSON object: tools, the format of the answer and
+    /// whatever else the endpoint knows.
+    pub fields: String,
 }
 
 /// What became of a [`ChatRequest`] or a [`Conversation`].
@@ -139,12 +142,15 @@ impl ChatOutcome {
 /// An acceptable answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatAnswer {
-    /// What [`AnswerFormat::check`] made of the answer.
+    /// What [`AnswerFormat::check`] made of the answer; empty where it only calls tools.
     pub text: String,
     /// The model that answered, as the endpoint names it.
     pub model: String,
     /// Whether it ends because it reached the limit of tokens; of a [`Conversation`]'s only.
     pub is_cut: bool,
+    /// All that the endpoint answered to a [`Conversation`], a JSON object in OpenAI's format: with calls of
+    /// tools and every choice. `None` where it speaks another protocol.
+    pub document: Option<String>,
 }
 
 /// Why there is no acceptable answer.

@@ -55,6 +55,7 @@ async fn discuss(
                     text: without_key(text, request.endpoint.api_key.expose()),
                     model: client.clean(model),
                     is_cut: false,
+                    document: None,
                 });
             }
             Err(rejection) => rejection,

@@ -2,7 +2,8 @@
 //! on and taken as it comes: there is no format, and the model is not asked again.
 
 use memory_agent_core::answers::AnswerFormat;
-use serde_json::Value;
+use memory_agent_core::chat_body::offers_tools;
+use serde_json::{Map, Value};
 
 use super::call::EndpointClient;
 use super::chat::{ask, failure, refusal, unavailable, without_key};
@@ -33,10 +34,16 @@ async fn answer(
     conversation: &Conversation,
     calls: &mut Vec<CallRecord>,
 ) -> Result<ChatAnswer, ChatFailure> {
-    let messages: Vec<Value> = serde_json::from_str(&conversation.messages)
-        .map_err(|_| failure(ChatFailureKind::Refused, "the messages are no JSON array".into()))?;
+    let no_request = |_| failure(ChatFailureKind::Refused, "the request is no JSON".into());
+    let messages: Vec<Value> = serde_json::from_str(&conversation.messages).map_err(no_request)?;
+    let fields: Map<String, Value> =
+        serde_json::from_str(&conversation.fields).map_err(no_request)?;
     let call = ChatCall {
-        messages: Messages::AsGiven { openai: &messages, texts: &conversation.texts },
+        messages: Messages::AsGiven {
+            openai: &messages,
+            fields: &fields,
+            texts: &conversation.texts,
+        },
         answer: &AnswerFormat::Text,
         max_answer_tokens: conversation.max_answer_tokens,
         temperature: conversation.temperature,
@@ -44,10 +51,13 @@ async fn answer(
     let completion = ask(client, call, calls).await?;
     let rejected = match refusal(&completion) {
         Some(reason) => Err(("refusal", ChatFailureKind::Refused, reason)),
+        None if completion.finish == Finish::ToolCalls && offers_tools(&fields) => {
+            Ok(String::new())
+        }
         None if completion.finish == Finish::ToolCalls => Err((
             "bad answer",
             ChatFailureKind::BadAnswer,
-            "the answer calls a tool, and tools cannot be offered here".to_owned(),
+            "the answer calls a tool, and none was offered".to_owned(),
         )),
         None => AnswerFormat::Text
             .check(&completion.text)
@@ -55,12 +65,14 @@ async fn answer(
     };
     match rejected {
         Ok(text) => {
-            let model = completion.model.as_deref().unwrap_or(&conversation.endpoint.model);
-            Ok(ChatAnswer {
-                text: without_key(text, conversation.endpoint.api_key.expose()),
-                model: client.clean(model),
-                is_cut: completion.finish == Finish::Length,
-            })
+            let key = conversation.endpoint.api_key.expose();
+            let text = without_key(text, key);
+            let model =
+                client.clean(completion.model.as_deref().unwrap_or(&conversation.endpoint.model));
+            let document =
+                completion.document.map(|document| shown(document, &text, &model, key).to_string());
+            let is_cut = completion.finish == Finish::Length;
+            Ok(ChatAnswer { text, model, is_cut, document })
         }
         Err((status, kind, reason)) => {
             let message = client.clean(&reason);
@@ -70,5 +82,36 @@ async fn answer(
             }
             Err(failure(kind, message))
         }
+    }
+}
+
+/// The endpoint's answer as an application may see it: without the key, which endpoints like to repeat, and
+/// without NUL, which PostgreSQL's texts cannot hold. Its text is the one that was accepted.
+fn shown(mut document: Value, text: &str, model: &str, key: &str) -> Value {
+    clean_texts(&mut document, key);
+    document["model"] = model.into();
+    if !text.is_empty()
+        && let Some(content) = document.pointer_mut("/choices/0/message/content")
+    {
+        *content = text.into();
+    }
+    document
+}
+
+fn clean_texts(value: &mut Value, key: &str) {
+    let clean = |text: String| without_key(text.replace('\0', "\u{fffd}"), key);
+    match value {
+        Value::String(text) => *text = clean(std::mem::take(text)),
+        Value::Array(values) => values.iter_mut().for_each(|value| clean_texts(value, key)),
+        Value::Object(members) => {
+            *members = std::mem::take(members)
+                .into_iter()
+                .map(|(name, mut value)| {
+                    clean_texts(&mut value, key);
+                    (clean(name), value)
+                })
+                .collect();
+        }
+        _ => {}
     }
 }

@@ -21,6 +21,7 @@ fn conversation(endpoint: Endpoint) -> Conversation {
         texts: vec![ChatMessage::new(ChatRole::User, "Ann: Hi")],
         max_answer_tokens: 0,
         temperature: None,
+        fields: "{}".to_owned(),
     }
 }
 
@@ -121,6 +122,41 @@ fn a_key_in_an_answer_is_masked() {
     let server = Server::start();
     let outcome = server.converse(conversation(endpoint(&stub)));
     assert_eq!(text(&outcome), "Your key is ***.");
+}
+
+#[test]
+fn further_fields_are_passed_on_and_calls_of_tools_come_back() {
+    let calls = json!([{ "id": "1", "type": "function",
+        "function": { "name": "f", "arguments": format!("{{\"key\": \"{KEY}\\u0000\"}}\0") } }]);
+    let answer = json!({
+        "id": "chatcmpl-7", "model": "stub", "system_fingerprint": "fp",
+        "choices": [
+            { "index": 0, "message": { "content": null, "tool_calls": calls }, "finish_reason": "tool_calls" },
+            { "index": 1, "message": { "content": "Or this." }, "finish_reason": "stop" },
+        ],
+    });
+    let stub = Stub::always(Reply::json(200, answer.clone()));
+    let server = Server::start();
+    let fields = json!({ "tools": [{ "type": "function", "function": { "name": "f" } }], "n": 2, "seed": 7 });
+    let conversation = Conversation { fields: fields.to_string(), ..conversation(endpoint(&stub)) };
+    let outcome = server.converse(conversation.clone());
+    let found = outcome.result.unwrap();
+    assert_eq!(found.text, "");
+    let document: Value = serde_json::from_str(&found.document.unwrap()).unwrap();
+    let mut expected = answer;
+    expected["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] =
+        "{\"key\": \"***\\u0000\"}\u{fffd}".into();
+    assert_eq!(document, expected);
+    let body = &stub.asked()[0].body;
+    assert_eq!(
+        (&body["tools"], &body["n"], &body["seed"]),
+        (&fields["tools"], &json!(2), &json!(7))
+    );
+    // Fields cannot take the place of what the request says.
+    let fields = json!({ "messages": [], "model": "another" }).to_string();
+    server.converse(Conversation { fields, ..conversation });
+    assert_eq!(stub.asked()[1].body["model"], "stub");
+    assert_eq!(stub.asked()[1].body["messages"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -145,6 +145,11 @@ fn providers_with_another_protocol_get_texts() {
         ])
     );
     assert_eq!(body["temperature"], 1.0);
+    // What cannot be told there is refused, not left out.
+    let whole = json!({"messages": messages, "temperature": 2, "tools": []});
+    let found = session.client.query_one("SELECT memory_chat($1, 's')", &[&whole]);
+    assert!(expect_error(found, "0A000").contains("takes no \"tools\""));
+    assert_eq!(stub.call_count(), 1);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! nothing of it depends on the LLM being well.
 
 mod augment;
+mod bodies;
 mod budgets;
 mod cancel;
 mod converse;

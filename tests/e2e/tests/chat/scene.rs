@@ -192,6 +192,26 @@ fn answer(call: &Call) -> Reply {
                 "tool_calls",
             )
         }
+        "asks a tool" if call.messages("tool").is_empty() => {
+            let call = json!([{"id": "1", "type": "function", "function":
+                {"name": "weather", "arguments": "{\"city\": \"Bergen\"}"}}]);
+            completion(
+                json!({"role": "assistant", "content": null, "tool_calls": call}),
+                "tool_calls",
+            )
+        }
+        "asks a tool" => completion(text("It rains."), "stop"),
+        "two choices" => Reply::body(&json!({
+            "id": "chatcmpl-theirs",
+            "model": "stub",
+            "system_fingerprint": "fp",
+            "choices": [
+                {"index": 0, "message": text("<think>Hm.</think>One."), "finish_reason": "stop"},
+                {"index": 1, "message": text("Two."), "finish_reason": "stop"},
+            ],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7,
+                      "prompt_tokens_details": {"cached_tokens": 2}},
+        })),
         "refusing" => completion(
             json!({"role": "assistant", "content": null, "refusal": "I will not."}),
             "stop",

@@ -9,7 +9,7 @@ use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 pub use memory_agent_core::llm_answers::{ApiError, Completion, Finish, completion, vectors};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::base_url::BaseUrl;
 use super::structured::{Dialect, Sent};
@@ -29,9 +29,11 @@ pub struct ChatCall<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Messages<'a> {
     Texts(&'a [ChatMessage]),
-    /// As an application wrote them, for OpenAI's protocol; `texts` are for all others.
+    /// As an application wrote them, for OpenAI's protocol, with further fields of the request; `texts`
+    /// are for all others.
     AsGiven {
         openai: &'a [Value],
+        fields: &'a Map<String, Value>,
         texts: &'a [ChatMessage],
     },
 }

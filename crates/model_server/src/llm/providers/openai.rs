@@ -25,14 +25,13 @@ pub fn chat_request(
 ///
 /// * `model`: left out if the URL names it.
 pub fn chat_body(model: Option<&str>, dialect: Dialect, call: ChatCall<'_>) -> (Value, Sent) {
-    let mut body = Map::new();
+    let (mut body, messages) = match call.messages {
+        Messages::Texts(texts) => (Map::new(), texts.iter().map(message).collect()),
+        Messages::AsGiven { openai, fields, .. } => (fields.clone(), Value::from(openai)),
+    };
     if let Some(model) = model {
         body.insert("model".to_owned(), model.into());
     }
-    let messages = match call.messages {
-        Messages::Texts(texts) => texts.iter().map(message).collect(),
-        Messages::AsGiven { openai, .. } => Value::from(openai),
-    };
     body.insert("messages".to_owned(), messages);
     let mut sent = Sent::default();
     if call.max_answer_tokens > 0 {
