@@ -106,6 +106,84 @@ ALTER TABLE memory_agent.entries ADD CONSTRAINT entries_state_reason_check
     CHECK (state_reason IN ('compressed', 'evicted', 'superseded', 'deleted', 'expired', 'contradicted',
                             'unverified'));
 
+-- === LLM endpoints as rows ===
+
+CREATE OR REPLACE FUNCTION memory_agent.require_owner() RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_extension
+                    WHERE extname = 'memory_agent' AND pg_has_role(current_user, extowner, 'USAGE')) THEN
+        RAISE EXCEPTION 'only the owner of the extension memory_agent may do this'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$$;
+
+ALTER TABLE memory_agent.llm_calls ADD COLUMN endpoint text;
+
+CREATE TABLE memory_agent.endpoints (
+    name             text PRIMARY KEY,
+    provider         text NOT NULL CHECK (provider IN ('openai', 'azure', 'anthropic')),
+    base_url         text NOT NULL,
+    model            text NOT NULL,
+    api_version      text NOT NULL,
+    key_name         text,
+    calls_per_minute integer NOT NULL CHECK (calls_per_minute >= 0),
+    daily_tokens     bigint NOT NULL CHECK (daily_tokens >= 0),
+    enabled_in       text NOT NULL
+);
+
+CREATE TABLE memory_agent.endpoint_uses (
+    agent_id text PRIMARY KEY,
+    endpoint text NOT NULL REFERENCES memory_agent.endpoints
+);
+
+CREATE FUNCTION memory_set_endpoint(
+    name text, base_url text, model text, provider text DEFAULT 'openai', key_name text DEFAULT NULL,
+    api_version text DEFAULT '', calls_per_minute integer DEFAULT 0, daily_tokens bigint DEFAULT 0)
+    RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_set_endpoint_wrapper';
+
+CREATE FUNCTION memory_enable_endpoint(name text)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_enable_endpoint_wrapper';
+
+CREATE FUNCTION memory_drop_endpoint(name text)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_drop_endpoint_wrapper';
+
+CREATE FUNCTION memory_use_endpoint(name text, agent_id text DEFAULT NULL)
+    RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_use_endpoint_wrapper';
+
+CREATE FUNCTION memory_list_endpoints()
+    RETURNS TABLE (name text, provider text, model text, is_enabled boolean, agents text[],
+                   calls_per_minute integer, daily_tokens bigint, tokens_today bigint)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'memory_list_endpoints_wrapper';
+
+ALTER TABLE memory_agent.endpoints ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.endpoint_uses ENABLE ROW LEVEL SECURITY;
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
+
+COMMENT ON TABLE memory_agent.endpoints IS 'LLM endpoints that memory_set_endpoint wrote. Keys are not here: key_name is a file of memory_agent.llm_key_dir.';
+COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster and the database in which the owner wrote or enabled the endpoint. In a copy of the database it is off.';
+COMMENT ON TABLE memory_agent.endpoint_uses IS 'Which endpoint the memory of an agent asks; an empty agent_id stands for every agent without one of its own.';
+COMMENT ON COLUMN memory_agent.llm_calls.endpoint IS 'The row of memory_agent.endpoints that was called; NULL for the endpoint of the settings.';
+COMMENT ON FUNCTION memory_set_endpoint(text,text,text,text,text,text,integer,bigint) IS
+    'Writes an LLM endpoint, or changes the one of this name, and enables it in this database. Only for the owner of the extension. name, key_name: letters, digits, ".", "_" and "-", at most 63. base_url: http or https, the host in lower case, without user, query and fragment, for example https://api.openai.com/v1. model: at most 200 bytes. provider: openai (and compatible), azure or anthropic. key_name: a file in the folder of memory_agent.llm_key_dir that is named like the host of base_url (with its port where it names one); the file''s first line is the key; NULL sends none. api_version: empty for the provider''s usual one. calls_per_minute: of all databases together; 0 is no limit. daily_tokens: tokens of this database per day in UTC, after which the endpoint is not called; 0 is no limit. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_enable_endpoint(text) IS
+    'Enables an endpoint that came with a restored dump or a copied database; false if there is none of this name. Only for the owner of the extension. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_drop_endpoint(text) IS
+    'Deletes an endpoint; false if there is none of this name. Only for the owner of the extension. Errors: 55000 while agents ask it, 22023, 42501.';
+COMMENT ON FUNCTION memory_use_endpoint(text,text) IS
+    'Chooses the LLM endpoint that the memory of an agent asks, in statements and in background work. name: one of memory_list_endpoints(); NULL for the default, which is the endpoint of every agent, else that of the settings. agent_id: 1 to 512 bytes; NULL for every agent without an endpoint of its own. Errors: 42704 for a name that does not exist, 22023, 42501.';
+COMMENT ON FUNCTION memory_list_endpoints() IS
+    'The LLM endpoints of this database, by name. is_enabled: false for one that came with a copy, until the owner calls memory_enable_endpoint. agents: those that ask it; an empty name stands for every agent without one of its own. calls_per_minute, daily_tokens: limits, 0 for none. tokens_today: used since midnight UTC. Errors: 42501.';
+
 -- === Users take turns in the queue ===
 
 DROP INDEX memory_agent.jobs_claim_idx;
@@ -147,7 +225,7 @@ BEGIN
              't.progress_of AS total, t.last_error, t.created_at, t.finished_at', ''),
             ('memory_llm_calls', 'llm_calls',
              't.id, t.user_id, t.job_id, t.purpose, t.model, t.prompt_tokens, t.completion_tokens, '
-             't.latency, t.status, t.error, t.at', ''),
+             't.latency, t.status, t.error, t.at, t.endpoint', ''),
             ('memory_session_summaries', 'session_summaries',
              't.id, t.user_id, t.session_id, t.agent_id, t.content AS summary, t.level, t.created_at, '
              't.updated_at, t.method, t.topics, t.entities, t.decisions, t.questions, t.source_ids, '
@@ -334,7 +412,8 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
            ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
-           ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin')
+           ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin'),
+           ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
 $$;
 
 COMMENT ON TABLE memory_agent.spending IS 'Tokens of language models that each caller of the gateway has spent on its latest day, written by memory_spend.';

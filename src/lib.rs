@@ -58,9 +58,21 @@ pgrx::extension_sql_file!(
     requires = ["functions"]
 );
 pgrx::extension_sql_file!(
+    "../sql/schema/46_endpoints.sql",
+    name = "endpoint_functions",
+    requires = ["functions"]
+);
+pgrx::extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = ["lifecycle", "history", "attach_functions", "model_functions", "gateway_functions"]
+    requires = [
+        "lifecycle",
+        "history",
+        "attach_functions",
+        "model_functions",
+        "gateway_functions",
+        "endpoint_functions"
+    ]
 );
 pgrx::extension_sql_file!("../sql/schema/75_views.sql", name = "views", requires = ["security"]);
 pgrx::extension_sql_file!("../sql/schema/80_comments.sql", name = "comments", requires = ["views"]);

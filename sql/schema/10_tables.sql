@@ -197,7 +197,8 @@ CREATE TABLE memory_agent.llm_calls (
     error             text,
     at                timestamptz NOT NULL DEFAULT now(),
     request           jsonb,
-    response          jsonb
+    response          jsonb,
+    endpoint          text
 );
 
 CREATE TABLE memory_agent.traces (

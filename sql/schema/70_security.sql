@@ -34,6 +34,8 @@ ALTER TABLE memory_agent.grants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.models ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.attachments ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.spending ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.endpoints ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.endpoint_uses ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);
@@ -66,7 +68,8 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
            ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
-           ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin')
+           ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin'),
+           ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
 $$;
 
 CREATE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
@@ -155,7 +158,7 @@ CREATE FUNCTION memory_agent.require_owner() RETURNS void
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_extension
                     WHERE extname = 'memory_agent' AND pg_has_role(current_user, extowner, 'USAGE')) THEN
-        RAISE EXCEPTION 'only the owner of the extension memory_agent may change levels'
+        RAISE EXCEPTION 'only the owner of the extension memory_agent may do this'
             USING ERRCODE = 'insufficient_privilege';
     END IF;
 END

@@ -41,7 +41,7 @@ BEGIN
              't.progress_of AS total, t.last_error, t.created_at, t.finished_at', ''),
             ('memory_llm_calls', 'llm_calls',
              't.id, t.user_id, t.job_id, t.purpose, t.model, t.prompt_tokens, t.completion_tokens, '
-             't.latency, t.status, t.error, t.at', ''),
+             't.latency, t.status, t.error, t.at, t.endpoint', ''),
             ('memory_session_summaries', 'session_summaries',
              't.id, t.user_id, t.session_id, t.agent_id, t.content AS summary, t.level, t.created_at, '
              't.updated_at, t.method, t.topics, t.entities, t.decisions, t.questions, t.source_ids, '

@@ -16,3 +16,5 @@ SELECT pg_catalog.pg_extension_config_dump('memory_agent.attachments', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.grants', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.tokens', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.spending', '');
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');

@@ -322,7 +322,7 @@ fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted) -> PgResult<Ve
 
 /// The answer to a question of an option; `None`, with a WARNING, when there is none.
 fn ask(step: &Step, question: Question, wanted: &Wanted) -> PgResult<Option<String>> {
-    let llm = match Llm::configured(&wanted.erasures) {
+    let llm = match Llm::configured(&wanted.erasures, wanted.caller.agent()) {
         Ok(llm) => llm,
         Err(report) => {
             warn(step, report.message(), "Configure an LLM, or switch the option off.");

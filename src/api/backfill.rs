@@ -4,12 +4,12 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
+use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::endpoint;
 use crate::settings::guc::{self, Extraction};
 use crate::settings::job_settings;
 use crate::store::backfill::{self, Scope};
@@ -46,7 +46,7 @@ fn memory_backfill(
         (true, None) => None,
         (false, user_id) => Some(identity::resolve(user_id.as_deref(), None, Level::User)?.user_id),
     };
-    if let Some(reason) = endpoint::missing_llm() {
+    if let Some(reason) = roles::as_owner(|| endpoints::all_missing(&Spi::read_only()?))? {
         return Err(Error::not_ready(
             format!("facts cannot be extracted: {reason}"),
             "Configure an LLM first; see docs/worker.md.",

@@ -111,10 +111,10 @@ fn memory_chat_within(
         .into());
     }
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let llm = Llm::configured(&erasures)?.with_model(&model);
+    let llm = Llm::configured(&erasures, caller.agent())?.with_model(&model);
     if let Some(field) = body.fields.keys().next().filter(|_| !llm.speaks_openai()) {
         return Err(Error::unsupported(
-            format!("memory_agent.llm_provider = anthropic takes no \"{field}\""),
+            format!("an endpoint of the provider anthropic takes no \"{field}\""),
             "Send messages, model, temperature and max_tokens alone, or name an endpoint that speaks \
              OpenAI's protocol.",
         )

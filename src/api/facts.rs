@@ -5,6 +5,7 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
@@ -15,7 +16,6 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::{self, JsonbText, Vector};
-use crate::settings::endpoint;
 use crate::settings::guc;
 use crate::settings::job_settings;
 use crate::store::entries::{self, NewEntry, Standing};
@@ -79,7 +79,7 @@ fn memory_add(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let infer = infer.unwrap_or(true);
     if infer {
-        check_inference(fact_key.is_some())?;
+        check_inference(caller.agent(), fact_key.is_some())?;
     }
     let content = content.unwrap_or_default();
     text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
@@ -128,8 +128,9 @@ pub fn check_fact_key(key: &str) -> PgResult<()> {
 }
 
 /// Refuses what could only be promised: nobody would extract facts without an LLM.
-fn check_inference(has_key: bool) -> PgResult<()> {
-    if let Some(reason) = endpoint::missing_llm() {
+fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
+    let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, agent_id))?;
+    if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_add cannot extract facts: {reason}"),
             "Pass infer => false to store the text itself as one fact, or configure an LLM.",

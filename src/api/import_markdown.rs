@@ -359,7 +359,7 @@ fn queue_jobs(
     }
     // An episode that waits for its reflection is found by the sweep, when its turns are all there.
     let waits = checked.entry.is_complete() && checked.values.waits_for_extraction;
-    if waits && session_writer::facts_from() == FactsFrom::Turn {
+    if waits && session_writer::facts_from(spi, scope.agent_id)? == FactsFrom::Turn {
         let (user, agent) = (scope.user_id, scope.agent_id);
         let payload = payloads::Extract::with(&job_settings::extraction());
         jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)?;

@@ -148,7 +148,7 @@ impl<'a> Locked<'a> {
 
     /// Queues the extraction from its scope, if somebody is there who does it.
     pub fn queue_extraction(&self, spi: &Spi) -> PgResult<()> {
-        if facts_from() == FactsFrom::Nothing {
+        if facts_from(spi, &self.entry.agent_id)? == FactsFrom::Nothing {
             return Ok(());
         }
         let (payload, scope) = (payloads::Extract::with(&job_settings::extraction()), self.scope());
@@ -212,7 +212,8 @@ fn restore(user: &str, id: Uuid, model: Option<&str>) -> PgResult<bool> {
     let later = lifecycle::later_versions(&spi, user, id)?;
     check_place(&spi, &locked, &later)?;
     let undone: Vec<Uuid> = later.into_iter().map(|(version, _)| version).collect();
-    lifecycle::restore(&spi, user, id, model, facts_from() != FactsFrom::Nothing)?;
+    let waits = facts_from(&spi, &entry.agent_id)? != FactsFrom::Nothing;
+    lifecycle::restore(&spi, user, id, model, waits)?;
     if !undone.is_empty() {
         lifecycle::undo(&spi, user, &undone, id)?;
         history::append_all(&spi, user, &undone, UPDATE, UNDONE)?;

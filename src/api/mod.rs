@@ -13,6 +13,7 @@ pub mod chat;
 pub mod configure;
 pub mod context;
 pub mod documents;
+pub mod endpoints;
 pub mod erase;
 pub mod explain;
 pub mod export_markdown;

@@ -10,7 +10,7 @@ use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc::{self, EmbeddingProvider};
+use crate::settings::{endpoint, guc};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::{entries, model_change};
 use pgrx::datum::Uuid;
@@ -59,8 +59,7 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
 /// Where a model that was never registered is: its folder in the model directory, or the endpoint when
 /// the settings name it there.
 fn location_in_settings(name: &str) -> PgResult<Option<String>> {
-    let is_remote =
-        guc::embedding_provider() == EmbeddingProvider::Http && name == guc::embedding_model();
+    let is_remote = endpoint::is_embedder_remote() && name == guc::embedding_model();
     inference::check_model_name(name, is_remote)?;
     Ok(is_remote.then(|| REMOTE_LOCATION.to_owned()))
 }

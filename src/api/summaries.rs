@@ -4,11 +4,11 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
+use crate::memory::endpoints;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::endpoint;
 use crate::settings::job_settings;
 use crate::store::compression;
 use crate::store::jobs::{self, JobKind};
@@ -30,7 +30,8 @@ fn memory_compress(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
-    if let Some(reason) = endpoint::missing_llm() {
+    let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, caller.agent()))?;
+    if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_compress cannot summarise: {reason}"),
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",

@@ -96,7 +96,7 @@ impl Request<'_> {
     /// A text that is short enough is its own summary. A long one is condensed in chunks first.
     fn condense(&self, caller: &Caller) -> PgResult<Summary> {
         let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-        let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
+        let llm = Llm::configured(&erasures, caller.agent())?.of_summaries();
         let tokens = count_one(self.text).map_err(|failure| failure.into_error())?;
         if tokens <= self.most {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });

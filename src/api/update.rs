@@ -189,7 +189,7 @@ impl Revision {
             expires_at: old.expires_at,
             // The text is somebody's own, not what an LLM is sure of: it has no confidence.
             source_ids: old.source_ids.clone(),
-            facts_from: facts_of(old),
+            facts_from: facts_of(spi, old)?,
             ..self.prepared.complete(0, entry)
         };
         entries::insert(spi, &catalog::vector_type()?, entry)
@@ -217,7 +217,7 @@ impl Revision {
         if self.prepared.needs_job() {
             follow_ups::queue_embedding(spi, &locked.scope())?;
         }
-        if old.role == "user" && old.is_turn() && facts_of(old) == FactsFrom::Turn {
+        if old.role == "user" && old.is_turn() && facts_of(spi, old)? == FactsFrom::Turn {
             locked.queue_extraction(spi)?;
         }
         Ok(())
@@ -226,17 +226,17 @@ impl Revision {
 
 /// What facts are made from when a turn got another text: what they were to be made from before, or the
 /// turn by itself when its facts are there already or its episode is over.
-fn facts_of(old: &Stored) -> FactsFrom {
-    match old.extraction {
+fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
+    Ok(match old.extraction {
         _ if old.role != "user" || !old.is_turn() => FactsFrom::Turn,
         Extraction::Waits => FactsFrom::Turn,
         Extraction::InEpisode => FactsFrom::Episode,
         Extraction::Skipped => FactsFrom::Nothing,
-        Extraction::AfterEpisode | Extraction::Done => match facts_from() {
+        Extraction::AfterEpisode | Extraction::Done => match facts_from(spi, &old.agent_id)? {
             FactsFrom::Nothing => FactsFrom::Nothing,
             _ => FactsFrom::Turn,
         },
-    }
+    })
 }
 
 /// The markers of the new text: those that it shows, instead of those that the old one showed. Others

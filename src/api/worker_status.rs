@@ -3,6 +3,7 @@
 
 use super::status::{StatusRow, row};
 use crate::jobs::run::{launcher, slots};
+use crate::memory::{self, endpoints::Chosen};
 use crate::pg::error::PgResult;
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
@@ -10,7 +11,7 @@ use crate::pg::spi::Session as Spi;
 use crate::settings::audit_keys;
 use crate::settings::endpoint;
 use crate::settings::guc::{self, Extraction, Inference};
-use crate::store::{llm_calls, schema, seal, status};
+use crate::store::{endpoints, llm_calls, schema, seal, status};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 use pgrx::pg_sys;
 
@@ -20,7 +21,7 @@ pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>
     let jobs = status::queue(spi)?;
     let mut rows = vec![launcher_row()];
     rows.extend(workers(&jobs));
-    rows.push(llm(spi, server)?);
+    rows.extend(llms(spi, server)?);
     rows.push(extraction(spi)?);
     rows.push(queue(&jobs));
     rows.push(history(spi)?);
@@ -109,10 +110,29 @@ fn told((_, at): &(String, u64)) -> String {
     format!("{} s ago, see memory_jobs", locked_file::unix_time().saturating_sub(*at))
 }
 
-fn llm(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<StatusRow> {
-    if guc::llm_base_url().is_empty() {
+/// A row for the LLM of the settings, and one for each endpoint that agents ask instead.
+fn llms(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>> {
+    let named = endpoints::asked(spi)?;
+    let mut rows = Vec::new();
+    if named.is_empty() || endpoint::missing_llm() != Some(endpoint::NO_LLM) {
+        rows.push(llm(spi, "llm", Chosen::of_settings(), server)?);
+    }
+    for endpoint in named {
+        let component = format!("llm {}", endpoint.name);
+        rows.push(llm(spi, &component, Chosen::of_row(endpoint), server)?);
+    }
+    Ok(rows)
+}
+
+fn llm(
+    spi: &Spi,
+    component: &str,
+    chosen: Chosen,
+    server: Option<&ServerStatus>,
+) -> PgResult<StatusRow> {
+    if chosen.name().is_none() && endpoint::missing_llm() == Some(endpoint::NO_LLM) {
         return Ok(row(
-            "llm",
+            component,
             "none",
             "no facts are extracted: memory_agent.llm_base_url is empty",
             Some(
@@ -122,35 +142,39 @@ fn llm(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<StatusRow> {
     }
     if guc::inference() == Inference::Backend {
         return Ok(row(
-            "llm",
+            component,
             "unreachable",
             "LLMs are called by the model server, and memory_agent.inference is 'backend'",
             Some("Set memory_agent.inference to 'server'."),
         ));
     }
-    if let Err(reason) = endpoint::llm() {
-        let hint = "The server's operating system user must be able to read the file.";
-        return Ok(row("llm", "misconfigured", reason, Some(hint)));
-    }
-    let limit = i64::from(guc::llm_daily_tokens());
+    let endpoint = match chosen.endpoint() {
+        Ok(endpoint) => endpoint,
+        Err(reason) => {
+            let hint = match chosen.name() {
+                None => "The server's operating system user must be able to read the file.",
+                Some(_) => "See docs/worker.md, \"Several endpoints\".",
+            };
+            return Ok(row(component, "misconfigured", reason, Some(hint)));
+        }
+    };
+    let (limit, setting) = chosen.daily_tokens();
     if limit > 0 {
-        let used = llm_calls::tokens_today(spi)?;
+        let used = llm_calls::tokens_today(spi, chosen.name())?;
         if used >= limit {
             let detail = format!("{used} of {limit} tokens of today are used");
-            let hint =
-                "Jobs go on tomorrow (UTC), or when memory_agent.llm_daily_tokens is raised.";
-            return Ok(row("llm", "limited", detail, Some(hint)));
+            let hint = format!("Jobs go on tomorrow (UTC), or when {setting} is raised.");
+            return Ok(row(component, "limited", detail, Some(&hint)));
         }
     }
-    let model = guc::llm_model();
     let known = server.and_then(|server| {
-        server.endpoints.iter().find(|endpoint| {
-            endpoint.model == model && same_url(&endpoint.base_url, &guc::llm_base_url())
+        server.endpoints.iter().find(|known| {
+            known.model == endpoint.model && same_url(&known.base_url, &endpoint.base_url)
         })
     });
     Ok(match known {
-        None => row("llm", "configured", model, None),
-        Some(endpoint) => endpoint_row(&model, endpoint),
+        None => row(component, "configured", endpoint.model, None),
+        Some(known) => endpoint_row(component, &endpoint.model, known),
     })
 }
 
@@ -158,7 +182,7 @@ fn same_url(left: &str, right: &str) -> bool {
     left.trim_end_matches('/') == right.trim_end_matches('/')
 }
 
-fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
+fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> StatusRow {
     let error = endpoint
         .last_error
         .as_ref()
@@ -169,14 +193,14 @@ fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
     );
     match endpoint.breaker {
         BreakerState::Closed if endpoint.retry_in_ms > 0 => row(
-            "llm",
+            component,
             "paused",
             format!("{detail}; goes on in {} s", endpoint.retry_in_ms.div_ceil(1000)),
             Some("The endpoint asked for the pause (Retry-After)."),
         ),
-        BreakerState::Closed => row("llm", "reachable", detail, None),
+        BreakerState::Closed => row(component, "reachable", detail, None),
         BreakerState::Open => row(
-            "llm",
+            component,
             "unavailable",
             format!(
                 "{detail}; {} failures, circuit breaker open, next try in {} s",
@@ -188,7 +212,7 @@ fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
             ),
         ),
         BreakerState::HalfOpen => row(
-            "llm",
+            component,
             "unavailable",
             format!("{detail}; circuit breaker half open, the next call decides"),
             None,
@@ -198,8 +222,9 @@ fn endpoint_row(model: &str, endpoint: &EndpointStatus) -> StatusRow {
 
 fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     let turns = status::unextracted(spi)?;
+    let has_llm = memory::endpoints::all_missing(spi)?.is_none();
     let state = match guc::extraction() {
-        _ if endpoint::missing_llm().is_some() => "off",
+        _ if !has_llm => "off",
         Extraction::Turn => "turn",
         Extraction::Episode => "episode",
         Extraction::Off => "off",
@@ -209,7 +234,7 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
          {} episodes run or wait until facts are made of them",
         turns.waiting, turns.skipped, turns.episodes
     );
-    let hint = (turns.skipped > 0 && endpoint::missing_llm().is_none())
+    let hint = (turns.skipped > 0 && has_llm)
         .then_some("SELECT memory_backfill() queues what was stored while extraction was off.");
     Ok(row("extraction", state, detail, hint))
 }

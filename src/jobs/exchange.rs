@@ -18,8 +18,10 @@ use std::time::Duration;
 
 /// The LLM that tasks may ask.
 pub struct Llm<'a> {
-    /// Where it is, as the settings name it now.
+    /// Where it is now.
     pub endpoint: Endpoint,
+    /// The row of the endpoint; `None` for that of the settings.
+    pub name: Option<String>,
     /// The requests in flight.
     pub calls: &'a mut LlmCalls,
 }
@@ -153,12 +155,12 @@ impl Exchange {
         outcome: Result<ChatOutcome, LostCall>,
         job: &Job,
         purpose: &'static str,
-        model: &str,
+        llm: &Llm<'_>,
     ) -> Received {
         let outcome = outcome
             .map(|outcome| outcome.with_unread_prompts(self.estimated_tokens))
             .unwrap_or_else(|reason| lost(reason, self.estimated_tokens));
-        if let Err(aborted) = self.record(&outcome, job, purpose, model) {
+        if let Err(aborted) = self.record(&outcome, job, purpose, llm) {
             return Received::Ended(Progress::Aborted(aborted));
         }
         match outcome.result {
@@ -181,7 +183,7 @@ impl Exchange {
         outcome: &ChatOutcome,
         job: &Job,
         purpose: &'static str,
-        model: &str,
+        llm: &Llm<'_>,
     ) -> Result<(), Aborted> {
         let answer = outcome
             .result
@@ -190,10 +192,11 @@ impl Exchange {
             .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
         let mut purpose = Purpose {
             purpose,
-            model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
+            model: outcome.result.as_ref().map_or(&llm.endpoint.model, |answer| &answer.model),
             bodies: self.asked.take().map(|asked| (asked, answer)),
         };
-        let origin = Origin { user_id: &job.user_id, job_id: Some(job.id) };
+        let endpoint = llm.name.as_deref();
+        let origin = Origin { user_id: &job.user_id, endpoint, job_id: Some(job.id) };
         let recorded = transaction(|| {
             let spi = Spi::read_write()?;
             if queue::lock(&spi, job)? {

@@ -4,8 +4,8 @@
 use crate::jobs::exchange::{Llm, LlmTask, Progress, Start};
 use crate::jobs::extract::ExtractTask;
 use crate::jobs::reflect::ReflectTask;
-use crate::jobs::summarize::{SummaryTask, of_summaries};
-use crate::settings::endpoint;
+use crate::jobs::summarize::SummaryTask;
+use crate::memory::endpoints::Chosen;
 use crate::store::queue::Job;
 use memory_agent_core::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
@@ -28,14 +28,16 @@ fn start<T: Start + 'static>(job: Job, llm: &mut Llm<'_>) -> Started {
     (Box::new(task), progress)
 }
 
-/// Whom jobs of a kind ask, as the settings are now; `None` when they name nobody who can be asked, and
-/// for kinds that ask nobody.
-pub fn asked_by(kind: JobKind) -> Option<Endpoint> {
+/// Whom jobs of a kind ask for an agent.
+///
+/// # Errors
+/// Why nobody can be asked.
+pub fn asked(kind: JobKind, chosen: &Chosen) -> Result<Endpoint, String> {
     match kind {
-        JobKind::Extract | JobKind::Reflect => endpoint::llm().ok().flatten(),
-        JobKind::Summarize | JobKind::Compress => {
-            endpoint::llm().ok().flatten().map(|endpoint| of_summaries(&endpoint))
+        JobKind::Extract | JobKind::Reflect => chosen.endpoint(),
+        JobKind::Summarize | JobKind::Compress => chosen.endpoint_of_summaries(),
+        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach => {
+            Err("jobs of this kind ask no LLM".to_owned())
         }
-        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach => None,
     }
 }

@@ -1,9 +1,9 @@
 //! The jobs that follow from a change of memory, queued in its transaction.
 
+use crate::memory::endpoints;
 use crate::memory::scope_settings;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::endpoint;
 use crate::settings::guc;
 use crate::settings::job_settings;
 use crate::store::facts::FactScope;
@@ -17,9 +17,6 @@ use memory_agent_core::jobs::payloads;
 /// or the compression of its window. Without an LLM nothing is queued. The caller holds the
 /// session's lock.
 pub fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    if endpoint::missing_llm().is_some() {
-        return Ok(());
-    }
     let settings = job_settings::summary();
     let natural = |tokens: i64| tokens.max(0).unsigned_abs();
     let kind = match settings.limits().due(natural(fill.tokens), natural(fill.unsummarized)) {
@@ -27,7 +24,7 @@ pub fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
         Some(Due::Summary) => JobKind::Summarize,
         Some(Due::Compression) => JobKind::Compress,
     };
-    if summaries::is_held_back(spi, key)? {
+    if endpoints::missing(spi, &key.agent_id)?.is_some() || summaries::is_held_back(spi, key)? {
         return Ok(());
     }
     jobs::enqueue_for_session(spi, kind, key, &payloads::Summary::with(&settings, false))
@@ -36,7 +33,7 @@ pub fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
 /// Queues the reflection on a session's episodes that are over. Without an LLM they wait until there
 /// is one: a sweep finds them then.
 pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
-    if endpoint::missing_llm().is_some() {
+    if endpoints::missing(spi, &key.agent_id)?.is_some() {
         return Ok(());
     }
     let payload =

@@ -3,13 +3,14 @@
 //! recorded in `llm_calls` where this transaction may write.
 #![allow(unsafe_code)] // reads flags of the transaction
 
+use crate::memory::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::endpoint;
-use crate::settings::guc::{self, Inference, LlmProvider};
+use crate::settings::endpoint::NO_LLM;
+use crate::settings::guc;
 use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::llm_ledger::{self, Spent};
@@ -22,8 +23,9 @@ use pgrx::pg_sys;
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 
-/// The LLM that the settings name.
+/// The LLM that an agent's memory asks.
 pub struct Llm {
+    chosen: Chosen,
     /// Whoever's memory is shown to it: what had been erased before it was read.
     erasures: Erasures,
     /// Instead of `memory_agent.llm_model`, unless empty.
@@ -64,22 +66,30 @@ impl Llm {
     ///
     /// # Errors
     /// 55000 when there is none, or nobody who would call it.
-    pub fn configured(erasures: &Erasures) -> PgResult<Self> {
-        if guc::llm_base_url().is_empty() {
-            return Err(Error::not_ready(
+    pub fn configured(erasures: &Erasures, agent_id: &str) -> PgResult<Self> {
+        let (missing, chosen) = roles::as_owner(|| {
+            let spi = Spi::read_only()?;
+            Ok((endpoints::missing(&spi, agent_id)?, Chosen::of_agent(&spi, agent_id)?))
+        })?;
+        match missing {
+            Some(NO_LLM) => Err(Error::not_ready(
                 "no LLM is configured",
                 "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
             )
-            .into());
-        }
-        if guc::inference() == Inference::Backend {
-            return Err(Error::not_ready(
+            .into()),
+            Some(_) => Err(Error::not_ready(
                 "an LLM is called by the model server only, and there is none with memory_agent.inference = backend",
                 "Set memory_agent.inference = server in postgresql.conf, and reload.",
             )
-            .into());
+            .into()),
+            None => Ok(Self { chosen, erasures: erasures.clone(), model: String::new() }),
         }
-        Ok(Self { erasures: erasures.clone(), model: String::new() })
+    }
+
+    /// The model that writes summaries, where the settings name another one.
+    pub fn of_summaries(self) -> Self {
+        let model = self.chosen.endpoint_of_summaries().map(|endpoint| endpoint.model);
+        Self { model: model.unwrap_or_default(), ..self }
     }
 
     /// Another model at the same endpoint; an empty name stands for the configured one.
@@ -89,7 +99,7 @@ impl Llm {
 
     /// Whether requests in OpenAI's format can be passed on as they are.
     pub fn speaks_openai(&self) -> bool {
-        guc::llm_provider() != LlmProvider::Anthropic
+        self.chosen.speaks_openai()
     }
 
     /// Asks and waits. Not to be called while a row is locked or as the extension's owner.
@@ -139,17 +149,18 @@ impl Llm {
         asked: Asked,
         send: impl FnOnce(Endpoint, &dyn Fn()) -> Result<ChatOutcome, Failure>,
     ) -> PgResult<Answered> {
-        let outcome = match (self.endpoint(), refused_by_daily_limit()?) {
+        let outcome = match (self.endpoint(), refused_by_daily_limit(&self.chosen)?) {
             (Err(reason), _) => without_call(ChatFailureKind::Unavailable, &reason),
-            (Ok(_), Some(reason)) => without_call(ChatFailureKind::Unavailable, reason),
+            (Ok(_), Some(reason)) => without_call(ChatFailureKind::Unavailable, &reason),
             (Ok(endpoint), None) => {
-                let model = endpoint.model.clone();
+                let (model, name) = (endpoint.model.clone(), self.chosen.name());
                 let prompt_tokens = asked.estimated_tokens;
                 let entry = Cell::new(None);
                 // Before the model server has it: whoever looks when the LLM is asked finds it.
                 let sending = || {
                     let calls = vec![CallRecord::abandoned(prompt_tokens)];
-                    let begin = || llm_ledger::begin(Spent::new(user_id, purpose, &model, calls));
+                    let begin =
+                        || llm_ledger::begin(Spent::new(user_id, name, purpose, &model, calls));
                     entry.set(entry.take().or_else(|| may_write().then(begin)));
                 };
                 let outcome = send(endpoint, &sending)
@@ -157,7 +168,8 @@ impl Llm {
                     .with_unread_prompts(prompt_tokens);
                 if may_write() {
                     let asked = self.without_erased(asked)?;
-                    record(user_id, purpose, &model, asked, &outcome, entry.take())?;
+                    let origin = Origin { user_id, endpoint: name, job_id: None };
+                    record(&origin, purpose, &model, asked, &outcome, entry.take())?;
                 }
                 outcome
             }
@@ -176,7 +188,7 @@ impl Llm {
     }
 
     fn endpoint(&self) -> Result<Endpoint, String> {
-        let mut endpoint = endpoint::llm()?.ok_or("no LLM is configured any more")?;
+        let mut endpoint = self.chosen.endpoint()?;
         if !self.model.is_empty() {
             endpoint.model.clone_from(&self.model);
         }
@@ -221,23 +233,23 @@ fn without_call(kind: ChatFailureKind, reason: &str) -> ChatOutcome {
     ChatOutcome { result: Err(failure), calls: Vec::new() }
 }
 
-/// Why `memory_agent.llm_daily_tokens` does not allow a call, if it does not. Calls are counted by
+/// Why the endpoint's limit of tokens a day does not allow a call, if it does not. Calls are counted by
 /// their rows, so with a limit there are none where no row can be written.
-fn refused_by_daily_limit() -> PgResult<Option<&'static str>> {
-    let limit = i64::from(guc::llm_daily_tokens());
+fn refused_by_daily_limit(chosen: &Chosen) -> PgResult<Option<String>> {
+    let (limit, setting) = chosen.daily_tokens();
     if limit == 0 {
         return Ok(None);
     }
     if !may_write() {
-        return Ok(Some(
-            "with memory_agent.llm_daily_tokens the LLM is not called in a read-only transaction",
-        ));
+        return Ok(Some(format!(
+            "with {setting} the LLM is not called in a read-only transaction"
+        )));
     }
     // The ledgers first: what moves from there to the table meanwhile is counted twice rather than not at all.
     // The latest rows: calls that the same statement or, since this snapshot, others made count too.
-    let waiting = llm_ledger::waiting_tokens();
-    let used = roles::as_owner(|| llm_calls::tokens_today(&Spi::read_latest()?))?;
-    Ok((used + waiting >= limit).then_some("memory_agent.llm_daily_tokens is used up for today"))
+    let waiting = llm_ledger::waiting_tokens(chosen.name());
+    let used = roles::as_owner(|| llm_calls::tokens_today(&Spi::read_latest()?, chosen.name()))?;
+    Ok((used + waiting >= limit).then(|| format!("{setting} is used up for today")))
 }
 
 /// What has to be known of a question when its answer is there, or is not.
@@ -257,7 +269,7 @@ impl Asked {
 
 /// Records the calls that were made, in place of what the ledger holds since the question was sent.
 fn record(
-    user_id: &str,
+    origin: &Origin<'_>,
     purpose: &'static str,
     model: &str,
     asked: Asked,
@@ -280,9 +292,9 @@ fn record(
         model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
         bodies: asked.traced.map(|asked| (asked, answer)),
     };
-    let origin = Origin { user_id, job_id: None };
-    roles::as_owner(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &outcome.calls))?;
-    let spent = Spent::new(user_id, purpose.purpose, purpose.model, outcome.calls.clone());
+    roles::as_owner(|| llm_calls::record(&Spi::read_write()?, origin, &purpose, &outcome.calls))?;
+    let calls = outcome.calls.clone();
+    let spent = Spent::new(origin.user_id, origin.endpoint, purpose.purpose, purpose.model, calls);
     match entry {
         Some(entry) => entry.replace(spent),
         None => drop(llm_ledger::begin(spent)),

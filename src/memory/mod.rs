@@ -4,6 +4,7 @@ pub mod archived_conversation;
 pub mod awaited_summary;
 pub mod chunks;
 pub mod context;
+pub mod endpoints;
 pub mod facts;
 pub mod follow_ups;
 pub mod followed_rows;

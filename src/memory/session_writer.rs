@@ -1,6 +1,7 @@
 //! Adds turns to one session while it is locked: their rows, the episodes that they belong to, the
 //! session's counters, and the jobs that follow from them.
 
+use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
@@ -8,7 +9,6 @@ use crate::pg::catalog::{self, VectorType};
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, scratch};
 use crate::pg::sql_types::Vector;
-use crate::settings::endpoint;
 use crate::settings::guc::{self, Extraction};
 use crate::settings::job_settings;
 use crate::store::entries::{self, FactsFrom, NewEntry};
@@ -62,7 +62,7 @@ impl<'a> SessionWriter<'a> {
                 close_on_tool_result: guc::episode_close_on_tool_result(),
             },
             episode,
-            facts_from: facts_from(),
+            facts_from: facts_from(spi, &key.agent_id)?,
             has_reflection: false,
         })
     }
@@ -191,11 +191,11 @@ impl<'a> SessionWriter<'a> {
 }
 
 /// What facts about turns stored now are made from: somebody must be there who makes them.
-pub fn facts_from() -> FactsFrom {
-    match guc::extraction() {
-        _ if endpoint::missing_llm().is_some() => FactsFrom::Nothing,
+pub fn facts_from(spi: &Spi, agent_id: &str) -> PgResult<FactsFrom> {
+    Ok(match guc::extraction() {
+        Extraction::Off => FactsFrom::Nothing,
+        _ if endpoints::missing(spi, agent_id)?.is_some() => FactsFrom::Nothing,
         Extraction::Turn => FactsFrom::Turn,
         Extraction::Episode => FactsFrom::Episode,
-        Extraction::Off => FactsFrom::Nothing,
-    }
+    })
 }

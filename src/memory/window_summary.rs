@@ -10,7 +10,6 @@ use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
 use crate::settings::job_settings;
 use crate::store::erasures::Erasures;
 use crate::store::sessions::{self, SessionKey};
@@ -35,7 +34,7 @@ pub fn summarize(
     counts: &ExactCounts,
 ) -> PgResult<()> {
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let llm = Llm::configured(&erasures)?.with_model(&guc::summary_model());
+    let llm = Llm::configured(&erasures, &key.agent_id)?.of_summaries();
     // Before the LLM costs something: afterwards nothing could be changed.
     if !llm::may_write() {
         return Err(Error::read_only(

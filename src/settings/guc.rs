@@ -281,6 +281,8 @@ settings! {
         "memory_agent.llm_model\0", "Name of the LLM at its endpoint.\0";
     text llm_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
         "memory_agent.llm_api_key_file\0", "File with the key of the LLM's endpoint as its first line, read before every call; empty means none.\0";
+    text llm_key_dir: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.llm_key_dir\0", "Directory with a folder for each host, named like it, and in that files with keys as their first lines, for endpoints of memory_set_endpoint; empty means none.\0";
     text llm_api_version: String = c"", Sighup, (GucFlags::default()),
         "memory_agent.llm_api_version\0", "Version of the protocol, for azure and anthropic; empty means the provider's usual one.\0";
     int llm_timeout: i32 = 60_000, Sighup, (100, 3_600_000, GucFlags::UNIT_MS),
@@ -314,7 +316,9 @@ settings! {
     text rerank_model: String = c"ms-marco-MiniLM-L-12-v2", Sighup, (GucFlags::default()),
         "memory_agent.rerank_model\0", "Rerank model of a database in which none was activated yet; empty means none.\0";
     choice embedding_provider: EmbeddingProvider = EmbeddingProvider::Local, Sighup, (),
-        "memory_agent.embedding_provider\0", "Where embeddings are made: by a local model, or by an endpoint in OpenAI's protocol (http).\0";
+        "memory_agent.embedding_provider\0", "Where embeddings are made: by a local model, by an endpoint in OpenAI's protocol (http), or by Azure OpenAI (azure).\0";
+    text embedding_api_version: String = c"", Sighup, (GucFlags::default()),
+        "memory_agent.embedding_api_version\0", "Version of the protocol, for azure; empty means the usual one.\0";
     text embedding_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
         "memory_agent.embedding_base_url\0", "Where the embedding endpoint is, for example http://localhost:11434/v1.\0";
     text embedding_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),

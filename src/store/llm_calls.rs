@@ -5,6 +5,7 @@ use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
+use crate::store::schema;
 use memory_agent_model_server::protocol::CallRecord;
 use pgrx::datum::Uuid;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub struct Origin<'a> {
     /// Whose memory they are about.
     pub user_id: &'a str,
+    /// The row of the endpoint; `None` for that of the settings.
+    pub endpoint: Option<&'a str>,
     /// The job that made them; `None` for a user's statement.
     pub job_id: Option<Uuid>,
 }
@@ -34,24 +37,34 @@ pub fn record(
 ) -> PgResult<()> {
     for (index, call) in calls.iter().enumerate() {
         let bodies = purpose.bodies.as_ref().filter(|_| index + 1 == calls.len());
+        let mut params = Params::new()
+            .with(new_id())
+            .with(origin.user_id.to_owned())
+            .with(origin.job_id)
+            .with(purpose.purpose.to_owned())
+            .with(purpose.model.to_owned())
+            .with(call.prompt_tokens.map(saturated))
+            .with(call.completion_tokens.map(saturated))
+            .with(f64::from(call.latency_ms) / 1000.0)
+            .with(call.status.clone())
+            .with(call.error.clone())
+            .with(bodies.map(|(request, _)| request.clone()))
+            .with(bodies.and_then(|(_, response)| response.clone()));
+        // Before 0.3.0 there is no such column, and no endpoint but that of the settings.
+        let (mut column, mut value) = ("", "");
+        if let Some(endpoint) = origin.endpoint {
+            (column, value) = (", endpoint", ", $13");
+            params = params.with(endpoint.to_owned());
+        }
         spi.execute(
-            "INSERT INTO memory_agent.llm_calls \
-                (id, user_id, job_id, purpose, model, prompt_tokens, completion_tokens, latency, status, \
-                 error, at, request, response) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, make_interval(secs => $8), $9, $10, clock_timestamp(), $11, $12)",
-            &mut Params::new()
-                .with(new_id())
-                .with(origin.user_id.to_owned())
-                .with(origin.job_id)
-                .with(purpose.purpose.to_owned())
-                .with(purpose.model.to_owned())
-                .with(call.prompt_tokens.map(saturated))
-                .with(call.completion_tokens.map(saturated))
-                .with(f64::from(call.latency_ms) / 1000.0)
-                .with(call.status.clone())
-                .with(call.error.clone())
-                .with(bodies.map(|(request, _)| request.clone()))
-                .with(bodies.and_then(|(_, response)| response.clone())),
+            &format!(
+                "INSERT INTO memory_agent.llm_calls \
+                    (id, user_id, job_id, purpose, model, prompt_tokens, completion_tokens, latency, \
+                     status, error, at, request, response{column}) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, make_interval(secs => $8), $9, $10, \
+                         clock_timestamp(), $11, $12{value})"
+            ),
+            &mut params,
         )?;
     }
     Ok(())
@@ -61,15 +74,21 @@ fn saturated(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// Tokens that were used in the present day in UTC. The day has an end as well: calls that were recorded
-/// while the clock was ahead would count on every day until then.
-pub fn tokens_today(spi: &Spi) -> PgResult<i64> {
+/// Tokens that were used in the present day in UTC at an endpoint that is a row, or at that of the settings. The
+/// day has an end as well: calls that were recorded while the clock was ahead would count on every day until
+/// then.
+pub fn tokens_today(spi: &Spi, endpoint: Option<&str>) -> PgResult<i64> {
+    let of_endpoint =
+        if schema::has_0_3() { "c.endpoint IS NOT DISTINCT FROM $1" } else { "$1 IS NULL" };
     let tokens = spi.first(
-        "SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8 \
-           FROM memory_agent.llm_calls c \
-          WHERE c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' \
-            AND c.at < (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC'",
-        &mut Params::new(),
+        &format!(
+            "SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8 \
+               FROM memory_agent.llm_calls c \
+              WHERE c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' \
+                AND c.at < (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC' \
+                AND {of_endpoint}"
+        ),
+        &mut Params::new().with(endpoint.map(str::to_owned)),
         |row| row.required(1),
     )?;
     Ok(tokens.unwrap_or(0))

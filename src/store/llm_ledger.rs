@@ -25,6 +25,9 @@ const SECONDS_PER_DAY: u64 = 86_400;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spent {
     user_id: String,
+    /// The endpoint's row, if it has one.
+    #[serde(default)]
+    endpoint: Option<String>,
     purpose: String,
     model: String,
     calls: Vec<CallRecord>,
@@ -33,13 +36,20 @@ pub struct Spent {
 }
 
 impl Spent {
-    pub fn new(user_id: &str, purpose: &str, model: &str, mut calls: Vec<CallRecord>) -> Self {
+    pub fn new(
+        user_id: &str,
+        endpoint: Option<&str>,
+        purpose: &str,
+        model: &str,
+        mut calls: Vec<CallRecord>,
+    ) -> Self {
         // An endpoint's error may quote what it was sent, and nobody could erase that from a file.
         for call in &mut calls {
             call.error = None;
         }
         Self {
             user_id: user_id.to_owned(),
+            endpoint: endpoint.map(str::to_owned),
             purpose: purpose.to_owned(),
             model: model.to_owned(),
             calls,
@@ -233,14 +243,15 @@ fn read(path: &Path) -> Vec<Spent> {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Tokens of this session's database that were used today and of which no row tells that this transaction
-/// can see: those of other transactions that run, and those the worker has not recorded yet.
-pub fn waiting_tokens() -> i64 {
+/// Tokens of this session's database that were used today at an endpoint and of which no row tells that this
+/// transaction can see: those of other transactions that run, and those the worker has not recorded yet.
+pub fn waiting_tokens(endpoint: Option<&str>) -> i64 {
     // SAFETY: set for the life of the session.
     let database = unsafe { pg_sys::MyDatabaseId };
     let own = LEDGER.with_borrow(|ledger| ledger.file.as_ref().map(|(path, _)| path.clone()));
     let others = files(database).into_iter().filter(|file| own.as_ref() != Some(file));
-    others.flat_map(|file| read(&file)).filter(Spent::is_of_today).map(|spent| spent.tokens()).sum()
+    let spent = others.flat_map(|file| read(&file)).filter(Spent::is_of_today);
+    spent.filter(|spent| spent.endpoint.as_deref() == endpoint).map(|spent| spent.tokens()).sum()
 }
 
 /// Makes rows of what was left; the worker's part. One that is killed between the commit and the removal
@@ -253,7 +264,8 @@ pub fn settle(database: pg_sys::Oid) {
         let recorded = background_transaction::try_transaction(|| {
             let spi = Spi::read_write()?;
             for spent in &left {
-                let origin = Origin { user_id: &spent.user_id, job_id: None };
+                let endpoint = spent.endpoint.as_deref();
+                let origin = Origin { user_id: &spent.user_id, endpoint, job_id: None };
                 let purpose =
                     Purpose { purpose: &spent.purpose, model: &spent.model, bodies: None };
                 llm_calls::record(&spi, &origin, &purpose, &spent.calls)?;

@@ -12,6 +12,7 @@ pub mod clearing;
 pub mod compression;
 pub mod details;
 pub mod embeddings;
+pub mod endpoints;
 pub mod entries;
 pub mod entry_windows;
 pub mod episodes;

@@ -4,7 +4,7 @@
 use crate::models::{REMOTE_LOCATION, model_ref};
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
-use crate::settings::guc::{self, EmbeddingProvider};
+use crate::settings::{endpoint, guc};
 use memory_agent_model_server::protocol::ModelRef;
 
 /// What a model does.
@@ -42,7 +42,7 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
         return model_ref(&name, location.as_deref()).map(Some);
     }
     let (name, location) = match kind {
-        Kind::Embedder if guc::embedding_provider() == EmbeddingProvider::Http => {
+        Kind::Embedder if endpoint::is_embedder_remote() => {
             (guc::embedding_model(), Some(REMOTE_LOCATION))
         }
         Kind::Embedder => (guc::embedding_model(), None),

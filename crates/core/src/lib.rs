@@ -48,6 +48,7 @@ pub mod levels;
 pub mod lexical;
 pub mod limits;
 pub mod llm_answers;
+pub mod llm_endpoint;
 pub mod markdown;
 pub mod markers;
 pub mod material;

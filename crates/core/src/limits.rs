@@ -2,6 +2,7 @@
 //! which every call is held to before its arguments are read. Limits are far above honest use. They keep
 //! one statement from taking minutes or gigabytes, and the tables from holding what no one can read.
 
+use crate::llm_endpoint::MAX_URL_BYTES;
 use std::fmt::Write as _;
 
 /// Longest user, agent or session id, in bytes: they are index keys.
@@ -86,7 +87,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 50] = [
+pub const ARGUMENTS: [Argument; 54] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -125,6 +126,10 @@ pub const ARGUMENTS: [Argument; 50] = [
     every("settings", Limit::Bytes(65_536)),
     every("model", Limit::Bytes(MODEL_BYTES)),
     every("name", Limit::Bytes(WORD_BYTES)),
+    every("base_url", Limit::Bytes(MAX_URL_BYTES)),
+    every("provider", Limit::Bytes(WORD_BYTES)),
+    every("key_name", Limit::Bytes(WORD_BYTES)),
+    every("api_version", Limit::Bytes(WORD_BYTES)),
     every("location", Limit::Bytes(4_096)),
     every("relation", Limit::Bytes(1_000)),
     every("content_column", Limit::Bytes(COLUMN_BYTES)),

@@ -75,7 +75,7 @@ impl LlmTask for ExtractTask {
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         let purpose = self.purpose();
-        match self.exchange.receive(outcome, &self.job, purpose, &llm.endpoint.model) {
+        match self.exchange.receive(outcome, &self.job, purpose, llm) {
             Received::Answer(answer) => match &self.step {
                 Step::Extracting => self.take_facts(&answer.text, llm),
                 _ => self.take_decisions(&answer.text, llm),

@@ -24,12 +24,10 @@ use crate::pg::background_transaction::{self, Aborted, transaction};
 use crate::pg::locked_file;
 use crate::pg::spi::Session as Spi;
 use crate::pg::wake_at_commit;
-use crate::settings::endpoint;
 use crate::settings::guc;
 use crate::store::queue::{self, Job};
 use crate::store::restores::{self, Restore};
 use memory_agent_core::jobs::JobKind;
-use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
 
 /// Leases are renewed this often.
@@ -73,6 +71,7 @@ pub struct JobsLoop {
     renew_at: Instant,
     restore_looked_at: Option<Instant>,
     restoring: Option<Restore>,
+    rows_looked_for_at: Option<Instant>,
     tokens_counted_at: Option<Instant>,
     over_daily_limit: bool,
     /// When the worker looks for jobs that the slot has leased and no task works at: first when it starts.
@@ -109,6 +108,7 @@ impl JobsLoop {
             renew_at: now + RENEW_EVERY,
             restore_looked_at: None,
             restoring: None,
+            rows_looked_for_at: None,
             tokens_counted_at: None,
             over_daily_limit: false,
             release_at: Some(now),
@@ -140,12 +140,17 @@ impl JobsLoop {
                 continue;
             };
             let (_, mut task) = self.asking.swap_remove(position);
-            let progress = match llm_endpoint() {
-                Ok(endpoint) => task.proceed(outcome, &mut Llm { endpoint, calls: &mut self.llm }),
+            let progress = match self.llm_of(task.job()) {
+                Ok((endpoint, name)) => {
+                    task.proceed(outcome, &mut Llm { endpoint, name, calls: &mut self.llm })
+                }
                 Err(reason) => exchange::unavailable(reason),
             };
-            if !matches!(progress, Progress::Unavailable { what: Missing::Llm, .. }) {
-                self.llm_pauses.end(task.job().kind);
+            if !matches!(progress, Progress::Unavailable { what: Missing::Llm, .. })
+                && self.llm_pauses.is_any_known()
+            {
+                let asked = self.asked_by_job(task.job());
+                self.llm_pauses.end(&asked);
             }
             self.settle(task, progress);
         }
@@ -335,15 +340,16 @@ impl Body for JobsLoop {
                 "{IDLE}, {RESTING}: session {pid} of role \"{role}\", connected since {since} UTC, is pg_restore"
             );
         }
-        let waiting = if self.over_daily_limit && guc::llm_daily_tokens() > 0 {
-            ", memory_agent.llm_daily_tokens is used up"
-        } else if self.llm_pauses.is_any_waiting() {
-            ", waiting for the LLM's endpoint"
-        } else if !self.models_pause.is_over() {
-            ", waiting for the models"
-        } else {
-            ""
-        };
+        let waiting =
+            if self.over_daily_limit && !self.llm_pauses.has_rows && guc::llm_daily_tokens() > 0 {
+                ", memory_agent.llm_daily_tokens is used up"
+            } else if self.llm_pauses.is_any_waiting() {
+                ", waiting for the LLM's endpoint"
+            } else if !self.models_pause.is_over() {
+                ", waiting for the models"
+            } else {
+                ""
+            };
         match (self.asking.len(), self.embedding.is_some() || self.reembedding.is_some()) {
             (0, false) => format!("idle{waiting}"),
             (calls, false) => format!("{calls} LLM calls{waiting}"),
@@ -377,9 +383,4 @@ impl Body for JobsLoop {
             self.seal();
         }
     }
-}
-
-/// The LLM's endpoint as the settings are now.
-fn llm_endpoint() -> Result<Endpoint, String> {
-    endpoint::llm()?.ok_or_else(|| "memory_agent.llm_base_url is empty".to_owned())
 }

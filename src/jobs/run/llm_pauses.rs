@@ -1,8 +1,9 @@
 //! Pauses of the LLMs that jobs ask. Each model at each endpoint has one of its own: a summary model
 //! that is not to be had does not hold up the extraction of facts.
 
-use crate::jobs::registry::asked_by;
+use crate::jobs::registry;
 use crate::jobs::run::pause::Pause;
+use crate::memory::endpoints::Chosen;
 use crate::store::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::Duration;
@@ -18,18 +19,27 @@ pub enum Permission {
     Wait,
 }
 
+/// Whom a job asks; `None` where nobody can be asked.
+pub type Asked = Option<Endpoint>;
+
+/// Whom jobs of a kind ask by the settings.
+pub fn of_settings(kind: JobKind) -> Asked {
+    registry::asked(kind, &Chosen::of_settings()).ok()
+}
+
 /// The pauses of one worker.
 #[derive(Default)]
 pub struct LlmPauses {
     /// By whom is asked.
-    pauses: Vec<(Option<Endpoint>, Pause)>,
+    pauses: Vec<(Asked, Pause)>,
+    /// Whether agents have endpoints of their own, beside that of the settings.
+    pub has_rows: bool,
 }
 
 impl LlmPauses {
-    /// Begins a pause of whom jobs of this kind ask.
-    pub fn begin(&mut self, kind: JobKind, retry_in: Option<Duration>) -> Duration {
+    /// Begins a pause of whom a job asks.
+    pub fn begin(&mut self, asked: Asked, retry_in: Option<Duration>) -> Duration {
         self.forget_others();
-        let asked = asked_by(kind);
         match self.pauses.iter_mut().find(|(known, _)| *known == asked) {
             Some((_, pause)) => pause.begin(retry_in),
             None => {
@@ -41,31 +51,24 @@ impl LlmPauses {
         }
     }
 
-    /// Ends the pause of whom jobs of this kind ask: they answer.
-    pub fn end(&mut self, kind: JobKind) {
-        if !self.pauses.is_empty() {
-            let asked = asked_by(kind);
-            self.pauses.retain(|(known, _)| *known != asked);
-        }
+    /// Ends the pause of whom a job asks: they answer.
+    pub fn end(&mut self, asked: &Asked) {
+        self.pauses.retain(|(known, _)| known != asked);
     }
 
-    /// Whether jobs of this kind may ask now.
-    pub fn permission(&mut self, kind: JobKind) -> Permission {
+    /// Whether any pause is known, over or not.
+    pub fn is_any_known(&self) -> bool {
+        !self.pauses.is_empty()
+    }
+
+    /// Whether they may be asked now.
+    pub fn permission(&mut self, asked: &Asked) -> Permission {
         self.forget_others();
-        if self.pauses.is_empty() {
-            return Permission::Ask;
-        }
-        let asked = asked_by(kind);
-        match self.pauses.iter().find(|(known, _)| *known == asked) {
+        match self.pauses.iter().find(|(known, _)| known == asked) {
             None => Permission::Ask,
             Some((_, pause)) if pause.is_over() => Permission::Probe,
             Some(_) => Permission::Wait,
         }
-    }
-
-    /// Whether two kinds of jobs ask the same.
-    pub fn is_shared(left: JobKind, right: JobKind) -> bool {
-        left == right || asked_by(left) == asked_by(right)
     }
 
     /// Whether anybody is not asked now.
@@ -78,11 +81,13 @@ impl LlmPauses {
         self.pauses.iter().filter_map(|(_, pause)| pause.left())
     }
 
-    /// Forgets whom the settings no longer name.
+    /// Forgets whom the settings no longer name, and rows when their pauses are over.
     fn forget_others(&mut self) {
         if !self.pauses.is_empty() {
-            let named = [asked_by(JobKind::Extract), asked_by(JobKind::Summarize)];
-            self.pauses.retain(|(known, _)| named.contains(known));
+            let named = [of_settings(JobKind::Extract), of_settings(JobKind::Summarize)];
+            let has_rows = self.has_rows;
+            self.pauses
+                .retain(|(known, pause)| named.contains(known) || (has_rows && !pause.is_over()));
         }
     }
 }

@@ -16,7 +16,6 @@ use crate::memory::summary_tree::{
 };
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
 use crate::settings::job_settings;
 use crate::store::jobs::JobKind;
 use crate::store::models::{self, Kind};
@@ -29,7 +28,7 @@ use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels;
 use memory_agent_core::shorten::{Shortening, Step as Shortened};
 use memory_agent_core::summarize::Sections;
-use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest, Endpoint};
+use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest};
 use pgrx::prelude::*;
 use std::time::Instant;
 
@@ -189,7 +188,7 @@ impl SummaryTask {
 
     fn send(&mut self, asking: Asking, llm: &mut Llm<'_>) -> Progress {
         let request = ChatRequest {
-            endpoint: of_summaries(&llm.endpoint),
+            endpoint: llm.endpoint.clone(),
             messages: asking.shortening.messages().to_vec(),
             answer: AnswerFormat::Text,
             // One that is longer is asked for again, shorter: better than to be cut in the middle.
@@ -321,8 +320,7 @@ impl LlmTask for SummaryTask {
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         let purpose = self.job.kind.as_str();
-        match self.exchange.receive(outcome, &self.job, purpose, &of_summaries(&llm.endpoint).model)
-        {
+        match self.exchange.receive(outcome, &self.job, purpose, llm) {
             Received::Answer(answer) => self.take(&answer, llm),
             Received::Failure(reason) => Progress::Failed(reason),
             Received::Ended(progress) => progress,
@@ -335,13 +333,4 @@ impl LlmTask for SummaryTask {
             Step::Beginning | Step::Asking(_) => self.begin(llm),
         }
     }
-}
-
-/// The LLM that summarises, where `endpoint` is the one that the settings name.
-pub fn of_summaries(endpoint: &Endpoint) -> Endpoint {
-    let model = match guc::summary_model() {
-        model if model.is_empty() => endpoint.model.clone(),
-        model => model,
-    };
-    Endpoint { model, ..endpoint.clone() }
 }

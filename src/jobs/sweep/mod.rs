@@ -4,12 +4,12 @@
 //! sweep.
 
 use crate::jobs::reflect;
+use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::endpoint;
 use crate::settings::guc;
 use crate::settings::job_settings;
 use crate::store::attachments;
@@ -180,9 +180,14 @@ fn queue_each<T>(
     Ok(false)
 }
 
+/// Whether no agent has an LLM.
+fn is_without_llm() -> Result<bool, Aborted> {
+    Ok(transaction(|| endpoints::all_missing(&Spi::read_write()?))?.is_some())
+}
+
 /// Queues turns that no job knows of.
 fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
-    if endpoint::missing_llm().is_some() {
+    if is_without_llm()? {
         return Ok(false);
     }
     let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
@@ -198,7 +203,7 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
 /// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
 /// ended while there was no LLM.
 fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
-    if endpoint::missing_llm().is_some() {
+    if is_without_llm()? {
         return Ok(false);
     }
     let settings = job_settings::reflection();
@@ -225,7 +230,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
 
 /// Queues the sessions again whose summaries lack turns that no job knows of.
 fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
-    if endpoint::missing_llm().is_some() {
+    if is_without_llm()? {
         return Ok(false);
     }
     let least = i64::from(guc::summary_min_tokens());

@@ -153,6 +153,8 @@ pub enum EmbeddingProvider {
     Local,
     #[name = c"http"]
     Http,
+    #[name = c"azure"]
+    Azure,
 }
 
 /// `memory_agent.trace`.

@@ -1,13 +1,12 @@
 //! What becomes of a job after a step of it: it goes on, waits, fails, or is given back to the queue.
 
 use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress};
-use crate::jobs::run::jobs_loop::{Blocked, JobsLoop, llm_endpoint};
+use crate::jobs::run::jobs_loop::{Blocked, JobsLoop};
 use crate::jobs::run::pause::LONGEST_PAUSE;
 use crate::jobs::step::SLOW_DELAY;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 use memory_agent_core::retry;
 use std::time::{Duration, Instant};
@@ -30,7 +29,7 @@ impl JobsLoop {
             Progress::Finished => {}
             Progress::Unavailable { retry_in, reason, what } => {
                 let delay = match what {
-                    Missing::Llm => self.pause_llm(task.job().kind, retry_in),
+                    Missing::Llm => self.pause_llm(task.job(), retry_in),
                     Missing::Models => self.models_pause.begin(retry_in),
                     Missing::Answer => SLOW_DELAY,
                 };
@@ -72,8 +71,10 @@ impl JobsLoop {
         let is_due = |blocked: &mut Blocked| blocked.try_at <= now;
         let due: Vec<Blocked> = self.blocked.extract_if(.., is_due).collect();
         for Blocked { mut task, delay, .. } in due {
-            let progress = match llm_endpoint() {
-                Ok(endpoint) => task.apply_again(&mut Llm { endpoint, calls: &mut self.llm }),
+            let progress = match self.llm_of(task.job()) {
+                Ok((endpoint, name)) => {
+                    task.apply_again(&mut Llm { endpoint, name, calls: &mut self.llm })
+                }
                 Err(reason) => exchange::unavailable(reason),
             };
             match progress {
@@ -94,10 +95,11 @@ impl JobsLoop {
         }
     }
 
-    /// Lets jobs of a kind ask nobody for a while, unless the settings change. Returns when a job is
+    /// Lets nobody ask the LLM of a job for a while, unless the settings change. Returns when a job is
     /// looked at again: it is the pause that holds jobs back, not their own times.
-    pub(super) fn pause_llm(&mut self, kind: JobKind, retry_in: Option<Duration>) -> Duration {
-        self.llm_pauses.begin(kind, retry_in).min(LONGEST_PAUSE)
+    pub(super) fn pause_llm(&mut self, job: &Job, retry_in: Option<Duration>) -> Duration {
+        let asked = self.asked_by_job(job);
+        self.llm_pauses.begin(asked, retry_in).min(LONGEST_PAUSE)
     }
 
     pub(super) fn postpone(&mut self, job: &Job, delay: Duration, reason: &str) {

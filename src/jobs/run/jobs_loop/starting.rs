@@ -6,20 +6,28 @@ use crate::jobs::evict;
 use crate::jobs::exchange::Llm;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::registry::{self, Started};
-use crate::jobs::run::jobs_loop::{JobsLoop, llm_endpoint};
-use crate::jobs::run::llm_pauses::{LlmPauses, Permission};
+use crate::jobs::run::jobs_loop::JobsLoop;
+use crate::jobs::run::llm_pauses::{self, Asked, Permission};
 use crate::jobs::step::StepTask;
+use crate::memory::endpoints::Chosen;
 use crate::pg::background_transaction::transaction;
 use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint;
 use crate::settings::guc;
+use crate::store::endpoints;
 use crate::store::jobs::JobKind;
 use crate::store::llm_calls;
 use crate::store::queue::{self, Job};
+use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
 
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
+/// How long it may take until an endpoint that was chosen for an agent is asked.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// When a claimed job is looked at again whose endpoint is paused, and one that has no LLM or no tokens left.
+const SHORT_DELAY: Duration = Duration::from_secs(2);
+const LONG_DELAY: Duration = Duration::from_mins(1);
 
 impl JobsLoop {
     pub(super) fn claim_jobs(&mut self) {
@@ -50,26 +58,44 @@ impl JobsLoop {
             JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
             JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
             JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {
-                endpoint::missing_llm().is_none()
-                    && self.models_pause.is_over()
-                    && self.may_ask(kind)
-                    && self.has_tokens_left()
+                self.models_pause.is_over()
+                    && self.asking.len() < usize::try_from(guc::llm_concurrency()).unwrap_or(1)
+                    && (self.has_rows() || self.may_ask_settings(kind))
             }
         }
     }
 
-    /// Whether the LLM of such jobs may be asked one question more: one at a time, while it is not
-    /// known whether it works again.
-    pub(super) fn may_ask(&mut self, kind: JobKind) -> bool {
-        let most = usize::try_from(guc::llm_concurrency()).unwrap_or(1);
-        self.asking.len() < most
-            && match self.llm_pauses.permission(kind) {
-                Permission::Ask => true,
-                Permission::Probe => {
-                    !self.asking.iter().any(|(_, task)| LlmPauses::is_shared(task.job().kind, kind))
+    /// Whether agents have endpoints of their own: then each job is looked at when it is claimed.
+    fn has_rows(&mut self) -> bool {
+        if self.rows_looked_for_at.is_none_or(|at| at.elapsed() >= LOOK_AGAIN_AFTER) {
+            let found =
+                self.try_or_note(|_| transaction(|| endpoints::are_used(&Spi::read_write()?)));
+            self.rows_looked_for_at = Some(Instant::now());
+            self.llm_pauses.has_rows = found.unwrap_or(self.llm_pauses.has_rows);
+        }
+        self.llm_pauses.has_rows
+    }
+
+    /// Whether jobs of a kind may ask the LLM of the settings.
+    fn may_ask_settings(&mut self, kind: JobKind) -> bool {
+        endpoint::missing_llm().is_none()
+            && (!self.llm_pauses.is_any_known()
+                || self.may_ask(&llm_pauses::of_settings(kind)) == Permission::Ask)
+            && self.has_tokens_left()
+    }
+
+    /// What jobs that ask this LLM may do: one at a time, while it is not known whether it works again.
+    fn may_ask(&mut self, asked: &Asked) -> Permission {
+        match self.llm_pauses.permission(asked) {
+            Permission::Probe => {
+                let jobs: Vec<_> = self.asking.iter().map(|(_, task)| task.job().clone()).collect();
+                match jobs.iter().any(|job| self.asked_by_job(job) == *asked) {
+                    true => Permission::Wait,
+                    false => Permission::Ask,
                 }
-                Permission::Wait => false,
             }
+            permission => permission,
+        }
     }
 
     /// Whether the tokens of the day are not used up.
@@ -79,8 +105,9 @@ impl JobsLoop {
             return true;
         }
         if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY) {
-            let used =
-                self.try_or_note(|_| transaction(|| llm_calls::tokens_today(&Spi::read_write()?)));
+            let used = self.try_or_note(|_| {
+                transaction(|| llm_calls::tokens_today(&Spi::read_write()?, None))
+            });
             self.tokens_counted_at = Some(Instant::now());
             self.over_daily_limit = used.is_none_or(|used| used >= limit);
         }
@@ -112,15 +139,57 @@ impl JobsLoop {
 
     /// Begins a job that asks an LLM.
     fn start_asking(&mut self, job: Job, start: fn(Job, &mut Llm<'_>) -> Started) {
-        match llm_endpoint() {
-            Ok(endpoint) => {
-                let (task, progress) = start(job, &mut Llm { endpoint, calls: &mut self.llm });
+        if let Some((delay, reason)) = self.held_back(&job) {
+            return self.postpone(&job, delay, &reason);
+        }
+        match self.llm_of(&job) {
+            Ok((endpoint, name)) => {
+                let (task, progress) =
+                    start(job, &mut Llm { endpoint, name, calls: &mut self.llm });
                 self.settle(task, progress);
             }
+            Err(reason) if self.llm_pauses.has_rows => self.postpone(&job, LONG_DELAY, &reason),
             Err(reason) => {
-                let delay = self.pause_llm(job.kind, None);
+                let delay = self.pause_llm(&job, None);
                 self.postpone(&job, delay, &reason);
             }
         }
+    }
+
+    /// Why a claimed job waits all the same, and how long: where agents have endpoints of their own, the one that
+    /// it asks may be paused, or its tokens of the day used up.
+    fn held_back(&mut self, job: &Job) -> Option<(Duration, String)> {
+        if !self.llm_pauses.has_rows {
+            return None;
+        }
+        let asked = self.asked_by_job(job);
+        if self.may_ask(&asked) != Permission::Ask {
+            return Some((SHORT_DELAY, "the LLM's endpoint is waited for".to_owned()));
+        }
+        let used_up = self.try_or_note(|_| {
+            transaction(|| {
+                let spi = Spi::read_write()?;
+                let chosen = Chosen::of_agent(&spi, &job.agent_id)?;
+                let (limit, setting) = chosen.daily_tokens();
+                let is_used_up =
+                    limit > 0 && llm_calls::tokens_today(&spi, chosen.name())? >= limit;
+                Ok(is_used_up.then(|| format!("{setting} is used up for today")))
+            })
+        })??;
+        Some((LONG_DELAY, used_up))
+    }
+
+    /// Where the LLM is that a job asks, and the name of its row if it has one.
+    pub(super) fn llm_of(&mut self, job: &Job) -> Result<(Endpoint, Option<String>), String> {
+        let chosen = match self.llm_pauses.has_rows {
+            false => Chosen::of_settings(),
+            true => transaction(|| Chosen::of_agent(&Spi::read_write()?, &job.agent_id))
+                .map_err(|aborted| aborted.message)?,
+        };
+        Ok((registry::asked(job.kind, &chosen)?, chosen.name().map(str::to_owned)))
+    }
+
+    pub(super) fn asked_by_job(&mut self, job: &Job) -> Asked {
+        self.llm_of(job).ok().map(|(endpoint, _)| endpoint)
     }
 }

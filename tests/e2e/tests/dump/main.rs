@@ -7,7 +7,7 @@ mod replication;
 mod restores;
 mod snapshot;
 
-use memory_agent_e2e::memory::run;
+use memory_agent_e2e::memory::{run, values};
 use memory_agent_e2e::{Client, Cluster, Programs, shared, shared_without_worker, wait_until};
 use snapshot::{Snapshot, fill, recall};
 use std::collections::BTreeSet;
@@ -42,6 +42,10 @@ fn assert_restored(database: &str, original: &Snapshot) {
     let homes =
         "SELECT count(*) FROM memory_agent.entries WHERE fact_key = 'home' AND state = 'active'";
     assert_eq!(client.query_one(homes, &[]).unwrap().get::<_, i64>(0), 1);
+    // What was written for another database sends nothing from this one.
+    let enabled: Vec<bool> =
+        values(&mut client, "SELECT is_enabled FROM memory_list_endpoints()", &[]);
+    assert_eq!(enabled, [false]);
 }
 
 /// An index over the embeddings is not part of a dump, for those of an extension's tables never are.

@@ -97,6 +97,8 @@ pub fn fill(client: &mut Client) {
          VALUES (gen_random_uuid(), 'extract', 'm', 'ok', '1.5 s')",
         "SELECT memory_create_token('alice', 'laptop')",
         "SELECT memory_spend(sha256('alice'), 100)",
+        "SELECT memory_set_endpoint('spare', 'https://llm.example/v1', 'm', key_name => 'team')",
+        "SELECT memory_use_endpoint('spare', 'buyer')",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \
          VALUES (gen_random_uuid(), 'public.notes', 'body')",
     ] {

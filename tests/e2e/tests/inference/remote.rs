@@ -21,6 +21,25 @@ fn with_embedder(stub: &LlmStub) -> Builder {
         .setting("memory_agent.rerank", "off")
 }
 
+/// The stub does not know Azure's paths: what counts is what it was asked.
+#[test]
+fn azure_embeds() {
+    let stub = embedder();
+    let cluster = with_embedder(&stub)
+        .setting("memory_agent.embedding_provider", "azure")
+        .setting("memory_agent.embedding_api_version", "2030-01-01")
+        .start();
+    let key = cluster.socket_directory().join("embedding.key");
+    std::fs::write(&key, "key-1\n").unwrap();
+    cluster.alter_system("memory_agent.embedding_api_key_file", key.to_str());
+    let mut client = cluster.database("azure").connect();
+    ingest(&mut client, "s", "Blue whales sing in the sea.");
+    let call = stub.calls().remove(0);
+    let path = "/v1/openai/deployments/stub-embedder/embeddings?api-version=2030-01-01";
+    assert_eq!(call.path, path);
+    assert_eq!((call.header("api-key"), call.header("authorization")), (Some("key-1"), None));
+}
+
 const MISSING: &str = "SELECT count(*) FROM memory_agent.entries WHERE embedding IS NULL";
 const STATE: &str = "SELECT state FROM memory_status() WHERE component = 'embedder'";
 

@@ -200,6 +200,11 @@ pub const CALLS: &[Call] = &[
     call("memory_create_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
     call("memory_revoke_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
     call("memory_list_tokens", Higher, Nobody, 1, |_| String::new()),
+    call("memory_use_endpoint", Higher, Nobody, 1, |d| format!("NULL, {}", d.name())),
+    call("memory_list_endpoints", Higher, Nobody, 1, |_| String::new()),
+    call("memory_set_endpoint", Higher, Nobody, 1, |_| "'e', 'https://a', 'm'".to_owned()),
+    call("memory_enable_endpoint", Higher, Nobody, 1, |_| "'e'".to_owned()),
+    call("memory_drop_endpoint", Higher, Nobody, 1, |_| "'e'".to_owned()),
     call("memory_grant", Higher, Nobody, 1, |d| {
         format!("'person0', {}", d.one_of(&["'admin'", "'user'"]))
     }),

@@ -5,21 +5,23 @@ use crate::{create_roles, grant};
 use memory_agent_e2e::{Client, Cluster, expect_error, shared, sqlstate};
 
 /// Paths of the server and addresses of its endpoints, which ordinary roles must not see.
-const HIDDEN: [&str; 7] = [
+const HIDDEN: [&str; 8] = [
     "memory_agent.embedding_api_key_file",
     "memory_agent.embedding_base_url",
     "memory_agent.llm_api_key_file",
     "memory_agent.llm_base_url",
+    "memory_agent.llm_key_dir",
     "memory_agent.model_dir",
     "memory_agent.model_server_path",
     "memory_agent.onnxruntime_path",
 ];
 
 /// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 34] = [
+const FOR_THE_SERVER: [&str; 36] = [
     "memory_agent.audit_key_file",
     "memory_agent.default_ttl",
     "memory_agent.embedding_api_key_file",
+    "memory_agent.embedding_api_version",
     "memory_agent.embedding_base_url",
     "memory_agent.embedding_dimension",
     "memory_agent.embedding_model",
@@ -34,6 +36,7 @@ const FOR_THE_SERVER: [&str; 34] = [
     "memory_agent.llm_calls_per_minute",
     "memory_agent.llm_concurrency",
     "memory_agent.llm_daily_tokens",
+    "memory_agent.llm_key_dir",
     "memory_agent.llm_max_attempts",
     "memory_agent.llm_model",
     "memory_agent.llm_provider",

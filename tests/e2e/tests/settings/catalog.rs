@@ -141,6 +141,7 @@ fn paths_and_addresses_are_shown_to_superusers_only() {
         "model_dir",
         "llm_base_url",
         "llm_api_key_file",
+        "llm_key_dir",
         "embedding_base_url",
         "embedding_api_key_file",
         "audit_key_file",

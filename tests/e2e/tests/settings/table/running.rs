@@ -30,6 +30,13 @@ pub const SETTINGS: &[Setting] = &[
         "worker::the_model_and_limits_of_the_next_call_follow_the_settings",
     ),
     ("llm_api_key_file", "", "sighup", Text, "worker::a_key_in_a_file_stays_there"),
+    (
+        "llm_key_dir",
+        "",
+        "sighup",
+        Text,
+        "worker::each_agent_asks_its_own_with_the_key_for_its_host",
+    ),
     ("llm_api_version", "", "sighup", Text, "settings::llm_provider_and_api_version"),
     (
         "llm_timeout",
@@ -106,9 +113,10 @@ pub const SETTINGS: &[Setting] = &[
         "embedding_provider",
         "local",
         "sighup",
-        Choice(&["local", "http"]),
+        Choice(&["local", "http", "azure"]),
         "inference::embeddings_come_from_the_endpoint",
     ),
+    ("embedding_api_version", "", "sighup", Text, "inference::azure_embeds"),
     ("embedding_base_url", "", "sighup", Text, "inference::embeddings_come_from_the_endpoint"),
     ("embedding_api_key_file", "", "sighup", Text, "inference::embeddings_come_from_the_endpoint"),
     (

@@ -1,0 +1,295 @@
+//! Endpoints as rows: who writes and who chooses them, whom each agent asks, and where keys go.
+
+use crate::models::echo;
+use crate::scene::{DATABASE, PATIENCE, Scene};
+use memory_agent_e2e::llm::LlmStub;
+use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::{expect_error, json, wait_until};
+use std::path::PathBuf;
+
+const KEY: &str = "sk-e2e-of-one-host-0123456789";
+
+/// A directory of keys with one, for the host of a stub.
+struct Keys(PathBuf);
+
+impl Keys {
+    fn for_stub(name: &str, stub: &LlmStub) -> Self {
+        let place = std::env::temp_dir().join(format!("ma_e2e_keys_{name}_{}", std::process::id()));
+        let address = stub.base_url();
+        let host = address.split('/').nth(2).expect("a host");
+        std::fs::create_dir_all(place.join(host)).expect("a folder");
+        std::fs::write(place.join(host).join("team"), format!("{KEY}\n")).expect("a key");
+        Self(place)
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn set_endpoint(scene: &mut Scene, name: &str, base_url: &str, more: &str) {
+    let statement = format!("SELECT memory_set_endpoint($1, $2, 'own-1'{more})");
+    scene.client.execute(&statement, &[&name, &base_url]).expect("an endpoint");
+}
+
+fn say(scene: &mut Scene, agent: &str, text: &str) {
+    let ingest = "SELECT memory_ingest('s', 'user', $1, agent_id => $2)";
+    scene.client.execute(ingest, &[&text, &agent]).expect("ingest");
+}
+
+fn is_extracted(scene: &mut Scene, text: &str) -> bool {
+    scene.facts().iter().any(|fact| fact.contains(text))
+}
+
+#[test]
+fn each_agent_asks_its_own_with_the_key_for_its_host() {
+    let own = LlmStub::start(echo);
+    let keys = Keys::for_stub("own", &own);
+    let directory = keys.0.to_string_lossy().into_owned();
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_key_dir", &directory)]);
+    set_endpoint(&mut scene, "own", &own.base_url(), ", key_name => 'team'");
+    run(&mut scene.client, "SELECT memory_use_endpoint('own', 'buyer')");
+    say(&mut scene, "buyer", "I like tea.");
+    say(&mut scene, "seller", "I like coffee.");
+    scene.drain();
+    assert_eq!(scene.facts(), ["Noted: I like coffee.", "Noted: I like tea."]);
+    assert!(own.calls().iter().all(|call| {
+        call.model() == "own-1"
+            && call.header("authorization") == Some(&*format!("Bearer {KEY}"))
+            && call.body.to_string().contains("tea")
+    }));
+    assert!(scene.stub.calls().iter().all(|call| {
+        call.model() == "stub-1"
+            && call.header("authorization").is_none()
+            && call.body.to_string().contains("coffee")
+    }));
+    let recorded: Vec<String> = values(
+        &mut scene.client,
+        "SELECT coalesce(endpoint, '-') || ' ' || model FROM memory_llm_calls GROUP BY 1 ORDER BY 1",
+        &[],
+    );
+    assert_eq!(recorded, ["- stub-1", "own own-1"]);
+
+    // Statements ask the same.
+    let chat = "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"Hello!\"}]', 's', agent_id => $1)";
+    let before = own.call_count();
+    let document: memory_agent_e2e::Json = value(&mut scene.client, chat, &[&"buyer"]);
+    assert_eq!(document["model"], "own-1", "{document}");
+    assert_eq!(own.call_count(), before + 1);
+    scene.drain();
+    let listed: memory_agent_e2e::Json =
+        value(&mut scene.client, "SELECT to_jsonb(e) FROM memory_list_endpoints() e", &[]);
+    let spent = listed["tokens_today"].as_i64().unwrap();
+    assert_eq!(
+        listed,
+        json!({"name": "own", "provider": "openai", "model": "own-1", "is_enabled": true,
+               "agents": ["buyer"], "calls_per_minute": 0, "daily_tokens": 0, "tokens_today": spent})
+    );
+    assert!(spent > 0);
+    let status: String = value(
+        &mut scene.client,
+        "SELECT string_agg(component || ' ' || state, ', ' ORDER BY 1) FROM memory_status() WHERE component LIKE 'llm%'",
+        &[],
+    );
+    assert_eq!(status, "llm reachable, llm own reachable");
+    assert!(!scene.cluster.log().contains(KEY));
+}
+
+#[test]
+fn without_an_llm_in_the_settings_rows_are_enough() {
+    let own = LlmStub::start(echo);
+    let mut scene = Scene::with_settings(
+        echo,
+        &[("memory_agent.llm_base_url", ""), ("memory_agent.summarization", "on")],
+    );
+    let add = "SELECT memory_add('I live in Rome.', agent_id => 'buyer')";
+    expect_error(scene.client.query_one(add, &[]), "55000");
+    say(&mut scene, "buyer", "Nobody reads this yet.");
+    set_endpoint(&mut scene, "own", &own.base_url(), "");
+    run(&mut scene.client, "SELECT memory_use_endpoint('own')");
+    run(&mut scene.client, add);
+    say(&mut scene, "seller", "I like tea.");
+    scene.drain();
+    assert!(is_extracted(&mut scene, "tea") && is_extracted(&mut scene, "Rome"));
+    assert_eq!(scene.stub.call_count(), 0);
+    let first: String = value(
+        &mut scene.client,
+        "SELECT state FROM memory_status() WHERE component = 'extraction'",
+        &[],
+    );
+    assert_eq!(first, "turn");
+    run(&mut scene.client, "SELECT memory_backfill()");
+    scene.drain();
+    assert!(is_extracted(&mut scene, "Nobody reads this yet."));
+    run(&mut scene.client, "SELECT memory_use_endpoint(NULL)");
+    expect_error(scene.client.query_one(add, &[]), "55000");
+}
+
+#[test]
+fn an_outage_and_a_limit_hold_up_who_asks_there_alone() {
+    let own = LlmStub::start(echo);
+    let mut scene = Scene::start(echo);
+    set_endpoint(&mut scene, "gone", "http://127.0.0.1:1/v1", "");
+    set_endpoint(&mut scene, "small", &own.base_url(), ", daily_tokens => 1");
+    run(
+        &mut scene.client,
+        "SELECT memory_use_endpoint('gone', 'a'), memory_use_endpoint('small', 'b')",
+    );
+    say(&mut scene, "a", "From a.");
+    wait_until(PATIENCE, "the outage", || scene.jobs().iter().any(|job| job.error.is_some()));
+    say(&mut scene, "b", "First of b.");
+    wait_until(PATIENCE, "the first of b", || is_extracted(&mut scene, "First of b."));
+    say(&mut scene, "b", "Second of b.");
+    say(&mut scene, "c", "From c.");
+    wait_until(PATIENCE, "c", || is_extracted(&mut scene, "From c."));
+    wait_until(PATIENCE, "the limit", || {
+        scene.jobs().iter().any(|job| {
+            job.error.as_ref().is_some_and(|error| error.contains("daily_tokens of \"small\""))
+        })
+    });
+    assert_eq!(
+        own.calls().iter().filter(|call| call.body.to_string().contains("Second")).count(),
+        0
+    );
+    assert!(scene.jobs().iter().all(|job| job.attempts == 0));
+    let chat = "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"Hello!\"}]', 's', agent_id => 'b')";
+    let document: memory_agent_e2e::Json = value(&mut scene.client, chat, &[]);
+    assert_eq!(document["error"]["code"], "unavailable", "{document}");
+    let limited: String = value(
+        &mut scene.client,
+        "SELECT state FROM memory_status() WHERE component = 'llm small'",
+        &[],
+    );
+    assert_eq!(limited, "limited");
+    // The job's time has not come: it is asked again when it is queued anew.
+    run(&mut scene.client, "SELECT memory_use_endpoint(NULL, 'a'), memory_use_endpoint(NULL, 'b')");
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.jobs SET run_after = now() WHERE status = 'pending'",
+    );
+    say(&mut scene, "c", "More of c.");
+    scene.drain();
+    assert!(is_extracted(&mut scene, "From a.") && is_extracted(&mut scene, "Second of b."));
+}
+
+#[test]
+fn a_key_goes_to_its_host_alone_and_a_copy_is_off() {
+    let own = LlmStub::start(echo);
+    let other = LlmStub::start(echo);
+    let keys = Keys::for_stub("host", &other);
+    let directory = keys.0.to_string_lossy().into_owned();
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_key_dir", &directory)]);
+    let mut state = |more: &str, url: &str| -> (String, String) {
+        set_endpoint(&mut scene, "own", url, more);
+        run(&mut scene.client, "SELECT memory_use_endpoint('own')");
+        let row = scene
+            .client
+            .query_one("SELECT state, detail FROM memory_status() WHERE component = 'llm own'", &[])
+            .expect("a row");
+        (row.get(0), row.get(1))
+    };
+    let (first, detail) = state(", key_name => 'team'", &own.base_url());
+    assert_eq!(first, "misconfigured");
+    assert!(detail.contains("cannot be read") && !detail.contains(&directory), "{detail}");
+    assert_eq!(state(", key_name => 'team'", &other.base_url()).0, "configured");
+    // A row that a dump brought may say anything.
+    for forged in ["../team", "/etc/hostname", ""] {
+        scene
+            .client
+            .execute("UPDATE memory_agent.endpoints SET key_name = $1", &[&forged])
+            .expect("a forged row");
+        let chat = "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"Hello!\"}]', 's')";
+        let document: memory_agent_e2e::Json = value(&mut scene.client, chat, &[]);
+        assert_eq!(document["error"]["code"], "unavailable", "{document}");
+    }
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.endpoints SET key_name = 'team', enabled_in = '7/7'",
+    );
+    say(&mut scene, "c", "Said while it is off.");
+    wait_until(PATIENCE, "the reason", || {
+        scene.jobs().iter().any(|job| {
+            job.error.as_ref().is_some_and(|error| error.contains("memory_enable_endpoint"))
+        })
+    });
+    assert_eq!((own.call_count(), other.call_count(), scene.stub.call_count()), (0, 0, 0));
+    let enabled: bool = value(&mut scene.client, "SELECT memory_enable_endpoint('own')", &[]);
+    assert!(enabled);
+    assert!(!value::<bool>(&mut scene.client, "SELECT memory_enable_endpoint('none')", &[]));
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.jobs SET run_after = now() WHERE status = 'pending'",
+    );
+    say(&mut scene, "c", "Said later.");
+    scene.drain();
+    assert!(is_extracted(&mut scene, "Said while it is off."));
+    assert!(other.call_count() > 0);
+}
+
+#[test]
+fn the_owner_writes_and_admins_choose() {
+    let mut scene = Scene::start(echo);
+    set_endpoint(&mut scene, "own", "https://llm.example/v1", "");
+    for role in ["endpoint_user", "endpoint_admin"] {
+        let level = role.strip_prefix("endpoint_").unwrap();
+        run(
+            &mut scene.client,
+            &format!("CREATE ROLE {role} LOGIN; SELECT memory_grant('{role}', '{level}')"),
+        );
+    }
+    let mut user = scene.cluster.connect_as(DATABASE, "endpoint_user");
+    let mut admin = scene.cluster.connect_as(DATABASE, "endpoint_admin");
+    for owners in [
+        "memory_set_endpoint('own', 'https://evil.example', 'm')",
+        "memory_enable_endpoint('own')",
+        "memory_drop_endpoint('own')",
+    ] {
+        let call = format!("SELECT {owners}");
+        expect_error(user.query_one(&call, &[]), "42501");
+        expect_error(admin.query_one(&call, &[]), "42501");
+    }
+    for call in ["SELECT memory_use_endpoint('own')", "SELECT * FROM memory_list_endpoints()"] {
+        expect_error(user.query(call, &[]), "42501");
+        admin.query(call, &[]).expect("an admin's");
+    }
+    for table in ["endpoints", "endpoint_uses"] {
+        for client in [&mut user, &mut admin] {
+            expect_error(
+                client.query(&format!("SELECT * FROM memory_agent.{table}"), &[]),
+                "42501",
+            );
+        }
+    }
+    // An address is not an admin's business.
+    let listed: Vec<String> =
+        values(&mut admin, "SELECT e::text FROM memory_list_endpoints() e", &[]);
+    assert!(listed.len() == 1 && !listed[0].contains("example"), "{listed:?}");
+    expect_error(admin.query("SELECT memory_use_endpoint('none')", &[]), "42704");
+    expect_error(admin.query("SELECT memory_use_endpoint('own', '')", &[]), "22023");
+    let drop = "SELECT memory_drop_endpoint('own')";
+    expect_error(scene.client.query_one(drop, &[]), "55000");
+    run(&mut admin, "SELECT memory_use_endpoint(NULL)");
+    assert!(value::<bool>(&mut scene.client, drop, &[]));
+    assert!(!value::<bool>(&mut scene.client, drop, &[]));
+    for wrong in [
+        "'../x', 'https://a', 'm'",
+        "NULL, 'https://a', 'm'",
+        "'x', 'ftp://a', 'm'",
+        "'x', NULL, 'm'",
+        "'x', 'https://user:geheim@a', 'm'",
+        "'x', 'https://A', 'm'",
+        "'x', 'https://a', ' '",
+        "'x', 'https://a', NULL",
+        "'x', 'https://a', 'm', 'google'",
+        "'x', 'https://a', 'm', key_name => 'a/b'",
+        "'x', 'https://a', 'm', api_version => 'a b'",
+        "'x', 'https://a', 'm', calls_per_minute => -1",
+        "'x', 'https://a', 'm', daily_tokens => -1",
+    ] {
+        let found = scene.client.query_one(&format!("SELECT memory_set_endpoint({wrong})"), &[]);
+        let message = expect_error(found, "22023");
+        assert!(!message.contains("geheim"), "{message}");
+    }
+}
