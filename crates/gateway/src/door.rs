@@ -201,11 +201,15 @@ fn would_send_token(headers: &HeaderMap) -> bool {
             let mut words = value.split(u8::is_ascii_whitespace);
             words.any(|word| word.starts_with(TOKEN_PREFIX.as_bytes()))
         };
-        ((*name == AUTHORIZATION || *name == KEY_HEADER) && has_word())
-            || value.windows(TOKEN_BYTES).any(|part| {
-                let digits = part.strip_prefix(TOKEN_PREFIX.as_bytes());
-                digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-            })
+        ((*name == AUTHORIZATION || *name == KEY_HEADER) && has_word()) || holds_token(value)
+    })
+}
+
+/// Whether there is a token of `memory_create_token` somewhere in a header's value.
+pub fn holds_token(value: &[u8]) -> bool {
+    value.windows(TOKEN_BYTES).any(|part| {
+        let digits = part.strip_prefix(TOKEN_PREFIX.as_bytes());
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     })
 }
 

@@ -1,6 +1,7 @@
 //! The service that answers: where it is, with which key, and which headers go there and come back. Paths
 //! are fixed words, so that nothing in a request decides which address is asked.
 
+use crate::door::holds_token;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
 use reqwest::redirect::Policy;
@@ -168,7 +169,7 @@ impl Upstream {
                     !is_ours && !named.contains(name)
                 }
             };
-            if goes && !word.starts_with(OWN) {
+            if goes && !word.starts_with(OWN) && !holds_token(value.as_bytes()) {
                 kept.append(name.clone(), value.clone());
             }
         }
@@ -293,6 +294,10 @@ mod tests {
         let expected = ["authorization", "content-type", "openai-organization", "x-stainless-lang"];
         assert_eq!(names, expected);
         assert_eq!(through["authorization"], "Bearer sk-1");
+        // With our key a token may stand in Authorization; where else it stands, it goes nowhere.
+        let token: &'static str = format!("curl/8 mat_{}", "0a".repeat(32)).leak();
+        let mut sent = sent;
+        sent.extend(headers(&[("user-agent", token), ("x-stainless-os", token)]));
         let ours = upstream(Some("sk-ours\n")).headers(&sent);
         let mut names: Vec<&str> = ours.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();

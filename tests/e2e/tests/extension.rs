@@ -272,6 +272,8 @@ const PRIMARY_KEYS: &[(&str, &str)] = &[
     ("agents", "user_id, agent_id"),
     ("archives", "user_id, id"),
     ("attachments", "id"),
+    ("endpoint_uses", "agent_id"),
+    ("endpoints", "name"),
     ("entries", "user_id, id"),
     ("entry_windows", "user_id, entry_id, embedding_model, ordinal"),
     ("episodes", "user_id, id"),

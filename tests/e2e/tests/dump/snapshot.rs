@@ -80,7 +80,7 @@ pub fn fill(client: &mut Client) {
         "SET memory_agent.embed_on_ingest = async",
         "SELECT memory_ingest('s3', 'user', 'to be embedded later')",
         "RESET memory_agent.embed_on_ingest",
-        "DO $$ BEGIN CREATE ROLE dumped_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+        "DO $$ BEGIN CREATE ROLE dumped_reader; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
         "SELECT memory_grant('dumped_reader', 'reader')",
         // Written by parts that this version does not have.
         "INSERT INTO memory_agent.session_summaries \
