@@ -137,7 +137,7 @@ CREATE TABLE memory_agent.endpoints (
 
 CREATE TABLE memory_agent.endpoint_uses (
     agent_id text PRIMARY KEY,
-    endpoint text NOT NULL REFERENCES memory_agent.endpoints
+    endpoint text NOT NULL
 );
 
 CREATE FUNCTION memory_set_endpoint(
@@ -529,7 +529,7 @@ COMMENT ON FUNCTION memory_load(text,text,text) IS
 COMMENT ON FUNCTION memory_clear(text,text,text) IS
     'Forgets a session: its turns and facts become inactive, its summaries too, its episode ends and its jobs are cancelled. Returns the number of turns. The rows stay for audit and as_of; history has a row for each. Global facts that were extracted from the session, documents and archived conversations stay. Errors: 22023, also for global without confirm_global, 42501.';
 COMMENT ON FUNCTION memory_configure(text,text,jsonb,text,text) IS
-    'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42501.';
+    'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one; admins also store max_entries and default_ttl. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42501.';
 COMMENT ON FUNCTION memory_backfill(timestamptz,text,boolean) IS
     'Queues the backlog: extraction of facts from turns that were stored while there was no LLM or extraction was off, and summaries of their sessions. Returns the number of turns. since: only turns that were said from then on. all_users: for administrators. Errors: 55000 without an LLM, 42501, 22023 for all_users with user_id.';
 COMMENT ON FUNCTION memory_summarize(text,integer,text) IS

@@ -14,7 +14,7 @@ CREATE TABLE memory_agent.endpoints (
 
 CREATE TABLE memory_agent.endpoint_uses (
     agent_id text PRIMARY KEY,
-    endpoint text NOT NULL REFERENCES memory_agent.endpoints
+    endpoint text NOT NULL
 );
 
 CREATE FUNCTION memory_set_endpoint(

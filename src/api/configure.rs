@@ -36,6 +36,9 @@ fn memory_configure(
         check_content_type(content_type)?;
     }
     let changes = settings.as_ref().map(changes).transpose()?;
+    if changes.as_ref().is_some_and(|changes| changes.keys().any(|name| overrides::is_cap(name))) {
+        identity::require(Level::Admin)?;
+    }
     let (agent, session) = (caller.agent(), session_id.as_deref());
     let stored = roles::as_owner(|| {
         let spi = Spi::read_write()?;
@@ -84,7 +87,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is no setting of agents and sessions"),
-                "Those with context user in docs/settings.md are, but for user_id and agent_id.",
+                "Those with context user in docs/settings.md are, but for user_id and agent_id; for admins also max_entries and default_ttl.",
             )
             .into());
         }

@@ -113,10 +113,15 @@ fn told((_, at): &(String, u64)) -> String {
 /// A row for the LLM of the settings, and one for each endpoint that agents ask instead.
 fn llms(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>> {
     let named = endpoints::asked(spi)?;
-    let mut rows = Vec::new();
-    if named.is_empty() || endpoint::missing_llm() != Some(endpoint::NO_LLM) {
-        rows.push(llm(spi, "llm", Chosen::of_settings(), server)?);
-    }
+    let mut rows = match endpoint::missing_llm() {
+        Some(endpoint::NO_LLM) if !named.is_empty() => vec![row(
+            "llm",
+            "none",
+            "agents without an endpoint of their own have none: memory_agent.llm_base_url is empty",
+            None,
+        )],
+        _ => vec![llm(spi, "llm", Chosen::of_settings(), server)?],
+    };
     for endpoint in named {
         let component = format!("llm {}", endpoint.name);
         rows.push(llm(spi, &component, Chosen::of_row(endpoint), server)?);

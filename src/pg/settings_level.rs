@@ -22,6 +22,24 @@ impl Refused {
     }
 }
 
+/// Who may set what is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// Every user.
+    User,
+    /// postgresql.conf.
+    Server,
+}
+
+impl Writer {
+    fn context(self) -> pg_sys::GucContext::Type {
+        match self {
+            Self::User => pg_sys::GucContext::PGC_USERSET,
+            Self::Server => pg_sys::GucContext::PGC_SIGHUP,
+        }
+    }
+}
+
 /// A level over the session's settings, as a function with SET clauses has one. It is left when dropped.
 pub struct SettingsLevel {
     number: i32,
@@ -35,7 +53,12 @@ impl SettingsLevel {
 
     /// Sets what every user may set.
     pub fn set(&self, name: &CStr, value: &CStr, refused: Refused) {
-        set(name, value, true, refused);
+        self.set_as(name, value, Writer::User, refused);
+    }
+
+    /// Sets what the writer may set.
+    pub fn set_as(&self, name: &CStr, value: &CStr, writer: Writer, refused: Refused) {
+        set(name, value, writer, true, refused);
     }
 }
 
@@ -64,18 +87,19 @@ pub fn our_search_path() -> Option<SettingsLevel> {
     Some(level)
 }
 
-/// Whether a setting that every user may set takes a value: raises what SET would raise if not (22023).
-pub fn check(name: &CStr, value: &CStr) {
-    set(name, value, false, Refused::Error);
+/// Whether a setting takes a value: raises what SET would raise if not (22023).
+pub fn check(name: &CStr, value: &CStr, writer: Writer) {
+    set(name, value, writer, false, Refused::Error);
 }
 
-fn set(name: &CStr, value: &CStr, change: bool, refused: Refused) {
-    // SAFETY: C strings that live through the call, which copies them; no privilege is needed.
+fn set(name: &CStr, value: &CStr, writer: Writer, change: bool, refused: Refused) {
+    // SAFETY: C strings that live through the call, which copies them. PostgreSQL checks no privilege for
+    // these contexts; who may store what is memory_configure's to check.
     unsafe {
         pg_sys::set_config_option(
             name.as_ptr(),
             value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
+            writer.context(),
             pg_sys::GucSource::PGC_S_SESSION,
             pg_sys::GucAction::GUC_ACTION_SAVE,
             change,

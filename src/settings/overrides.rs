@@ -2,7 +2,7 @@
 //! them runs. Nothing is written, so it works on standbys.
 
 use crate::pg::error::PgResult;
-use crate::pg::settings_level::{self, Refused, SettingsLevel};
+use crate::pg::settings_level::{self, Refused, SettingsLevel, Writer};
 use crate::settings::guc;
 use serde_json::{Map, Value};
 use std::ffi::CString;
@@ -16,6 +16,14 @@ const OF_THE_CALLER: [&str; 2] = ["user_id", "agent_id"];
 /// Settings that are lists, with commas between their items.
 const LISTS: [&str; 1] = ["cross_session_triggers"];
 
+/// Settings of the server that administrators may also store: how much an agent may keep, and how long.
+const CAPS: [&str; 2] = ["default_ttl", "max_entries"];
+
+/// Whether a setting, named without the prefix, is stored by administrators alone.
+pub fn is_cap(name: &str) -> bool {
+    CAPS.contains(&name)
+}
+
 /// Whether a setting, named without the prefix, can be given as a JSON array.
 pub fn is_list(name: &str) -> bool {
     LISTS.contains(&name)
@@ -23,14 +31,16 @@ pub fn is_list(name: &str) -> bool {
 
 /// Whether a setting, named without the prefix, can be stored for agents and sessions.
 pub fn is_configurable(name: &str) -> bool {
-    !OF_THE_CALLER.contains(&name) && guc::is_user_setting(name)
+    !OF_THE_CALLER.contains(&name) && (guc::is_user_setting(name) || is_cap(name))
 }
 
 /// The settings that can be stored, with the values in effect.
 pub fn in_effect() -> Map<String, Value> {
+    let caps = [("default_ttl", guc::default_ttl()), ("max_entries", guc::max_entries())];
     guc::user_settings()
         .into_iter()
         .filter(|(name, _)| !OF_THE_CALLER.contains(name))
+        .chain(caps.map(|(name, value)| (name, value.into())))
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
 }
@@ -76,8 +86,8 @@ pub fn text(name: &str, value: &Value) -> Option<String> {
 /// Checks a value of a setting, named without the prefix, as SET would: a wrong one is PostgreSQL's
 /// ERROR (22023).
 pub fn check(name: &str, value: &str) {
-    if let Some((name, value)) = c_strings(name, value) {
-        settings_level::check(&name, &value);
+    if let Some((full_name, value)) = c_strings(name, value) {
+        settings_level::check(&full_name, &value, writer(name));
     }
 }
 
@@ -85,12 +95,17 @@ pub fn check(name: &str, value: &str) {
 fn level_with(settings: &Settings) -> SettingsLevel {
     let level = SettingsLevel::enter();
     for (name, value) in &settings.0 {
-        if let Some((name, value)) = c_strings(name, value) {
+        if let Some((full_name, value)) = c_strings(name, value) {
             // A value that was allowed when it was stored and no longer is does not end the call.
-            level.set(&name, &value, Refused::Warning);
+            level.set_as(&full_name, &value, writer(name), Refused::Warning);
         }
     }
     level
+}
+
+/// As whom a stored setting is set.
+fn writer(name: &str) -> Writer {
+    if is_cap(name) { Writer::Server } else { Writer::User }
 }
 
 /// A stored name and value as PostgreSQL's settings take them. A NUL is in none: jsonb refuses it.

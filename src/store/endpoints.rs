@@ -37,7 +37,8 @@ fn read(row: &Row<'_>) -> PgResult<NamedEndpoint> {
     })
 }
 
-/// The endpoint that an agent asks; `None` means the one of the settings.
+/// The endpoint that an agent asks; `None` means the one of the settings. One that was deleted by hand is an
+/// error: nothing is sent elsewhere instead.
 pub fn of_agent(spi: &Spi, agent_id: &str) -> PgResult<Option<NamedEndpoint>> {
     if !schema::has_0_3() {
         return Ok(None);
@@ -45,7 +46,8 @@ pub fn of_agent(spi: &Spi, agent_id: &str) -> PgResult<Option<NamedEndpoint>> {
     spi.first(
         &format!(
             "SELECT {COLUMNS} \
-               FROM memory_agent.endpoint_uses u JOIN memory_agent.endpoints e ON e.name = u.endpoint \
+               FROM memory_agent.endpoint_uses u \
+               LEFT JOIN memory_agent.endpoints e ON e.name = u.endpoint \
               WHERE u.agent_id IN ($2, $3) ORDER BY u.agent_id = $3 LIMIT 1"
         ),
         &mut Params::new()

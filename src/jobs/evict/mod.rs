@@ -1,5 +1,6 @@
 //! `evict` jobs: the oldest entries of a full window leave it, so many at a time.
 
+use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
 use crate::settings::guc;
@@ -21,7 +22,10 @@ pub fn step(job: &Job) -> Result<(), Aborted> {
         if !queue::lock(&spi, job)? {
             return Ok(());
         }
-        let limit = i64::from(guc::max_entries());
+        let limit =
+            scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+                Ok(i64::from(guc::max_entries()))
+            })?;
         if exists && limit > 0 {
             let evicted = eviction::evict(&spi, &key, limit, BATCH)?;
             debug1!("memory_agent: evict user={} rows={evicted}", key.user_id);

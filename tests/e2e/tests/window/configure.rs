@@ -66,7 +66,8 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
     let expected: Vec<String> = values(
         &mut client,
         "SELECT substr(name, 14) FROM pg_settings \
-          WHERE name LIKE 'memory\\_agent.%' AND context = 'user' \
+          WHERE name LIKE 'memory\\_agent.%' \
+            AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_entries')) \
             AND name NOT IN ('memory_agent.user_id', 'memory_agent.agent_id') ORDER BY name COLLATE \"C\"",
         &[],
     );
@@ -108,7 +109,7 @@ fn what_set_refuses_is_refused_and_nothing_is_stored() {
         ("settings => '{\"rerank\": \"perhaps\"}'", "rerank"),
         ("settings => '{\"default_top_k\": 3, \"topk\": 3}'", "topk"),
         ("settings => '{\"llm_base_url\": \"http://x\"}'", "llm_base_url"),
-        ("settings => '{\"memory_agent.max_entries\": 3}'", "max_entries"),
+        ("settings => '{\"memory_agent.max_entries\": -3}'", "max_entries"),
         ("settings => '{\"user_id\": \"bob\"}'", "user_id"),
         ("settings => '{\"agent_id\": \"bob\"}'", "agent_id"),
         ("settings => '{\"search_path\": \"x\"}'", "search_path"),
@@ -269,6 +270,48 @@ fn everybody_configures_their_own_and_administrators_all() {
     let seen: Vec<String> =
         values(&mut user, "SELECT user_id FROM memory_agents ORDER BY user_id", &[]);
     assert_eq!(seen, ["*", "alice"]);
+}
+
+#[test]
+fn administrators_alone_store_caps() {
+    let cluster = shared();
+    let mut admin = cluster.database("configure_caps").connect();
+    run(
+        &mut admin,
+        "CREATE ROLE caps_user LOGIN; SELECT memory_grant('caps_user', 'user');
+         CREATE ROLE caps_admin LOGIN; SELECT memory_grant('caps_admin', 'admin')",
+    );
+    let caps = "settings => '{\"max_entries\": 2, \"memory_agent.default_ttl\": 3600}'";
+    let mut user = cluster.connect_as("configure_caps", "caps_user");
+    run(&mut user, "SET memory_agent.user_id = 'ann'");
+    for refused in [caps, "settings => '{\"max_entries\": null}'"] {
+        let found = user.query(&format!("SELECT memory_configure('small', {refused})"), &[]);
+        expect_error(found, "42501");
+    }
+    let mut chosen = cluster.connect_as("configure_caps", "caps_admin");
+    run(&mut chosen, &format!("SELECT memory_configure('small', {caps}, user_id => '*')"));
+    let wrong =
+        "SELECT memory_configure('small', settings => '{\"max_entries\": -1}', user_id => '*')";
+    expect_error(chosen.query(wrong, &[]), "22023");
+    let shown: Json = value(&mut user, "SELECT memory_configure('small') -> 'settings'", &[]);
+    assert_eq!((&shown["max_entries"], &shown["default_ttl"]), (&json!(2), &json!(3600)));
+    let other: Json = value(&mut user, "SELECT memory_configure() -> 'settings'", &[]);
+    assert_eq!((&other["max_entries"], &other["default_ttl"]), (&json!(500), &json!(0)));
+    for agent in ["small", "default"] {
+        for n in 0..5 {
+            let text = format!("Number {n}.");
+            let ingest = "SELECT memory_ingest('s', 'user', $1, agent_id => $2)";
+            user.execute(ingest, &[&text, &agent]).expect("ingest");
+        }
+    }
+    assert!(value::<bool>(&mut user, "SELECT memory_wait('90 s')", &[]));
+    let count = "SELECT count(*) FILTER (WHERE is_active), count(expires_at) FROM memory_entries WHERE agent_id = $1";
+    for (agent, expected) in [("small", (2, 5)), ("default", (5, 0))] {
+        let row = user.query_one(count, &[&agent]).expect("the entries");
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), expected, "{agent}");
+    }
+    let setting: String = value(&mut user, "SHOW memory_agent.max_entries", &[]);
+    assert_eq!(setting, "500", "the setting comes back");
 }
 
 #[test]
