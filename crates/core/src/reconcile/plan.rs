@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Choice, Decision, Existing, New};
-use crate::facts::repeats;
+use crate::facts::{is_mostly_in, repeats};
 use crate::grounding::{Grounds, Sources, Ungrounded, is_about_another};
 
 /// What is to be done. Memories and facts are named by their index.
@@ -46,8 +46,8 @@ pub struct Deletion {
 ///   which [`says_the_same`](crate::facts::says_the_same) holds; otherwise it is added. So it goes
 ///   with one that is to replace or end a memory that says the same or is plainly
 ///   [about another](is_about_another) person or thing.
-/// - A fact is believed to be the same as a memory if that bears out its names, numbers, dates and
-///   negations; otherwise it is added. The repetition of a memory that is replaced goes into its
+/// - A fact is believed to be the same as a memory if that has most of its words, and bears out its
+///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
 /// - A replacement with a text of its own is none if that has a name, a number or a date that neither
 ///   the memory nor the fact has: the memory stays, and the fact is added.
@@ -146,7 +146,8 @@ impl Planner<'_> {
         let said = [self.existing[memory].content];
         let said_at = self.existing[memory].since;
         let sources = Sources { said: &said, said_at, ..Sources::default() };
-        Grounds::of(&sources).check(self.new[fact].content).is_ok()
+        let new = self.new[fact].content;
+        is_mostly_in(new, said[0]) && Grounds::of(&sources).check(new).is_ok()
     }
 
     /// Whether the text that a memory is replaced by was made up.
