@@ -154,8 +154,7 @@ fn the_schemas_list_the_numbers_unless_there_are_too_many() {
 #[test]
 fn a_choice_is_one_of_a_short_list() {
     let schema = CHOICE.json_schema().unwrap();
-    let choices =
-        ["new", "same as 1", "replaces 1", "ends 1", "same as 2", "replaces 2", "ends 2"];
+    let choices = ["new", "same as 1", "replaces 1", "ends 1", "same as 2", "replaces 2", "ends 2"];
     assert_eq!(schema["properties"], json!({"choice": {"type": "string", "enum": choices}}));
     let many = AnswerFormat::Decisions { existing: 51, new: 1 }.json_schema().unwrap();
     assert_eq!(many["properties"], json!({"choice": {"type": "string"}}));

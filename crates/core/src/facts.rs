@@ -105,9 +105,8 @@ pub fn repeats(new: &str, known: &str) -> bool {
 /// count.
 pub(crate) fn is_mostly_in(new: &str, known: &str) -> bool {
     let (new, known) = (Marks::of(new), Marks::of(known));
-    let is_shared = |word: &&String| {
-        known.words.contains(word.as_str()) || has_inflection(word, &known.words)
-    };
+    let is_shared =
+        |word: &&String| known.words.contains(word.as_str()) || has_inflection(word, &known.words);
     let words = new.words.iter().filter(|word| *word != "user");
     let (shared, own): (Vec<_>, Vec<_>) = words.partition(is_shared);
     shared.len() > own.len()

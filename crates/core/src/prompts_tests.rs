@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::answers::AnswerFormat;
 use crate::extract::{ExtractedFact, PendingTurn, SYSTEM as EXTRACT_SYSTEM, messages as extract};
-use crate::reconcile::{
-    Existing, New, SEVERAL, SYSTEM as RECONCILE_SYSTEM, messages as reconcile,
-};
+use crate::reconcile::{Existing, New, SEVERAL, SYSTEM as RECONCILE_SYSTEM, messages as reconcile};
 use crate::{extract as facts, reconcile as memories};
 
 const SAID_AT: &str = "2024-05-03";
@@ -88,7 +86,8 @@ fn the_examples_hold() {
 #[test]
 fn the_examples_of_choices_hold() {
     let memories = |prompt: &str| -> Vec<String> {
-        let line = prompt.lines().find_map(|line| line.split_once(", with \"memories\": ")).unwrap();
+        let line =
+            prompt.lines().find_map(|line| line.split_once(", with \"memories\": ")).unwrap();
         let listed: Value = serde_json::from_str(line.1).unwrap();
         let values = listed.as_object().unwrap().values();
         values.map(|text| text.as_str().unwrap().to_owned()).collect()
@@ -163,7 +162,10 @@ fn memories_and_facts_are_numbered_from_1() {
     let new = ["c", "d"].map(|content| New { content, since: SAID_AT });
     let one = reconcile(&existing, &new[..1]);
     let memories = json!({"1": "a", "2": "b"});
-    assert_eq!(parts(&one), (RECONCILE_SYSTEM.trim_end(), json!({"memories": memories, "fact": "c"})));
+    assert_eq!(
+        parts(&one),
+        (RECONCILE_SYSTEM.trim_end(), json!({"memories": memories, "fact": "c"}))
+    );
     let several = reconcile(&existing, &new);
     let (system, document) = parts(&several);
     assert!(system.starts_with(RECONCILE_SYSTEM) && system.ends_with(SEVERAL.trim_end()));

@@ -80,7 +80,10 @@ fn a_fact_with_more_than_the_memory_is_not_the_same() {
         ("The user's exam is on 2024-05-03", "The user's exam is on 2024-06-03"),
         ("The user is a nurse", "The user's wife is a nurse"),
         ("The user is engaged to Jonas", "The user is married to Jonas"),
-        ("The user has an eye exam on 2024-05-03", "The user has a dentist appointment on 2024-05-03"),
+        (
+            "The user has an eye exam on 2024-05-03",
+            "The user has a dentist appointment on 2024-05-03",
+        ),
     ] {
         assert_eq!(plan_of(&[known], &[new], &["same as 1"]), added(&[0]), "{new}");
     }

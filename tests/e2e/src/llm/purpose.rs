@@ -119,7 +119,8 @@ impl Document {
         }
         let numbered = |list: &Value| -> Vec<(u64, String)> {
             let items = list.as_object().into_iter().flatten();
-            let text = |(id, text): (&String, &Value)| Some((id.parse().ok()?, text.as_str()?.to_owned()));
+            let text =
+                |(id, text): (&String, &Value)| Some((id.parse().ok()?, text.as_str()?.to_owned()));
             items.filter_map(text).collect()
         };
         let only = data["fact"].as_str().map(|text| (1, text.to_owned()));

@@ -195,10 +195,12 @@ fn bad_answers_cost_two_calls_and_lose_nothing() {
     scene.say_and_wait("I moved to Oslo.");
     let job = scene.last_job();
     assert_eq!((job.status.as_str(), job.attempts), ("done", 0));
-    assert!(job.error.is_some_and(|error| error.contains("decisions")), "the job says what was wrong");
+    assert!(
+        job.error.is_some_and(|error| error.contains("decisions")),
+        "the job says what was wrong"
+    );
     scene.say_and_wait("Jupiter is huge.");
-    let facts =
-        ["Jupiter is the largest planet.", "User lives in Oslo.", "User lives in Rome."];
+    let facts = ["Jupiter is the largest planet.", "User lives in Oslo.", "User lives in Rome."];
     assert_eq!(scene.facts(), facts);
     assert_eq!(scene.fact("User lives in Oslo.").metadata.get("unreconciled"), None);
     let calls = scene.stub.calls();
@@ -215,9 +217,12 @@ const MOVES: &str = "I moved to Oslo, and my rent is 950 euros.";
 
 #[test]
 fn how_many_facts_one_call_compares_is_a_setting() {
-    let model = model()
-        .knows(MOVES, "home", "Oslo", "User lives in Oslo.")
-        .knows(MOVES, "rent", "950", "User's rent is 950 euros a month.");
+    let model = model().knows(MOVES, "home", "Oslo", "User lives in Oslo.").knows(
+        MOVES,
+        "rent",
+        "950",
+        "User's rent is 950 euros a month.",
+    );
     let mut scene = Scene::start(model);
     assert_eq!(calls_for_two(&mut scene, "by default"), 2);
     run(&mut scene.client, "SET memory_agent.reconcile_batch = 2");
