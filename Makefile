@@ -37,7 +37,7 @@ test-pg17: ## end-to-end tests with PostgreSQL 17, in a Debian 13 of their own (
 test-pg18: ## the same with PostgreSQL 18, in a Debian testing (forky)
 	scripts/test-pg 18 $(ARGS)
 
-test-llm: ## what a small local language model makes of a conversation; downloads it
+test-llm: ## a local language model of 1.5 billion parameters, on labelled turns; downloads it (1.2 GB)
 	scripts/test-llm $(ARGS)
 
 bench: ## recall quality and latency

@@ -16,7 +16,7 @@ parameters.model.path = sys.argv[1]
 parameters.n_ctx = 16384
 parameters.n_parallel = 2
 # Threads wait for each other by spinning: with one core left to others they never wait for long.
-parameters.cpuparams.n_threads = max(1, (os.cpu_count() or 1) - 1)
+parameters.cpuparams.n_threads = int(os.environ.get("TEST_LLM_THREADS", max(1, (os.cpu_count() or 1) - 1)))
 server = xllamacpp.Server(parameters)
 print(server.listening_address, flush=True)
 signal.pause()

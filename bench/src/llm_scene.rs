@@ -26,11 +26,7 @@ impl Model for SlowModel {
             .filter(|_| self.finds_facts)
             .map(|turn| json!({"turn": turn["turn"], "text": turn["text"], "confidence": 0.9}))
             .collect();
-        let decisions: Vec<Json> = list("new_facts")
-            .iter()
-            .map(|fact| json!({"id": fact["id"], "event": "ADD"}))
-            .collect();
-        json!({"facts": facts, "memories": decisions}).into()
+        json!({"facts": facts, "choice": "new"}).into()
     }
 }
 

@@ -80,6 +80,8 @@ pub enum Received {
     Answer(ChatAnswer),
     /// A failure that counts as the job's own, for this reason.
     Failure(String),
+    /// An answer of another format, and so was its correction: asking again would bring the same.
+    BadAnswer(String),
     /// There is nothing more to do for now.
     Ended(Progress),
 }
@@ -171,9 +173,10 @@ impl Exchange {
                     reason: failure.message,
                     what: Missing::Llm,
                 }),
-                ChatFailureKind::Failed | ChatFailureKind::Refused | ChatFailureKind::BadAnswer => {
+                ChatFailureKind::Failed | ChatFailureKind::Refused => {
                     Received::Failure(failure.message)
                 }
+                ChatFailureKind::BadAnswer => Received::BadAnswer(failure.message),
             },
         }
     }

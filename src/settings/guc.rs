@@ -209,6 +209,8 @@ settings! {
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
+    int reconcile_batch: i32 = 1, Userset, (1, 30),
+        "memory_agent.reconcile_batch\0", "Most new facts that one call of the LLM compares with known ones.\0";
 
     // Episodes and reflection.
     int min_episode_turns: i32 = 3, Userset, (1, 1000),

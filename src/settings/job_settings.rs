@@ -14,6 +14,7 @@ pub fn extraction() -> ExtractionSettings {
         global: guc::fact_scope() == FactScopeChoice::Global,
         dedup_similarity: guc::dedup_similarity(),
         reconcile_similarity: guc::reconcile_similarity(),
+        reconcile_batch: guc::reconcile_batch().max(1) as u32,
         detect_markers: guc::auto_detect_markers(),
         ungrounded_facts: ungrounded_facts(),
     }

@@ -21,8 +21,8 @@ pub enum AnswerFormat {
         /// Most facts of one turn; more are dropped.
         max_per_turn: u32,
     },
-    /// Decisions over the memories 1 to `existing` and the new facts that are numbered on to
-    /// `existing + new`, as [`reconcile::parse`] reads them.
+    /// How the new facts 1 to `new` relate to the memories 1 to `existing`, as [`reconcile::parse`]
+    /// reads it.
     Decisions { existing: u32, new: u32 },
     /// Actions over the prior facts 1 to `existing` for an episode of the turns 1 to `turns`, as
     /// [`reflect::parse`] reads them.
@@ -74,17 +74,17 @@ impl AnswerFormat {
                 })),
             )),
             Self::Decisions { existing, new } => {
-                let total = existing.saturating_add(new);
-                let new_ids = id_schema(existing.saturating_add(1), total);
+                let choice = choice_schema(existing);
+                if new == 1 {
+                    return Some(object_schema(&json!({"choice": choice})));
+                }
                 Some(list_schema(
-                    "memories",
-                    total,
+                    "decisions",
+                    new,
                     &object_schema(&json!({
-                        "id": id_schema(1, total),
-                        "event": {"type": "string", "enum": ["ADD", "UPDATE", "DELETE", "NONE"]},
+                        "fact": id_schema(1, new),
+                        "choice": choice,
                         "text": {"type": ["string", "null"]},
-                        "from": {"type": "array", "items": new_ids},
-                        "same_as": {"type": ["integer", "null"]},
                     })),
                 ))
             }
@@ -179,6 +179,19 @@ fn id_schema(first: u32, last: u32) -> Value {
         }
         _ => json!({"type": "integer"}),
     }
+}
+
+/// One of the choices between `existing` memories, which are named one by one as ids are.
+fn choice_schema(existing: u32) -> Value {
+    if existing > MAX_LISTED_IDS / 4 {
+        return json!({"type": "string"});
+    }
+    let of = |memory: u32| {
+        reconcile::CHOICES[1..].iter().map(move |choice| format!("{choice} {memory}"))
+    };
+    let mut choices = vec![reconcile::CHOICES[0].to_owned()];
+    choices.extend((1..=existing).flat_map(of));
+    json!({"type": "string", "enum": choices})
 }
 
 /// What a schema of a single type describes, or null.

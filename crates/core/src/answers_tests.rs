@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 const FACTS: AnswerFormat = AnswerFormat::Facts { turns: 2, max_per_turn: 3 };
-const DECISIONS: AnswerFormat = AnswerFormat::Decisions { existing: 2, new: 1 };
+const DECISIONS: AnswerFormat = AnswerFormat::Decisions { existing: 2, new: 2 };
+const CHOICE: AnswerFormat = AnswerFormat::Decisions { existing: 2, new: 1 };
 const REFLECTION: AnswerFormat = AnswerFormat::Reflection { existing: 2, turns: 3, max_facts: 5 };
 const REWRITES: AnswerFormat = AnswerFormat::Rewrites { max: 2 };
 const VERDICTS: AnswerFormat = AnswerFormat::Verdicts { rows: 2 };
@@ -18,9 +19,11 @@ fn a_checked_answer_is_clean_and_can_be_parsed() {
     assert_eq!(extract::parse(&facts.unwrap(), 2, 3).unwrap().len(), 1);
 
     let decisions = DECISIONS.check(
-        "<think>1, 2, 3</think>[{\"id\":1,\"event\":\"none\"}, {\"id\":2,\"event\":\"NONE\"}]",
+        "<think>1, 2</think>[{\"fact\":1,\"choice\":\"new\"}, {\"fact\":2,\"choice\":\"ends 1\"}]",
     );
-    assert_eq!(reconcile::parse(&decisions.unwrap(), 2, 1).unwrap().len(), 2);
+    assert_eq!(reconcile::parse(&decisions.unwrap(), 2, 2).unwrap().len(), 2);
+    let choice = CHOICE.check("```json\n{\"choice\": \"same as 2\"}\n```").unwrap();
+    assert_eq!(reconcile::parse(&choice, 2, 1).unwrap()[0].choice, reconcile::Choice::Same(2));
 
     let actions = REFLECTION.check("Here:\n{\"actions\": [{\"action\": \"keep\", \"id\": 2}]}");
     assert_eq!(reflect::parse(&actions.unwrap(), 2, 3).unwrap(), [reflect::Action::Keep { id: 2 }]);
@@ -43,8 +46,10 @@ fn an_answer_of_another_format_is_refused_with_the_reason() {
         (FACTS, r#"{"memories":[]}"#, "the list \"facts\""),
         (FACTS, "There are none.", "there is no JSON"),
         (FACTS, "", "the answer is empty"),
-        (DECISIONS, r#"{"memories":[{"id":1,"event":"NONE"}]}"#, "missing: 2"),
-        (DECISIONS, r#"{"memories":[{"id":9,"event":"NONE"}]}"#, "there is no memory 9"),
+        (DECISIONS, r#"{"decisions":[{"fact":3,"choice":"new"}]}"#, "there is no fact 3"),
+        (DECISIONS, r#"{"choice":"new"}"#, "the list \"decisions\""),
+        (CHOICE, r#"{"choice":"ends 9"}"#, "there is no memory \"9\""),
+        (CHOICE, r#"{"choice":"NONE"}"#, "\"choice\" must be"),
         (REFLECTION, r#"{"actions":[{"action":"keep","id":3}]}"#, "there is no memory 3"),
         (REFLECTION, r#"{"memories":[]}"#, "the list \"actions\""),
         (REWRITES, r#"{"rewrites":[5]}"#, "each rewrite must be a string"),
@@ -91,8 +96,8 @@ fn the_schemas_ask_for_the_number_first() {
     };
     assert!(first(FACTS, "facts").starts_with(r#"{"turn""#));
     assert!(
-        first(DECISIONS, "memories")
-            .starts_with(r#"{"id":{"type":"integer","enum":[1,2,3]},"event""#)
+        first(DECISIONS, "decisions")
+            .starts_with(r#"{"fact":{"type":"integer","enum":[1,2]},"choice""#)
     );
     assert!(
         first(VERDICTS, "verdicts")
@@ -108,7 +113,7 @@ fn the_schemas_bound_the_lists() {
         format.json_schema().unwrap()["properties"][list]["maxItems"].clone()
     };
     assert_eq!(longest(AnswerFormat::Facts { turns: 2, max_per_turn: 3 }, "facts"), 6);
-    assert_eq!(longest(AnswerFormat::Decisions { existing: 2, new: 1 }, "memories"), 3);
+    assert_eq!(longest(AnswerFormat::Decisions { existing: 5, new: 3 }, "decisions"), 3);
     assert_eq!(longest(REFLECTION, "actions"), 7);
     assert_eq!(longest(REWRITES, "rewrites"), 2);
     assert_eq!(longest(VERDICTS, "verdicts"), 2);
@@ -142,11 +147,17 @@ fn the_schemas_list_the_numbers_unless_there_are_too_many() {
     assert_eq!(turn(201), json!({"type": "integer"}));
     assert_eq!(turn(0), json!({"type": "integer"}), "an empty list of values is no schema");
 
-    let schema = DECISIONS.json_schema().unwrap();
-    let item = &schema["properties"]["memories"]["items"]["properties"];
-    assert_eq!(item["from"]["items"], json!({"type": "integer", "enum": [3]}));
     let largest = AnswerFormat::Decisions { existing: u32::MAX, new: u32::MAX };
     assert!(largest.json_schema().is_some());
+}
+
+#[test]
+fn a_choice_is_one_of_a_short_list() {
+    let schema = CHOICE.json_schema().unwrap();
+    let choices = ["new", "same as 1", "replaces 1", "ends 1", "same as 2", "replaces 2", "ends 2"];
+    assert_eq!(schema["properties"], json!({"choice": {"type": "string", "enum": choices}}));
+    let many = AnswerFormat::Decisions { existing: 51, new: 1 }.json_schema().unwrap();
+    assert_eq!(many["properties"], json!({"choice": {"type": "string"}}));
 }
 
 #[test]

@@ -101,6 +101,17 @@ pub fn repeats(new: &str, known: &str) -> bool {
     says_the_same(new, known) && words(new).is_subset(&words(known))
 }
 
+/// Whether most words of `new` stand in `known`, as those of a rewording do. Who is spoken of does not
+/// count.
+pub(crate) fn is_mostly_in(new: &str, known: &str) -> bool {
+    let (new, known) = (Marks::of(new), Marks::of(known));
+    let is_shared =
+        |word: &&String| known.words.contains(word.as_str()) || has_inflection(word, &known.words);
+    let words = new.words.iter().filter(|word| *word != "user");
+    let (shared, own): (Vec<_>, Vec<_>) = words.partition(is_shared);
+    shared.len() > own.len()
+}
+
 /// Whether a passage says the same as a statement and leaves nothing of it out.
 pub(crate) fn says_all_of(passage: &str, statement: &str) -> bool {
     says_the_same(passage, statement) && !Marks::of(statement).has_words_beyond(&Marks::of(passage))

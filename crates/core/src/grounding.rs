@@ -11,11 +11,13 @@ mod numbers;
 mod polarity;
 mod relative;
 mod subjects;
+mod topics;
 mod words;
 
 use std::collections::HashSet;
 
 pub use relative::dated;
+pub use topics::is_about_another;
 
 use names::{MAX_INITIALS, bare, is_latin, lines_of_place, script};
 use numbers::{Numbers, numbers};

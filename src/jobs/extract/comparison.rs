@@ -54,7 +54,7 @@ impl ExtractTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let format =
             AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
-        let tokens = 300 + count(existing.len() + new.len()).saturating_mul(80);
+        let tokens = 300 + count(new.len()).saturating_mul(100);
         let messages = reconcile::messages(&existing, &new);
         self.step = Step::Reconciling(asked);
         self.send(messages, format, tokens, llm)
@@ -95,7 +95,8 @@ impl ExtractTask {
                     };
                     let unknown: Vec<NearFact> =
                         neighbors.into_iter().filter(|near| !known(near)).collect();
-                    let is_full = asked.existing.len() + unknown.len() > MAX_EXISTING;
+                    let is_full = asked.new.len() >= self.settings.reconcile_batch as usize
+                        || asked.existing.len() + unknown.len() > MAX_EXISTING;
                     if is_full && !asked.new.is_empty() {
                         // This one and what follows is asked about in the next round.
                         break;
@@ -114,23 +115,27 @@ impl ExtractTask {
         Ok(asked)
     }
 
-    pub(super) fn take_decisions(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
+    /// Goes on with the LLM's answer. Where that cannot be used, nor its correction could, a rule decides:
+    /// asking a third time would cost more and bring the same.
+    pub(super) fn take_decisions(
+        &mut self,
+        answer: Result<&str, String>,
+        llm: &mut Llm<'_>,
+    ) -> Progress {
         let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
             return Progress::Failed("an answer without a question".to_owned());
         };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let decided = reconcile::parse(answer, count(asked.existing.len()), count(asked.new.len()));
-        let plan = match decided {
-            Err(error) => {
-                let reason = error.to_string();
-                self.step = Step::Reconciling(asked);
-                return self.count_failure(reason);
-            }
-            Ok(decided) => {
-                let (existing, new) = asked.question(&self.facts);
-                reconcile::plan(&decided, &existing, &new)
-            }
-        };
+        let (existing, new) = (count(asked.existing.len()), count(asked.new.len()));
+        let decided = answer.and_then(|answer| {
+            reconcile::parse(answer, existing, new).map_err(|error| error.to_string())
+        });
+        let decisions = decided.unwrap_or_else(|reason| {
+            self.undecided = Some(reason);
+            Vec::new()
+        });
+        let (existing, new) = asked.question(&self.facts);
+        let plan = reconcile::plan(&decisions, &existing, &new);
         let texts = plan.update.iter().map(|update| update.text.clone()).collect();
         let embedded = found::embed_texts(texts, self.model.as_ref());
         let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
@@ -148,7 +153,7 @@ impl ExtractTask {
             judged: judged.as_ref(),
             may_compare_again: self.rounds < MAX_ROUNDS,
         };
-        match self.apply(&decisions, judgement, None) {
+        match self.apply(&decisions, judgement) {
             Ok(Applied::Changed) => self.compare(llm),
             Ok(Applied::Stored) if !self.deferred.is_empty() => {
                 self.unverified.clear();
@@ -181,12 +186,11 @@ impl ExtractTask {
         }
     }
 
-    /// Stores the result; with an error, if less was done than should have been.
+    /// Stores the result; with the error, if less was decided than should have been.
     pub(super) fn apply(
         &self,
         decisions: &[Decision],
         judgement: apply::Judgement<'_>,
-        error: Option<&str>,
     ) -> Result<Applied, Aborted> {
         transaction(|| {
             let spi = Spi::read_write()?;
@@ -210,7 +214,7 @@ impl ExtractTask {
                 let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
                 extraction::mark_done(&spi, &self.job.user_id, &ids)?;
                 queue::finish(&spi, &self.job)?;
-                if let Some(error) = error {
+                if let Some(error) = &self.undecided {
                     queue::note_error(&spi, &self.job, error)?;
                 }
                 self.queue_rest(&spi)?;

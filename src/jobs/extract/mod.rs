@@ -46,6 +46,8 @@ pub struct ExtractTask {
     pub(super) step: Step,
     /// Comparisons in a row that ended with nothing stored.
     pub(super) rounds: u32,
+    /// Why less was decided by the LLM than should have been.
+    pub(super) undecided: Option<String>,
     exchange: Exchange,
 }
 
@@ -78,9 +80,13 @@ impl LlmTask for ExtractTask {
         match self.exchange.receive(outcome, &self.job, purpose, llm) {
             Received::Answer(answer) => match &self.step {
                 Step::Extracting => self.take_facts(&answer.text, llm),
-                _ => self.take_decisions(&answer.text, llm),
+                _ => self.take_decisions(Ok(&answer.text), llm),
             },
             Received::Failure(reason) => self.count_failure(reason),
+            Received::BadAnswer(reason) => match &self.step {
+                Step::Extracting => Progress::Failed(reason),
+                _ => self.take_decisions(Err(reason), llm),
+            },
             Received::Ended(progress) => progress,
         }
     }
@@ -104,6 +110,7 @@ impl Start for ExtractTask {
             model: None,
             step: Step::Extracting,
             rounds: 0,
+            undecided: None,
             exchange: Exchange::default(),
         };
         let progress = match task.load() {
@@ -263,7 +270,8 @@ impl ExtractTask {
         let mut decisions = asked.decisions.clone();
         self.facts.append(&mut self.deferred);
         decisions.resize(self.facts.len(), Decision::Ask);
-        match self.apply(&decisions, apply::Judgement::Unreconciled, Some(&reason)) {
+        self.undecided = Some(reason);
+        match self.apply(&decisions, apply::Judgement::Unreconciled) {
             Ok(_) => Progress::Finished,
             Err(aborted) => Progress::Aborted(aborted),
         }

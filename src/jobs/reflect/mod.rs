@@ -85,7 +85,7 @@ impl LlmTask for ReflectTask {
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         match self.exchange.receive(outcome, &self.job, "reflect", llm) {
             Received::Answer(answer) => self.take_answer(answer.text, llm),
-            Received::Failure(reason) => Progress::Failed(reason),
+            Received::Failure(reason) | Received::BadAnswer(reason) => Progress::Failed(reason),
             Received::Ended(progress) => progress,
         }
     }

@@ -322,7 +322,7 @@ impl LlmTask for SummaryTask {
         let purpose = self.job.kind.as_str();
         match self.exchange.receive(outcome, &self.job, purpose, llm) {
             Received::Answer(answer) => self.take(&answer, llm),
-            Received::Failure(reason) => Progress::Failed(reason),
+            Received::Failure(reason) | Received::BadAnswer(reason) => Progress::Failed(reason),
             Received::Ended(progress) => progress,
         }
     }

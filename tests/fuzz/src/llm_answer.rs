@@ -9,7 +9,10 @@ pub fn check(data: &[u8]) {
     let text = crate::text(rest);
     let format = match first % 6 {
         0 => AnswerFormat::Facts { turns: 1 + u32::from(first / 64), max_per_turn: 3 },
-        1 => AnswerFormat::Decisions { existing: u32::from(first / 64), new: 2 },
+        1 => AnswerFormat::Decisions {
+            existing: u32::from(first / 64),
+            new: 1 + u32::from(first / 6 % 2),
+        },
         2 => AnswerFormat::Reflection { existing: u32::from(first / 64), turns: 3, max_facts: 5 },
         3 => AnswerFormat::Rewrites { max: 2 },
         4 => AnswerFormat::Verdicts { rows: 2 },
@@ -37,9 +40,7 @@ pub fn check(data: &[u8]) {
             }
             AnswerFormat::Decisions { existing, new } => {
                 let decisions = reconcile::parse(&checked, existing, new).unwrap();
-                assert!(
-                    decisions.iter().all(|decision| (1..=existing + new).contains(&decision.id))
-                );
+                assert!(decisions.iter().all(|decision| (1..=new).contains(&decision.fact)));
             }
             AnswerFormat::Reflection { existing, turns, .. } => {
                 let actions = reflect::parse(&checked, existing, turns).unwrap();

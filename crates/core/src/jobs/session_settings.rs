@@ -30,6 +30,8 @@ pub struct ExtractionSettings {
     pub dedup_similarity: f64,
     /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
     pub reconcile_similarity: f64,
+    /// Most facts that one request compares.
+    pub reconcile_batch: u32,
     /// Whether markers are detected in the facts.
     pub detect_markers: bool,
     pub ungrounded_facts: UngroundedFacts,

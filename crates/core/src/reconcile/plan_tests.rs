@@ -1,15 +1,23 @@
-//! Tests of what decisions come to. Memories are written as texts, decisions as in an answer.
+//! Tests of what decisions come to. Memories are written as texts, choices as in an answer.
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::reconcile::parse;
 
 const SINCE: &str = "2024-05-03";
 
-fn plan_of(existing: &[&str], new: &[&str], answer: &str) -> Plan {
+/// The plan of one choice for each fact; "" leaves it out, and what follows a colon is the text.
+fn plan_of(existing: &[&str], new: &[&str], choices: &[&str]) -> Plan {
+    let decisions = (1..).zip(choices).filter(|(_, choice)| !choice.is_empty());
+    let answer = decisions.map(|(fact, choice)| {
+        let (choice, text) = choice.split_once(": ").unwrap_or((choice, ""));
+        json!({"fact": fact, "choice": choice, "text": text})
+    });
+    let answer = json!({"decisions": answer.collect::<Vec<_>>()}).to_string();
     let count = |texts: &[&str]| u32::try_from(texts.len()).unwrap();
-    let decisions = parse(answer, count(existing), count(new)).unwrap();
+    let decisions = parse(&answer, count(existing), count(new)).unwrap();
     let existing: Vec<_> =
         existing.iter().map(|content| Existing { content, since: SINCE }).collect();
     let new: Vec<_> = new.iter().map(|content| New { content, since: SINCE }).collect();
@@ -20,106 +28,98 @@ fn update(existing: usize, text: &str, from: &[usize]) -> Update {
     Update { existing, text: text.to_owned(), from: from.to_vec() }
 }
 
+fn added(facts: &[usize]) -> Plan {
+    Plan { add: facts.to_vec(), ..Plan::default() }
+}
+
 #[test]
-fn an_update_replaces_the_memory_and_takes_up_the_fact() {
+fn a_replacement_has_the_words_of_the_fact() {
     let plan = plan_of(
         &["The user lives in Rome", "The user has a dog"],
         &["The user lives in Paris now", "The user plays chess"],
-        r#"[{"id":1,"event":"UPDATE","text":"The user lives in Paris","from":[3]},
-            {"id":2,"event":"NONE"},{"id":3,"event":"NONE"},{"id":4,"event":"ADD"}]"#,
+        &["replaces 1", "new"],
     );
-    let update = vec![update(0, "The user lives in Paris", &[0])];
+    let update = vec![update(0, "The user lives in Paris now", &[0])];
     assert_eq!(plan, Plan { add: vec![1], update, ..Plan::default() });
 }
 
 #[test]
-fn a_deletion_keeps_the_fact_that_contradicts() {
-    for event in [
-        r#"{"id":2,"event":"ADD"}"#,
-        r#"{"id":2,"event":"NONE"}"#,
-        r#"{"id":2,"event":"NONE","same_as":1}"#,
-        r#"{"id":1,"event":"DELETE","from":[2]}"#,
-    ] {
-        let answer = format!(r#"[{{"id":1,"event":"DELETE","from":[2]}},{event}]"#);
-        let plan = plan_of(&["The user loves pizza"], &["The user hates pizza"], &answer);
-        let delete = vec![Deletion { existing: 0, because_of: vec![0] }];
-        assert_eq!(plan, Plan { add: vec![0], delete, ..Plan::default() }, "{event}");
-    }
-}
-
-#[test]
-fn a_deletion_that_names_no_fact_is_attributed_to_the_one_with_its_words() {
-    let known = ["The user loves pizza"];
-    let answer = r#"[{"id":1,"event":"DELETE"}]"#;
-    let because_of = |new: &[&str]| {
-        let plan = plan_of(&known, new, answer);
-        assert_eq!(plan.add.len(), new.len());
-        plan.delete[0].because_of.clone()
-    };
-    assert_eq!(because_of(&["The user has a cat", "The user hates pizza"]), [1]);
-    assert_eq!(because_of(&["Pineapple makes him sick"]), [0]);
-    assert!(because_of(&["He hates cheese", "Bob is 40"]).is_empty());
-}
-
-#[test]
-fn a_fact_may_replace_one_memory_and_contradict_another() {
+fn a_replacement_may_keep_what_still_holds() {
+    let text = "The user lives in Paris with Jonas";
     let plan = plan_of(
-        &["The user lives in Rome", "Rome is the user's home"],
-        &["The user lives in Paris"],
-        r#"[{"id":1,"event":"UPDATE","text":"The user lives in Paris","from":[3]},
-            {"id":2,"event":"DELETE","from":[3]}]"#,
+        &["The user lives in Rome with Jonas"],
+        &["The user moved to Paris"],
+        &[&format!("replaces 1: {text}")],
     );
-    let update = vec![update(0, "The user lives in Paris", &[0])];
-    let delete = vec![Deletion { existing: 1, because_of: vec![0] }];
-    assert_eq!(plan, Plan { update, delete, ..Plan::default() });
+    assert_eq!(plan, Plan { update: vec![update(0, text, &[0])], ..Plan::default() });
+}
+
+#[test]
+fn what_ends_a_memory_is_kept() {
+    let plan = plan_of(&["The user loves pizza"], &["The user hates pizza"], &["ends 1"]);
+    let delete = vec![Deletion { existing: 0, because_of: vec![0] }];
+    assert_eq!(plan, Plan { add: vec![0], delete, ..Plan::default() });
 }
 
 #[test]
 fn a_repetition_of_a_memory_that_stays_is_the_same() {
-    let answer = r#"[{"id":1,"event":"NONE"},{"id":2,"event":"NONE","same_as":1}]"#;
-    let plan = plan_of(&["The user lives in Rome"], &["Rome is the user's home"], answer);
+    let plan =
+        plan_of(&["The user lives in Rome"], &["Rome is where the user lives"], &["same as 1"]);
     assert_eq!(plan, Plan { same: vec![(0, 0)], ..Plan::default() });
 }
 
+/// What a memory does not say would be lost with the fact.
 #[test]
-fn none_without_a_named_memory_is_believed_only_of_repetitions() {
-    let answer = r#"[{"id":1,"event":"NONE"},{"id":2,"event":"NONE"},{"id":3,"event":"NONE"}]"#;
+fn a_fact_with_more_than_the_memory_is_not_the_same() {
+    for (known, new) in [
+        ("The user's rent is 900 euros", "The user's rent is 950 euros"),
+        ("The user lives in Rome", "The user lives in Paris"),
+        ("The user has a dog", "The user has a dog named Rex"),
+        ("The user eats meat", "The user does not eat meat"),
+        ("The user does not eat meat", "The user eats meat"),
+        ("The user's exam is on 2024-05-03", "The user's exam is on 2024-06-03"),
+        ("The user is a nurse", "The user's wife is a nurse"),
+        ("The user is engaged to Jonas", "The user is married to Jonas"),
+        (
+            "The user has an eye exam on 2024-05-03",
+            "The user has a dentist appointment on 2024-05-03",
+        ),
+    ] {
+        assert_eq!(plan_of(&[known], &[new], &["same as 1"]), added(&[0]), "{new}");
+    }
+}
+
+/// The rule for what an answer leaves out, and for answers that cannot be used.
+#[test]
+fn without_a_decision_only_a_repetition_is_the_same() {
     let known = ["Bob works at Acme", "The user lives in Rome."];
-    assert_eq!(plan_of(&known, &["The user lives in Rome"], answer).same, [(0, 1)]);
+    assert_eq!(plan_of(&known, &["The user lives in Rome"], &[]).same, [(0, 1)]);
     for lost in ["The user lives in Paris", "The user lives in Rome with a cat", "Anna is ill"] {
-        assert_eq!(plan_of(&known, &[lost], answer).add, [0], "{lost}");
+        assert_eq!(plan_of(&known, &[lost], &[]), added(&[0]), "{lost}");
     }
 }
 
 #[test]
-fn facts_that_the_answer_forgets_are_added() {
-    let plan = plan_of(
-        &["The user has a dog"],
-        &["The user has a dog", "b"],
-        r#"[{"id":1,"event":"NONE"}]"#,
-    );
-    assert_eq!(plan.add, [0, 1]);
+fn a_replacement_that_changes_nothing_is_the_same() {
+    for choice in ["replaces 1", "ends 1", "replaces 1: The user has a dog."] {
+        let plan = plan_of(&["The user has a dog."], &["The user has a dog"], &[choice]);
+        assert_eq!(plan, Plan { same: vec![(0, 0)], ..Plan::default() }, "{choice}");
+    }
+    // The old text does not say what the fact says: both stay.
+    let choice = "replaces 1: The user has a dog";
+    assert_eq!(plan_of(&["The user has a dog"], &["The user has a cat"], &[choice]), added(&[0]));
 }
 
 #[test]
-fn an_update_that_names_no_fact_takes_up_the_one_with_its_words() {
-    let known = ["The user lives in Rome"];
-    let answer = |events: &str| {
-        format!(r#"[{{"id":1,"event":"UPDATE","text":"The user lives in Paris"}}{events}]"#)
-    };
-    let new = ["The user plays chess", "The user moved to Paris"];
-    let plan = plan_of(&known, &new, &answer(""));
-    assert_eq!(plan.update, [update(0, "The user lives in Paris", &[1])]);
-    assert_eq!(plan.add, [0]);
-    // The words that the old memory has too do not count.
-    let known_too = ["The user lives in Rome or Paris"];
-    let plan = plan_of(&known_too, &new[..1], &answer(""));
-    assert_eq!(plan.update, [update(0, "The user lives in Paris", &[])]);
-    assert_eq!(plan.add, [0]);
-    // A fact that is added by name stays a fact of its own.
-    let plan = plan_of(&known, &new, &answer(r#",{"id":3,"event":"ADD"}"#));
-    assert_eq!(plan.update, [update(0, "The user lives in Paris", &[])]);
-    assert_eq!(plan.add, [0, 1]);
+fn what_is_about_another_person_or_thing_changes_nothing() {
+    for (known, new) in [
+        ("The user lives in Dublin", "The user's brother lives in Galway"),
+        ("The deadline of project A is 1 May", "The deadline of project B is 3 July"),
+    ] {
+        for choice in ["replaces 1", "ends 1"] {
+            assert_eq!(plan_of(&[known], &[new], &[choice]), added(&[0]), "{choice}: {new}");
+        }
+    }
 }
 
 #[test]
@@ -133,101 +133,65 @@ fn an_update_to_what_nobody_said_is_none() {
         ("The user's dog Rex is 5 years old", true),
         ("The user's dog Rex is 4 years old since 2019-01-01", true),
     ] {
-        let answer = format!(r#"[{{"id":1,"event":"UPDATE","text":"{text}","from":[2]}}]"#);
         let expected = if is_invented {
-            Plan { add: vec![0], ..Plan::default() }
+            added(&[0])
         } else {
             Plan { update: vec![update(0, text, &[0])], ..Plan::default() }
         };
-        assert_eq!(plan_of(&known, &new, &answer), expected, "{text}");
+        assert_eq!(plan_of(&known, &new, &[&format!("replaces 1: {text}")]), expected, "{text}");
     }
 }
 
 #[test]
-fn one_fact_may_be_part_of_several_updates() {
-    let plan = plan_of(
-        &["The user lives in Rome", "The user works in Rome"],
-        &["The user lives and works in Paris"],
-        r#"[{"id":1,"event":"UPDATE","text":"The user lives in Paris","from":[3]},
-            {"id":2,"event":"UPDATE","text":"The user works in Paris","from":[3]},
-            {"id":3,"event":"ADD"}]"#,
-    );
-    let update = vec![
-        update(0, "The user lives in Paris", &[0]),
-        update(1, "The user works in Paris", &[0]),
-    ];
-    assert_eq!(plan, Plan { update, ..Plan::default() });
-}
-
-#[test]
-fn an_update_to_the_same_text_is_none() {
-    let answer = r#"[{"id":1,"event":"UPDATE","text":" The user has a dog","from":[2,3]}]"#;
-    let new = ["The user has a dog.", "The user has a cat"];
-    let plan = plan_of(&["The user has a dog"], &new, answer);
-    assert_eq!(plan, Plan { add: vec![1], same: vec![(0, 0)], ..Plan::default() });
+fn a_memory_is_replaced_once() {
+    let known = ["The user lives in Rome"];
+    let new = ["The user lives in Paris", "The user has a flat in Paris"];
+    let first = vec![update(0, new[0], &[0])];
+    for second in ["replaces 1", "ends 1"] {
+        let plan = plan_of(&known, &new, &["replaces 1", second]);
+        assert_eq!(plan, Plan { add: vec![1], update: first.clone(), ..Plan::default() });
+    }
+    let plan = plan_of(&known, &new, &["ends 1", "replaces 1"]);
+    let delete = vec![Deletion { existing: 0, because_of: vec![0] }];
+    assert_eq!(plan, Plan { add: vec![0, 1], delete, ..Plan::default() });
+    // The same new text takes up both.
+    let text = "replaces 1: The user lives in a flat in Paris";
+    let plan = plan_of(&known, &new, &[text, text]);
+    let both = vec![update(0, "The user lives in a flat in Paris", &[0, 1])];
+    assert_eq!(plan, Plan { update: both, ..Plan::default() });
 }
 
 #[test]
 fn a_repetition_shares_what_happens_to_its_memory() {
     let new = ["The user lives in Rome", "The user lives in Paris"];
-    let same = r#"{"id":2,"event":"NONE","same_as":1}"#;
-    let updated = format!(r#"[{{"id":1,"event":"UPDATE","text":"{}","from":[3]}},{same}]"#, new[1]);
-    let plan = plan_of(&new[..1], &new, &updated);
+    let plan = plan_of(&new[..1], &new, &["same as 1", "replaces 1"]);
     assert_eq!(plan, Plan { update: vec![update(0, new[1], &[0, 1])], ..Plan::default() });
-    // Of a deleted memory nothing is left that the fact could be the same as.
-    let plan =
-        plan_of(&new[..1], &new, &format!(r#"[{{"id":1,"event":"DELETE","from":[3]}},{same}]"#));
+    // Of a memory that ends nothing is left that the fact could be the same as.
+    let plan = plan_of(&new[..1], &new, &["same as 1", "ends 1"]);
     let delete = vec![Deletion { existing: 0, because_of: vec![1] }];
     assert_eq!(plan, Plan { add: vec![0, 1], delete, ..Plan::default() });
 }
 
-#[test]
-fn a_repetition_of_another_new_fact_follows_it() {
-    let known = ["The user has a dog"];
-    let new = ["The dog is ill", "The user's dog is ill"];
-    let repeats = r#"{"id":3,"event":"NONE","same_as":2}"#;
-    for (first, expected) in [
-        (
-            r#"{"id":1,"event":"UPDATE","text":"The user has an ill dog","from":[2]}"#,
-            Plan { update: vec![update(0, "The user has an ill dog", &[0, 1])], ..Plan::default() },
-        ),
-        (
-            r#"{"id":1,"event":"NONE"},{"id":2,"event":"NONE","same_as":1}"#,
-            Plan { same: vec![(0, 0), (1, 0)], ..Plan::default() },
-        ),
-        (
-            r#"{"id":1,"event":"NONE"},{"id":2,"event":"ADD"}"#,
-            Plan { add: vec![0, 1], ..Plan::default() },
-        ),
-        (
-            r#"{"id":1,"event":"NONE"},{"id":2,"event":"NONE","same_as":3}"#,
-            Plan { add: vec![0, 1], ..Plan::default() },
-        ),
-    ] {
-        assert_eq!(plan_of(&known, &new, &format!("[{first},{repeats}]")), expected, "{first}");
-    }
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    let ids = || prop::collection::vec(0..10_u32, 0..3);
+fn choice() -> impl Strategy<Value = Choice> {
+    let id = || 0..8_u32;
     prop_oneof![
-        Just(Event::Add),
-        ("(Anna|Bob) (likes|has) (tea|a dog)", ids())
-            .prop_map(|(text, from)| Event::Update { text, from }),
-        ids().prop_map(|because_of| Event::Delete { because_of }),
-        prop::option::of(0..10_u32).prop_map(|same_as| Event::None { same_as }),
+        Just(Choice::New),
+        id().prop_map(Choice::Same),
+        id().prop_map(Choice::Ends),
+        (id(), prop::option::of("(Anna|Bob) (likes|has) (tea|a dog)"))
+            .prop_map(|(memory, text)| Choice::Replaces { memory, text }),
     ]
 }
 
 proptest! {
     #[test]
     fn whatever_is_decided_no_fact_is_lost(
-        decisions in prop::collection::vec((0..10_u32, event()), 0..12),
+        decisions in prop::collection::vec((0..8_u32, choice()), 0..12),
         known in prop::collection::vec("(Anna|Bob) (likes|has) (tea|a dog)", 0..5),
         facts in prop::collection::vec("(Anna|Bob) (likes|has) (tea|a dog)", 0..5),
     ) {
         let decisions: Vec<_> =
-            decisions.into_iter().map(|(id, event)| Decision { id, event }).collect();
+            decisions.into_iter().map(|(fact, choice)| Decision { fact, choice }).collect();
         let existing: Vec<_> = known.iter().map(|content| Existing { content, since: SINCE }).collect();
         let new: Vec<_> = facts.iter().map(|content| New { content, since: SINCE }).collect();
         let plan = plan(&decisions, &existing, &new);
@@ -250,6 +214,9 @@ proptest! {
         for (_, index) in &plan.same {
             prop_assert!(*index < existing.len() && !touched.contains(index));
         }
+        // There is a reason for each change.
+        prop_assert!(plan.delete.iter().all(|deletion| !deletion.because_of.is_empty()));
+        prop_assert!(plan.update.iter().all(|update| !update.from.is_empty()));
         for deletion in &plan.delete {
             for reason in &deletion.because_of {
                 prop_assert!(plan.same.iter().all(|(new, _)| new != reason));

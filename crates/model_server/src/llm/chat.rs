@@ -22,6 +22,9 @@ const SHOWN_REFUSAL_CHARS: usize = 200;
 /// A key shorter than this is not looked for in answers: it could be a word.
 const LEAST_KEY_BYTES: usize = 8;
 
+/// The least temperature of a correction: what a model says at 0, it says again.
+const REPAIR_TEMPERATURE: f32 = 0.5;
+
 /// Carries out a request. Every HTTP call that was made is in the outcome, also if there is no
 /// answer. Dropping the future ends the call that is being made.
 pub async fn chat(http: &HttpClient, endpoints: &Endpoints, request: &ChatRequest) -> ChatOutcome {
@@ -45,7 +48,11 @@ async fn discuss(
             messages: Messages::Texts(&messages),
             answer: &request.answer,
             max_answer_tokens: request.max_answer_tokens,
-            temperature: Some(request.temperature),
+            temperature: Some(if may_repair {
+                request.temperature
+            } else {
+                request.temperature.max(REPAIR_TEMPERATURE)
+            }),
         };
         let completion = ask(client, call, calls).await?;
         let rejection = match accept(&completion, &request.answer) {

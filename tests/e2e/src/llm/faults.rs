@@ -162,9 +162,10 @@ fn invented(content: &str) -> String {
                 fields.iter_mut().for_each(|(name, field)| replace(name, field));
             }
             Value::Array(values) => values.iter_mut().for_each(|value| replace(name, value)),
-            Value::Number(_) if ["id", "turn", "turns", "same_as"].contains(&name) => {
+            Value::Number(_) if ["id", "turn", "turns"].contains(&name) => {
                 *value = json!(INVENTED);
             }
+            Value::String(choice) if name == "choice" => *choice = format!("replaces {INVENTED}"),
             _ => {}
         }
     }

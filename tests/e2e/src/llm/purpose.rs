@@ -4,7 +4,7 @@
 //! prompt has.
 
 use super::Call;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a chat request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,10 +113,39 @@ impl Document {
             let text = |item: &Value| Some((item[id].as_u64()?, item["text"].as_str()?.to_owned()));
             items.iter().filter_map(text).collect()
         };
-        Self {
-            turns: texts("turns", "turn"),
-            existing: texts("existing_memories", "id"),
-            new: texts("new_facts", "id"),
+        if call.purpose() != Purpose::Reconcile {
+            let (turns, existing) = (texts("turns", "turn"), texts("existing_memories", "id"));
+            return Self { turns, existing, new: Vec::new() };
         }
+        let numbered = |list: &Value| -> Vec<(u64, String)> {
+            let items = list.as_object().into_iter().flatten();
+            let text =
+                |(id, text): (&String, &Value)| Some((id.parse().ok()?, text.as_str()?.to_owned()));
+            items.filter_map(text).collect()
+        };
+        let only = data["fact"].as_str().map(|text| (1, text.to_owned()));
+        let new = only.map_or_else(|| numbered(&data["facts"]), |only| vec![only]);
+        Self { turns: Vec::new(), existing: numbered(&data["memories"]), new }
+    }
+
+    /// The answer to a reconcile request that has this choice for each new fact, which is given with the
+    /// memories.
+    pub fn decide(&self, choice: impl Fn(&str, &[(u64, String)]) -> String) -> Value {
+        let choice = |fact: &str| choice(fact, &self.existing);
+        match &self.new[..] {
+            [(_, only)] => json!({"choice": choice(only)}),
+            several => {
+                let decisions = several.iter();
+                let decisions: Vec<Value> = decisions
+                    .map(|(fact, text)| json!({"fact": fact, "choice": choice(text)}))
+                    .collect();
+                json!({"decisions": decisions})
+            }
+        }
+    }
+
+    /// The answer by which everything new is added.
+    pub fn unrelated(&self) -> Value {
+        self.decide(|_, _| "new".to_owned())
     }
 }

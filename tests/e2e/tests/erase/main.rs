@@ -74,10 +74,6 @@ fn talkative(call: &Call) -> Json {
             json!(format!("A talk about {SECRET}."))
         }
         Purpose::Summary(_) => json!("A talk about other things."),
-        _ => {
-            let stay = document.existing.iter().map(|(id, _)| json!({"id": id, "event": "NONE"}));
-            let add = document.new.iter().map(|(id, _)| json!({"id": id, "event": "ADD"}));
-            json!({"memories": stay.chain(add).collect::<Vec<_>>()})
-        }
+        _ => document.unrelated(),
     }
 }

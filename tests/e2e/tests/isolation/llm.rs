@@ -32,21 +32,12 @@ fn extract(document: &Document) -> Reply {
     json!({"facts": facts.collect::<Vec<_>>()}).into()
 }
 
-/// Ends or rewrites all that exists; every fifth answer names memories of nobody.
+/// Ends or rewrites the first memory that it is shown; every fifth answer names a memory of nobody.
 fn reconcile(number: usize, document: &Document) -> Reply {
-    let Some((first, text)) = document.new.first() else {
-        return json!({"memories": []}).into();
+    let choice = match number {
+        _ if number.is_multiple_of(5) => "ends 900",
+        _ if number.is_multiple_of(2) => "ends 1",
+        _ => "replaces 1",
     };
-    let mut decisions: Vec<_> = (document.existing.iter().enumerate())
-        .map(|(at, (id, _))| match at % 2 {
-            0 => json!({"id": id, "event": "DELETE", "from": [first]}),
-            _ => json!({"id": id, "event": "UPDATE", "text": text, "from": [first]}),
-        })
-        .collect();
-    decisions.extend(document.new.iter().map(|(id, _)| json!({"id": id, "event": "ADD"})));
-    if number.is_multiple_of(5) {
-        decisions
-            .extend((900..903).map(|id| json!({"id": id, "event": "DELETE", "from": [first]})));
-    }
-    json!({"memories": decisions}).into()
+    document.decide(|_, _| choice.to_owned()).into()
 }

@@ -1,6 +1,5 @@
 //! Facts that an LLM made up: they are kept, say why, are no memory and replace none.
 
-use crate::models::unrelated;
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{Call, Document, Purpose, ScriptedModel};
 use memory_agent_e2e::memory::{recalled_texts, run, value};
@@ -16,7 +15,7 @@ fn finding(facts: &'static [&'static str]) -> impl Fn(&Call) -> Json {
     move |call| {
         let document = Document::of(call);
         if call.purpose() != Purpose::Extract {
-            return unrelated(&document);
+            return document.unrelated();
         }
         let turns = document.turns.iter();
         let of_turn = turns.flat_map(|(turn, _)| {
@@ -128,10 +127,7 @@ fn a_merge_that_makes_something_up_replaces_nothing() {
             });
             return json!({"facts": facts.collect::<Vec<_>>()});
         }
-        let ((known, _), (new, _)) = (&document.existing[0], &document.new[0]);
-        json!({"memories": [
-            {"id": known, "event": "UPDATE", "text": "The user's dog Max is 4 years old.", "from": [new]},
-        ]})
+        json!({"choice": "replaces 1", "text": "The user's dog Max is 4 years old."})
     };
     let mut scene = Scene::start(model);
     scene.say_and_wait("My dog Rex is 3 years old.");

@@ -11,17 +11,10 @@ pub fn echo(call: &Call) -> Json {
             let facts = document.turns.iter().map(|(turn, text)| noted(*turn, text));
             json!({"facts": facts.collect::<Vec<_>>()})
         }
-        _ => unrelated(&document),
+        _ => document.unrelated(),
     }
 }
 
 fn noted(turn: u64, text: &str) -> Json {
     json!({"turn": turn, "text": format!("Noted: {text}"), "confidence": 1})
-}
-
-/// Decisions by which everything stays and everything new is added.
-pub fn unrelated(document: &Document) -> Json {
-    let stay = document.existing.iter().map(|(id, _)| json!({"id": id, "event": "NONE"}));
-    let add = document.new.iter().map(|(id, _)| json!({"id": id, "event": "ADD"}));
-    json!({"memories": stay.chain(add).collect::<Vec<_>>()})
 }

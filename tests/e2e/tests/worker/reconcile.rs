@@ -1,10 +1,8 @@
 //! Reconciliation: what new facts do to those that are known, and when the LLM is asked at all.
 
 use crate::scene::Scene;
-use memory_agent_e2e::llm::{
-    Call, Document, Fault, FaultPlan, Model, Purpose, Reply, ScriptedModel,
-};
-use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::llm::{Call, Fault, FaultPlan, Model, Purpose, ScriptedModel};
+use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Uuid, json, wait_until};
 use std::time::Duration;
 
@@ -177,50 +175,83 @@ fn invented_ids_are_refused_and_mended() {
 
 #[test]
 fn what_the_answer_forgets_is_added() {
-    /// Extracts like the script, but says of new facts nothing at all.
-    struct Forgetful(ScriptedModel);
-    impl Model for Forgetful {
-        fn answer(&self, call: &Call) -> Reply {
-            if call.purpose() != Purpose::Reconcile {
-                return self.0.answer(call);
-            }
-            let existing = Document::of(call).existing;
-            let stay = existing.iter().map(|(id, _)| json!({"id": id, "event": "NONE"}));
-            json!({"memories": stay.collect::<Vec<_>>()}).into()
-        }
-    }
-    let mut scene = Scene::start(Forgetful(model()));
+    let model = |call: &Call| match call.purpose() {
+        Purpose::Reconcile => json!({"decisions": []}).into(),
+        _ => model().answer(call),
+    };
+    let mut scene = Scene::start(model);
     scene.say_and_wait("I live in Rome.");
     scene.say_and_wait("I moved to Oslo.");
     assert_eq!(reconciliations(&scene), 1);
     assert_eq!(scene.facts(), ["User lives in Oslo.", "User lives in Rome."]);
 }
 
+/// One decision costs two calls at most; after that a rule decides, and loses nothing.
 #[test]
-fn an_answer_that_skips_a_memory_is_refused() {
-    let only_add = |call: &Call| -> Reply {
-        match call.purpose() {
-            Purpose::Reconcile => {
-                let new = Document::of(call).new;
-                let add = new.iter().map(|(id, _)| json!({"id": id, "event": "ADD"}));
-                json!({"memories": add.collect::<Vec<_>>()}).into()
-            }
-            _ => model().answer(call),
-        }
-    };
-    let mut scene = Scene::with_settings(only_add, &[("memory_agent.llm_max_attempts", "1")]);
+fn bad_answers_cost_two_calls_and_lose_nothing() {
+    let mut scene = Scene::start(model());
     scene.say_and_wait("I live in Rome.");
+    scene.stub.faults(when_reconciling(Fault::WrongSchema));
     scene.say_and_wait("I moved to Oslo.");
+    let job = scene.last_job();
+    assert_eq!((job.status.as_str(), job.attempts), ("done", 0));
+    assert!(
+        job.error.is_some_and(|error| error.contains("decisions")),
+        "the job says what was wrong"
+    );
+    scene.say_and_wait("Jupiter is huge.");
+    let facts = ["Jupiter is the largest planet.", "User lives in Oslo.", "User lives in Rome."];
+    assert_eq!(scene.facts(), facts);
+    assert_eq!(scene.fact("User lives in Oslo.").metadata.get("unreconciled"), None);
     let calls = scene.stub.calls();
-    assert!(calls.last().is_some_and(Call::is_repair), "the model was not asked again");
-    assert_eq!(scene.fact("User lives in Oslo.").metadata["unreconciled"], json!(true));
+    let asked: Vec<&Call> =
+        calls.iter().filter(|call| call.purpose() == Purpose::Reconcile).collect();
+    assert_eq!(asked.len(), 2);
+    // The second asks in another way.
+    assert!(asked[1].is_repair());
+    let temperature = |call: &Call| call.body["temperature"].as_f64();
+    assert_eq!((temperature(asked[0]), temperature(asked[1])), (Some(0.0), Some(0.5)));
+}
+
+const MOVES: &str = "I moved to Oslo, and my rent is 950 euros.";
+
+#[test]
+fn how_many_facts_one_call_compares_is_a_setting() {
+    let model = model().knows(MOVES, "home", "Oslo", "User lives in Oslo.").knows(
+        MOVES,
+        "rent",
+        "950",
+        "User's rent is 950 euros a month.",
+    );
+    let mut scene = Scene::start(model);
+    assert_eq!(calls_for_two(&mut scene, "by default"), 2);
+    run(&mut scene.client, "SET memory_agent.reconcile_batch = 2");
+    assert_eq!(calls_for_two(&mut scene, "in one"), 1);
+}
+
+/// Calls that compare the two facts of a turn with two that are known.
+fn calls_for_two(scene: &mut Scene, session: &str) -> usize {
+    let before = reconciliations(scene);
+    for text in ["I live in Rome.", "My rent is 900 euros.", MOVES] {
+        let ingest = "SELECT memory_ingest($1, 'user', $2)";
+        scene.client.execute(ingest, &[&session, &text]).expect("ingest");
+        scene.drain();
+    }
+    let facts: Vec<String> = values(
+        &mut scene.client,
+        "SELECT content FROM memory_agent.entries \
+          WHERE kind = 'fact' AND state = 'active' AND session_id = $1 ORDER BY content",
+        &[&session],
+    );
+    assert_eq!(facts, ["User lives in Oslo.", "User's rent is 950 euros a month."]);
+    reconciliations(scene) - before
 }
 
 #[test]
 fn facts_that_could_not_be_compared_are_kept_and_compared_later() {
     let mut scene = Scene::with_settings(model(), &[("memory_agent.llm_max_attempts", "2")]);
     scene.say_and_wait("I live in Rome.");
-    scene.stub.faults(when_reconciling(Fault::WrongSchema));
+    scene.stub.faults(when_reconciling(Fault::GarbageBody));
     scene.say_and_wait("I moved to Oslo.");
     assert_eq!(scene.facts(), ["User lives in Oslo.", "User lives in Rome."]);
     assert_eq!(scene.fact("User lives in Oslo.").metadata["unreconciled"], json!(true));
@@ -240,7 +271,7 @@ fn facts_that_could_not_be_compared_are_kept_and_compared_later() {
 fn a_change_of_an_uncompared_fact() {
     let mut scene = Scene::with_settings(model(), &[("memory_agent.llm_max_attempts", "1")]);
     scene.say_and_wait("I live in Rome.");
-    scene.stub.faults(when_reconciling(Fault::WrongSchema));
+    scene.stub.faults(when_reconciling(Fault::GarbageBody));
     scene.say_and_wait("I moved to Oslo.");
     scene.stub.faults(FaultPlan::none());
     scene.say_and_wait("I moved to Quito.");

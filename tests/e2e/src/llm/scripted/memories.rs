@@ -37,44 +37,23 @@ impl ScriptedModel {
         self.facts.get(text).cloned().unwrap_or_else(unknown)
     }
 
-    /// Every memory is listed. Of several new facts on a topic, the last counts.
+    /// A memory on the topic of a fact is the same or has another value.
     pub(super) fn reconcile(&self, document: &Document) -> Value {
-        let facts = |texts: &[(u64, String)]| -> Vec<(u64, Statement)> {
-            texts.iter().map(|(id, text)| (*id, self.fact(text))).collect()
-        };
-        let (existing, new) = (facts(&document.existing), facts(&document.new));
-        let mut decisions = Vec::new();
-        let mut taken_up = Vec::new();
-        for (id, memory) in &existing {
-            let others: Vec<&(u64, Statement)> = new
-                .iter()
-                .filter(|(_, fact)| fact.topic == memory.topic && fact.value != memory.value)
+        document.decide(|new, existing| {
+            let fact = self.fact(new);
+            let related = |memory: &Statement| {
+                (memory.topic == fact.topic).then_some(memory.value == fact.value)
+            };
+            let known: Vec<(u64, bool)> = (existing.iter())
+                .filter_map(|(id, text)| Some((*id, related(&self.fact(text))?)))
                 .collect();
-            let ids: Vec<u64> = others.iter().map(|(id, _)| *id).collect();
-            decisions.push(match others.last() {
-                None => json!({"id": id, "event": "NONE"}),
-                Some((_, fact)) if fact.change == Change::Contradiction => {
-                    json!({"id": id, "event": "DELETE", "from": ids})
-                }
-                Some((_, last)) => {
-                    taken_up.extend_from_slice(&ids);
-                    // Whatever repeats a value in other words adds nothing to it.
-                    let first = others.iter().find(|(_, fact)| fact.value == last.value);
-                    let text = first.map_or(&last.fact, |(_, fact)| &fact.fact);
-                    json!({"id": id, "event": "UPDATE", "text": text, "from": ids})
-                }
-            });
-        }
-        for (id, fact) in new.iter().filter(|(id, _)| !taken_up.contains(id)) {
-            let same = existing
-                .iter()
-                .find(|(_, memory)| memory.topic == fact.topic && memory.value == fact.value);
-            decisions.push(match same {
-                Some((same, _)) => json!({"id": id, "event": "NONE", "same_as": same}),
-                None => json!({"id": id, "event": "ADD"}),
-            });
-        }
-        json!({"memories": decisions})
+            match (known.iter().find(|(_, same)| !same), known.first()) {
+                (Some((id, _)), _) if fact.change == Change::Contradiction => format!("ends {id}"),
+                (Some((id, _)), _) => format!("replaces {id}"),
+                (None, Some((id, _))) => format!("same as {id}"),
+                (None, None) => "new".to_owned(),
+            }
+        })
     }
 
     /// Every memory is listed. Of what the user says on a topic in the episode, the last counts.

@@ -80,6 +80,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
     (
+        "reconcile_batch",
+        "1",
+        "user",
+        Int(1, 30, ""),
+        "worker::how_many_facts_one_call_compares_is_a_setting",
+    ),
+    (
         "min_episode_turns",
         "3",
         "user",
