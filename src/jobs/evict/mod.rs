@@ -2,7 +2,7 @@
 
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
+use crate::settings::Sessions;
 use crate::store::eviction;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self};
@@ -21,7 +21,7 @@ pub fn step(job: &Job) -> Result<(), Aborted> {
         if !queue::lock(&spi, job)? {
             return Ok(());
         }
-        let limit = i64::from(guc::max_entries());
+        let limit = Sessions::current().max_entries;
         if exists && limit > 0 {
             let evicted = eviction::evict(&spi, &key, limit, BATCH)?;
             debug1!("memory_agent: evict user={} rows={evicted}", key.user_id);
