@@ -90,7 +90,7 @@ pgrx::extension_sql_file!(
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::backtrace::switch_off();
-    settings::guc::register();
+    settings::register();
     jobs::run::waker::register();
     jobs::run::drop_hook::register();
     // SAFETY: flags that the server sets before it loads libraries.

@@ -4,8 +4,9 @@
 #![allow(unsafe_code)]
 
 use crate::pg::error::{Error, PgResult};
-use crate::settings::guc;
+use crate::settings::Content;
 use memory_agent_core::limits::{self, Limit};
+use memory_agent_core::text;
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pg_catalog::pg_proc::PgProc;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -81,7 +82,7 @@ unsafe fn check_one(
     datum: pg_sys::Datum,
     limit: Limit,
 ) -> PgResult<()> {
-    let (Some(most), elements) = limit.most(guc::max_content_bytes().max(0) as usize) else {
+    let (Some(most), elements) = limit.most(Content::current().max_content_bytes) else {
         return Ok(());
     };
     // SAFETY: the caller looked that the type is a varlena; nothing is detoasted here.
@@ -117,6 +118,12 @@ unsafe fn check_one(
         }
         _ => within(name, stored, most, limit),
     }
+}
+
+/// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
+pub fn check_content(content: &str) -> PgResult<()> {
+    let most = Content::current().max_content_bytes;
+    text::validate_content(content, most).map_err(|problem| Error::from(problem).into())
 }
 
 const HINT: &str = "docs/limits.md lists how large each argument may be.";

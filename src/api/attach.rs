@@ -9,7 +9,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types;
-use crate::settings::guc::{self, IdentityMode};
+use crate::settings::{Identity, IdentityMode, LlmLimits};
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
@@ -77,8 +77,9 @@ fn memory_attach(
         return Ok(None);
     }
     roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        jobs::queue_intake(&spi, id, &user_id, &definition.agent_id, Extent::All).map(Some)
+        let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
+        let agent = &definition.agent_id;
+        jobs::queue_intake(&spi, id, &user_id, agent, Extent::All, attempts).map(Some)
     })
 }
 
@@ -118,8 +119,7 @@ fn memory_detach(
 }
 
 fn default_agent() -> String {
-    let setting = guc::agent_id();
-    if setting.is_empty() { identity::DEFAULT_AGENT.to_owned() } else { setting }
+    Identity::current().agent_id.unwrap_or_else(|| identity::DEFAULT_AGENT.to_owned())
 }
 
 /// Checks what can be checked without the table.
@@ -182,12 +182,10 @@ fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
 /// attacher's identity even where rows are everybody's: the job knows keys of rows that are nobody's.
 fn intake_user(definition: &Definition) -> PgResult<String> {
     let is_said = definition.user_id.is_some() || definition.user_id_column.is_some();
+    let mode = Identity::current().mode;
     match identity::visible_identity() {
         Ok(user_id) => Ok(user_id),
-        Err(_)
-            if is_said
-                && matches!(guc::identity(), IdentityMode::Required | IdentityMode::Claims) =>
-        {
+        Err(_) if is_said && matches!(mode, IdentityMode::Required | IdentityMode::Claims) => {
             Ok(roles::current_role_name())
         }
         Err(error) => Err(error),

@@ -9,7 +9,7 @@ use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::roles;
 use crate::pg::spi::{Session as Spi, sees_one_snapshot};
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn, Place};
@@ -77,7 +77,10 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
         {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert);
-            roles::as_owner(|| jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose()))
+            let attempts = LlmLimits::current().max_attempts;
+            roles::as_owner(|| {
+                jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose(), attempts)
+            })
         }
         operation => {
             let is_partitioned = relation.is_partitioned_table();
@@ -109,7 +112,7 @@ fn follow_rows(
         },
         is_any: false,
     };
-    let max_bytes = guc::max_content_bytes();
+    let max_bytes = Content::current().max_content_bytes as i32;
     match operation {
         PgTriggerOperation::Insert => {
             source_rows::added(&spi, source, max_bytes, |batch| rows.written(batch))?;
@@ -209,7 +212,7 @@ impl Rows<'_> {
     fn look_up(&self, key: &[KeyColumn], mut keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         keys.sort_by(|one, other| one.0.cmp(&other.0));
         keys.dedup();
-        let max_bytes = guc::max_content_bytes();
+        let max_bytes = Content::current().max_content_bytes as i32;
         let found = roles::as_table_owner(self.source.table_owner, || {
             by_index(|| {
                 source_rows::of_each(&Spi::read_write()?, self.source, key, &keys, max_bytes)
@@ -232,7 +235,8 @@ impl Rows<'_> {
             return Ok(());
         }
         roles::as_owner(|| {
-            jobs::queue_written(&Spi::read_write()?, self.source, &whose, false, &double)
+            let attempts = LlmLimits::current().max_attempts;
+            jobs::queue_written(&Spi::read_write()?, self.source, &whose, false, &double, attempts)
         })
     }
 
@@ -275,8 +279,8 @@ fn queue_comparison(source: &Source) -> PgResult<()> {
     let writer = roles::current_role_name();
     let agent = &source.definition.agent_id;
     roles::as_owner(|| {
-        jobs::queue_intake(&Spi::read_write()?, source.id, &writer, agent, Extent::Entries)
-            .map(drop)
+        let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
+        jobs::queue_intake(&spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
     })
 }
 
@@ -291,7 +295,7 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
         let spi = Spi::read_write()?;
         entries::end_keys(&spi, &source.label, &keys, reason)?;
-        jobs::queue_gone(&spi, source, &writer, &out_of_sight)
+        jobs::queue_gone(&spi, source, &writer, &out_of_sight, LlmLimits::current().max_attempts)
     })
 }
 

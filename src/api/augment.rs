@@ -16,7 +16,7 @@ use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::{Prompts, Recall};
 use crate::store::erasures::Erasures;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::answers::AnswerFormat;
@@ -160,7 +160,8 @@ pub fn refused(reason: impl std::fmt::Display) -> Error {
 /// 22023 when the messages alone are over the budget.
 pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>> {
     let tokens = TokenCounter::new();
-    let overhead = i64::from(guc::message_overhead_tokens());
+    let settings = Prompts::current();
+    let overhead = i64::from(settings.message_overhead_tokens);
     let texts = body.read_texts();
     let messages = &mut body.messages;
     let said: i64 = tokens.count(texts).into_iter().map(|count| count + overhead).sum();
@@ -173,13 +174,13 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
     }
     let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
     let original = augment::original_message(&message);
-    if wanted.top_k.unwrap_or_else(guc::default_top_k) <= 0 || original.trim().is_empty() {
+    if wanted.top_k.unwrap_or(Recall::current().default_top_k) <= 0 || original.trim().is_empty() {
         return Ok(Vec::new());
     }
     let rewrites =
-        if guc::query_rewrite() { rewrites(original, messages, wanted)? } else { Vec::new() };
+        if settings.query_rewrite { rewrites(original, messages, wanted)? } else { Vec::new() };
     let mut hits = recalled(original, rewrites, wanted)?;
-    if guc::read_contradiction_check() && hits.len() > 1 {
+    if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted)?;
     }
     let summary = prompt_memory::summary(&wanted.key())?;

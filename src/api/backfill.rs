@@ -10,11 +10,10 @@ use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc::{self, Extraction};
-use crate::settings::job_settings;
+use crate::settings::{Extraction, Sessions, job_settings};
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::sessions::{self, Fill, SessionKey};
 use memory_agent_core::jobs::payloads;
 use pgrx::prelude::*;
@@ -96,7 +95,7 @@ fn queue_facts(
 ) -> PgResult<u64> {
     let session = session_id.as_deref();
     scope_settings::scoped_to(user_id, agent_id, session, || {
-        let extraction = guc::extraction();
+        let extraction = Sessions::current().extraction;
         if extraction == Extraction::Off {
             return Ok(0);
         }
@@ -112,7 +111,7 @@ fn queue_facts(
         }
         // Turns of no episode, or of one that was reflected on before, are extracted from.
         let payload = payloads::Extract::with(&job_settings::extraction());
-        jobs::enqueue(spi, JobKind::Extract, user_id, agent_id, session, &payload)?;
+        follow_ups::enqueue(spi, JobKind::Extract, user_id, agent_id, session, &payload)?;
         let scope = FactScope { user_id, agent_id, session_id: session };
         Ok(turns + backfill::let_wait(spi, &scope, since)?)
     })

@@ -2,7 +2,7 @@
 //! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
 //! failure is part of the result: what the user said is stored all the same.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::augment::{self, Wanted};
 use crate::api::prompt_limit;
 use crate::identity;
@@ -16,7 +16,7 @@ use crate::pg::locks::Lock;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::Content;
 use crate::store::erasures::Erasures;
 use crate::store::sessions::SessionKey;
 use crate::store::turns;
@@ -24,7 +24,6 @@ use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::limits::MODEL_BYTES;
-use memory_agent_core::text;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -155,8 +154,7 @@ impl Said {
             )
             .into());
         }
-        text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
-            .map_err(Error::from)?;
+        check_content(&content)?;
         let name = messages.latest_name().map(str::to_owned);
         Ok(Self { content, name, is_repeated: messages.ends_in_tool() })
     }
@@ -225,7 +223,7 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uu
         turns.push(turn("user", said.content, metadata));
     }
     if let Some(reply) = reply {
-        let limit = guc::max_content_bytes().max(0) as usize;
+        let limit = Content::current().max_content_bytes;
         let kept = &reply[..reply.floor_char_boundary(limit)];
         let metadata =
             if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };

@@ -3,7 +3,7 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
@@ -16,7 +16,7 @@ use crate::memory::recall::request::{Arguments, Request};
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::Prompts;
 use crate::store::entries::WindowTurn;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
@@ -66,13 +66,12 @@ fn memory_context(
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::from)?;
     let query = query.unwrap_or_default();
-    text::validate_content(&query, guc::max_content_bytes().max(0) as usize)
-        .map_err(Error::from)?;
+    check_content(&query)?;
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let key = SessionKey::of(&caller, session_id);
     let session_id = key.session_id.clone();
     let context = scope_settings::scoped(&caller, Some(&session_id), || {
-        let budget = token_budget.unwrap_or_else(guc::default_token_budget);
+        let budget = token_budget.unwrap_or(Prompts::current().default_token_budget);
         let budget = prompt_limit::budget(Some(budget), 0)?;
         let wanted = Wanted { key, query, caller: caller.clone(), budget };
         wanted.fill(&TokenCounter::new())
@@ -91,7 +90,7 @@ struct Wanted {
 impl Wanted {
     /// Serves the claims one after the other.
     fn fill(&self, tokens: &TokenCounter) -> PgResult<Value> {
-        let overhead = i64::from(guc::message_overhead_tokens());
+        let overhead = i64::from(Prompts::current().message_overhead_tokens);
         let current = tokens.count_one(&self.query) + overhead;
         if current > self.budget {
             return Err(Error::invalid(

@@ -1,7 +1,7 @@
 //! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
 //! and searched by its chunks, which recall returns like any other memory.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::lifecycle::restore_document;
 use crate::api::search_archive::{check_limit, singular};
 use crate::identity::grants::Level;
@@ -14,7 +14,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION, Listed, NewDocument};
 use crate::store::facts::FactScope;
 use crate::store::schema;
@@ -45,8 +45,7 @@ fn memory_add_document(
 ) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let content = content.unwrap_or_default();
-    text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
-        .map_err(Error::from)?;
+    check_content(&content)?;
     let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
     if title.as_ref().is_some_and(|title| title.len() > TITLE_BYTES) {
         return Err(Error::invalid(
@@ -60,7 +59,7 @@ fn memory_add_document(
         text::validate_session_id(session_id).map_err(Error::from)?;
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    check_metadata(&metadata)?;
+    check_metadata(&metadata, &Content::current())?;
     scope_settings::scoped(&caller, session_id.as_deref(), || {
         let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
         Document { content, title, doc_type, session_id, metadata }.add(&caller)
@@ -124,7 +123,7 @@ impl Document {
             metadata: &self.metadata,
             is_headed: true,
         };
-        let chunks = prepare_chunks(&text, chunks::limits(), model, embed_now);
+        let chunks = prepare_chunks(&text, Content::current().chunks, model, embed_now);
         roles::as_owner(|| {
             let spi = Spi::read_write()?;
             let now = pgrx::datum::datetime_support::now();

@@ -2,11 +2,12 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
+use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::turn;
@@ -16,11 +17,10 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::{self, JsonbText, Vector};
-use crate::settings::guc;
-use crate::settings::job_settings;
+use crate::settings::{Content, Sessions, job_settings};
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::lexemes::Lexemes;
 use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
@@ -82,22 +82,22 @@ fn memory_add(
         check_inference(caller.agent(), fact_key.is_some())?;
     }
     let content = content.unwrap_or_default();
-    text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
-        .map_err(Error::from)?;
+    check_content(&content)?;
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::from)?;
     }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    turn::check_metadata(&metadata)?;
+    turn::check_metadata(&metadata, &Content::current())?;
     let markers = markers.map(sql_types::without_nulls).transpose()?;
     let now = pgrx::datum::datetime_support::now();
     let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
+        let settings = Content::current();
         let fact = Fact {
-            markers: turn::markers_of(markers.as_deref(), &content)?,
+            markers: turn::markers_of(markers.as_deref(), &content, &settings)?,
             created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
-            expires_at: turn::expiry(now, ttl)?,
+            expires_at: turn::expiry(now, ttl, &settings)?,
             indexed_text: turn::indexed_text(&content, &metadata),
             key: fact_key,
             content,
@@ -156,14 +156,13 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
         let key = SessionKey::of(caller, session_id);
         sessions::lock(&spi, &key, fact.created_at)?;
     }
-    let configuration = guc::text_search_config();
-    let words = (Lexemes::index(&spi, &configuration, &fact.indexed_text)?, configuration.as_str());
+    let words = prepared.words(&spi, &fact.indexed_text)?;
     let scope = FactScope::of(caller, session_id);
     let entry = fact.entry(id, &scope, ("turn", "user"), words);
     let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
     entries::insert(&spi, &catalog::vector_type()?, entry)?;
     let payload = payloads::Extract::with(&job_settings::extraction());
-    jobs::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, &payload)?;
+    follow_ups::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, &payload)?;
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
 }
@@ -199,8 +198,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
             held = facts::holder_of_key(&spi, writer.scope(), key)?.map(|holder| holder.id);
         }
     }
-    let configuration = guc::text_search_config();
-    let words = (Lexemes::index(&spi, &configuration, &fact.indexed_text)?, configuration.as_str());
+    let words = prepared.words(&spi, &fact.indexed_text)?;
     let scope = FactScope::of(caller, fact.session_id.as_deref());
     let entry = fact.entry(id, &scope, ("fact", "memory"), words);
     writer.insert(prepared.complete(0, entry), prepared.needs_job(), None)?;
@@ -231,7 +229,7 @@ fn duplicate(
     let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else {
         return Ok(None);
     };
-    let threshold = match guc::dedup_similarity() {
+    let threshold = match Sessions::current().dedup_similarity {
         set if set >= 0.0 => set,
         _ => match thresholds(model) {
             Some(calibrated) => calibrated.duplicate,

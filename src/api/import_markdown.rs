@@ -2,7 +2,7 @@
 //! `markdown`; here a file is checked like anything else that is stored, and stored with the id, times
 //! and state that it has.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::facts::check_fact_key;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
@@ -16,14 +16,13 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
-use crate::settings::job_settings;
+use crate::settings::{Content, Sessions, job_settings};
 use crate::store::entries::FactsFrom;
 use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};
 use crate::store::history;
 use crate::store::imports::{self, Added, ImportedEntry, Values};
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
@@ -146,8 +145,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     let state = entry.state.as_deref().unwrap_or("active");
     // memory_agent.purge_after empties facts that were replaced.
     if !(body.is_empty() && entry.is_complete() && state == "inactive") {
-        let limit = guc::max_content_bytes().max(0) as usize;
-        text::validate_content(body, limit).map_err(Error::from)?;
+        check_content(body)?;
     }
     if state == "active" && (entry.state_reason.is_some() || entry.replaced_by.is_some()) {
         return Err(Error::invalid(
@@ -157,7 +155,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
         .into());
     }
     if let Some(metadata) = &entry.metadata {
-        check_metadata(&JsonbText(metadata.0.clone()))?;
+        check_metadata(&JsonbText(metadata.0.clone()), &Content::current())?;
     }
     if let Some(key) = &entry.fact_key {
         check_fact_key(key)?;
@@ -224,7 +222,7 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
         check_may_name_row()?;
     }
     scope_settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
-        let markers = markers_of(entry.markers.as_deref(), body)?;
+        let markers = markers_of(entry.markers.as_deref(), body, &Content::current())?;
         let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
         let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));
         let prepared = match body {
@@ -266,10 +264,9 @@ fn store_entry(
             .into());
         }
     }
-    let configuration = guc::text_search_config();
     let default_expiry = match entry.is_complete() || !checked.is_active {
         true => None,
-        false => turn::expiry(pgrx::datum::datetime_support::now(), None)?,
+        false => turn::expiry(pgrx::datum::datetime_support::now(), None, &Content::current())?,
     };
     imports::insert_entry(
         &spi,
@@ -289,8 +286,8 @@ fn store_entry(
             token_count_exact: prepared.token_counts_exact,
             embedding: prepared.embedding(0),
             embedding_model: prepared.model.as_ref().map(|model| model.name.as_str()),
-            lexemes: Lexemes::index(&spi, &configuration, indexed_text)?,
-            lexeme_config: &configuration,
+            lexemes: Lexemes::index(&spi, &prepared.configuration, indexed_text)?,
+            lexeme_config: &prepared.configuration,
         },
     )?;
     if let Some(key) = &session {
@@ -362,7 +359,7 @@ fn queue_jobs(
     if waits && session_writer::facts_from(spi, scope.agent_id)? == FactsFrom::Turn {
         let (user, agent) = (scope.user_id, scope.agent_id);
         let payload = payloads::Extract::with(&job_settings::extraction());
-        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)?;
+        follow_ups::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)?;
     }
     Ok(())
 }
@@ -376,7 +373,7 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
         .into());
     };
     text::validate_session_id(session_id).map_err(Error::from)?;
-    text::validate_content(body, guc::max_content_bytes().max(0) as usize).map_err(Error::from)?;
+    check_content(body)?;
     check_one_of("method", summary.method.as_deref(), &METHODS)?;
     if summary.ordinal.is_some_and(|ordinal| ordinal < 0) {
         return Err(Error::invalid("ordinal is negative", "Summaries count from 0.").into());

@@ -5,13 +5,14 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
+use crate::memory::active_model;
 use crate::models::{self, counting};
 use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::{JsonbText, Vector};
-use crate::settings::guc;
+use crate::settings::{Content, Models};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
@@ -191,7 +192,7 @@ fn check_endpoint(kind: Kind) -> PgResult<()> {
         )
         .into());
     }
-    if guc::embedding_base_url().is_empty() {
+    if Models::current().embedding_base_url.is_empty() {
         return Err(Error::not_ready(
             "memory_agent.embedding_base_url is empty",
             "Set it in postgresql.conf, for example to http://localhost:11434/v1, and reload.",
@@ -240,7 +241,7 @@ fn check_location(location: &str) -> PgResult<()> {
 }
 
 fn check_texts(texts: &[String]) -> PgResult<()> {
-    let limit = guc::max_content_bytes().max(0) as usize;
+    let limit = Content::current().max_content_bytes;
     if texts.len() > MAX_TEXTS {
         return Err(Error::invalid(
             format!("{} texts in one call, the limit is {MAX_TEXTS}", texts.len()),
@@ -259,7 +260,7 @@ fn check_texts(texts: &[String]) -> PgResult<()> {
 }
 
 fn active(kind: Kind) -> PgResult<ModelRef> {
-    roles::as_owner(|| model_store::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
+    roles::as_owner(|| active_model::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
         Error::undefined(
             format!("no {} is active", kind.as_str()),
             "Register one with memory_register_model(name, kind, activate => true).",

@@ -11,6 +11,7 @@ use crate::pg::locks::Lock;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
+use crate::settings::Content;
 use crate::store::sessions::SessionKey;
 use crate::store::turns::{self, REQUEST_KEY};
 use memory_agent_core::text;
@@ -53,7 +54,7 @@ fn memory_ingest_once(
         return Ok(TableIterator::once((id, false)));
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    turn::check_metadata(&metadata)?;
+    turn::check_metadata(&metadata, &Content::current())?;
     let metadata = match &request_key {
         Some(key) => with_request_key(metadata, key),
         None => metadata,

@@ -12,12 +12,12 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::job_settings;
+use crate::settings::{Sessions, job_settings};
 use crate::store::archives;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
 use crate::store::history;
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
 use crate::store::summaries;
@@ -153,7 +153,8 @@ impl<'a> Locked<'a> {
         }
         let (payload, scope) = (payloads::Extract::with(&job_settings::extraction()), self.scope());
         let (user, agent) = (scope.user_id, scope.agent_id);
-        jobs::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)
+        follow_ups::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)
+            .map(drop)
     }
 
     /// The tokens by which it changes what no summary covers.

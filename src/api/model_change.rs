@@ -5,12 +5,13 @@ use super::inference;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
+use crate::memory::active_model;
 use crate::models::{self, REMOTE_LOCATION};
 use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::{endpoint, guc};
+use crate::settings::{LlmLimits, Models, endpoint};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::{entries, model_change};
 use pgrx::datum::Uuid;
@@ -22,7 +23,7 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
     let name = name.unwrap_or_default();
     let (known, active) = roles::as_owner(|| {
         let spi = Spi::read_only()?;
-        Ok((model_store::registered(&spi, &name)?, model_store::active(&spi, Kind::Embedder)?))
+        Ok((model_store::registered(&spi, &name)?, active_model::active(&spi, Kind::Embedder)?))
     })?;
     let location = match &known {
         Some(registered) => registered.location.clone(),
@@ -52,14 +53,14 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
             let location = location.as_deref();
             model_store::register(&spi, &name, Kind::Embedder, dimension, location, is_active)?;
         }
-        model_change::queue(&spi, &name)
+        model_change::queue(&spi, &name, LlmLimits::current().max_attempts)
     })
 }
 
 /// Where a model that was never registered is: its folder in the model directory, or the endpoint when
 /// the settings name it there.
 fn location_in_settings(name: &str) -> PgResult<Option<String>> {
-    let is_remote = endpoint::is_embedder_remote() && name == guc::embedding_model();
+    let is_remote = endpoint::is_embedder_remote() && name == Models::current().embedding_model;
     inference::check_model_name(name, is_remote)?;
     Ok(is_remote.then(|| REMOTE_LOCATION.to_owned()))
 }

@@ -1,12 +1,12 @@
 //! How long a prompt may be: what the application's model reads, less the share of its answer.
 
 use crate::pg::error::{Error, PgResult};
-use crate::settings::guc;
+use crate::settings::Prompts;
 
 /// Tokens of the longest prompt: `context_limit` less `context_margin` of it.
 pub fn longest() -> u32 {
-    let limit = f64::from(guc::context_limit().max(0));
-    (limit * (1.0 - guc::context_margin())).floor() as u32
+    let Prompts { context_limit, context_margin, .. } = Prompts::current();
+    (f64::from(context_limit) * (1.0 - context_margin)).floor() as u32
 }
 
 /// Tokens that a prompt may have: the budget of the call, if it has one, and never more than
@@ -22,7 +22,7 @@ pub fn budget(token_budget: Option<i32>, answer_tokens: u32) -> PgResult<i64> {
         )
         .into());
     }
-    let beside_answer = i64::from(guc::context_limit()) - i64::from(answer_tokens);
+    let beside_answer = i64::from(Prompts::current().context_limit) - i64::from(answer_tokens);
     let most = i64::from(longest()).min(beside_answer.max(0));
     Ok(token_budget.map_or(most, |budget| i64::from(budget).min(most)))
 }

@@ -5,6 +5,7 @@ use super::{attached_status, worker_status};
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::{self, Level};
+use crate::memory::active_model;
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
 use crate::pg::error::{Error, PgResult};
@@ -12,8 +13,8 @@ use crate::pg::preload::is_preloaded;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc::{self, IdentityMode, Inference};
-use crate::store::models::{self as model_store, Kind};
+use crate::settings::{Identity, IdentityMode, Inference, Models, Recall, Search};
+use crate::store::models::Kind;
 use crate::store::{model_change, schema, status, vector_index};
 use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_core::text;
@@ -52,7 +53,7 @@ fn memory_status() -> Result<
 > {
     let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
-    let server = if guc::inference() == Inference::Server {
+    let server = if Models::current().inference == Inference::Server {
         let (server, row) = model_server();
         rows.push(row);
         server
@@ -67,7 +68,7 @@ fn memory_status() -> Result<
         rows.insert(1, schema_row(&spi)?);
         let runtime_at = runtime_at + 1;
         for kind in [Kind::Embedder, Kind::Reranker] {
-            let (row, failure) = model(kind, model_store::active(&spi, kind)?, server.is_some());
+            let (row, failure) = model(kind, active_model::active(&spi, kind)?, server.is_some());
             rows.push(row);
             if let Some(failure) = failure.filter(|failure| failure.is_outage) {
                 rows[runtime_at] = row_of_failure("onnxruntime", &failure);
@@ -143,7 +144,8 @@ fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
 }
 
 fn identity_row() -> StatusRow {
-    let mode = match guc::identity() {
+    let setting = Identity::current().mode;
+    let mode = match setting {
         IdentityMode::Setting => "setting",
         IdentityMode::Required => "required",
         IdentityMode::Role => "role",
@@ -154,7 +156,7 @@ fn identity_row() -> StatusRow {
             row("identity", mode, format!("this session reads and writes as \"{user}\""), None)
         }
         // Each request has its own.
-        Err(_) if guc::identity() == IdentityMode::Claims => {
+        Err(_) if setting == IdentityMode::Claims => {
             row("identity", mode, "there are no claims of a user in this session", None)
         }
         Err(_) => row(
@@ -266,7 +268,7 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
 
 /// What the session's budget of a rerank comes to.
 fn within_budget(tokens_per_second: u32) -> String {
-    match guc::rerank_budget().max(0).unsigned_abs() {
+    match Recall::current().rerank_budget_ms {
         0 => String::new(),
         milliseconds => {
             let tokens = Allowance::alone(milliseconds, tokens_per_second).tokens();
@@ -337,8 +339,8 @@ fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
 
 fn index(spi: &Spi) -> PgResult<StatusRow> {
     let entries = status::estimated_entries(spi)?;
-    let limit = i64::from(guc::exact_scan_rows());
-    let found = match model_store::active(spi, Kind::Embedder)? {
+    let limit = Search::current().exact_scan_rows as i64;
+    let found = match active_model::active(spi, Kind::Embedder)? {
         Some(model) => vector_index::find(spi, &model.name)?,
         None => None,
     };

@@ -5,13 +5,14 @@ use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::endpoints;
+use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::compression;
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
 use memory_agent_core::jobs::payloads;
@@ -51,7 +52,7 @@ fn memory_compress(
             let payload = payloads::Summary::with(&settings, true);
             let session = Some(key.session_id.as_str());
             let (user, agent) = (&key.user_id, &key.agent_id);
-            jobs::enqueue_with_id(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
+            follow_ups::enqueue(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
         })
     })
 }

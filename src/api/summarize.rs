@@ -1,7 +1,7 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::configure;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
@@ -13,8 +13,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
-use crate::settings::audit_keys;
-use crate::settings::guc;
+use crate::settings::{audit_keys, job_settings};
 use crate::store::entries::new_id;
 use crate::store::erasures::Erasures;
 use crate::store::history::{self, Event};
@@ -22,7 +21,7 @@ use memory_agent_core::chunk::{self, Limits};
 use memory_agent_core::history_chain::Key;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
-use memory_agent_core::{material, signature, text};
+use memory_agent_core::{material, signature};
 use pgrx::prelude::*;
 use serde_json::json;
 
@@ -40,7 +39,7 @@ fn memory_summarize(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(None, None, Level::User)?;
     let text = text.unwrap_or_default();
-    text::validate_content(&text, guc::max_content_bytes().max(0) as usize).map_err(Error::from)?;
+    check_content(&text)?;
     let max_tokens = max_tokens.unwrap_or(DEFAULT_TOKENS);
     if !TOKENS.contains(&max_tokens) {
         return Err(Error::invalid(
@@ -102,11 +101,9 @@ impl Request<'_> {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });
         }
         let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
-        let natural = |setting: i32| setting.max(0).unsigned_abs();
-        let limits = Limits {
-            max_tokens: natural(guc::summary_chunk_tokens()),
-            overlap_tokens: natural(guc::summary_chunk_overlap()),
-        };
+        let settings = job_settings::summary();
+        let limits =
+            Limits { max_tokens: settings.chunk_tokens, overlap_tokens: settings.chunk_overlap };
         if tokens <= limits.max_tokens {
             let prompt = match SummaryLevel::of(tokens) {
                 SummaryLevel::None | SummaryLevel::Brief => SummaryPrompt::Brief,

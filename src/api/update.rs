@@ -1,7 +1,7 @@
 //! `memory_update`: a turn or fact gets another text. The old row stays as the version before, for
 //! history and for questions about the past; a new one takes its place, embedded as ingest does.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::lifecycle::{Locked, UPDATE, given_id};
 use crate::identity;
 use crate::identity::grants::Level;
@@ -17,15 +17,14 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::{Content, Sessions};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
 use crate::store::history;
-use crate::store::lexemes::Lexemes;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change};
 use crate::store::summaries;
-use memory_agent_core::{markers, text};
+use memory_agent_core::markers;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -40,8 +39,7 @@ fn memory_update(
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
     let content = content.unwrap_or_default();
-    text::validate_content(&content, guc::max_content_bytes().max(0) as usize)
-        .map_err(Error::from)?;
+    check_content(&content)?;
     let user = caller.user_id.as_str();
     let old = roles::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
         .ok_or_else(|| unknown(id))?;
@@ -172,9 +170,7 @@ impl Revision {
 
     fn insert(&self, spi: &Spi, locked: &Locked<'_>, new: Uuid) -> PgResult<()> {
         let old = &locked.entry;
-        let configuration = guc::text_search_config();
-        let configuration = configuration.as_str();
-        let words = (Lexemes::index(spi, configuration, &self.indexed_text)?, configuration);
+        let words = self.prepared.words(spi, &self.indexed_text)?;
         let kind = if old.is_fact() { "fact" } else { "turn" };
         // What was said keeps the time at which it was said; a fact holds from now on.
         let now = pgrx::datum::datetime_support::now();
@@ -242,7 +238,7 @@ fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
 /// The markers of the new text: those that it shows, instead of those that the old one showed. Others
 /// were given, and stay.
 fn markers_of(old: &Stored, content: &str) -> Vec<String> {
-    if !guc::auto_detect_markers() {
+    if !Content::current().auto_detect_markers {
         return old.markers.clone();
     }
     let shown = markers::detect(&old.content);

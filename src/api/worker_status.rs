@@ -8,9 +8,7 @@ use crate::pg::error::PgResult;
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
 use crate::pg::spi::Session as Spi;
-use crate::settings::audit_keys;
-use crate::settings::endpoint;
-use crate::settings::guc::{self, Extraction, Inference};
+use crate::settings::{Extraction, Inference, Models, Sessions, Workers, audit_keys, endpoint};
 use crate::store::{endpoints, llm_calls, schema, seal, status};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 use pgrx::pg_sys;
@@ -29,7 +27,7 @@ pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>
 }
 
 fn launcher_row() -> StatusRow {
-    if !guc::worker() {
+    if !Workers::current().worker {
         return row("launcher", "off", "memory_agent.worker is off", None);
     }
     if let Some(state) = launcher::read() {
@@ -96,7 +94,7 @@ const END_RESTORE: &str = "Jobs go on when that session has ended. If it restore
 /// What helps where no worker runs and one is wanted.
 fn missing_worker(jobs: &status::Queue) -> Option<&'static str> {
     match launcher::read() {
-        _ if !guc::worker() => None,
+        _ if !Workers::current().worker => None,
         Some(state) => state.lacks_slots.then_some(launcher::SHORTAGE_HINT),
         None if is_preloaded() => None,
         None => (jobs.pending > 0).then_some(
@@ -145,7 +143,7 @@ fn llm(
             ),
         ));
     }
-    if guc::inference() == Inference::Backend {
+    if Models::current().inference == Inference::Backend {
         return Ok(row(
             component,
             "unreachable",
@@ -228,7 +226,7 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
 fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     let turns = status::unextracted(spi)?;
     let has_llm = memory::endpoints::all_missing(spi)?.is_none();
-    let state = match guc::extraction() {
+    let state = match Sessions::current().extraction {
         _ if !has_llm => "off",
         Extraction::Turn => "turn",
         Extraction::Episode => "episode",

@@ -11,7 +11,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::preload::is_preloaded;
 use crate::pg::roles::{as_owner, current_role_name};
 use crate::pg::spi::{Params, Session};
-use crate::settings::guc::{self, IdentityMode};
+use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
 use pgrx::pg_sys;
@@ -68,12 +68,13 @@ pub fn resolve(
     needed: Level,
 ) -> PgResult<Caller> {
     let level = require(needed)?;
-    let identity = own_identity()?;
+    let settings = Identity::current();
+    let identity = own_identity(&settings)?;
     let user_id = match (user_argument, identity) {
         (None, Some(identity)) => identity,
-        (None, None) => identity_without_setting()?,
-        (Some(_), None) if guc::identity() == IdentityMode::Claims && level < Level::Admin => {
-            identity_without_setting()?
+        (None, None) => identity_without_setting(settings.mode)?,
+        (Some(_), None) if settings.mode == IdentityMode::Claims && level < Level::Admin => {
+            identity_without_setting(settings.mode)?
         }
         (Some(argument), identity) => {
             check_id("user_id", argument)?;
@@ -92,30 +93,23 @@ pub fn resolve(
             argument.to_owned()
         }
     };
-    let setting = guc::agent_id();
-    let agent_id = match agent_argument {
-        Some(agent) => {
-            check_id("agent_id", agent)?;
-            Some(agent.to_owned())
-        }
-        None if setting.is_empty() => None,
-        None => {
-            check_id("memory_agent.agent_id", &setting)?;
-            Some(setting)
-        }
+    let (what, agent_id) = match agent_argument {
+        Some(agent) => ("agent_id", Some(agent.to_owned())),
+        None => ("memory_agent.agent_id", settings.agent_id),
     };
+    agent_id.as_deref().map_or(Ok(()), |agent_id| check_id(what, agent_id))?;
     Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some() })
 }
 
 /// The identity that this session has by itself: the setting, the role in mode `role`, or the subject in mode
 /// `claims`. `None` when there is no setting, or there are no claims.
-fn own_identity() -> PgResult<Option<String>> {
+fn own_identity(settings: &Identity) -> PgResult<Option<String>> {
     refuse_hidden_settings()?;
-    let (what, identity) = match guc::identity() {
+    let (what, identity) = match settings.mode {
         IdentityMode::Role => return Ok(Some(role_identity()?)),
         IdentityMode::Claims => ("sub in request.jwt.claims", subject()?),
         IdentityMode::Setting | IdentityMode::Required => {
-            ("memory_agent.user_id", Some(guc::user_id()).filter(|setting| !setting.is_empty()))
+            ("memory_agent.user_id", settings.user_id.clone())
         }
     };
     match identity.as_deref() {
@@ -143,8 +137,8 @@ fn subject() -> PgResult<Option<String>> {
 }
 
 /// The identity of a session that has none by itself.
-fn identity_without_setting() -> PgResult<String> {
-    match guc::identity() {
+fn identity_without_setting(mode: IdentityMode) -> PgResult<String> {
+    match mode {
         IdentityMode::Required => Err(identity_required()),
         IdentityMode::Claims => Err(Error::not_permitted(
             "request.jwt.claims is not set, and memory_agent.identity is 'claims'",
@@ -157,9 +151,10 @@ fn identity_without_setting() -> PgResult<String> {
 
 /// The identity under which rows are visible to direct SELECTs.
 pub fn visible_identity() -> PgResult<String> {
-    match own_identity()? {
+    let settings = Identity::current();
+    match own_identity(&settings)? {
         Some(identity) => Ok(identity),
-        None => identity_without_setting(),
+        None => identity_without_setting(settings.mode),
     }
 }
 
@@ -167,12 +162,14 @@ pub fn visible_identity() -> PgResult<String> {
 /// says so. Only roles that may store memory are trusted to name a user by the setting; the others write
 /// into the memory of their own name.
 pub fn writer_identity() -> PgResult<String> {
-    let mode = guc::identity();
-    match own_identity()? {
-        Some(identity) if mode == IdentityMode::Role || current_level()? >= Level::User => {
+    let settings = Identity::current();
+    match own_identity(&settings)? {
+        Some(identity)
+            if settings.mode == IdentityMode::Role || current_level()? >= Level::User =>
+        {
             Ok(identity)
         }
-        None => identity_without_setting(),
+        None => identity_without_setting(settings.mode),
         Some(_) => role_identity(),
     }
 }
@@ -189,16 +186,15 @@ fn not_an_identity() -> pg_sys::panic::ErrorReport {
 }
 
 /// Fails closed when a client has hidden a value of postgresql.conf by connection options, which it
-/// can while the library is not preloaded (see [`guc::given_before_load`]). Looked up once a session.
+/// can while the library is not preloaded (see [`given_before_load`]). Looked up once a session.
 fn refuse_hidden_settings() -> PgResult<()> {
     thread_local! {
         static CHECKED: Cell<bool> = const { Cell::new(false) };
     }
-    if CHECKED.get() || is_preloaded() || guc::given_before_load().is_empty() {
+    if CHECKED.get() || is_preloaded() || given_before_load().is_empty() {
         return Ok(());
     }
-    let names: Vec<String> =
-        guc::given_before_load().iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<String> = given_before_load().iter().map(|name| (*name).to_owned()).collect();
     let hidden = as_owner(|| {
         Session::read_only()?.first(
             "SELECT s.name FROM pg_settings s WHERE s.name = ANY ($1) AND s.source = 'default' LIMIT 1",

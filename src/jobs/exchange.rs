@@ -6,7 +6,7 @@ use crate::models::Failure;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::LlmLimits;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::queue::{self, Job};
 use memory_agent_core::answers::estimated_tokens;
@@ -141,7 +141,7 @@ pub struct Exchange {
 impl Exchange {
     /// Sends a request; its outcome comes to [`LlmTask::proceed`].
     pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Progress {
-        self.asked = (guc::trace() == guc::Trace::Calls).then(|| {
+        self.asked = LlmLimits::current().keeps_texts.then(|| {
             JsonbText(serde_json::to_string(&request.messages).unwrap_or_else(|_| "null".into()))
         });
         self.estimated_tokens = estimated_tokens(&request.messages);

@@ -3,7 +3,7 @@
 //! its own job. Nobody else's work is put off, unless the models are not to be had at all.
 
 use crate::models::{self, Failure, client};
-use crate::settings::guc::{self, Inference};
+use crate::settings::{Inference, Models};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// Entries in one step, and bytes of their texts: some 32 windows of a model that reads 512 tokens. One text
@@ -69,7 +69,7 @@ impl Pace {
         if models::current().prepare(model, Purpose::Document, texts, word()).is_err() {
             return Verdict::Outage;
         }
-        let is_busy = guc::inference() == Inference::Server
+        let is_busy = Models::current().inference == Inference::Server
             && client::status().is_ok_and(|status| status.queue_items > 0);
         if is_busy { Verdict::Busy } else { Verdict::Own }
     }

@@ -9,10 +9,8 @@ use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, scratch};
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::FactScope;
-use crate::store::lexemes::Lexemes;
 use memory_agent_core::chunk::{self, Chunk, Limits};
 use memory_agent_core::tokens;
 use memory_agent_model_server::protocol::ModelRef;
@@ -29,14 +27,6 @@ pub struct Chunks {
     /// Per chunk what it adds to its document's metadata.
     pub keys: Vec<Map<String, Value>>,
     pub prepared: Prepare,
-}
-
-/// How large chunks are by the settings of this session.
-pub fn limits() -> Limits {
-    Limits {
-        max_tokens: guc::chunk_tokens().max(1) as u32,
-        overlap_tokens: guc::chunk_overlap().max(0) as u32,
-    }
 }
 
 /// A text to be cut.
@@ -122,7 +112,6 @@ pub struct Parent<'a> {
 /// Stores the chunks of a document, and queues their embedding if they have none.
 pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResult<()> {
     let vector = catalog::vector_type()?;
-    let configuration = guc::text_search_config();
     let prepared = &chunks.prepared;
     for (index, chunk) in chunks.chunks.iter().enumerate() {
         let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
@@ -130,7 +119,7 @@ pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResul
         let metadata = with_keys(parent.metadata, keys);
         scratch(|| {
             let text = indexed_text(&chunk.text, &metadata);
-            let words = (Lexemes::index(spi, &configuration, &text)?, configuration.as_str());
+            let words = prepared.words(spi, &text)?;
             let id = entries::new_id();
             let entry = NewEntry::new(
                 id,

@@ -1,17 +1,41 @@
-//! The jobs that follow from a change of memory, queued in its transaction.
+//! The jobs that follow from a change of memory, queued in its transaction with what the settings say of them.
 
 use crate::memory::endpoints;
 use crate::memory::scope_settings;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
-use crate::settings::job_settings;
+use crate::settings::{LlmLimits, Sessions, job_settings};
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::{Fill, SessionKey};
 use crate::store::summaries;
 use memory_agent_core::compression::Due;
-use memory_agent_core::jobs::payloads;
+use memory_agent_core::jobs::payloads::{self, Payload};
+use pgrx::datum::Uuid;
+
+/// Queues work for a user's session, or for their global memory when `session_id` is `None`, as
+/// [`jobs::enqueue`] does.
+pub fn enqueue(
+    spi: &Spi,
+    kind: JobKind,
+    user_id: &str,
+    agent_id: &str,
+    session_id: Option<&str>,
+    payload: &impl Payload,
+) -> PgResult<Uuid> {
+    let attempts = LlmLimits::current().max_attempts;
+    jobs::enqueue(spi, kind, user_id, agent_id, session_id, payload, attempts)
+}
+
+/// Queues work for a session.
+pub fn enqueue_for_session(
+    spi: &Spi,
+    kind: JobKind,
+    key: &SessionKey,
+    payload: &impl Payload,
+) -> PgResult<()> {
+    enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload).map(drop)
+}
 
 /// Queues what a session needs after turns were added to it, or whenever it is looked at: a summary,
 /// or the compression of its window. Without an LLM nothing is queued. The caller holds the
@@ -27,7 +51,7 @@ pub fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
     if endpoints::missing(spi, &key.agent_id)?.is_some() || summaries::is_held_back(spi, key)? {
         return Ok(());
     }
-    jobs::enqueue_for_session(spi, kind, key, &payloads::Summary::with(&settings, false))
+    enqueue_for_session(spi, kind, key, &payloads::Summary::with(&settings, false))
 }
 
 /// Queues the reflection on a session's episodes that are over. Without an LLM they wait until there
@@ -40,20 +64,21 @@ pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
         scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
             Ok(payloads::Reflect::with(&job_settings::reflection()))
         })?;
-    jobs::enqueue_for_session(spi, JobKind::Reflect, key, &payload)
+    enqueue_for_session(spi, JobKind::Reflect, key, &payload)
 }
 
 /// Queues the embedding of what a scope lacks.
 pub fn queue_embedding(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
     let (user, agent) = (scope.user_id, scope.agent_id);
-    jobs::enqueue(spi, JobKind::Embed, user, agent, scope.session_id, &payloads::Embed::default())
+    enqueue(spi, JobKind::Embed, user, agent, scope.session_id, &payloads::Embed::default())
+        .map(drop)
 }
 
 /// Queues the eviction of a session's oldest entries when its window holds too many.
 pub fn queue_eviction(spi: &Spi, key: &SessionKey, active_entries: i64) -> PgResult<()> {
-    let limit = i64::from(guc::max_entries());
+    let limit = Sessions::current().max_entries;
     if limit > 0 && active_entries > limit {
-        jobs::enqueue_for_session(spi, JobKind::Evict, key, &payloads::Evict::default())?;
+        enqueue_for_session(spi, JobKind::Evict, key, &payloads::Evict::default())?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::memory::turn::{Checked, Turn, check};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
+use crate::settings::Content;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
 use crate::store::sessions::SessionKey;
@@ -72,8 +73,9 @@ fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
     let mut batches = Vec::with_capacity(groups.len());
     for (settings, (positions, turns)) in groups {
         let (turns, prepared) = settings.during(|| {
-            let turns =
-                turns.into_iter().map(|turn| check(turn, now)).collect::<PgResult<Vec<_>>>()?;
+            let content = Content::current();
+            let turns = turns.into_iter().map(|turn| check(turn, now, &content));
+            let turns = turns.collect::<PgResult<Vec<_>>>()?;
             let prepared = prepare(
                 turns.iter().map(|turn| turn.indexed_text.clone()).collect(),
                 turns.iter().map(|turn| turn.turn.content.clone()).collect(),

@@ -3,6 +3,7 @@
 //! dead job keeps its key.
 
 use crate::identity;
+use crate::memory::active_model;
 use crate::memory::prepare;
 use crate::memory::turn;
 use crate::pg::catalog;
@@ -11,13 +12,13 @@ use crate::pg::pinned_settings::by_index;
 use crate::pg::roles;
 use crate::pg::spi::{Session as Spi, scratch, sees_one_snapshot};
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{self as jobs, Whose};
 use crate::store::attachments::{Embed, Source};
 use crate::store::embeddings::{self, Incomplete};
 use crate::store::entries::{content_hash, new_id};
-use crate::store::models::{self as model_store, Kind};
+use crate::store::models::Kind;
 use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::tokens;
@@ -65,6 +66,7 @@ pub struct Intake<'a> {
     /// Whether the rows were not there before: they are whoever's who wrote them, also where another row
     /// had their key.
     pub is_new: bool,
+    pub content: Content,
     /// Scopes with entries to embed, and one such entry of each.
     pub to_embed: RefCell<BTreeMap<Scope, Uuid>>,
 }
@@ -92,7 +94,8 @@ impl<'a> Intake<'a> {
             identity::writer_identity().map_err(|error| error.message().to_owned())
         };
         let is_new = via == Via::Insert;
-        Self { source, default_user, writer, via, is_new, to_embed: RefCell::default() }
+        let (content, to_embed) = (Content::current(), RefCell::default());
+        Self { source, default_user, writer, via, is_new, content, to_embed }
     }
 
     /// Whose memory rows are that say nothing about it, for a job that takes them in later.
@@ -129,7 +132,8 @@ impl<'a> Intake<'a> {
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
             let spi = Spi::read_write()?;
-            jobs::queue_written(&spi, self.source, &self.whose(), self.is_new, &left)?;
+            let attempts = LlmLimits::current().max_attempts;
+            jobs::queue_written(&spi, self.source, &self.whose(), self.is_new, &left, attempts)?;
             by_index(|| compare(&rows))
         })
     }
@@ -141,7 +145,8 @@ impl<'a> Intake<'a> {
             return Ok(());
         }
         roles::as_owner(|| {
-            jobs::queue_embedding(&Spi::read_write()?, &self.source.definition.agent_id, &to_embed)
+            let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
+            jobs::queue_embedding(&spi, &self.source.definition.agent_id, &to_embed, attempts)
         })
     }
 
@@ -153,7 +158,7 @@ impl<'a> Intake<'a> {
         known: &'r [Vec<Known>],
     ) -> PgResult<Vec<Plan<'r>>> {
         let definition = &self.source.definition;
-        let max_bytes = guc::max_content_bytes().max(0) as usize;
+        let max_bytes = self.content.max_content_bytes;
         // By who is told, whether it is known whose memory they are, and the reason.
         let mut refused: BTreeMap<(String, bool, String), Vec<&JsonbText>> = BTreeMap::new();
         let mut plans = Vec::with_capacity(rows.len());
@@ -301,14 +306,14 @@ impl<'a> Intake<'a> {
             indexed_text: turn::indexed_text(content, &plan.row.metadata),
             token_count: i32::try_from(tokens::estimate_tokens(content)).unwrap_or(i32::MAX),
             token_count_exact: false,
-            markers: turn::markers_of(None, content)?,
+            markers: turn::markers_of(None, content, &self.content)?,
             created_at,
         }))
     }
 
     /// Stores new entries, with their embeddings or a job that makes them.
     fn add(&self, spi: &Spi, rows: Vec<NewRow<'_>>) -> PgResult<bool> {
-        let stored = store::insert(spi, self.source, &guc::text_search_config(), &rows)?;
+        let stored = store::insert(spi, self.source, &self.content.text_search_config, &rows)?;
         match self.source.definition.embed {
             Embed::Off => {}
             Embed::Sync if self.via != Via::Worker && embed(spi, &rows)? => {}
@@ -326,7 +331,7 @@ impl<'a> Intake<'a> {
 
 /// Embeds new entries in this statement; false when that is left to a job.
 fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
-    let Some(model) = model_store::active(spi, Kind::Embedder)? else { return Ok(false) };
+    let Some(model) = active_model::active(spi, Kind::Embedder)? else { return Ok(false) };
     if rows.is_empty() {
         return Ok(true);
     }

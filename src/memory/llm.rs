@@ -9,8 +9,8 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
+use crate::settings::LlmLimits;
 use crate::settings::endpoint::NO_LLM;
-use crate::settings::guc;
 use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::llm_ledger::{self, Spent};
@@ -261,7 +261,8 @@ struct Asked {
 
 impl Asked {
     fn of(messages: &impl serde::Serialize, texts: &[ChatMessage]) -> Self {
-        let traced = (guc::trace() == guc::Trace::Calls)
+        let traced = LlmLimits::current()
+            .keeps_texts
             .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())));
         Self { traced, estimated_tokens: estimated_tokens(texts) }
     }

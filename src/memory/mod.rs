@@ -1,5 +1,6 @@
 //! What a memory is and does, between the SQL surface, the background jobs and the tables.
 
+pub mod active_model;
 pub mod archived_conversation;
 pub mod awaited_summary;
 pub mod chunks;

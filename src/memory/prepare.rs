@@ -1,13 +1,15 @@
 //! What storing texts needs of the models, asked for before the database is touched: embeddings and
 //! token counts, or what stands in for them.
 
+use crate::memory::active_model;
 use crate::models::{self, Prepared, counting};
 use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc::{self, EmbedOnIngest};
+use crate::settings::{Content, EmbedOnIngest};
 use crate::store::entries::NewEntry;
-use crate::store::models::{self as model_store, Kind};
+use crate::store::lexemes::Lexemes;
+use crate::store::models::Kind;
 use memory_agent_core::tokens;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
@@ -20,6 +22,8 @@ pub struct Prepare {
     pub model: Option<ModelRef>,
     /// Whether rows without an embedding are to be embedded by a job.
     pub wants_embedding: bool,
+    /// By which their words are indexed.
+    pub configuration: String,
 }
 
 /// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
@@ -31,10 +35,10 @@ pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Pr
 
 /// The model that is to embed what is stored now, and whether it is to do so at once.
 pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
-    let mode = guc::embed_on_ingest();
+    let mode = Content::current().embed_on_ingest;
     let model = match mode {
         EmbedOnIngest::Off => None,
-        _ => roles::as_owner(|| model_store::active(&Spi::read_only()?, Kind::Embedder))?,
+        _ => roles::as_owner(|| active_model::active(&Spi::read_only()?, Kind::Embedder))?,
     };
     Ok((model, mode == EmbedOnIngest::Sync))
 }
@@ -82,6 +86,7 @@ pub fn prepare_by(
         token_counts_exact: failure.is_none(),
         wants_embedding: model.is_some(),
         model,
+        configuration: Content::current().text_search_config,
     }
 }
 
@@ -89,6 +94,11 @@ impl Prepare {
     /// The windows of the text at `index`.
     pub fn embedding(&self, index: usize) -> Option<&[Vec<f32>]> {
         self.embeddings.get(index).map(Vec::as_slice)
+    }
+
+    /// The words of a text, and what they were made by.
+    pub fn words(&self, spi: &Spi, text: &str) -> PgResult<(Lexemes, &str)> {
+        Ok((Lexemes::index(spi, &self.configuration, text)?, self.configuration.as_str()))
     }
 
     /// The token count of the text at `index`.

@@ -4,11 +4,12 @@
 
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::chunks::Chunks;
+use crate::memory::follow_ups;
 use crate::memory::summary_tree::{Material, Part, Tree};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::Session as Spi;
 use crate::store::compression;
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, NewSummary, Source};
@@ -182,7 +183,7 @@ fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<(
         None => return Ok(()),
     };
     let payload = payloads::Summary::with(renewal.settings, is_forced);
-    jobs::enqueue_for_session(spi, kind, renewal.key, &payload)?;
+    follow_ups::enqueue_for_session(spi, kind, renewal.key, &payload)?;
     Ok(())
 }
 

@@ -9,17 +9,13 @@ use crate::pg::catalog::{self, VectorType};
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, scratch};
 use crate::pg::sql_types::Vector;
-use crate::settings::guc::{self, Extraction};
-use crate::settings::job_settings;
+use crate::settings::{Extraction, Sessions, job_settings};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
 use crate::store::facts::FactScope;
-use crate::store::jobs::{self, JobKind};
-use crate::store::lexemes::Lexemes;
+use crate::store::jobs::JobKind;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
-use memory_agent_core::episodes::{
-    CloseReason, EpisodeSettings, OpenEpisode, after_turn, before_turn,
-};
+use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::mmr;
 use pgrx::datum::Uuid;
@@ -30,8 +26,7 @@ pub struct SessionWriter<'a> {
     spi: &'a Spi,
     key: &'a SessionKey,
     prepared: &'a Prepare,
-    configuration: String,
-    settings: EpisodeSettings,
+    settings: Sessions,
     episode: Option<Running>,
     /// What facts about the user's turns are made from.
     facts_from: FactsFrom,
@@ -55,12 +50,7 @@ impl<'a> SessionWriter<'a> {
             spi,
             key,
             prepared,
-            configuration: guc::text_search_config(),
-            settings: EpisodeSettings {
-                max_turns: guc::episode_max_turns().max(0) as u32,
-                gap_seconds: i64::from(guc::episode_gap()),
-                close_on_tool_result: guc::episode_close_on_tool_result(),
-            },
+            settings: Sessions::current(),
             episode,
             facts_from: facts_from(spi, &key.agent_id)?,
             has_reflection: false,
@@ -98,8 +88,7 @@ impl<'a> SessionWriter<'a> {
         id: Uuid,
     ) -> PgResult<()> {
         let episode_id = self.episode_for(turn, index)?;
-        let configuration = self.configuration.as_str();
-        let words = (Lexemes::index(self.spi, configuration, &turn.indexed_text)?, configuration);
+        let words = self.prepared.words(self.spi, &turn.indexed_text)?;
         let (role, content) = (&turn.turn.role, &turn.turn.content);
         let scope = FactScope::of_session(self.key);
         let entry = NewEntry::new(id, &scope, "turn", role, content, words, turn.created_at);
@@ -118,11 +107,12 @@ impl<'a> SessionWriter<'a> {
     /// The episode this turn belongs to; a running one that must end before it is closed.
     fn episode_for(&mut self, turn: &Checked, index: usize) -> PgResult<Uuid> {
         if let Some(running) = &self.episode {
+            let episodes = &self.settings.episodes;
             let open = OpenEpisode {
                 turn_count: running.turn_count.max(0) as u32,
                 last_turn_at_micros: running.ended_at.into_inner(),
             };
-            let mut reason = before_turn(Some(&open), turn.created_at.into_inner(), &self.settings);
+            let mut reason = before_turn(Some(&open), turn.created_at.into_inner(), episodes);
             if reason.is_none() && self.is_topic_boundary(running, index)? {
                 reason = Some(CloseReason::Topic);
             }
@@ -144,7 +134,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     fn is_topic_boundary(&self, running: &Running, index: usize) -> PgResult<bool> {
-        let threshold = guc::episode_topic_similarity();
+        let threshold = self.settings.episode_topic_similarity;
         let (Some(model), Some([first, ..])) =
             (&self.prepared.model, self.prepared.embedding(index))
         else {
@@ -159,7 +149,8 @@ impl<'a> SessionWriter<'a> {
 
     fn close_after(&mut self, turn: &Checked) -> PgResult<()> {
         let Some(running) = &self.episode else { return Ok(()) };
-        let reason = after_turn(running.turn_count.max(0) as u32, &turn.turn.role, &self.settings);
+        let turns = running.turn_count.max(0) as u32;
+        let reason = after_turn(turns, &turn.turn.role, &self.settings.episodes);
         reason.map_or(Ok(()), |reason| self.end_episode(reason))
     }
 
@@ -171,7 +162,7 @@ impl<'a> SessionWriter<'a> {
 
     fn queue_jobs(&self, fill: &Fill, user_spoke: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
-            jobs::enqueue_for_session(
+            follow_ups::enqueue_for_session(
                 self.spi,
                 JobKind::Embed,
                 self.key,
@@ -180,7 +171,7 @@ impl<'a> SessionWriter<'a> {
         }
         if self.facts_from == FactsFrom::Turn && user_spoke {
             let payload = payloads::Extract::with(&job_settings::extraction());
-            jobs::enqueue_for_session(self.spi, JobKind::Extract, self.key, &payload)?;
+            follow_ups::enqueue_for_session(self.spi, JobKind::Extract, self.key, &payload)?;
         }
         if self.has_reflection {
             follow_ups::queue_reflection(self.spi, self.key)?;
@@ -192,7 +183,7 @@ impl<'a> SessionWriter<'a> {
 
 /// What facts about turns stored now are made from: somebody must be there who makes them.
 pub fn facts_from(spi: &Spi, agent_id: &str) -> PgResult<FactsFrom> {
-    Ok(match guc::extraction() {
+    Ok(match Sessions::current().extraction {
         Extraction::Off => FactsFrom::Nothing,
         _ if endpoints::missing(spi, agent_id)?.is_some() => FactsFrom::Nothing,
         Extraction::Turn => FactsFrom::Turn,

@@ -3,7 +3,7 @@
 
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::Content;
 use crate::store::entries;
 use memory_agent_core::limits::MAX_MARKERS;
 use memory_agent_core::{markers, text};
@@ -32,23 +32,22 @@ pub struct Checked {
 }
 
 /// Checks a turn, and finds out what its text and the settings say of it.
-pub fn check(turn: Turn, now: TimestampWithTimeZone) -> PgResult<Checked> {
+pub fn check(turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
     // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
     pgrx::check_for_interrupts!();
     text::validate_session_id(&turn.session_id).map_err(Error::from)?;
     text::validate_role(&turn.role).map_err(Error::from)?;
-    text::validate_content(&turn.content, guc::max_content_bytes().max(0) as usize)
-        .map_err(Error::from)?;
-    check_metadata(&turn.metadata)?;
-    let markers = markers_of(turn.markers.as_deref(), &turn.content)?;
+    text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::from)?;
+    check_metadata(&turn.metadata, settings)?;
+    let markers = markers_of(turn.markers.as_deref(), &turn.content, settings)?;
     let created_at = entries::finite("created_at", turn.created_at.unwrap_or(now))?;
-    let expires_at = expiry(now, turn.ttl)?;
+    let expires_at = expiry(now, turn.ttl, settings)?;
     let indexed_text = indexed_text(&turn.content, &turn.metadata);
     Ok(Checked { turn, indexed_text, markers, created_at, expires_at })
 }
 
 /// Refuses metadata that is not an object, or larger than content may be.
-pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
+pub fn check_metadata(metadata: &JsonbText, settings: &Content) -> PgResult<()> {
     if !metadata.0.starts_with('{') {
         return Err(Error::invalid(
             "metadata must be a JSON object",
@@ -56,7 +55,7 @@ pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
         )
         .into());
     }
-    let limit = guc::max_content_bytes().max(0) as usize;
+    let limit = settings.max_content_bytes;
     if metadata.0.len() > limit {
         return Err(Error::invalid(
             format!("metadata has {} bytes, the limit is {limit}", metadata.0.len()),
@@ -68,7 +67,11 @@ pub fn check_metadata(metadata: &JsonbText) -> PgResult<()> {
 }
 
 /// The markers of an entry: the explicit ones, or those its text shows.
-pub fn markers_of(explicit: Option<&[String]>, content: &str) -> PgResult<Vec<String>> {
+pub fn markers_of(
+    explicit: Option<&[String]>,
+    content: &str,
+    settings: &Content,
+) -> PgResult<Vec<String>> {
     let given = explicit.unwrap_or_default();
     if given.len() > MAX_MARKERS {
         let problem = format!("there are {} markers, expected at most {MAX_MARKERS}", given.len());
@@ -77,7 +80,7 @@ pub fn markers_of(explicit: Option<&[String]>, content: &str) -> PgResult<Vec<St
     for marker in given {
         markers::validate(marker).map_err(Error::from)?;
     }
-    let detected = if guc::auto_detect_markers() { markers::detect(content) } else { Vec::new() };
+    let detected = if settings.auto_detect_markers { markers::detect(content) } else { Vec::new() };
     Ok(markers::merge(explicit, &detected))
 }
 
@@ -92,6 +95,7 @@ pub fn indexed_text(content: &str, metadata: &JsonbText) -> String {
 pub fn expiry(
     now: TimestampWithTimeZone,
     ttl: Option<Interval>,
+    settings: &Content,
 ) -> PgResult<Option<TimestampWithTimeZone>> {
     if let Some(ttl) = ttl {
         let expires_at = now + ttl;
@@ -102,10 +106,6 @@ pub fn expiry(
         }
         return Ok(Some(expires_at));
     }
-    let seconds = guc::default_ttl();
-    if seconds == 0 {
-        return Ok(None);
-    }
-    let ttl = Interval::from_seconds(f64::from(seconds));
-    Ok(Some(now + ttl))
+    let seconds = settings.default_ttl_seconds;
+    Ok((seconds > 0).then(|| now + Interval::from_seconds(f64::from(seconds))))
 }

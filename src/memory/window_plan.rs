@@ -4,7 +4,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
+use crate::settings::Prompts;
 use crate::store::sessions::SessionKey;
 use crate::store::window::{self, WindowTurn};
 use memory_agent_core::window::{Plan, Turn, plan};
@@ -39,6 +39,6 @@ impl ExactCounts {
 pub fn plan_for(turns: &[WindowTurn], summary_tokens: Option<u32>, budget: u32) -> Plan {
     let turns: Vec<Turn> =
         turns.iter().map(|turn| Turn { tokens: turn.tokens, covered: turn.covered }).collect();
-    let overhead = guc::message_overhead_tokens().max(0).unsigned_abs();
+    let overhead = Prompts::current().message_overhead_tokens;
     plan(&turns, summary_tokens, overhead, budget)
 }

@@ -6,7 +6,7 @@
 use super::interface::Failure;
 use super::socket;
 use super::supervisor::{self, Start};
-use crate::settings::guc;
+use crate::settings::Models;
 use memory_agent_model_server::frame::FrameReader;
 use memory_agent_model_server::protocol::{self, Endpoint, Request, Response};
 use pgrx::pg_sys;
@@ -43,7 +43,7 @@ impl<'a> CallOptions<'a> {
     pub fn of_inference() -> Self {
         Self {
             patience: Patience::ForStart,
-            timeout: Duration::from_millis(guc::inference_timeout().max(0) as u64),
+            timeout: Models::current().inference_timeout,
             timeout_setting: "memory_agent.inference_timeout",
             is_repeatable: true,
             sending: None,

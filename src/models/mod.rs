@@ -18,13 +18,12 @@ pub mod supervisor_state;
 pub use interface::{Failure, Models, Prepared};
 
 use crate::pg::error::{Error, PgResult};
-use crate::settings::endpoint;
-use crate::settings::guc::{self, Inference};
+use crate::settings::{self, Inference, endpoint};
 use memory_agent_model_server::protocol::ModelRef;
 
 /// The implementation that `memory_agent.inference` chooses.
 pub fn current() -> &'static dyn Models {
-    match guc::inference() {
+    match settings::Models::current().inference {
         Inference::Server => &client::ServerModels,
         Inference::Backend => &in_backend::BackendModels,
     }

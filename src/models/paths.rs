@@ -2,7 +2,7 @@
 //! library, and the server's socket. Settings override; empty settings mean what `make install` did.
 #![allow(unsafe_code)]
 
-use crate::settings::guc;
+use crate::settings::Models;
 use pgrx::pg_sys;
 use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
@@ -13,19 +13,21 @@ pub const SOCKET: &str = "pg_stat_tmp/memory_agent.sock";
 
 /// The directory that holds one folder per model.
 pub fn model_directory() -> PathBuf {
-    chosen(&guc::model_dir(), || share_directory().join("memory_agent/models"))
+    chosen(&Models::current().model_dir, || share_directory().join("memory_agent/models"))
 }
 
 /// The model server's program.
 pub fn model_server() -> PathBuf {
-    chosen(&guc::model_server_path(), || {
+    chosen(&Models::current().model_server_path, || {
         library_directory().join("memory_agent/memory_agent_model_server")
     })
 }
 
 /// The ONNX Runtime library.
 pub fn onnxruntime() -> PathBuf {
-    chosen(&guc::onnxruntime_path(), || library_directory().join("memory_agent/libonnxruntime.so"))
+    chosen(&Models::current().onnxruntime_path, || {
+        library_directory().join("memory_agent/libonnxruntime.so")
+    })
 }
 
 /// A message as the calling role may see it: where files of the server are is for those who may read

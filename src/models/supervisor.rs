@@ -10,7 +10,7 @@ use super::{paths, socket};
 use crate::models::supervisor_state::{self, State};
 use crate::pg::preload::is_preloaded;
 use crate::pg::process::{Child, ChildEvent};
-use crate::settings::guc;
+use crate::settings::Models;
 use pgrx::bgworkers::{
     BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
 };
@@ -148,7 +148,8 @@ fn command_line() -> Vec<String> {
         "--parent".into(),
         std::process::id().to_string(),
     ];
-    for name in [guc::embedding_model(), guc::rerank_model()] {
+    let settings = Models::current();
+    for name in [settings.embedding_model, settings.rerank_model] {
         if !name.is_empty() {
             arguments.push("--preload".into());
             arguments.push(paths::model_directory().join(&name).to_string_lossy().into_owned());
@@ -164,9 +165,9 @@ fn listens() -> bool {
 
 /// `memory_agent.inference_threads`, with 0 resolved.
 pub fn threads() -> usize {
-    match guc::inference_threads() {
+    match Models::current().inference_threads {
         0 => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4)),
-        threads => threads.max(1) as usize,
+        threads => threads,
     }
 }
 

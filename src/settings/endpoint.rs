@@ -2,7 +2,7 @@
 //! nowhere but into the request. There is no setting for a key itself: PostgreSQL writes the new value
 //! of a changed setting into its log.
 
-use crate::settings::guc::{self, EmbeddingProvider, Inference, LlmProvider};
+use crate::settings::{EmbeddingProvider, Inference, LlmProvider, guc};
 use memory_agent_core::llm_endpoint::{host, is_name};
 use memory_agent_model_server::protocol::{ApiKey, Endpoint, Provider, RemoteEmbedder};
 use std::path::Path;

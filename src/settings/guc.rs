@@ -6,18 +6,16 @@
 //! or identity rules is for the server's owner (postgresql.conf, reload).
 #![allow(unsafe_code)] // check hooks are C callbacks
 
-use memory_agent_core::fuse::FusionMethod;
 use memory_agent_core::limits;
-use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 use serde_json::Value;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-mod choices;
+pub mod choices;
 
-pub use crate::settings::guc::choices::*;
+use crate::settings::guc::choices::*;
 
 /// Declares the statics, the getters and `register()` from one table.
 macro_rules! settings {
@@ -391,30 +389,5 @@ unsafe extern "C-unwind" fn refuse_long(
                 c"It has more than 10000 bytes.".as_ptr().cast_mut();
         }
         is_short
-    }
-}
-
-/// The fusion method in the ranking crate's terms.
-pub fn fusion_method() -> FusionMethod {
-    match fusion() {
-        Fusion::Weighted => FusionMethod::Weighted,
-        Fusion::Rrf => FusionMethod::Rrf,
-    }
-}
-
-/// The decay form in the ranking crate's terms.
-pub fn decay() -> RecencyDecay {
-    match recency_decay() {
-        Decay::Exponential => RecencyDecay::Exponential,
-        Decay::HalfLife => RecencyDecay::HalfLife,
-        Decay::Reciprocal => RecencyDecay::Reciprocal,
-    }
-}
-
-/// The normalisation in the ranking crate's terms.
-pub fn normalization() -> ScoreNormalization {
-    match score_normalization() {
-        Normalization::Sigmoid => ScoreNormalization::Sigmoid,
-        Normalization::MinMax => ScoreNormalization::MinMax,
     }
 }

@@ -1,7 +1,8 @@
 //! What a job keeps of the settings of the session that queued it, as this session has them. They travel
 //! in the job's payload.
 
-use crate::settings::guc::{self, FactScopeChoice, UngroundedChoice};
+use crate::settings::values::natural;
+use crate::settings::{FactScopeChoice, UngroundedChoice, guc};
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::{
     ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
@@ -10,7 +11,7 @@ use memory_agent_core::jobs::session_settings::{
 /// Settings of an extraction.
 pub fn extraction() -> ExtractionSettings {
     ExtractionSettings {
-        max_facts_per_turn: guc::max_facts_per_turn().max(1) as u32,
+        max_facts_per_turn: natural(guc::max_facts_per_turn()),
         global: guc::fact_scope() == FactScopeChoice::Global,
         dedup_similarity: guc::dedup_similarity(),
         reconcile_similarity: guc::reconcile_similarity(),
@@ -31,9 +32,9 @@ fn ungrounded_facts() -> UngroundedFacts {
 /// Settings of a reflection.
 pub fn reflection() -> ReflectionSettings {
     ReflectionSettings {
-        min_episode_turns: guc::min_episode_turns().max(1) as u32,
+        min_episode_turns: natural(guc::min_episode_turns()),
         episode_gap: i64::from(guc::episode_gap()),
-        max_facts: guc::max_facts_per_episode().max(1) as u32,
+        max_facts: natural(guc::max_facts_per_episode()),
         global: guc::fact_scope() == FactScopeChoice::Global,
         consolidation_similarity: guc::consolidation_similarity(),
         dedup_similarity: guc::dedup_similarity(),
@@ -44,7 +45,6 @@ pub fn reflection() -> ReflectionSettings {
 
 /// Settings of a summary and of a compression.
 pub fn summary() -> SummarySettings {
-    let natural = |value: i32| value.max(0).unsigned_abs();
     SummarySettings {
         summarization: guc::summarization(),
         min_tokens: natural(guc::summary_min_tokens()),

@@ -1,8 +1,13 @@
-//! The settings: those that PostgreSQL keeps, and what is made of them: endpoints, keys, and what a
-//! job keeps of the settings of its session.
+//! The settings: those that PostgreSQL keeps, and what is made of them: values, endpoints, keys, and what
+//! a job keeps of the settings of its session. Nobody else reads what PostgreSQL keeps.
 
 pub mod audit_keys;
 pub mod endpoint;
-pub mod guc;
+mod guc;
 pub mod job_settings;
 pub mod overrides;
+mod values;
+
+pub use guc::choices::*;
+pub use guc::{given_before_load, register};
+pub use values::*;

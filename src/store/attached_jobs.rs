@@ -1,5 +1,5 @@
 //! Jobs of attached tables: embeddings of their rows, the intake of what a table holds, rows to look at
-//! again, and rows that were refused.
+//! again, and rows that were refused. Of each, `max_attempts` are the failures after which it is given up.
 
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
@@ -18,6 +18,7 @@ pub fn queue_embedding(
     spi: &Spi,
     agent_id: &str,
     scopes: &BTreeMap<(String, Option<String>), Uuid>,
+    max_attempts: i32,
 ) -> PgResult<()> {
     spi.execute(
         "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, entry_id, max_attempts) \
@@ -25,7 +26,7 @@ pub fn queue_embedding(
            FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
         &mut Params::new()
             .with(agent_id.to_owned())
-            .with(crate::settings::guc::llm_max_attempts())
+            .with(max_attempts)
             .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
             .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
             .with(
@@ -61,6 +62,7 @@ pub fn queue_intake(
     user_id: &str,
     agent_id: &str,
     extent: Extent,
+    max_attempts: i32,
 ) -> PgResult<Uuid> {
     let payload = Attach {
         attachment: Some(source_id.to_string()),
@@ -82,7 +84,7 @@ pub fn queue_intake(
             .with(agent_id.to_owned())
             .with(source_id)
             .with(JsonbText(payload.text()))
-            .with(crate::settings::guc::llm_max_attempts()),
+            .with(max_attempts),
         |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
@@ -92,7 +94,12 @@ pub fn queue_intake(
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in
 /// another of pg_restore's sessions, and the jobs of the dump too: the new job has a scope of its own. The
 /// worker waits until pg_restore is gone.
-pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult<()> {
+pub fn queue_restored(
+    spi: &Spi,
+    source: &Source,
+    whose: &Whose<'_>,
+    max_attempts: i32,
+) -> PgResult<()> {
     let payload = Attach {
         attachment: Some(source.id.to_string()),
         of_nobody: whose.of_nobody,
@@ -109,7 +116,7 @@ pub fn queue_restored(spi: &Spi, source: &Source, whose: &Whose<'_>) -> PgResult
             .with(whose.user_id.to_owned())
             .with(source.definition.agent_id.clone())
             .with(JsonbText(payload.text()))
-            .with(crate::settings::guc::llm_max_attempts()),
+            .with(max_attempts),
     )?;
     wake_at_commit::job_queued();
     Ok(())
@@ -129,16 +136,23 @@ pub fn queue_written(
     whose: &Whose<'_>,
     is_new: bool,
     keys: &[JsonbText],
+    max_attempts: i32,
 ) -> PgResult<()> {
     let payload = Attach { of_nobody: whose.of_nobody, is_new, ..of_keys(source, keys) };
-    queue_keys(spi, source, whose.user_id, keys, &payload)
+    queue_keys(spi, source, whose.user_id, keys, &payload, max_attempts)
 }
 
 /// Queues a job that ends the entries with these keys, once this transaction has committed: those whose
 /// rows are gone by then.
-pub fn queue_gone(spi: &Spi, source: &Source, writer: &str, keys: &[JsonbText]) -> PgResult<()> {
+pub fn queue_gone(
+    spi: &Spi,
+    source: &Source,
+    writer: &str,
+    keys: &[JsonbText],
+    max_attempts: i32,
+) -> PgResult<()> {
     let payload = Attach { only_gone: true, ..of_keys(source, keys) };
-    queue_keys(spi, source, writer, keys, &payload)
+    queue_keys(spi, source, writer, keys, &payload, max_attempts)
 }
 
 fn queue_keys(
@@ -147,6 +161,7 @@ fn queue_keys(
     user_id: &str,
     keys: &[JsonbText],
     payload: &Attach,
+    max_attempts: i32,
 ) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
@@ -159,7 +174,7 @@ fn queue_keys(
             .with(user_id.to_owned())
             .with(source.definition.agent_id.clone())
             .with(JsonbText(payload.text()))
-            .with(crate::settings::guc::llm_max_attempts()),
+            .with(max_attempts),
     )?;
     wake_at_commit::job_queued();
     Ok(())

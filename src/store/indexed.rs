@@ -8,10 +8,10 @@ use crate::store::nearest::{PartTotals, nearest};
 use crate::store::neighbors;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{
-    BATCH, Dense, Found, FoundRow, Query, bind_terms, bm25, raise_by_windows, similarity,
+    BATCH, Dense, Found, FoundRow, Query, bind_terms, raise_by_windows, similarity,
     term_frequencies,
 };
-use memory_agent_core::bm25::{LexicalMatch, LexicalScores};
+use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -54,7 +54,8 @@ pub fn through_indexes(
             Ok(ControlFlow::Continue(()))
         })?;
     }
-    let LexicalScores { scores, bound } = bm25(&matches, terms, documents, total_length);
+    let LexicalScores { scores, bound } =
+        score_matches(&matches, terms.len(), documents, total_length, scope.search.bm25);
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     let lexical_matches = matches.len();

@@ -5,9 +5,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::JsonbText;
 use crate::pg::wake_at_commit;
-use crate::settings::guc;
 use crate::store::entries::new_id;
-use crate::store::sessions::SessionKey;
 pub use memory_agent_core::jobs::JobKind;
 use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
@@ -17,14 +15,16 @@ use pgrx::datum::Uuid;
 /// A job of the same kind and scope that waits already is touched instead of skipped: that locks its
 /// row, so no worker can take it, and miss these rows, before this transaction commits. Its settings
 /// become the new ones, but what one session said for itself alone is never made global by another,
-/// and what was asked for by hand stays so. Returns the id of the job that waits then.
-pub fn enqueue_with_id(
+/// and what was asked for by hand stays so. It is given up after `max_attempts` failures. Returns the id of the
+/// job that waits then.
+pub fn enqueue(
     spi: &Spi,
     kind: JobKind,
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
     payload: &impl Payload,
+    max_attempts: i32,
 ) -> PgResult<Uuid> {
     let id = spi.first(
         "INSERT INTO memory_agent.jobs AS j \
@@ -45,31 +45,9 @@ pub fn enqueue_with_id(
             .with(agent_id.to_owned())
             .with(session_id.map(str::to_owned))
             .with(JsonbText(payload.text()))
-            .with(guc::llm_max_attempts()),
+            .with(max_attempts),
         |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
     id.ok_or_else(|| Error::internal("a job was queued without an id").into())
-}
-
-/// Queues work like [`enqueue_with_id`], for callers who do not need to know the job.
-pub fn enqueue(
-    spi: &Spi,
-    kind: JobKind,
-    user_id: &str,
-    agent_id: &str,
-    session_id: Option<&str>,
-    payload: &impl Payload,
-) -> PgResult<()> {
-    enqueue_with_id(spi, kind, user_id, agent_id, session_id, payload).map(drop)
-}
-
-/// Queues work for a session.
-pub fn enqueue_for_session(
-    spi: &Spi,
-    kind: JobKind,
-    key: &SessionKey,
-    payload: &impl Payload,
-) -> PgResult<()> {
-    enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload)
 }

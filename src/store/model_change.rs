@@ -30,7 +30,7 @@ pub fn start() -> Place {
 const NO_AGENT: &str = "*";
 
 /// Queues the change to a model and cancels every other one. Returns the job.
-pub fn queue(spi: &Spi, model: &str) -> PgResult<Uuid> {
+pub fn queue(spi: &Spi, model: &str, max_attempts: i32) -> PgResult<Uuid> {
     spi.execute(
         "UPDATE memory_agent.jobs j \
             SET status = 'done', finished_at = now(), leased_by = NULL, leased_until = NULL, \
@@ -39,7 +39,7 @@ pub fn queue(spi: &Spi, model: &str) -> PgResult<Uuid> {
         &mut Params::new(),
     )?;
     let payload = Reembed { model: model.to_owned(), ..Reembed::default() };
-    jobs::enqueue_with_id(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, &payload)
+    jobs::enqueue(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, &payload, max_attempts)
 }
 
 /// The change that is not done.

@@ -1,11 +1,7 @@
-//! `memory_agent.models`: the models known in this database. A database in which none of a kind was
-//! activated uses the one that the settings name.
+//! `memory_agent.models`: the models known in this database.
 
-use crate::models::{REMOTE_LOCATION, model_ref};
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi};
-use crate::settings::{endpoint, guc};
-use memory_agent_model_server::protocol::ModelRef;
 
 /// What a model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,24 +27,13 @@ impl Kind {
     }
 }
 
-/// The active model of a kind; `None` when the settings name none.
-pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
-    let registered = spi.first(
+/// The name and location of the active model of a kind; `None` when none was activated.
+pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<String>)>> {
+    spi.first(
         "SELECT m.name, m.location FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
         &mut Params::new().with(kind.as_str().to_owned()),
-        |row| Ok((row.required::<String>(1)?, row.optional::<String>(2))),
-    )?;
-    if let Some((name, location)) = registered {
-        return model_ref(&name, location.as_deref()).map(Some);
-    }
-    let (name, location) = match kind {
-        Kind::Embedder if endpoint::is_embedder_remote() => {
-            (guc::embedding_model(), Some(REMOTE_LOCATION))
-        }
-        Kind::Embedder => (guc::embedding_model(), None),
-        Kind::Reranker => (guc::rerank_model(), None),
-    };
-    if name.is_empty() { Ok(None) } else { model_ref(&name, location).map(Some) }
+        |row| Ok((row.required(1)?, row.optional(2))),
+    )
 }
 
 /// The kind of a registered model, and whether it is active.
@@ -74,16 +59,6 @@ pub fn registered(spi: &Spi, name: &str) -> PgResult<Option<Registered>> {
         &mut Params::new().with(name.to_owned()),
         |row| Ok(Registered { dimension: row.optional(1), location: row.optional(2) }),
     )
-}
-
-/// Whether any registered model of a kind is the active one, so that the settings do not count.
-pub fn has_active(spi: &Spi, kind: Kind) -> PgResult<bool> {
-    let found = spi.first(
-        "SELECT true FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
-        &mut Params::new().with(kind.as_str().to_owned()),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
 }
 
 /// Makes a registered model the active one of its kind.

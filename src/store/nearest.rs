@@ -6,7 +6,6 @@ use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Row, Session as Spi};
 use crate::pg::sql_types::Vector;
-use crate::settings::guc;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
 use crate::store::{entry_windows, vector_index};
@@ -58,7 +57,7 @@ pub fn nearest(
     };
     let index = vector_index::find(spi, model)?;
     let is_changing = entry_windows::any_first(spi, &scope.caller.visible(), model)?;
-    let most_exact = guc::exact_scan_rows().max(0) as u64;
+    let most_exact = scope.search.exact_scan_rows as u64;
     let (mut is_by_index, mut is_exact) = (false, is_changing);
     let mut all = Vec::new();
     for (part, size) in totals.iter().enumerate() {

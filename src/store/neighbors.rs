@@ -5,7 +5,6 @@
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{Dense, FoundRow, Query, similarity};
 use pgrx::datum::Uuid;
@@ -19,7 +18,7 @@ pub fn blend(
     vector: &VectorType,
     rows: &mut [FoundRow],
 ) -> PgResult<()> {
-    let share = guc::neighbor_weight();
+    let share = scope.search.neighbor_weight;
     for row in rows.iter_mut() {
         row.dense = row.similarity;
     }

@@ -5,7 +5,7 @@ use crate::identity::{Caller, SHARED_USER};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Params;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc::{self, RecallScope};
+use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::schema;
 use crate::store::sessions::SessionKey;
@@ -63,6 +63,7 @@ pub struct Scope {
     pub archives: Archives,
     /// A session of the caller's agent that is left out.
     pub except_session: Option<String>,
+    pub search: Search,
 }
 
 /// A scope as SQL: one `FROM .. WHERE ..` per part, and the parameters they share.
@@ -154,7 +155,7 @@ impl Scope {
         let mut sql = String::new();
         match self.as_of {
             None => {
-                sql.push_str(match guc::recall_scope() {
+                sql.push_str(match self.search.recall_scope {
                     RecallScope::All => " AND @.state IN ('active', 'archived')",
                     RecallScope::Active => " AND @.state = 'active'",
                 });

@@ -5,13 +5,13 @@ use crate::pg::catalog::{self, VectorType};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::Vector;
-use crate::settings::guc;
+use crate::settings::Search;
 use crate::store::entry_windows;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
-use memory_agent_core::bm25::{Bm25, LexicalMatch, LexicalScores, score_matches};
+use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -92,8 +92,8 @@ pub struct Found {
 /// Searches a scope.
 pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found> {
     let vector = catalog::vector_type()?;
-    let terms = terms(spi, query)?;
-    let limit = guc::exact_scan_rows().max(0) as usize;
+    let terms = terms(spi, &scope.search, query)?;
+    let limit = scope.search.exact_scan_rows;
     let estimate = estimated_entries(spi)?;
     if (estimate < 0.0 || estimate <= limit as f64)
         && let Some(found) = exact(spi, scope, query, &terms, &vector, limit)?
@@ -111,11 +111,11 @@ pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found
 }
 
 /// The distinct lexemes of the query and its rewrites.
-fn terms(spi: &Spi, query: &Query<'_>) -> PgResult<Vec<String>> {
-    let configuration = guc::text_search_config();
-    let mut all = Lexemes::index(spi, &configuration, query.text)?.terms();
+fn terms(spi: &Spi, settings: &Search, query: &Query<'_>) -> PgResult<Vec<String>> {
+    let configuration = settings.text_search_config.as_str();
+    let mut all = Lexemes::index(spi, configuration, query.text)?.terms();
     for rewrite in query.rewrites {
-        all.extend(Lexemes::index(spi, &configuration, rewrite)?.terms());
+        all.extend(Lexemes::index(spi, configuration, rewrite)?.terms());
     }
     let mut seen = HashSet::new();
     all.retain(|term| seen.insert(term.clone()));
@@ -235,7 +235,8 @@ fn exact(
         return Ok(None);
     }
     let documents = rows.len() as u64;
-    let LexicalScores { scores, bound } = bm25(&matches, terms, documents, total_length);
+    let LexicalScores { scores, bound } =
+        score_matches(&matches, terms.len(), documents, total_length, scope.search.bm25);
     for (found, score) in matches.iter().zip(scores) {
         rows[found.key].lexical = Some(score);
     }
@@ -246,7 +247,7 @@ fn exact(
     for (place, row) in places.iter_mut().zip(&found.rows) {
         place.similarity = row.similarity;
     }
-    let blended = blend_with_neighbors(&places, guc::neighbor_weight());
+    let blended = blend_with_neighbors(&places, scope.search.neighbor_weight);
     for (row, dense) in found.rows.iter_mut().zip(blended) {
         row.dense = dense;
     }
@@ -301,20 +302,6 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
         (Some(a), Some(b)) => Some(a.max(b)),
         (a, b) => a.or(b),
     }
-}
-
-pub fn bm25(
-    matches: &[LexicalMatch],
-    terms: &[String],
-    documents: u64,
-    total_length: u64,
-) -> LexicalScores {
-    let parameters = Bm25 {
-        k1: guc::bm25_k1(),
-        b: guc::bm25_b(),
-        length_floor: f64::from(guc::bm25_length_floor()),
-    };
-    score_matches(matches, terms.len(), documents, total_length, parameters)
 }
 
 #[allow(unsafe_code)]

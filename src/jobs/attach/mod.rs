@@ -13,7 +13,7 @@ use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
+use crate::settings::Content;
 use crate::store::attached_entries as entries;
 use crate::store::attached_tables::{self as tables, KeyColumn};
 use crate::store::attachments::{self, Listed, Source};
@@ -186,6 +186,7 @@ fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
         writer: job.user_id.clone(),
         via: Via::Worker,
         is_new: payload.is_new,
+        content: Content::current(),
         to_embed: RefCell::default(),
     }
 }
@@ -203,7 +204,7 @@ fn take_in(
         let of = tables::estimated_rows(spi, source.table)?;
         queue::progress(spi, job, 0, of)?;
     }
-    let (most, max_bytes) = (rows(job), guc::max_content_bytes());
+    let (most, max_bytes) = (rows(job), Content::current().max_content_bytes as i32);
     let stretch = roles::as_table_owner(source.table_owner, || {
         source_rows::after(&Spi::read_write()?, source, key, after.as_deref(), most, max_bytes)
     })?;
@@ -257,7 +258,7 @@ fn look_again(
     let before = *done;
     *done += keys.len() as i64;
     let keys = keys.as_slice();
-    let max_bytes = guc::max_content_bytes();
+    let max_bytes = Content::current().max_content_bytes as i32;
     entries::lock_keys(spi, &source.label, keys)?;
     let (rows, vanished) = roles::as_table_owner(source.table_owner, || {
         let spi = Spi::read_write()?;

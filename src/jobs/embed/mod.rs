@@ -3,6 +3,7 @@
 
 use crate::jobs::pace::{self, Pace, Verdict};
 use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
+use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
 use crate::pg::background_transaction::{Aborted, transaction};
@@ -11,7 +12,7 @@ use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::facts::FactScope;
-use crate::store::models::{self as model_store, Kind};
+use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self};
 use memory_agent_core::jobs::payloads::{self, EmbedPlace};
@@ -56,7 +57,7 @@ impl StepTask for EmbedTask {
             let spi = Spi::read_write()?;
             // Nothing is embedded that could not be stored then.
             self.lock_session(&spi)?;
-            let model = model_store::active(&spi, Kind::Embedder)?;
+            let model = active_model::active(&spi, Kind::Embedder)?;
             if self.done == 0 {
                 let of = store::count_incomplete(&spi, &self.scope(), model.is_some())?;
                 queue::progress(&spi, &self.job, 0, Some(of))?;

@@ -3,7 +3,7 @@
 use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
+use crate::settings::Sessions;
 use crate::store::eviction;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self};
@@ -24,7 +24,7 @@ pub fn step(job: &Job) -> Result<(), Aborted> {
         }
         let limit =
             scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                Ok(i64::from(guc::max_entries()))
+                Ok(Sessions::current().max_entries)
             })?;
         if exists && limit > 0 {
             let evicted = eviction::evict(&spi, &key, limit, BATCH)?;

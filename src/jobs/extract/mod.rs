@@ -7,18 +7,19 @@ mod comparison;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
+use crate::memory::active_model;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
+use crate::memory::follow_ups;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
-use crate::store::jobs::{self, JobKind};
-use crate::store::models as model_store;
+use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::schema;
@@ -166,7 +167,7 @@ impl ExtractTask {
             if shortened {
                 self.queue_rest(&spi)?;
             }
-            Ok((turns, model_store::active(&spi, Kind::Embedder)?))
+            Ok((turns, active_model::active(&spi, Kind::Embedder)?))
         })?;
         self.turns = turns;
         self.model = model;
@@ -196,7 +197,7 @@ impl ExtractTask {
     pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
         if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
             let payload = payloads::Extract::with(&self.settings);
-            jobs::enqueue(
+            follow_ups::enqueue(
                 spi,
                 JobKind::Extract,
                 &self.job.user_id,

@@ -5,6 +5,7 @@
 
 use crate::jobs::pace::{Pace, Verdict};
 use crate::jobs::step::{Step, StepTask};
+use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models;
 use crate::pg::background_transaction::{Aborted, transaction};
@@ -252,8 +253,8 @@ impl ReembedTask {
         self.in_step(|spi| self.create_index(spi, &name, "hnsw"))?;
         let switched = self.in_step(|spi| {
             let is_active =
-                model_store::active(spi, Kind::Embedder)?.is_some_and(|model| model.name == name);
-            if !is_active || !model_store::has_active(spi, Kind::Embedder)? {
+                active_model::active(spi, Kind::Embedder)?.is_some_and(|model| model.name == name);
+            if !is_active || model_store::activated(spi, Kind::Embedder)?.is_none() {
                 model_store::activate(spi, Kind::Embedder, &name)?;
             }
             Ok(!is_active)

@@ -10,15 +10,16 @@ use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, St
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::reflect::consolidate::{Applied, Reflection};
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
+use crate::memory::active_model;
 use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
+use crate::memory::follow_ups;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings;
+use crate::settings::{Content, job_settings};
 use crate::store::facts::{FactScope, NearFact};
-use crate::store::jobs::{self, JobKind};
-use crate::store::models as model_store;
+use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
@@ -159,6 +160,7 @@ impl ReflectTask {
             scope: self.scope(),
             model: self.model.as_ref(),
             thresholds: self.thresholds(),
+            configuration: Content::current().text_search_config,
         }
     }
 
@@ -183,7 +185,7 @@ impl ReflectTask {
             };
             let ids: Vec<Uuid> = episodes.iter().map(|episode| episode.id).collect();
             let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
-            Ok((episodes, turns, model_store::active(&spi, Kind::Embedder)?))
+            Ok((episodes, turns, active_model::active(&spi, Kind::Embedder)?))
         })?;
         // An answer that is kept is about so many.
         let fitting = match payload.answer {
@@ -224,7 +226,7 @@ impl ReflectTask {
             return Ok(());
         }
         let payload = payloads::Reflect::with(&self.settings);
-        jobs::enqueue_for_session(spi, JobKind::Reflect, &self.key, &payload)
+        follow_ups::enqueue_for_session(spi, JobKind::Reflect, &self.key, &payload)
     }
 
     /// The answer of an attempt that could not be stored, if what it is about is unchanged.

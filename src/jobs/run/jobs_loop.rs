@@ -24,7 +24,7 @@ use crate::pg::background_transaction::{self, Aborted, transaction};
 use crate::pg::locked_file;
 use crate::pg::spi::Session as Spi;
 use crate::pg::wake_at_commit;
-use crate::settings::guc;
+use crate::settings::{Workers, endpoint};
 use crate::store::queue::{self, Job};
 use crate::store::restores::{self, Restore};
 use memory_agent_core::jobs::JobKind;
@@ -219,7 +219,7 @@ impl JobsLoop {
 
     fn sweep(&mut self) {
         let more = self.try_or_note(|jobs| jobs.sweeper.run());
-        let interval = Duration::from_secs(guc::sweep_interval().max(1).unsigned_abs().into());
+        let interval = Workers::current().sweep_interval;
         self.sweep_at = if more == Some(true) { Instant::now() } else { Instant::now() + interval };
     }
 
@@ -341,7 +341,7 @@ impl Body for JobsLoop {
             );
         }
         let waiting =
-            if self.over_daily_limit && !self.llm_pauses.has_rows && guc::llm_daily_tokens() > 0 {
+            if self.over_daily_limit && !self.llm_pauses.has_rows && endpoint::daily_tokens() > 0 {
                 ", memory_agent.llm_daily_tokens is used up"
             } else if self.llm_pauses.is_any_waiting() {
                 ", waiting for the LLM's endpoint"

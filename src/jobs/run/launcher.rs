@@ -9,7 +9,7 @@
 use crate::jobs::run::worker_places::{Limits, Places, Seen};
 use crate::jobs::run::{databases, notes, signals, slots, start};
 use crate::pg::locked_file::{self, LockedFile};
-use crate::settings::guc;
+use crate::settings::Workers;
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -121,9 +121,10 @@ impl Launcher {
             log!("memory_agent: the launcher cannot read pg_database: {error}");
             return Duration::from_secs(10);
         }
+        let settings = Workers::current();
         let limits = Limits {
-            places: if guc::worker() { guc::max_workers().unsigned_abs() as usize } else { 0 },
-            per_database: guc::job_workers().unsigned_abs(),
+            places: if settings.worker { settings.max_workers } else { 0 },
+            per_database: settings.job_workers,
         };
         let plan = self.places.plan(limits, now);
         for (database, slot, pid) in plan.yields {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // a callback
 
 use crate::jobs::run::{launcher, notes};
-use crate::settings::guc;
+use crate::settings::Workers;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -59,7 +59,7 @@ unsafe extern "C-unwind" fn at_transaction_end(
 
 fn allow_back(database: pg_sys::Oid, is_gone: bool) {
     notes::allow(database);
-    if guc::worker() && launcher::is_running() {
+    if Workers::current().worker && launcher::is_running() {
         if !is_gone {
             notes::want(database);
         }

@@ -7,7 +7,7 @@
 use crate::jobs::run::start::{self, Assignment, ON_DEMAND_LINGER};
 use crate::jobs::run::{launcher, notes, signals, slots};
 use crate::pg::wake_at_commit::{self, Waker};
-use crate::settings::guc;
+use crate::settings::Workers;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -28,7 +28,7 @@ pub fn register() {
         forget: || STARTED.set(false),
         hears_of_history: launcher::is_running,
         history_committed: |database| {
-            if guc::worker() && slots::at_work_in(database).is_empty() {
+            if Workers::current().worker && slots::at_work_in(database).is_empty() {
                 notes::want(database);
                 launcher::wake();
             }
@@ -46,7 +46,7 @@ pub fn extension_created() {
 
 /// Whether anybody is to be woken after the commit.
 fn before_commit(database: pg_sys::Oid) -> bool {
-    if !guc::worker() {
+    if !Workers::current().worker {
         return false;
     }
     // Workers that are on their way out are counted as gone, so the one started here may have to
@@ -87,7 +87,7 @@ fn on_demand(database: pg_sys::Oid, slot: u32) -> Assignment {
 
 /// Whether one more worker is within `memory_agent.max_workers`.
 fn has_place() -> bool {
-    slots::all_live().len() < guc::max_workers().unsigned_abs() as usize
+    slots::all_live().len() < Workers::current().max_workers
 }
 
 /// Starts the workers that this database lacks; whether any was started.
@@ -97,7 +97,7 @@ fn start_missing(database: pg_sys::Oid) -> bool {
     }
     let at_work = slots::at_work_in(database);
     let mut started = false;
-    for slot in 0..guc::job_workers().unsigned_abs() {
+    for slot in 0..Workers::current().job_workers {
         if at_work.iter().any(|&(taken, _)| taken == slot) {
             continue;
         }

@@ -9,7 +9,7 @@ use crate::jobs::run::{deadline, launcher, notes, signals};
 use crate::pg::background_transaction;
 use crate::pg::catalog;
 use crate::pg::wake_at_commit;
-use crate::settings::guc;
+use crate::settings::Workers;
 use crate::store::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
 use pgrx::pg_sys;
@@ -139,7 +139,8 @@ impl Worker {
     }
 
     fn is_superfluous(&self) -> bool {
-        !guc::worker() || self.assignment.slot >= guc::job_workers().unsigned_abs()
+        let settings = Workers::current();
+        !settings.worker || self.assignment.slot >= settings.job_workers
     }
 
     fn run(&mut self, body: &mut impl Body) -> Outcome {

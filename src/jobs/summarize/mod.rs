@@ -8,6 +8,7 @@ mod demand;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::summarize::demand::Need;
+use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
 use crate::memory::renew::{self, Renewal, Renewed};
@@ -18,7 +19,7 @@ use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::jobs::JobKind;
-use crate::store::models::{self, Kind};
+use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
@@ -247,7 +248,7 @@ impl SummaryTask {
             && self.job.kind == JobKind::Compress
             && self.settings.archives
         {
-            let active = || models::active(&Spi::read_write()?, Kind::Embedder);
+            let active = || active_model::active(&Spi::read_write()?, Kind::Embedder);
             let model = match transaction(active) {
                 Ok(model) => model,
                 Err(aborted) => return Progress::Aborted(aborted),

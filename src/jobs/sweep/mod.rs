@@ -10,12 +10,11 @@ use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
-use crate::settings::job_settings;
+use crate::settings::{LlmLimits, Sessions, job_settings};
 use crate::store::attachments;
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::extraction;
-use crate::store::jobs::{self, JobKind};
+use crate::store::jobs::JobKind;
 use crate::store::llm_calls;
 use crate::store::model_change;
 use crate::store::queue;
@@ -90,8 +89,10 @@ impl Sweeper {
 
     /// Ends the episodes of sessions that have fallen silent; true when there may be more.
     fn end_idle_episodes(&mut self) -> Result<bool, Aborted> {
-        let Ok(seconds @ 1..) = u64::try_from(guc::episode_gap()) else { return Ok(false) };
-        let gap = Duration::from_secs(seconds);
+        let gap = Sessions::current().episode_gap;
+        if gap.is_zero() {
+            return Ok(false);
+        }
         let after = self.idle_after.take();
         let idle = transaction(|| episodes::idle(&Spi::read_write()?, gap, after.as_ref(), BATCH))?;
         let is_full = idle.len() as i64 >= BATCH;
@@ -116,7 +117,7 @@ impl Sweeper {
                     &key.user_id,
                     &key.agent_id,
                     Some(&key.session_id),
-                    || Ok(Duration::from_secs(u64::try_from(guc::episode_gap()).unwrap_or(0))),
+                    || Ok(Sessions::current().episode_gap),
                 )?;
                 if gap.is_zero() || !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
                     return Ok(false);
@@ -149,9 +150,9 @@ fn rows(step: impl FnOnce(&Spi) -> PgResult<u64>) -> Result<bool, Aborted> {
 
 /// Deletes what is older than `memory_agent.purge_after`, if that is set.
 fn delete_old(delete: impl FnOnce(&Spi, Duration, i64) -> PgResult<u64>) -> Result<bool, Aborted> {
-    match u64::try_from(guc::purge_after()) {
-        Ok(seconds @ 1..) => rows(|spi| delete(spi, Duration::from_secs(seconds), BATCH)),
-        _ => Ok(false),
+    match Sessions::current().purge_after {
+        Duration::ZERO => Ok(false),
+        age => rows(|spi| delete(spi, age, BATCH)),
     }
 }
 
@@ -196,7 +197,7 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
         let payload = scope_settings::scoped_to(&user_id, &agent_id, session, || {
             Ok(payloads::Extract::with(&job_settings::extraction()))
         })?;
-        jobs::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, &payload)
+        follow_ups::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, &payload).map(drop)
     })
 }
 
@@ -233,7 +234,7 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
     if is_without_llm()? {
         return Ok(false);
     }
-    let least = i64::from(guc::summary_min_tokens());
+    let least = Sessions::current().summary_min_tokens;
     let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
         let (user, agent) = (&key.user_id, &key.agent_id);
@@ -249,8 +250,9 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
 fn tidy() -> Result<bool, Aborted> {
     transaction(|| {
         let spi = Spi::read_write()?;
+        let attempts = LlmLimits::current().max_attempts;
         match model_change::left_behind(&spi)? {
-            Some(model) => model_change::queue(&spi, &model).map(drop),
+            Some(model) => model_change::queue(&spi, &model, attempts).map(drop),
             None => Ok(()),
         }
     })?;

@@ -3,6 +3,7 @@
 //! told.
 
 use crate::identity::Caller;
+use crate::memory::active_model;
 use crate::memory::context::block::Told;
 use crate::memory::context::prompt_memory::day;
 use crate::memory::recall::request::Arguments;
@@ -13,8 +14,7 @@ use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
-use crate::store::models as model_store;
+use crate::settings::Prompts;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
 use memory_agent_core::augment::Memory;
@@ -73,8 +73,9 @@ impl Earlier {
 /// What is told of other conversations than `session_id`, the best first; nothing unless the message
 /// has one of the phrases that ask for it.
 pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Earlier>> {
-    let phrases = triggers::parse(&guc::cross_session_triggers());
-    if !guc::cross_session() || triggers::find(message, &phrases).is_none() {
+    let settings = Prompts::current();
+    let phrases = triggers::parse(&settings.cross_session_triggers);
+    if !settings.cross_session || triggers::find(message, &phrases).is_none() {
         return Ok(Vec::new());
     }
     let request = Arguments {
@@ -86,7 +87,7 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Ea
     }
     .check(caller.clone())?;
     let Some(mut recalled) = recall::run(&request)? else { return Ok(Vec::new()) };
-    let threshold = Threshold::now()?;
+    let threshold = Threshold::of(settings.relevance_threshold)?;
     let Recalled { ranking, arms, shown, .. } = &mut recalled;
     shown.retain(|&position| {
         let scored = &ranking.scored[position];
@@ -124,16 +125,15 @@ struct Threshold {
 
 impl Threshold {
     /// What the setting says, else the active models.
-    fn now() -> PgResult<Self> {
-        let setting = guc::relevance_threshold();
-        if setting >= 0.0 {
-            return Ok(Self { similarity: setting, logit: None });
+    fn of(setting: Option<f64>) -> PgResult<Self> {
+        if let Some(similarity) = setting {
+            return Ok(Self { similarity, logit: None });
         }
         let (embedder, reranker) = roles::as_owner(|| {
             let spi = Spi::read_only()?;
             Ok((
-                model_store::active(&spi, Kind::Embedder)?,
-                model_store::active(&spi, Kind::Reranker)?,
+                active_model::active(&spi, Kind::Embedder)?,
+                active_model::active(&spi, Kind::Reranker)?,
             ))
         })?;
         let calibrated = embedder.as_ref().and_then(thresholds);

@@ -6,7 +6,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::guc;
+use crate::settings::Prompts;
 use crate::store::sessions::SessionKey;
 use crate::store::window::{self, Loaded, Message};
 
@@ -16,7 +16,7 @@ pub fn within(key: &SessionKey, budget: i64) -> PgResult<Vec<Message>> {
     let mut loaded = roles::as_owner(|| window::load(&Spi::read_only()?, key))?;
     let tokens = TokenCounter::new();
     count_anew(&mut loaded, &tokens);
-    let overhead = i64::from(guc::message_overhead_tokens());
+    let overhead = i64::from(Prompts::current().message_overhead_tokens);
     let cost = |message: &Message| i64::from(message.4) + overhead;
     let mut left = budget;
     let mut turns = loaded.into_iter().peekable();

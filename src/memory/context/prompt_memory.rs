@@ -7,6 +7,7 @@ use crate::memory::recall::stale::Treatment;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
+use crate::settings::Recall;
 use crate::store::entries;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::stale;
@@ -121,7 +122,7 @@ pub fn summary(key: &SessionKey) -> PgResult<Option<(String, String)>> {
     roles::as_owner(|| {
         let spi = Spi::read_only()?;
         let Some(text) = sessions::summary(&spi, key)? else { return Ok(None) };
-        let outdated = match Treatment::in_prompts() {
+        let outdated = match Recall::current().prompt_stale_sources.into() {
             Treatment::Show => Vec::new(),
             _ => stale::no_longer_summarized(&spi, key)?,
         };

@@ -6,7 +6,6 @@ use crate::models;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::Vector;
-use crate::settings::guc;
 use crate::store::entries::content_hash;
 use crate::store::facts::{self as store, FactScope, NearFact};
 use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
@@ -84,6 +83,8 @@ pub struct Comparison<'a> {
     pub scope: FactScope<'a>,
     pub model: Option<&'a ModelRef>,
     pub thresholds: GateThresholds,
+    /// By which words are looked for.
+    pub configuration: &'a str,
 }
 
 impl Comparison<'_> {
@@ -123,12 +124,11 @@ impl Comparison<'_> {
         }
         // Facts without an embedding of this model can only be found by their words; whoever is found
         // so is near enough to be asked about.
-        let configuration = guc::text_search_config();
         let comparable = model.filter(|_| fact.embedding().is_some());
         let by_words = store::neighbors_by_words(
             self.spi,
             &self.scope,
-            &configuration,
+            self.configuration,
             &fact.text,
             comparable,
             NEIGHBORS,

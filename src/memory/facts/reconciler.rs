@@ -8,7 +8,6 @@ use crate::memory::facts::neighborhood::{Comparison, Decision};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc;
 use crate::store::entries::{self, NewEntry, Standing, content_hash};
 use crate::store::facts::{self as store, Ending, FactScope, NearFact};
 use crate::store::lexemes::Lexemes;
@@ -29,6 +28,8 @@ pub struct Target<'a> {
     pub scope: FactScope<'a>,
     pub model: Option<&'a ModelRef>,
     pub thresholds: GateThresholds,
+    /// By which words are indexed and looked for.
+    pub configuration: String,
 }
 
 /// Compares and writes facts of one scope while it is locked.
@@ -42,13 +43,14 @@ pub struct Reconciler<'a> {
 impl<'a> Reconciler<'a> {
     /// Locks the scope; `None` when its session is not there.
     pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
-        let Target { job, scope, model, thresholds } = target;
+        let Target { job, scope, model, thresholds, configuration } = target;
         let actor = Actor { job: Some(job.id), duplicate: thresholds.duplicate };
         let scope = || FactScope { ..*scope };
         let Some(facts) = FactWriter::lock_existing(spi, scope(), actor)? else {
             return Ok(None);
         };
-        let comparison = Comparison { spi, scope: scope(), model: *model, thresholds: *thresholds };
+        let (scope, model, thresholds) = (scope(), *model, *thresholds);
+        let comparison = Comparison { spi, scope, model, thresholds, configuration };
         Ok(Some(Self { spi, target, comparison, facts }))
     }
 
@@ -307,12 +309,12 @@ impl<'a> Reconciler<'a> {
         reason: Option<&str>,
     ) -> PgResult<Uuid> {
         let id = entries::new_id();
-        let configuration = guc::text_search_config();
+        let configuration = self.target.configuration.as_str();
         metadata["job_id"] = json!(self.target.job.id.to_string());
         let needs_job = fact.windows.is_empty() && self.target.model.is_some();
         let is_counted = fact.token_count >= 0;
         let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;
-        let words = (Lexemes::index(self.spi, &configuration, text)?, configuration.as_str());
+        let words = (Lexemes::index(self.spi, configuration, text)?, configuration);
         let scope = &self.target.scope;
         let entry = NewEntry::new(id, scope, "fact", "memory", text, words, fact.created_at);
         let entry = NewEntry {

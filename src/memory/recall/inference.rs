@@ -5,7 +5,6 @@ use crate::memory::recall::request::Request;
 use crate::models;
 use crate::pg::error::PgResult;
 use crate::pg::sql_types::Vector;
-use crate::settings::guc;
 use crate::store::details::Detail;
 use memory_agent_model_server::protocol::{ModelRef, Purpose, Scores};
 
@@ -59,12 +58,12 @@ pub fn rerank(
         trace.reranking = if request.rerank { "no rerank model" } else { "off" }.into();
         return Ok(None);
     };
-    let longest = guc::rerank_max_query_chars();
+    let longest = request.chosen.rerank_max_query_chars;
     if request.query.trim().is_empty() {
         trace.reranking = "skipped: no query text".into();
         return Ok(None);
     }
-    if longest > 0 && request.query.chars().count() > longest as usize {
+    if longest > 0 && request.query.chars().count() > longest {
         trace.reranking = "skipped: query longer than rerank_max_query_chars".into();
         return Ok(None);
     }
@@ -77,7 +76,8 @@ pub fn rerank(
         return Ok(None);
     }
     let documents = order.iter().map(|&place| details[place].text.clone()).collect();
-    match models::current().rerank(model, &request.query, documents, request.rerank_budget) {
+    let budget = request.chosen.rerank_budget_ms;
+    match models::current().rerank(model, &request.query, documents, budget) {
         Ok(Scores { logits, shortened }) => {
             trace.reranking = model.name.clone();
             trace.reranked = logits.iter().flatten().count();

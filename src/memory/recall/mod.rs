@@ -9,6 +9,7 @@ pub mod request;
 mod shown;
 pub mod stale;
 
+use crate::memory::active_model;
 use crate::memory::recall::pool::{LeftOut, Pool, fuse_pool};
 use crate::memory::recall::request::Request;
 use crate::models::Failure;
@@ -16,10 +17,10 @@ use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc::{self, RankingForm};
+use crate::settings::RankingForm;
 use crate::store::details::{self, Detail};
 use crate::store::entries;
-use crate::store::models::{self as model_store, Kind};
+use crate::store::models::Kind;
 use crate::store::schema;
 use crate::store::scope::Layer;
 use crate::store::search::{self, Found, Query};
@@ -103,12 +104,12 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let mut trace = Trace::default();
     let (embedder, reranker) = roles::as_owner(|| {
         let spi = Spi::read_only()?;
-        let embedder = model_store::active(&spi, Kind::Embedder)?;
+        let embedder = active_model::active(&spi, Kind::Embedder)?;
         if let (Some(model), Some(given)) = (&embedder, &request.query_embedding) {
             search::check_dimension(&spi, &model.name, given.0.len())?;
         }
         let reranker =
-            if request.rerank { model_store::active(&spi, Kind::Reranker)? } else { None };
+            if request.rerank { active_model::active(&spi, Kind::Reranker)? } else { None };
         Ok((embedder, reranker))
     })?;
 
@@ -148,7 +149,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let started = Instant::now();
     // Logits of a model that nothing was fitted to mean something else.
     let weights = reranker.as_ref().and_then(|model| LogitWeights::of(&model.name));
-    let features = match guc::ranking() {
+    let features = match request.chosen.ranking {
         RankingForm::Learned if reranker.is_none() || weights.is_some() => {
             learned::features(request, &details, &arms, &dense, lexical_bound)
         }
@@ -239,7 +240,7 @@ fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
     };
     let key = SessionKey::of(&scope.caller, session_id.clone());
     let Some(episode) = sessions::open_episode(spi, &key)? else { return Ok(Vec::new()) };
-    let share = (f64::from(budget) * guc::current_episode_share()) as u32;
+    let share = (f64::from(budget) * request.chosen.current_episode_share) as u32;
     let turns = entries::episode_turns(spi, &key.user_id, episode, share)?;
     Ok(turns.into_iter().map(|(id, _)| id).collect())
 }

@@ -6,7 +6,7 @@ use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
-use crate::settings::guc;
+use crate::settings::{Recall, Search};
 use crate::store::entries;
 use crate::store::scope::{Archives, Scope};
 use memory_agent_core::filter::Filter;
@@ -53,8 +53,8 @@ pub struct Request {
     pub rewrites: Vec<String>,
     pub query_embedding: Option<Vector>,
     pub rerank: bool,
-    /// Milliseconds; 0 for no limit.
-    pub rerank_budget: u32,
+    /// The settings of the session where the call says nothing else.
+    pub chosen: Recall,
     pub token_budget: Option<u32>,
     pub candidates_per_arm: usize,
     pub stale: Treatment,
@@ -157,12 +157,10 @@ impl Arguments {
         let (filter, filter_metadata) = parse_filter(self.filter)?;
         let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
         let threshold = unit("score_threshold", self.score_threshold)?;
-        let chosen =
-            |given: Option<f64>, setting: f64| given.or((setting >= 0.0).then_some(setting));
-        let base_weight =
-            chosen(unit("recency_weight", self.recency_weight)?, guc::recency_weight());
-        let mmr_lambda = chosen(unit("mmr_lambda", self.mmr_lambda)?, guc::mmr_lambda());
-        let asks_for_fresh = guc::freshness_boost() && freshness::asks_for_fresh(&query);
+        let chosen = Recall::current();
+        let base_weight = unit("recency_weight", self.recency_weight)?.or(chosen.recency_weight);
+        let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?.or(chosen.mmr_lambda);
+        let asks_for_fresh = chosen.freshness_boost && freshness::asks_for_fresh(&query);
         let token_budget = match self.token_budget {
             Some(budget) if budget < 0 => {
                 return Err(Error::invalid(
@@ -184,42 +182,43 @@ impl Arguments {
         let top_k = match (self.top_k, token_budget) {
             (Some(top_k), _) => Some(top_k),
             (None, Some(_)) => None,
-            (None, None) => Some(guc::default_top_k()),
+            (None, None) => Some(chosen.default_top_k),
         };
-        let wanted = top_k.unwrap_or_else(guc::default_top_k).max(0) as usize;
+        let wanted = top_k.unwrap_or(chosen.default_top_k).max(0) as usize;
         // More rows than max_candidates can only be had by asking for them.
-        let max_candidates =
-            (guc::max_candidates().max(1) as usize).max(top_k.unwrap_or(0).max(0) as usize);
-        let candidates_per_arm = wanted
-            .saturating_mul(guc::candidate_multiplier().max(1) as usize)
-            .max(LEAST_CANDIDATES);
+        let max_candidates = chosen.max_candidates.max(top_k.unwrap_or(0).max(0) as usize);
+        let candidates_per_arm =
+            wanted.saturating_mul(chosen.candidate_multiplier).max(LEAST_CANDIDATES);
         Ok(Request {
             settings: RankSettings {
                 fusion: FusionSettings {
-                    method: guc::fusion_method(),
-                    dense_weight: guc::dense_weight(),
+                    method: chosen.fusion,
+                    dense_weight: chosen.dense_weight,
                     ..FusionSettings::default()
                 },
                 max_candidates,
-                score_normalization: guc::normalization(),
-                rerank_weight: guc::rerank_weight(),
-                score_threshold: chosen(threshold, guc::score_threshold()),
+                score_normalization: chosen.score_normalization,
+                rerank_weight: chosen.rerank_weight,
+                score_threshold: threshold.or(chosen.score_threshold),
                 threshold_is_explicit: threshold.is_some(),
                 threshold_keeps: wanted,
-                recency_decay: guc::decay(),
-                recency_days: guc::recency_days(),
+                recency_decay: chosen.recency_decay,
+                recency_days: chosen.recency_days,
                 recency_weight: base_weight.unwrap_or(0.0),
-                marker_weight: guc::marker_weight(),
+                marker_weight: chosen.marker_weight,
                 mmr_lambda: mmr_lambda.unwrap_or(1.0),
                 top_k: top_k.map(|top_k| top_k.max(0) as usize),
             },
             recency_is_learned: base_weight.is_none(),
             mmr_is_default: mmr_lambda.is_none(),
             asks_for_fresh,
-            stale: if self.for_prompt { Treatment::in_prompts() } else { Treatment::in_recall() },
+            stale: match self.for_prompt {
+                true => chosen.prompt_stale_sources.into(),
+                false => chosen.stale_sources.into(),
+            },
             wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
-            rerank: self.rerank.unwrap_or_else(guc::rerank),
-            rerank_budget: guc::rerank_budget().max(0).unsigned_abs(),
+            rerank: self.rerank.unwrap_or(chosen.rerank),
+            chosen,
             scope: Scope {
                 caller,
                 session_id: self.session_id,
@@ -229,6 +228,7 @@ impl Arguments {
                 as_of,
                 archives: self.archives,
                 except_session: self.except_session,
+                search: Search::current(),
             },
             query,
             rewrites,

@@ -1,7 +1,6 @@
 //! Which of the ranked rows are shown when a token budget is given.
 
 use crate::memory::recall::request::Request;
-use crate::settings::guc;
 use crate::store::details::Detail;
 use memory_agent_core::budget::{self, BudgetRow};
 use memory_agent_core::rank::{DroppedAt, Ranking};
@@ -39,7 +38,7 @@ pub fn within_budget(
         &ranked,
         &overlap,
         token_budget,
-        guc::current_episode_share(),
+        request.chosen.current_episode_share,
     );
     let entered: Vec<usize> = fit.episode.iter().map(|&turn| turns[turn]).collect();
     let ranked: Vec<usize> = fit.ranked.iter().map(|&at| ranking.selected[at]).collect();

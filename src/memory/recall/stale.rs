@@ -6,7 +6,7 @@ use crate::memory::recall::request::Request;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::guc::{self, PromptStaleSources, StaleSources};
+use crate::settings::{PromptStaleSources, StaleSources};
 use crate::store::stale;
 use pgrx::datum::Uuid;
 use std::collections::HashSet;
@@ -22,19 +22,19 @@ pub enum Treatment {
     Show,
 }
 
-impl Treatment {
-    /// As the setting of `memory_recall` says.
-    pub fn in_recall() -> Self {
-        match guc::stale_sources() {
+impl From<StaleSources> for Treatment {
+    fn from(setting: StaleSources) -> Self {
+        match setting {
             StaleSources::Demote => Self::Demote,
             StaleSources::Hide => Self::Hide,
             StaleSources::Show => Self::Show,
         }
     }
+}
 
-    /// As the setting of prompts says.
-    pub fn in_prompts() -> Self {
-        match guc::prompt_stale_sources() {
+impl From<PromptStaleSources> for Treatment {
+    fn from(setting: PromptStaleSources) -> Self {
+        match setting {
             PromptStaleSources::Mark => Self::DemoteOrHide,
             PromptStaleSources::Hide => Self::Hide,
             PromptStaleSources::Show => Self::Show,

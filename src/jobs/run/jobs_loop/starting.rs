@@ -12,8 +12,7 @@ use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
 use crate::pg::background_transaction::transaction;
 use crate::pg::spi::Session as Spi;
-use crate::settings::endpoint;
-use crate::settings::guc;
+use crate::settings::{LlmLimits, endpoint};
 use crate::store::endpoints;
 use crate::store::jobs::JobKind;
 use crate::store::llm_calls;
@@ -59,7 +58,7 @@ impl JobsLoop {
             JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
             JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {
                 self.models_pause.is_over()
-                    && self.asking.len() < usize::try_from(guc::llm_concurrency()).unwrap_or(1)
+                    && self.asking.len() < LlmLimits::current().concurrency
                     && (self.has_rows() || self.may_ask_settings(kind))
             }
         }
@@ -100,7 +99,7 @@ impl JobsLoop {
 
     /// Whether the tokens of the day are not used up.
     pub(super) fn has_tokens_left(&mut self) -> bool {
-        let limit = i64::from(guc::llm_daily_tokens());
+        let limit = LlmLimits::current().daily_tokens;
         if limit == 0 {
             return true;
         }
