@@ -16,7 +16,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::{Content, Sessions, job_settings};
+use crate::settings::{Content, job_settings};
 use crate::store::entries::FactsFrom;
 use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};

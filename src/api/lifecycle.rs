@@ -12,7 +12,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::{Sessions, job_settings};
+use crate::settings::job_settings;
 use crate::store::archives;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};

@@ -17,7 +17,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::{Content, Sessions};
+use crate::settings::Content;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
 use crate::store::history;

@@ -99,7 +99,7 @@ impl JobsLoop {
 
     /// Whether the tokens of the day are not used up.
     pub(super) fn has_tokens_left(&mut self) -> bool {
-        let limit = LlmLimits::current().daily_tokens;
+        let limit = endpoint::daily_tokens();
         if limit == 0 {
             return true;
         }
