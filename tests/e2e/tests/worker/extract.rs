@@ -1,6 +1,6 @@
 //! Extraction: which texts reach the LLM, in what form, and how its facts are stored.
 
-use crate::models::{echo, unrelated};
+use crate::models::echo;
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{CONFIDENCE, Call, Document, Purpose, ScriptedModel};
 use memory_agent_e2e::memory::{recalled_texts, run, value};
@@ -113,7 +113,7 @@ fn a_turn_gives_only_so_many_facts() {
     let many = |call: &Call| {
         let document = Document::of(call);
         if call.purpose() != Purpose::Extract {
-            return unrelated(&document);
+            return document.unrelated();
         }
         let of_turn = |(turn, text): &(u64, String)| {
             let turn = *turn;

@@ -231,12 +231,15 @@ fn how_many_facts_one_call_compares_is_a_setting() {
 
 /// Calls that compare the two facts of a turn with two that are known.
 fn calls_for_two(scene: &mut Scene, session: &str) -> usize {
-    let before = reconciliations(scene);
-    for text in ["I live in Rome.", "My rent is 900 euros.", MOVES] {
+    let mut say = |text: &str| {
         let ingest = "SELECT memory_ingest($1, 'user', $2)";
         scene.client.execute(ingest, &[&session, &text]).expect("ingest");
         scene.drain();
-    }
+        reconciliations(scene)
+    };
+    say("I live in Rome.");
+    let calls = say("My rent is 900 euros.");
+    let calls = say(MOVES) - calls;
     let facts: Vec<String> = values(
         &mut scene.client,
         "SELECT content FROM memory_agent.entries \
@@ -244,7 +247,7 @@ fn calls_for_two(scene: &mut Scene, session: &str) -> usize {
         &[&session],
     );
     assert_eq!(facts, ["User lives in Oslo.", "User's rent is 950 euros a month."]);
-    reconciliations(scene) - before
+    calls
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn faults_of_every_kind_change_nothing_but_the_time() {
     let mut kinds = Fault::every_kind(Duration::from_millis(300));
     kinds.push(Fault::Delay(Duration::from_secs(3)));
     kinds.push(Fault::Drip(Duration::from_secs(3)));
-    scene.stub.faults(FaultPlan::random(seed(), 0.3, kinds));
+    scene.stub.faults(FaultPlan::random(seed(), 0.3, kinds).sparing_last_words());
     ingest(&mut scene.client, &conversation);
     scene.drain();
     let faults = scene.stub.calls().iter().filter(|call| call.fault.is_some()).count();
