@@ -75,3 +75,24 @@ impl Usage {
         object.is_object().then(|| Self { prompt: count(prompt), completion: count(completion) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_much_of_a_text_is_kept() {
+        let mut answer = Answer::default();
+        let piece = "x".repeat(1 << 20);
+        for _ in 0..8 {
+            answer.say(&piece);
+        }
+        assert!(!answer.is_cut);
+        answer.say("y");
+        answer.say("z");
+        assert_eq!((answer.is_cut, answer.text.len()), (true, 8 << 20));
+        let mut whole = Answer::default();
+        whole.say(&piece.repeat(9));
+        assert_eq!((whole.is_cut, whole.text.len()), (true, 0));
+    }
+}

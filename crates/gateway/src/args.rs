@@ -228,6 +228,11 @@ pub struct Serve {
     #[arg(long, value_name = "BYTES", default_value_t = 268_435_456)]
     pub max_bodies: usize,
 
+    /// Most bytes of all answers together that are kept to be stored; what does not fit goes through and is
+    /// not stored.
+    #[arg(long, value_name = "BYTES", default_value_t = 268_435_456)]
+    pub max_answers: usize,
+
     /// Most requests at once.
     #[arg(long, value_name = "NUMBER", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_in_flight: u32,

@@ -88,7 +88,7 @@ pub struct Chat {
     path: &'static str,
     pub gateway: Arc<Gateway>,
     person: Person,
-    permit: Permit,
+    pub permit: Permit,
     headers: HeaderMap,
     request: ChatRequest,
     /// What was counted of the limit of spending.
@@ -264,25 +264,34 @@ impl Chat {
                     return Ended::ByUpstream;
                 }
             }
-            if bytes.len() > MAX_ANSWER_BYTES {
+            let has_room = self.gateway.answers.holds(bytes.len(), &self.permit);
+            if !has_room {
+                self.note("store", &MemoryError::NoRoom);
+            }
+            if !has_room && self.gateway.requires_memory {
+                let _ = reply.send(Err(Refusal::unstored()));
+                return Ended::Whole;
+            }
+            if !has_room || bytes.len() > MAX_ANSWER_BYTES {
                 self.relay(bytes, answer, said, reply);
                 return Ended::Whole;
             }
         }
-        let text = std::str::from_utf8(&bytes).ok();
-        let object = text.filter(|text| splice::Object::read(text, text).is_some());
-        let Some(mut document) = object.map(str::to_owned) else {
-            self.relay(bytes, answer, said, reply);
-            return Ended::Whole;
+        let mut document = match String::from_utf8(bytes) {
+            Ok(text) if splice::Object::read(&text, &text).is_some() => text,
+            other => {
+                let bytes = other.map_or_else(|error| error.into_bytes(), String::into_bytes);
+                self.relay(bytes, answer, said, reply);
+                return Ended::Whole;
+            }
         };
-        drop(bytes);
         let mut spoken = Answer::default();
         self.protocol.take(&mut spoken, &document);
         let ended = if reply.is_closed() { Ended::ByClient } else { Ended::Whole };
         let heard = said.stored;
         let stored = self.keep(&spoken, ended, said).await;
         if self.gateway.requires_memory && self.failed.contains(&"store") {
-            let _ = reply.send(Err(Refusal::no_memory("the answer could not be stored")));
+            let _ = reply.send(Err(Refusal::unstored()));
             return ended;
         }
         for (name, value) in [

@@ -84,7 +84,7 @@ async fn forward(
         return Ok(relayed(gateway, answer, permit));
     }
     let mut bytes = Vec::new();
-    while bytes.len() <= MAX_ANSWER_BYTES {
+    while bytes.len() <= MAX_ANSWER_BYTES && gateway.answers.holds(bytes.len(), &permit) {
         match upstream.next(&mut answer).await.map_err(Refusal::no_upstream)? {
             Some(chunk) => bytes.extend_from_slice(&chunk),
             None => {

@@ -26,36 +26,49 @@ pub type Permit = Arc<Held>;
 /// What a request holds until it is answered, and what it says is stored.
 pub struct Held {
     _in_flight: OwnedSemaphorePermit,
-    body: Mutex<Option<OwnedSemaphorePermit>>,
+    body: Part,
+    answer: Part,
 }
+
+/// What a request has of some room.
+type Part = Mutex<Option<OwnedSemaphorePermit>>;
 
 /// How much room a body takes at a time that did not say how long it is.
 const ROOM_AT_ONCE: usize = 64 * 1_024;
+/// How much an answer takes at a time: most are short.
+const ROOM_OF_AN_ANSWER: usize = 8 * 1_024;
 /// What bodies are counted in.
 const BLOCK_BYTES: usize = 1_024;
 
-/// Room for the bodies of all requests at once.
-pub struct Bodies(Arc<Semaphore>);
+/// Room for what all requests hold at once: their bodies, or their answers.
+pub struct Room(Arc<Semaphore>);
 
-impl Bodies {
+impl Room {
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(Semaphore::new((bytes / BLOCK_BYTES).min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Takes room for what a body has grown by.
-    ///
-    /// # Errors
-    /// That there is none.
-    fn take(&self, bytes: usize, permit: &Permit) -> Result<(), Refusal> {
-        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).map_err(|_| Refusal::no_room())?;
-        let taken = Arc::clone(&self.0).try_acquire_many_owned(blocks);
-        let taken = taken.map_err(|_| Refusal::no_room())?;
-        let mut held = permit.body.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes room for so many bytes; whether there was any.
+    fn take(&self, bytes: usize, part: &Part) -> bool {
+        let Ok(blocks) = u32::try_from(bytes.div_ceil(BLOCK_BYTES)) else { return false };
+        let Ok(taken) = Arc::clone(&self.0).try_acquire_many_owned(blocks) else { return false };
+        let mut held = part.lock().unwrap_or_else(PoisonError::into_inner);
         match held.as_mut() {
             Some(held) => held.merge(taken),
             None => *held = Some(taken),
         }
-        Ok(())
+        true
+    }
+
+    /// Takes room for an answer that has grown to so many bytes; whether there is enough.
+    pub fn holds(&self, bytes: usize, permit: &Permit) -> bool {
+        let held = permit.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = held.as_ref().map_or(0, |held| held.num_permits() * BLOCK_BYTES);
+        drop(held);
+        let missing = bytes.saturating_sub(room);
+        missing == 0
+            || self.take(missing.max(ROOM_OF_AN_ANSWER), &permit.answer)
+            || self.take(missing, &permit.answer)
     }
 }
 
@@ -73,7 +86,10 @@ pub struct Gateway {
     pub requires_memory: bool,
     /// Of a request, in bytes.
     pub max_body: usize,
-    pub bodies: Bodies,
+    /// For the bodies of requests.
+    pub bodies: Room,
+    /// For answers, while they are read and stored.
+    pub answers: Room,
     /// Requests at once.
     pub max_in_flight: u32,
     pub in_flight: Arc<Semaphore>,
@@ -102,7 +118,10 @@ impl Gateway {
         self.rates
             .take(person.caller, Instant::now())
             .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;
-        Ok((person, Arc::new(Held { _in_flight: permit, body: Mutex::new(None) })))
+        Ok((
+            person,
+            Arc::new(Held { _in_flight: permit, body: Part::default(), answer: Part::default() }),
+        ))
     }
 
     /// The same, for what is answered here and goes to no upstream.
@@ -132,10 +151,13 @@ impl Gateway {
         if announced.is_some_and(|length| length > self.max_body) {
             return Err(Refusal::too_large(self.max_body));
         }
+        let take = |bytes| {
+            self.bodies.take(bytes, &permit.body).then_some(()).ok_or_else(Refusal::no_room)
+        };
         let read = async {
             // What is announced is taken at once: half of it is of no use.
             let mut room = announced.unwrap_or(0);
-            self.bodies.take(room, permit)?;
+            take(room)?;
             let mut bytes = Vec::with_capacity(room.min(1 << 20));
             let mut stream = body.into_data_stream();
             while let Some(chunk) = stream.next().await {
@@ -146,7 +168,7 @@ impl Gateway {
                 let missing = (bytes.len() + chunk.len()).saturating_sub(room);
                 if missing > 0 {
                     let more = missing.max(ROOM_AT_ONCE);
-                    self.bodies.take(more, permit)?;
+                    take(more)?;
                     room += more;
                 }
                 bytes.extend_from_slice(&chunk);

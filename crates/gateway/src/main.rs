@@ -33,7 +33,7 @@ mod upstream;
 use args::{Cli, Command, Serve};
 use clap::Parser;
 use door::Door;
-use gateway::{Bodies, Gateway};
+use gateway::{Gateway, Room};
 use jwt::Jwt;
 use memory::{Memory, MemoryError};
 use metrics::Metrics;
@@ -127,7 +127,8 @@ async fn run(options: Serve) -> Result<(), String> {
         patience,
         requires_memory: options.require_memory,
         max_body: options.max_body,
-        bodies: Bodies::new(options.max_bodies),
+        bodies: Room::new(options.max_bodies),
+        answers: Room::new(options.max_answers),
         max_in_flight: options.max_in_flight,
         in_flight: Arc::new(Semaphore::new(options.max_in_flight as usize)),
         rates: Rates::new(options.rate),

@@ -31,6 +31,9 @@ pub enum MemoryError {
     /// The time was over.
     #[error("memory took too long")]
     Late,
+    /// See `--max-answers`.
+    #[error("other answers leave no room for this one")]
+    NoRoom,
     /// The database refused. What it said is for the user who asked, never for a log.
     #[error("the database refused: SQLSTATE {}", .0.code)]
     Refused(Box<Said>),

@@ -107,6 +107,11 @@ impl Refusal {
         Self { retry_after: Some(5), ..refusal }
     }
 
+    /// 503: memory is required, and the answer is not in it.
+    pub fn unstored() -> Self {
+        Self::no_memory("the answer could not be stored")
+    }
+
     /// The status it is answered with.
     pub fn status(&self) -> StatusCode {
         self.status

@@ -21,6 +21,11 @@ impl Splitter {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// How many bytes wait for the end of their event.
+    pub fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The next event that is complete, with the blank line that ends it.
     pub fn next_event(&mut self) -> Option<Event> {
         match end_of_event(&self.bytes, self.looked_at) {

@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 
 /// Pieces of an answer that wait for a client that reads slowly.
 const WAITING: usize = 8;
+/// An event grows to so many bytes though answers have no room left.
+const EVENT_WITHOUT_ROOM: usize = 64 << 10;
 /// What comes after the end of an answer is read this long, so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -75,11 +77,16 @@ pub async fn pass_on(
             () = client.closed() => break Ended::ByClient,
             chunk = chat.upstream().next(&mut answer) => chunk,
         };
-        let (piece, is_over) = match chunk {
+        let (mut piece, is_over) = match chunk {
             Ok(Some(bytes)) => passing.take(&bytes),
             Ok(None) => (passing.last(), true),
             Err(_) => break Ended::ByUpstream,
         };
+        let kept = passing.spoken.text.len() + passing.splitter.held();
+        if !chat.gateway.answers.holds(kept, &chat.permit) {
+            passing.spoken.is_cut = true;
+            piece.extend(passing.without_room());
+        }
         if !piece.is_empty() && client.send(Ok(piece.into())).await.is_err() {
             break Ended::ByClient;
         }
@@ -95,7 +102,7 @@ pub async fn pass_on(
     if ended == Ended::ByUpstream {
         let _ = client.send(Err(io::Error::other("the upstream broke off"))).await;
     } else if ended == Ended::Whole && chat.fails_without_memory() {
-        let refusal = Refusal::no_memory("the answer could not be stored");
+        let refusal = Refusal::unstored();
         // The last event: were the connection broken off after it, the client might not get it.
         let _ = client.send(Ok(chat.protocol.error(&refusal).0.into())).await;
     } else if ended == Ended::Whole {
@@ -141,6 +148,14 @@ impl Passing {
             }
         }
         (piece, false)
+    }
+
+    /// What goes on though it is no whole event, where there is no room for a long one. It is not looked into.
+    fn without_room(&mut self) -> Vec<u8> {
+        match self.splitter.held() > EVENT_WITHOUT_ROOM && self.waiting.is_empty() {
+            true => self.splitter.rest(),
+            false => Vec::new(),
+        }
     }
 
     /// What came last, though no blank line ends it.

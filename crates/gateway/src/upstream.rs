@@ -169,7 +169,8 @@ impl Upstream {
                     !is_ours && !named.contains(name)
                 }
             };
-            if goes && !word.starts_with(OWN) && !holds_token(value.as_bytes()) {
+            let has_token = holds_token(word.as_bytes()) || holds_token(value.as_bytes());
+            if goes && !has_token && !word.starts_with(OWN) {
                 kept.append(name.clone(), value.clone());
             }
         }
@@ -298,6 +299,8 @@ mod tests {
         let token: &'static str = format!("curl/8 mat_{}", "0a".repeat(32)).leak();
         let mut sent = sent;
         sent.extend(headers(&[("user-agent", token), ("x-stainless-os", token)]));
+        let name: &'static str = format!("x-stainless-mat_{}", "0a".repeat(32)).leak();
+        sent.extend(headers(&[(name, "1")]));
         let ours = upstream(Some("sk-ours\n")).headers(&sent);
         let mut names: Vec<&str> = ours.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();

@@ -239,7 +239,7 @@ fn advice(tool: &str, problem: &Problem) -> String {
         MemoryError::Late => {
             return "Memory took too long. Try once more, or go on without it.".to_owned();
         }
-        MemoryError::Unexpected | MemoryError::ModeOfRoles => {
+        MemoryError::Unexpected | MemoryError::ModeOfRoles | MemoryError::NoRoom => {
             return format!("Memory does not work: {error}. Tell the user, and go on without it.");
         }
     };

@@ -113,3 +113,17 @@ fn no_answer_is_kept_or_read_by_others() {
         }
     }
 }
+
+#[test]
+fn an_answer_that_is_too_long_for_memory_goes_through() {
+    let upstream = Upstream::start(|_, answer| {
+        answer.json(&crate::upstream::completion(&"word ".repeat(220_000)));
+    });
+    let (gateway, mut client) = for_ann("answers_long", &upstream, &[]);
+    let mut reply = chat(&gateway, &[], &says("s", "Well?"));
+    assert_eq!((reply.status, reply.header("x-memory-failed")), (200, Some("store")));
+    let answer = reply.json();
+    let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
+    assert_eq!((text.len(), answer.get("memory_stored")), (1_100_000, None));
+    assert_eq!(stored(&mut client, "ann", "s"), ["user: Well?"]);
+}

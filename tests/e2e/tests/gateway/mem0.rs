@@ -174,8 +174,20 @@ fn the_routes_of_mem0s_own_server() {
         history.as_array().unwrap().iter().map(|event| &event["event"]).collect();
     assert_eq!((status, events), (200, vec![&json!("ADD"), &json!("UPDATE")]));
     assert_eq!(history[1]["new_memory"], "Ann's cat is called Kit.");
+    // Under the id of an earlier version, and under the other names of the text.
+    for (field, text) in
+        [("data", "Ann's cat is called Max."), ("memory", "Ann's cat is called Ida.")]
+    {
+        let body = json!({field: text}).to_string();
+        let (status, updated) = curl("PUT", &format!("/memories/{id}"), &body);
+        assert_eq!((status, &updated["memory"]), (200, &json!(text)), "{updated}");
+    }
+    let (status, refused) = curl("PUT", "/v1/ping/", "{}");
+    assert_eq!((status, &refused["error"]["code"]), (405, &json!("unknown_method")));
     let (status, _) = curl("DELETE", &format!("/memories/{id}"), "");
     assert_eq!(status, 200);
+    let (status, error) = curl("PUT", &format!("/memories/{id}"), r#"{"text": "Gone."}"#);
+    assert_eq!((status, &error["detail"]), (404, &json!("there is no such memory")));
     let (status, error) = curl("DELETE", &format!("/memories/{id}"), "");
     assert_eq!((status, &error["detail"]), (404, &json!("there is no such memory")));
 
@@ -188,6 +200,15 @@ fn the_routes_of_mem0s_own_server() {
     assert_eq!(curl("DELETE", "/memories?user_id=bob", "").0, 403);
     assert_eq!(curl("DELETE", "/memories?run_id=a", "").0, 200);
     assert_eq!(texts(&curl("GET", "/memories", "").1), ["Run b is about planes."]);
+    for path in ["/memories?limit=1&page=1&rerank=true", "/memories?rerank=false"] {
+        assert_eq!(curl("GET", path, "").0, 400, "a list is not reranked");
+    }
+    assert_eq!(
+        curl("GET", "/memories?limit=1&page=1", "").1["results"].as_array().unwrap().len(),
+        1
+    );
+    let query = r#"{"query": "planes", "limit": 1, "rerank": false}"#;
+    assert_eq!(texts(&curl("POST", "/search", query).1), ["Run b is about planes."]);
     for (method, path, body) in [
         ("POST", "/memories", "[]"),
         ("POST", "/memories", r#"{"messages": []}"#),

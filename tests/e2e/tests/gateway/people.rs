@@ -213,6 +213,44 @@ fn with_pass_through_the_memory_token_stays_here() {
 }
 
 #[test]
+fn a_memory_token_in_another_header_goes_nowhere() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, mut client) = with_tokens("people_elsewhere", &upstream, &[]);
+    let ann = token(&mut client, "ann", "laptop");
+    let through = |gateway: &Gateway, headers: &[(&str, &str)]| {
+        chat(gateway, headers, &says("s", "Hello.")).status
+    };
+    let holds = ("authorization", &*bearer(&ann));
+    assert_eq!(through(&gateway, &[holds]), 200);
+    let in_a_name = format!("x-stainless-{ann}");
+    for name in [
+        "accept",
+        "user-agent",
+        "idempotency-key",
+        "openai-beta",
+        "anthropic-beta",
+        "anthropic-version",
+        "traceparent",
+        "x-request-id",
+        "x-stainless-lang",
+    ] {
+        assert_eq!(through(&gateway, &[holds, (name, &format!("a {ann}"))]), 200, "{name}");
+    }
+    assert_eq!(through(&gateway, &[holds, (&in_a_name, "1")]), 200);
+    // Nobody needs a token here, and one that is sent all the same goes no further.
+    let to = Gateway::database(cluster(), ROLE, "people_elsewhere");
+    let url = upstream.url();
+    let arguments =
+        ["--database", &to, "--upstream", &url, "--user", "ann", "--patience", NEVER_LATE];
+    let for_one = Gateway::start(&arguments);
+    assert_eq!(through(&for_one, &[holds]), 200);
+    assert_eq!(through(&for_one, &[("user-agent", &*ann)]), 200);
+    assert_eq!(through(&for_one, &[("x-memory-token", &*ann)]), 200);
+    assert_eq!(upstream.requests().iter().filter(|request| request.method == "POST").count(), 14);
+    assert!(upstream.requests().iter().all(|request| !format!("{request:?}").contains("mat_")));
+}
+
+#[test]
 fn many_guesses_at_once_are_limited_too() {
     const GUESSES: usize = 100;
     let upstream = Upstream::saying("Yes.");

@@ -1,8 +1,8 @@
 //! `/health`, `/metrics`, the log, and how much is let through at once.
 
-use crate::http::{chat, says, send};
+use crate::http::{chat, says, says_streaming, send};
 use crate::upstream::Upstream;
-use crate::{PATIENCE, for_ann};
+use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, for_ann, stored};
 use memory_agent_e2e::{Gateway, json, wait_until};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -119,4 +119,89 @@ fn only_so_many_bytes_at_once() {
     let log = Gateway::try_start(&["--user", "ann", "--database", "x", "--max-bodies", "1"]);
     let log = format!("{:?}", log.expect_err("it does not start"));
     assert!(log.contains("--max-bodies is less than --max-body"), "{log}");
+}
+
+#[test]
+fn only_so_many_bytes_of_answers_at_once() {
+    let upstream = Upstream::start(|request, answer| {
+        let text = "word ".repeat(if request.body.contains("Epic") { 16_000 } else { 10 });
+        if request.method == "GET" {
+            answer.json("{}");
+        } else if request.json()["stream"] == true {
+            answer.begin();
+            for piece in text.as_bytes().chunks(1_000) {
+                answer.says(std::str::from_utf8(piece).unwrap());
+            }
+            answer.done();
+        } else {
+            answer.json(&crate::upstream::completion(&text));
+        }
+    });
+    let (gateway, mut client) = for_ann("service_answers", &upstream, &["--max-answers", "40000"]);
+    let ask = |session: &str, text: &str| chat(&gateway, &[], &says(session, text));
+    // What is held is free again after each.
+    for number in 0..10 {
+        let mut reply = ask("short", &format!("Question {number}"));
+        assert_eq!((reply.status, reply.header("x-memory-failed")), (200, None));
+        assert!(reply.json()["memory_stored"].is_string());
+    }
+    let mut long = ask("long", "Epic?");
+    assert_eq!((long.status, long.header("x-memory-failed")), (200, Some("store")));
+    let answer = long.json();
+    let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
+    assert_eq!(text.len(), 80_000, "it goes through as it came");
+    assert!(answer.get("memory_stored").is_none(), "{answer}");
+    assert_eq!(stored(&mut client, "ann", "long"), ["user: Epic?"]);
+
+    let streamed = chat(&gateway, &[], &says_streaming("stream", "Epic?")).rest().unwrap();
+    assert_eq!(streamed.matches("word ").count(), 16_000, "all of it goes through");
+    assert!(streamed.contains("memory_stored") && streamed.ends_with("data: [DONE]\n\n"));
+    let turns = stored(&mut client, "ann", "stream");
+    let (kept, mark) = turns[1].rsplit_once(' ').unwrap();
+    assert_eq!(mark, "(interrupted)");
+    assert!((35_000..45_000).contains(&kept.len()), "{} bytes", kept.len());
+
+    let database = Gateway::database(cluster(), ROLE, "service_answers");
+    let url = upstream.url();
+    let strict = Gateway::start(&[
+        "--database",
+        &database,
+        "--upstream",
+        &url,
+        "--user",
+        "ann",
+        "--patience",
+        NEVER_LATE,
+        "--max-answers",
+        "40000",
+        "--require-memory",
+    ]);
+    let mut reply = chat(&strict, &[], &says("strict", "Epic?"));
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.json()["error"]["code"], "memory_unavailable");
+}
+
+#[test]
+fn an_event_without_room_goes_on_in_pieces() {
+    let (go_on, word) = channel::<()>();
+    let word = Mutex::new(word);
+    let upstream = Upstream::start(move |request, answer| {
+        if request.method == "GET" {
+            return answer.json("{}");
+        }
+        answer.begin();
+        answer.says("Begun.");
+        answer.piece(&format!("data: {}", "x".repeat(100_000)));
+        let _ = word.lock().unwrap().recv();
+        answer.piece("y\n\n");
+        answer.done();
+    });
+    let (gateway, _client) = for_ann("service_event", &upstream, &["--max-answers", "40000"]);
+    let mut reply = chat(&gateway, &[], &says_streaming("s", "Long?"));
+    let begun = reply.read_until(&"x".repeat(70_000));
+    assert!(begun.contains("Begun."), "{}", begun.len());
+    go_on.send(()).unwrap();
+    let rest = reply.rest().unwrap();
+    let xs = begun.matches('x').count() + rest.matches('x').count();
+    assert!(xs >= 100_000 && rest.ends_with("data: [DONE]\n\n"), "{xs}");
 }

@@ -170,6 +170,49 @@ fn what_is_not_answered_costs_nothing() {
 }
 
 #[test]
+fn what_is_not_read_stays_as_it_was_guessed() {
+    let (begun, has_begun) = channel();
+    let begun = Mutex::new(begun);
+    let upstream = Upstream::start(move |request, answer| {
+        if request.body.contains("Wait") {
+            begun.lock().unwrap().send(()).unwrap();
+            answer.wait_until_left();
+        } else if request.body.contains("input") {
+            answer.json(r#"{"data": []}"#);
+        } else {
+            answer.whole(200, &[("content-type", "text/plain")], "Yes.");
+        }
+    });
+    let mut client = database(cluster(), "spending_guess");
+    let ann = token(&mut client, "ann");
+    let mut gateway = limited("spending_guess", &upstream, "100000");
+    let body = |text: &str| {
+        let mut body: memory_agent_e2e::Json = serde_json::from_str(&says("s", text)).unwrap();
+        body["max_completion_tokens"] = 600.into();
+        body.to_string()
+    };
+    let headers = [("authorization", &*ann)];
+    let plain = body("Hello?");
+    assert_eq!(chat(&gateway, &headers, &plain).rest().unwrap(), "Yes.");
+    let embedded = r#"{"input": "A text of some words."}"#;
+    let mut reply = send(gateway.address(), "POST", "/v1/embeddings", &headers, embedded);
+    assert_eq!((reply.status, reply.rest().is_ok()), (200, true));
+    let waits = body("Wait.");
+    let mut connection = std::net::TcpStream::connect(gateway.address()).unwrap();
+    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: {ann}");
+    let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{waits}", waits.len());
+    std::io::Write::write_all(&mut connection, request.as_bytes()).unwrap();
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    drop(connection);
+    // It ends when everything is counted.
+    gateway.signal(libc::SIGTERM);
+    assert!(gateway.wait());
+    let guessed = |body: &str| i64::try_from(body.len().div_ceil(4)).unwrap();
+    let expected = guessed(&plain) + 600 + guessed(embedded) + guessed(&waits) + 600;
+    assert_eq!(spent(&mut client), expected);
+}
+
+#[test]
 fn what_is_being_answered_counts_already_and_stays_when_the_gateway_is_killed() {
     let (begun, has_begun) = channel();
     let begun = Mutex::new(begun);

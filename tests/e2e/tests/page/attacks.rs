@@ -170,6 +170,12 @@ fn every_answer_tells_the_browser_what_it_may_do() {
             assert!(!html.contains(inline), "{path} has {inline}");
         }
     }
+    // What is the same for everybody, and changes with the program's version, browsers may keep.
+    for path in ["/ui/page.css", "/ui/page.js", "/ui/icon.svg"] {
+        let reply = reader.get(path);
+        assert_eq!(reply.header("cache-control"), Some("public, max-age=86400"), "{path}");
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
     for (path, kind) in [
         ("/ui/page.css", "text/css"),
         ("/ui/page.js", "text/javascript"),
