@@ -290,3 +290,20 @@ CREATE TABLE memory_agent.spending (
     tokens     bigint NOT NULL,
     PRIMARY KEY (token_hash)
 );
+
+CREATE TABLE memory_agent.endpoints (
+    name             text PRIMARY KEY,
+    provider         text NOT NULL CHECK (provider IN ('openai', 'azure', 'anthropic')),
+    base_url         text NOT NULL,
+    model            text NOT NULL,
+    api_version      text NOT NULL,
+    key_name         text,
+    calls_per_minute integer NOT NULL CHECK (calls_per_minute >= 0),
+    daily_tokens     bigint NOT NULL CHECK (daily_tokens >= 0),
+    enabled_in       text NOT NULL
+);
+
+CREATE TABLE memory_agent.endpoint_uses (
+    agent_id text PRIMARY KEY,
+    endpoint text NOT NULL
+);

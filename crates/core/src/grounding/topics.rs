@@ -51,7 +51,7 @@ fn told(statement: &str) -> Vec<Word<'_>> {
     let mut found = words(statement);
     // "A" within a sentence is a name.
     found.retain(|word| {
-        !matches!(word.raw, "the" | "a" | "an") && !(word.is_first && word.folded == "the")
+        !(matches!(word.raw, "the" | "a" | "an") || word.is_first && word.folded == "the")
     });
     found
 }
