@@ -88,6 +88,11 @@ CREATE FUNCTION memory_load(
 
 -- === Global memory has a name ===
 
+CREATE FUNCTION memory_archive(
+    session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_archive_wrapper';
+
 CREATE FUNCTION memory_clear(
     session_id text, confirm_global boolean, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -393,7 +398,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
            ('memory_context', 'reader'), ('memory_augment', 'reader'),
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
-           ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
+           ('memory_archive', 'user'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
            ('memory_export_markdown', 'reader'),
            ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
@@ -471,7 +476,7 @@ COMMENT ON FUNCTION memory_stats(text,text,text) IS
 COMMENT ON FUNCTION memory_context(text,text,integer,text,text) IS
     'Returns the contents of the next prompt: {messages, summary, memories, cross_session, token_count}, never over token_budget (default memory_agent.default_token_budget), nor over what memory_agent.context_limit leaves beside the answer. messages: in OpenAI''s format: the session''s summary (at most a quarter of the budget), memories (facts, then what was said, each with its date) and, if the message asks for an earlier conversation, archived conversations (at most a quarter together), each as a system message; the newest turns from old to new; query as the current message. Nothing appears twice. A memory of which nothing holds any more is left out; what else no longer holds is marked, in turns and summary too (memory_agent.prompt_stale_sources). Errors: 22023 if the current message alone exceeds the budget.';
 COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,integer,real,real) IS
-    'Returns messages for an LLM with memories put before the user''s last message: {messages, memory_hits}. messages: a jsonb array in OpenAI''s format, or the body of a request with one: its other fields are returned as they are. session_id: the conversation (default: default), whose memories and summary are used, along with the user''s global memory. top_k: number of memories (default memory_agent.default_top_k; 0 or less: messages unchanged). recency_weight, score_threshold: as in memory_recall. memory_hits: the memories as {role, content, created_at, score, no_longer_true}: facts, then what was said, best first. All messages together never exceed what memory_agent.context_limit leaves beside the answer. Stores nothing; works in read-only transactions and on standbys. Calls the LLM only with memory_agent.query_rewrite or memory_agent.read_contradiction_check on, and continues with a WARNING if that fails. Errors: 22023 for invalid messages, and for messages that exceed the limit without memories (tools and response_format of a request count), 42501.';
+    'Returns messages for an LLM with memories put before the user''s last message: {messages, memory_hits}. messages: a jsonb array in OpenAI''s format, or the body of a request with one: its other fields are returned as they are. session_id: the conversation (default: default), whose memories and summary are used, along with the user''s global memory. top_k: number of memories (default memory_agent.default_top_k; 0 or less: messages unchanged). recency_weight, score_threshold: as in memory_recall. memory_hits: the memories as {role, content, created_at, score, no_longer_true}: facts, then what was said, best first, then archived conversations (role conversation) if the message asks for an earlier one. All messages together never exceed what memory_agent.context_limit leaves beside the answer. Stores nothing; works in read-only transactions and on standbys. Calls the LLM only with memory_agent.query_rewrite or memory_agent.read_contradiction_check on, and continues with a WARNING if that fails. Errors: 22023 for invalid messages, and for messages that exceed the limit without memories (tools and response_format of a request count), 42501.';
 COMMENT ON FUNCTION memory_augment(jsonb,integer,text,text,text,integer,real,real) IS
     'memory_augment within a budget. token_budget: most tokens of all messages, memories included (NULL, or more than that: what memory_agent.context_limit leaves beside the answer). Memories that do not fit are left out, the worst first. Errors: 22023 if it is negative, or if the messages exceed it without memories.';
 COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,integer,real,real,text,text,real,integer) IS
@@ -482,6 +487,8 @@ COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
     'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS
     'Lists documents and archived conversations of the user and shared ones, the most recently changed first. doc_type: only this type; conversations is accepted for conversation. limit: number of rows (default 10, at most 1000). chunks: number of chunks that can be searched. The texts are in the view memory_archives.';
+COMMENT ON FUNCTION memory_archive(text,text,text) IS
+    'Archives the conversation of a session and returns the id of the archive: memory_search_archive finds it, and so do memory_context, memory_augment and memory_chat in other sessions if a message asks for an earlier conversation. Kept are the session''s summary and, of the turns that it does not cover, all if they have at most 1600 tokens together, else those that tell most; no LLM is asked. Called again, it replaces what was archived, under the same id. NULL if the session has no turns. Errors: 22023, also for global; 42501.';
 COMMENT ON FUNCTION memory_search_archive(text,integer,text,text,text,text) IS
     'Searches the archived conversations of the user, best first, with the steps of memory_recall, which does not return them. Never writes. limit: number of rows (default 5, at most 1000; 0 or less: none). exclude_session: a session of the agent to leave out. agent_id: only conversations with this agent. doc_type: conversation (default; conversations is accepted), another type for documents of that type, NULL for the whole knowledge base. Columns: score as in memory_recall; similarity is the cosine, NULL without an embedding; metadata: session_id, agent_id, conversation_topics, entities_mentioned, decisions_made, open_questions, message_count, date_range of the conversation, parent_id of its row in memory_agent.archives; created_at: the conversation''s last turn. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_embed(text,text) IS

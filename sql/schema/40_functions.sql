@@ -93,6 +93,11 @@ CREATE FUNCTION memory_add_document(
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_add_document_wrapper';
 
+CREATE FUNCTION memory_archive(
+    session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_archive_wrapper';
+
 CREATE FUNCTION memory_list_documents(
     doc_type text DEFAULT NULL, "limit" integer DEFAULT 10, user_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, doc_type text, title text, session_id text, agent_id text,

@@ -8,6 +8,7 @@ use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
+use crate::memory::context::cross_session;
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
@@ -183,6 +184,8 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
     if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted)?;
     }
+    let earlier = cross_session::find(original, &wanted.session_id, &wanted.caller)?;
+    hits.extend(earlier.into_iter().map(cross_session::Earlier::into_memory));
     let summary = prompt_memory::summary(&wanted.key())?;
     // The message itself is counted again, with what is before it.
     let room = wanted.budget - said + tokens.count_one(&message);

@@ -2,6 +2,7 @@
 //! checks its arguments, resolves the caller's identity, and leaves the rest to `memory/`, SQL to `store/`
 //! and arithmetic to the ranking crate.
 
+pub mod archive;
 pub mod arguments;
 pub mod attach;
 pub mod attached;

@@ -52,15 +52,15 @@ fn memory_search_archive(
             (Archives::Without, Some(JsonbText(filter.to_string())))
         }
     };
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let arguments = Arguments {
         query,
         top_k: Some(check_limit(limit, DEFAULT_LIMIT)?),
         filter,
         archives,
-        except_session: exclude_session,
+        except_session: exclude_session.map(|session| (caller.agent().to_owned(), session)),
         ..Arguments::default()
     };
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let rows = arguments.with_settings(caller, |request| match recall::run(&request)? {
         Some(recalled) => recall::rows(&request, recalled),
         None => Ok(Vec::new()),

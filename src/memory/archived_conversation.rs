@@ -1,4 +1,4 @@
-//! Archived conversations: what is stored of one when it is compressed.
+//! Archived conversations: what is stored of one when it is compressed, or archived as it is.
 
 use crate::memory::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
 use crate::pg::error::PgResult;
@@ -7,13 +7,19 @@ use crate::pg::sql_types::JsonbText;
 use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
 use crate::store::facts::FactScope;
 use crate::store::sessions::SessionKey;
+use crate::store::summaries::{self, Coverage, Source};
 use memory_agent_core::archive::{Conversation, namespace};
 use memory_agent_core::chunk::Limits;
+use memory_agent_core::highlights::{Turn, highlights};
 use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::{ToIsoString, Uuid};
 use pgrx::prelude::*;
 use serde_json::{Map, json};
+
+/// Tokens of turns that are read to choose from, and of those that are told.
+const MOST_READ: u64 = 200_000;
+const MOST_TOLD: u32 = 1_600;
 
 /// A conversation to be archived. It is made in a transaction and prepared outside of one.
 pub struct Archived {
@@ -25,6 +31,31 @@ pub struct Archived {
 }
 
 impl Archived {
+    /// A conversation as it is: its summary, and of the turns that this does not cover the best, or all if
+    /// they are few. `None` while there is nothing to tell.
+    pub fn of_session(spi: &Spi, key: &SessionKey) -> PgResult<Option<Self>> {
+        let current = summaries::current(spi, key)?;
+        let turns = summaries::uncovered(spi, key, MOST_READ)?.turns;
+        let said = Coverage::of(&turns, false);
+        let covered = current.as_ref().and_then(|current| current.coverage.clone());
+        let coverage = match (covered, said) {
+            (Some(covered), Some(said)) => covered.joined(said),
+            (covered, said) => match covered.or(said) {
+                Some(coverage) => coverage,
+                None => return Ok(None),
+            },
+        };
+        let mut sections = current.map(|current| current.sections).unwrap_or_default();
+        let told: Vec<Turn<'_>> =
+            turns.iter().map(|turn| Turn { content: &turn.content, tokens: turn.tokens }).collect();
+        for turn in highlights(&told, MOST_TOLD) {
+            let Source { role, speaker, content, .. } = &turns[turn];
+            let speaker = speaker.as_deref().unwrap_or(role);
+            sections.summary.push_str(&format!("\n{speaker}: {}", content.trim()));
+        }
+        Ok(Some(Self::new(sections, coverage.messages, coverage.first.1, coverage.last.1)))
+    }
+
     /// `sections` is the summary with what was found in the conversation, `message_count` the turns
     /// it stands for, the times are those of the first and the last of them.
     pub fn new(
@@ -37,12 +68,12 @@ impl Archived {
     }
 
     /// Cuts and embeds the text that is archived. The database is not touched.
-    pub fn prepare(&self, limits: Limits, model: Option<ModelRef>) -> Chunks {
+    pub fn prepare(&self, limits: Limits, model: Option<ModelRef>, embed_now: bool) -> Chunks {
         let content = self.conversation("", "").document();
         let metadata = JsonbText("{}".into());
         // The headings are the same in every archive: they say nothing of this one.
         let text = Uncut { content: &content, title: None, metadata: &metadata, is_headed: false };
-        prepare_chunks(&text, limits, model, true)
+        prepare_chunks(&text, limits, model, embed_now)
     }
 
     fn conversation<'a>(&'a self, agent_id: &'a str, session_id: &'a str) -> Conversation<'a> {
@@ -63,8 +94,8 @@ fn utc(at: TimestampWithTimeZone) -> String {
 }
 
 /// Archives a conversation in the place of what was archived of it before its active L3, and returns
-/// the id of the archive, which stays the same; one that was forgotten stays so. The caller holds the session's lock. `chunks` are made from
-/// [`Archived::prepare`].
+/// the id of the archive, which stays the same; one that was forgotten stays so. The caller holds the
+/// session's lock. `chunks` are made from [`Archived::prepare`].
 pub fn archive_conversation(
     spi: &Spi,
     key: &SessionKey,

@@ -238,13 +238,18 @@ settings! {
     flag archive_conversations: bool = false, Userset, (),
         "memory_agent.archive_conversations\0", "Archive what compression summarised, to be found from other sessions.\0";
 
+    int archive_idle_after: i32 = 0, Sighup, (0, i32::MAX, GucFlags::UNIT_S),
+        "memory_agent.archive_idle_after\0", "Silence after which a session's conversation is archived; 0 means never.\0";
+
     // Archive and documents.
     flag cross_session: bool = true, Userset, (),
-        "memory_agent.cross_session\0", "Let memory_context look into archived conversations when the message asks for them.\0";
+        "memory_agent.cross_session\0", "Let memory_context, memory_augment and memory_chat look into archived conversations when the message asks for them.\0";
+    choice cross_session_agents: CrossSessionAgents = CrossSessionAgents::Same, Userset, (),
+        "memory_agent.cross_session_agents\0", "Whose archived conversations are told to an agent that is named: its own (same), or those with all agents of the user (all).\0";
     text cross_session_triggers: String = c"what did we discuss, previous conversation, last time, remind me, we mentioned, earlier you said", Userset, (GucFlags::default()),
         "memory_agent.cross_session_triggers\0", "Phrases, separated by commas, that ask for archived conversations.\0";
     real relevance_threshold: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.relevance_threshold\0", "Least cosine similarity of an archived conversation that memory_context tells; -1 means the values calibrated for the models.\0";
+        "memory_agent.relevance_threshold\0", "Least cosine similarity of an archived conversation that a prompt tells; -1 means the values calibrated for the models.\0";
     int chunk_tokens: i32 = 800, Userset, (50, 8000),
         "memory_agent.chunk_tokens\0", "Tokens of one chunk of a document.\0";
     int chunk_overlap: i32 = 100, Userset, (0, 4000),

@@ -59,6 +59,7 @@ values! {
         extraction: Extraction = guc::extraction(),
         max_entries: i64 = i64::from(guc::max_entries()),
         purge_after: Duration = seconds(guc::purge_after()),
+        archive_idle_after: Duration = seconds(guc::archive_idle_after()),
         dedup_similarity: f64 = guc::dedup_similarity(),
         summary_min_tokens: i64 = i64::from(guc::summary_min_tokens()),
     }
@@ -120,6 +121,7 @@ values! {
         query_rewrite: bool = guc::query_rewrite(),
         read_contradiction_check: bool = guc::read_contradiction_check(),
         cross_session: bool = guc::cross_session(),
+        cross_session_agents: CrossSessionAgents = guc::cross_session_agents(),
         cross_session_triggers: String = guc::cross_session_triggers(),
         relevance_threshold: Option<f64> = chosen(guc::relevance_threshold()),
     }

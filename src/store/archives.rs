@@ -9,6 +9,7 @@ use crate::store::facts::FactScope;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
+use std::time::Duration;
 
 /// What chunks of archived conversations say they are made from; no other entry says so.
 pub const ARCHIVE_RELATION: &str = "memory_agent.archives";
@@ -22,9 +23,9 @@ const CHUNKS: &str = "LATERAL (SELECT count(*) AS stored, count(*) FILTER (WHERE
 /// The archive whose [`CHUNKS`] `c` are was forgotten as a whole.
 const FORGOTTEN: &str = "(c.stored > 0 AND c.held = 0)";
 
-/// Archives a session's conversation with its active L3, and returns the id of the archive. What was
-/// archived before with an L3 that went into this one is replaced, and keeps its id; what the session
-/// was before memory_clear stays beside it. The caller holds the session's lock.
+/// Archives a session's conversation with its active L3, if it has one, and returns the id of the archive.
+/// What was archived before with an L3 that went into this one, or without any, is replaced, and keeps its id;
+/// what the session was before memory_clear stays beside it. The caller holds the session's lock.
 pub fn upsert_conversation(
     spi: &Spi,
     key: &SessionKey,
@@ -40,8 +41,12 @@ pub fn upsert_conversation(
             SELECT p.id, p.previous_id, c.age + 1 FROM chain c \
               JOIN memory_agent.session_summaries p ON p.user_id = $2 AND p.id = c.previous_id), \
          before AS ( \
-            SELECT a.id FROM memory_agent.archives a JOIN chain c ON c.id = a.summary_id \
+            SELECT a.id FROM memory_agent.archives a LEFT JOIN chain c ON c.id = a.summary_id \
              WHERE a.user_id = $2 AND a.agent_id = $3 AND a.session_id = $4 AND a.doc_type = 'conversation' \
+               AND (c.id IS NOT NULL OR a.summary_id IS NULL AND a.updated_at >= ( \
+                        SELECT min(e.recorded_at) FROM memory_agent.entries e \
+                         WHERE e.user_id = $2 AND e.agent_id = $3 AND e.session_id = $4 AND e.kind = 'turn' \
+                           AND e.state <> 'inactive')) \
              ORDER BY c.age LIMIT 1) \
          INSERT INTO memory_agent.archives AS a \
             (id, user_id, agent_id, session_id, namespace, doc_type, content, content_hash, metadata, summary_id) \
@@ -63,6 +68,28 @@ pub fn upsert_conversation(
         |row| row.required(1),
     )?
     .ok_or_else(|| Error::internal("a conversation was archived without an id").into())
+}
+
+/// Sessions in which nothing was said for so long, and of which the archive lacks something, those that fell
+/// silent first before the others.
+pub fn idle_conversations(spi: &Spi, idle: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
+    spi.all(
+        "SELECT s.user_id, s.agent_id, s.session_id FROM memory_agent.sessions s \
+          WHERE s.last_turn_at < now() - make_interval(secs => $1) AND s.active_entries > 0 \
+            AND NOT EXISTS (SELECT FROM memory_agent.archives a \
+                             WHERE a.user_id = s.user_id AND a.agent_id = s.agent_id \
+                               AND a.session_id = s.session_id AND a.doc_type = 'conversation' \
+                               AND a.updated_at > s.last_turn_at) \
+          ORDER BY s.last_turn_at, s.user_id, s.agent_id, s.session_id LIMIT $2",
+        &mut Params::new().with(idle.as_secs_f64()).with(most),
+        |row| {
+            Ok(SessionKey {
+                user_id: row.required(1)?,
+                agent_id: row.required(2)?,
+                session_id: row.required(3)?,
+            })
+        },
+    )
 }
 
 /// A document to be stored.

@@ -61,8 +61,8 @@ pub struct Scope {
     /// The moment whose truth is asked for; `None` is now.
     pub as_of: Option<TimestampWithTimeZone>,
     pub archives: Archives,
-    /// A session of the caller's agent that is left out.
-    pub except_session: Option<String>,
+    /// The agent and the id of a session that is left out.
+    pub except_session: Option<(String, String)>,
     pub search: Search,
 }
 
@@ -190,8 +190,8 @@ impl Scope {
             Archives::Only => format!(" AND @.source_relation = '{ARCHIVE_RELATION}'"),
             Archives::AndDocuments => " AND @.kind = 'document'".to_owned(),
         });
-        if let Some(session) = &self.except_session {
-            let agent = bind(params, self.caller.agent().to_owned());
+        if let Some((agent, session)) = &self.except_session {
+            let agent = bind(params, agent.clone());
             let session = bind(params, session.clone());
             sql.push_str(&format!(
                 " AND (@.session_id IS DISTINCT FROM {session} OR @.agent_id <> {agent})"

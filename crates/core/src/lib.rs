@@ -41,6 +41,7 @@ pub mod front_matter;
 pub mod fuse;
 pub mod gate;
 pub mod grounding;
+pub mod highlights;
 pub mod history_chain;
 pub mod jobs;
 pub mod json_answer;

@@ -255,7 +255,7 @@ impl SummaryTask {
             };
             let (start, end) = (coverage.first.1, coverage.last.1);
             let archived = Archived::new(sections, coverage.messages, start, end);
-            let chunks = archived.prepare(self.settings.archive_chunks(), model);
+            let chunks = archived.prepare(self.settings.archive_chunks(), model, true);
             decided.archive = Some((archived, chunks));
         }
         self.store(Box::new(decided), llm)

@@ -4,19 +4,23 @@
 //! sweep.
 
 use crate::jobs::reflect;
+use crate::memory::active_model;
+use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::{LlmLimits, Sessions, job_settings};
+use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
+use crate::store::archives;
 use crate::store::attachments;
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::extraction;
 use crate::store::jobs::JobKind;
 use crate::store::llm_calls;
 use crate::store::model_change;
+use crate::store::models::Kind;
 use crate::store::queue;
 use crate::store::queue_upkeep;
 use crate::store::reflections;
@@ -58,7 +62,7 @@ pub struct Sweeper {
 /// A step of a sweep; true when it took a whole batch, so that there may be more.
 type Step = fn(&mut Sweeper) -> Result<bool, Aborted>;
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     |_| rows(|spi| queue_upkeep::mend_times(spi, BATCH)),
     |_| transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0)),
     |_| rows(|spi| queue_upkeep::revive_with_session(spi, BATCH)),
@@ -70,6 +74,7 @@ const STEPS: [Step; 12] = [
     Sweeper::end_idle_episodes,
     |sweeper| queue_reflections(&mut sweeper.reflections_from),
     |sweeper| renew_summaries(&mut sweeper.summaries_from),
+    |_| archive_idle(),
     |_| tidy(),
 ];
 
@@ -243,6 +248,52 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
         })
     })
     .map(|_| false)
+}
+
+/// Archives the conversations of sessions that have fallen silent; true when there may be more. Their chunks
+/// are embedded by a job.
+fn archive_idle() -> Result<bool, Aborted> {
+    let idle = Sessions::current().archive_idle_after;
+    if idle.is_zero() {
+        return Ok(false);
+    }
+    let (sessions, model) = transaction(|| {
+        let spi = Spi::read_write()?;
+        let model = active_model::active(&spi, Kind::Embedder)?;
+        Ok((archives::idle_conversations(&spi, idle, BATCH)?, model))
+    })?;
+    let is_full = sessions.len() as i64 >= BATCH;
+    let started = Instant::now();
+    let mut archived = 0;
+    for key in sessions {
+        if started.elapsed() >= STEP_TIME {
+            return Ok(archived > 0);
+        }
+        let found = transaction(|| {
+            let spi = Spi::read_write()?;
+            let (user, agent) = (&key.user_id, &key.agent_id);
+            scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
+                Ok((Archived::of_session(&spi, &key)?, Content::current()))
+            })
+        })?;
+        let (Some(conversation), content) = found else { continue };
+        let model = model.clone().filter(|_| content.embed_on_ingest != EmbedOnIngest::Off);
+        let chunks = conversation.prepare(content.chunks, model, false);
+        let stored = transaction(|| {
+            let spi = Spi::read_write()?;
+            if sessions::lock_existing(&spi, &key)?.is_some() {
+                archive_conversation(&spi, &key, &conversation, &chunks)?;
+            }
+            Ok(())
+        });
+        match stored {
+            Ok(()) => archived += 1,
+            // Another transaction is at work in the session: the next sweep finds it again.
+            Err(aborted) if aborted.may_pass => {}
+            Err(aborted) => return Err(aborted),
+        }
+    }
+    Ok(is_full && archived > 0)
 }
 
 /// Queues rows again that a transaction stored with the old embedding model after the change to another

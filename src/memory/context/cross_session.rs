@@ -5,7 +5,7 @@
 use crate::identity::Caller;
 use crate::memory::active_model;
 use crate::memory::context::block::Told;
-use crate::memory::context::prompt_memory::day;
+use crate::memory::context::prompt_memory::{PromptMemory, day};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::related_logit;
@@ -14,7 +14,8 @@ use crate::pg::error::PgResult;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::Prompts;
+use crate::settings::{CrossSessionAgents, Prompts};
+use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
 use memory_agent_core::augment::Memory;
@@ -57,6 +58,20 @@ impl Told for Earlier {
 }
 
 impl Earlier {
+    /// As one of the memories of a prompt that has no part of its own for conversations.
+    pub fn into_memory(self) -> PromptMemory {
+        PromptMemory {
+            id: self.id,
+            role: CONVERSATION.to_owned(),
+            content: self.content,
+            created_at: self.created_at,
+            score: self.score,
+            outdated: Vec::new(),
+            label: self.label,
+            is_fact: false,
+        }
+    }
+
     pub fn to_json(&self) -> Value {
         json!({
             "id": self.id.to_string(),
@@ -78,14 +93,18 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Ea
     if !settings.cross_session || triggers::find(message, &phrases).is_none() {
         return Ok(Vec::new());
     }
+    let mut asking = caller.clone();
+    if settings.cross_session_agents == CrossSessionAgents::All {
+        asking.agent_id = None;
+    }
     let request = Arguments {
         query: Some(message.to_owned()),
         top_k: Some(CANDIDATES),
         archives: Archives::Only,
-        except_session: Some(session_id.to_owned()),
+        except_session: Some((caller.agent().to_owned(), session_id.to_owned())),
         ..Arguments::default()
     }
-    .check(caller.clone())?;
+    .check(asking)?;
     let Some(mut recalled) = recall::run(&request)? else { return Ok(Vec::new()) };
     let threshold = Threshold::of(settings.relevance_threshold)?;
     let Recalled { ranking, arms, shown, .. } = &mut recalled;

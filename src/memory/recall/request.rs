@@ -41,7 +41,8 @@ pub struct Arguments {
     pub rewrites: Option<Vec<Option<String>>>,
     /// Not an argument of `memory_recall`, which never sees archived conversations.
     pub archives: Archives,
-    pub except_session: Option<String>,
+    /// The agent and the id of a session that is left out.
+    pub except_session: Option<(String, String)>,
     /// Whether the rows are for a prompt: then another setting says what becomes of stale turns.
     pub for_prompt: bool,
 }

@@ -133,8 +133,8 @@ impl Doomed {
     }
 
     /// Adds what was made of it and of nothing else: facts; summaries of a session, all of them when one
-    /// condenses something erased, for each contains the one before; archives made of those; chunks of
-    /// archives. Then notes the sessions.
+    /// condenses something erased, for each contains the one before; archives made of those, or of the
+    /// session of a turn; chunks of archives. Then notes the sessions.
     ///
     /// Lists of ids are negated as `NOT IN (SELECT .. unnest ..)`, which PostgreSQL hashes; `<> ALL` of a
     /// parameter would compare them one by one.
@@ -172,12 +172,19 @@ impl Doomed {
             ),
             user().with(self.entries.clone()).with(self.summaries.clone()),
         )?);
+        // One that was made without a summary may tell any turn of its session.
         self.archives.extend(find(
             "SELECT a.id FROM memory_agent.archives a \
-              WHERE a.user_id = $1 AND a.summary_id = ANY ($2) \
-                AND a.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
+              WHERE a.user_id = $1 AND a.id NOT IN (SELECT d.id FROM unnest($3) d(id)) \
+                AND (a.summary_id = ANY ($2) \
+                     OR a.doc_type = 'conversation' AND (a.agent_id, a.session_id) IN ( \
+                            SELECT e.agent_id, e.session_id FROM memory_agent.entries e \
+                             WHERE e.user_id = $1 AND e.kind = 'turn' AND e.id IN (SELECT d.id FROM unnest($4) d(id)))) \
               ORDER BY a.id",
-            user().with(self.summaries.clone()).with(self.archives.clone()),
+            user()
+                .with(self.summaries.clone())
+                .with(self.archives.clone())
+                .with(self.entries.clone()),
         )?);
         self.entries.extend(find(
             "SELECT e.id FROM memory_agent.entries e \

@@ -163,6 +163,7 @@ fn everything_has_a_comment() {
 const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_add", "volatile unsafe"),
     ("memory_add_document", "volatile unsafe"),
+    ("memory_archive", "volatile unsafe"),
     ("memory_attach", "volatile unsafe"),
     ("memory_augment", "volatile unsafe"),
     ("memory_backfill", "volatile unsafe"),

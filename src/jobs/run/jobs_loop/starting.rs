@@ -59,7 +59,7 @@ impl JobsLoop {
             JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {
                 self.models_pause.is_over()
                     && self.asking.len() < LlmLimits::current().concurrency
-                    && (self.has_rows() || self.may_ask_settings(kind))
+                    && (self.may_ask_settings(kind) || self.has_rows())
             }
         }
     }
@@ -158,7 +158,7 @@ impl JobsLoop {
     /// Why a claimed job waits all the same, and how long: where agents have endpoints of their own, the one that
     /// it asks may be paused, or its tokens of the day used up.
     fn held_back(&mut self, job: &Job) -> Option<(Duration, String)> {
-        if !self.llm_pauses.has_rows {
+        if !self.has_rows() {
             return None;
         }
         let asked = self.asked_by_job(job);

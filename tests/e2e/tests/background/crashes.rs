@@ -175,6 +175,7 @@ fn faults(dice: &mut Dice) -> FaultPlan {
     FaultPlan::script(
         (0..200).map(|_| (dice.below(4) == 0).then(|| dice.pick(&kinds))).collect::<Vec<_>>(),
     )
+    .sparing_last_words()
 }
 
 /// Whether an answer is as good as without.

@@ -305,3 +305,40 @@ fn times_that_lie_too_far_ahead_are_mended() {
     let left = "SELECT run_after = $1 FROM memory_agent.jobs WHERE session_id = 'of dead'";
     assert!(value::<bool>(&mut scene.client, left, &[&asked]));
 }
+
+#[test]
+fn conversations_that_fell_silent_are_archived() {
+    let settings =
+        [OFTEN, ("memory_agent.archive_idle_after", "1h"), ("memory_agent.llm_base_url", "")];
+    let mut scene = start_with(echo, &settings);
+    let say = "SELECT memory_ingest($1, 'user', $2, created_at => now() - $3::text::interval)";
+    for (session, text, ago) in [
+        ("silent", "Authentication tokens last one hour.", "2 hours"),
+        ("awake", "We are still talking.", "1 minute"),
+    ] {
+        scene.client.execute(say, &[&session, &text, &ago]).expect("ingest");
+    }
+    let archived = |client: &mut Client| {
+        let sql = "SELECT session_id || ' ' || (content LIKE '%last%') FROM memory_agent.archives";
+        values::<String>(client, sql, &[])
+    };
+    wait_until(PATIENCE, "the archive", || !archived(&mut scene.client).is_empty());
+    scene.drain();
+    assert_eq!(archived(&mut scene.client), ["silent true"]);
+    let embedded =
+        "SELECT bool_and(embedding IS NOT NULL) FROM memory_agent.entries WHERE kind = 'document'";
+    assert!(value::<bool>(&mut scene.client, embedded, &[]));
+    // What comes later is archived too, under the same id, when it is silent again.
+    let before: Uuid = value(&mut scene.client, "SELECT id FROM memory_agent.archives", &[]);
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.archives SET updated_at = now() - interval '100 minutes'; \
+         UPDATE memory_agent.entries SET recorded_at = created_at WHERE session_id = 'silent'",
+    );
+    scene.client.execute(say, &[&"silent", &"They last long.", &"90 minutes"]).expect("ingest");
+    wait_until(PATIENCE, "the archive of both", || {
+        let sql = "SELECT content LIKE '%They last long.' FROM memory_agent.archives WHERE id = $1";
+        value(&mut scene.client, sql, &[&before])
+    });
+    assert_eq!(archived(&mut scene.client).len(), 1);
+}

@@ -1,6 +1,7 @@
 //! Prompts and the knowledge base: `memory_context`, `memory_add_document`, `memory_list_documents`,
 //! `memory_search_archive`.
 
+mod archive;
 mod archives;
 mod budgets;
 mod cross_session;

@@ -154,6 +154,7 @@ pub const CALLS: &[Call] = &[
     }),
     call("memory_close_episode", User, Argument, 1, |d| format!("{}, {}", d.name(), d.text())),
     call("memory_clear", User, Argument, 1, |d| d.name()),
+    call("memory_archive", User, Argument, 1, |d| d.name()),
     call("memory_compress", User, Argument, 1, |d| d.name()),
     call("memory_reserve_tokens", User, Argument, 1, |d| {
         format!("{}, {}, {}", d.name(), d.number(), d.flag())

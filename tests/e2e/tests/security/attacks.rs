@@ -157,6 +157,7 @@ const ADMIN_CALLS: &[&str] = &[
 const CALLS_OF_AN_LLM: &[&str] = &[
     r#"SELECT public.memory_chat('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,
     "SELECT public.memory_summarize('All about parrots.')",
+    "SELECT public.memory_archive('s')",
     "SELECT public.memory_compress('s')",
     "SELECT public.memory_backfill()",
     "SELECT public.memory_add('Ann has a parrot.')",

@@ -68,6 +68,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_backfill", User),
     ("public.memory_clear", User),
     ("public.memory_close_episode", User),
+    ("public.memory_archive", User),
     ("public.memory_compress", User),
     ("public.memory_configure", User),
     ("public.memory_context", Reader),

@@ -156,6 +156,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("cross_session", "on", "user", Bool, "context::it_can_be_switched_off"),
     (
+        "cross_session_agents",
+        "same",
+        "user",
+        Choice(&["same", "all"]),
+        "context::an_agent_may_be_told_of_all_agents",
+    ),
+    (
         "cross_session_triggers",
         "what did we discuss, previous conversation, last time, remind me, we mentioned, earlier you said",
         "user",

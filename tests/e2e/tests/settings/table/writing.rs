@@ -50,6 +50,13 @@ pub const SETTINGS: &[Setting] = &[
     ("max_entries", "500", "sighup", Int(0, MAX_INT, ""), "ingest::default_ttl_and_max_entries"),
     ("default_ttl", "0", "sighup", Int(0, MAX_INT, "s"), "ingest::default_ttl_and_max_entries"),
     (
+        "archive_idle_after",
+        "0",
+        "sighup",
+        Int(0, MAX_INT, "s"),
+        "background::conversations_that_fell_silent_are_archived",
+    ),
+    (
         "purge_after",
         "0",
         "sighup",

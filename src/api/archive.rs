@@ -1,0 +1,46 @@
+//! `memory_archive`: the conversation of a session, to be found from other sessions.
+
+use crate::api::arguments::WithinLimits;
+use crate::api::window;
+use crate::identity::grants::Level;
+use crate::memory::archived_conversation::{Archived, archive_conversation};
+use crate::memory::prepare::embedder;
+use crate::memory::scope_settings;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::settings::Content;
+use crate::store::sessions;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+#[pg_extern(sql = false)]
+fn memory_archive(
+    _limits: WithinLimits,
+    session_id: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<Option<Uuid>> {
+    let (caller, key) =
+        window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    if key.is_global() {
+        return Err(Error::invalid(
+            "session \"global\" is the user's global memory, and no conversation",
+            "Every session finds global memory: it need not be archived.",
+        )
+        .into());
+    }
+    scope_settings::scoped(&caller, Some(&key.session_id), || {
+        let read = || Archived::of_session(&Spi::read_only()?, &key);
+        let Some(archived) = roles::as_owner(read)? else { return Ok(None) };
+        let (model, embed_now) = embedder()?;
+        let chunks = archived.prepare(Content::current().chunks, model, embed_now);
+        roles::as_owner(|| {
+            let spi = Spi::read_write()?;
+            match sessions::lock_existing(&spi, &key)? {
+                None => Ok(None),
+                Some(_) => archive_conversation(&spi, &key, &archived, &chunks).map(Some),
+            }
+        })
+    })
+}
