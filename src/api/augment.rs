@@ -17,7 +17,7 @@ use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::{Prompts, Recall};
+use crate::settings::{MemoryMessage, Prompts, Recall};
 use crate::store::erasures::Erasures;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::answers::AnswerFormat;
@@ -153,8 +153,8 @@ pub fn refused(reason: impl std::fmt::Display) -> Error {
     )
 }
 
-/// Puts what is remembered into the user's last message, as far as the budget has room, and returns the
-/// memories that are in it now, as JSON objects. Without memories and summary, or when none are wanted,
+/// Puts what is remembered into the user's last message, or into a system message before it, as far as the
+/// budget has room, and returns the memories that are in it now, as JSON objects. Without memories and summary, or when none are wanted,
 /// nothing changes.
 ///
 /// # Errors
@@ -187,18 +187,35 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
     let earlier = cross_session::find(original, &wanted.session_id, &wanted.caller)?;
     hits.extend(earlier.into_iter().map(cross_session::Earlier::into_memory));
     let summary = prompt_memory::summary(&wanted.key())?;
-    // The message itself is counted again, with what is before it.
-    let room = wanted.budget - said + tokens.count_one(&message);
-    let (text, hits) = augmented(summary, hits, original, room, &tokens);
-    messages.replace_latest(text);
+    let left = wanted.budget - said;
+    let hits = match settings.memory_message {
+        MemoryMessage::User => {
+            // The message itself is counted again, with what is before it.
+            let room = left + tokens.count_one(&message);
+            let (text, hits) = augmented(summary, hits, Some(original), room, &tokens);
+            messages.replace_latest(text);
+            hits
+        }
+        MemoryMessage::System => {
+            let (text, hits) = augmented(summary, hits, None, left - overhead, &tokens);
+            if original != message {
+                messages.replace_latest(original.to_owned());
+            }
+            if !text.is_empty() {
+                messages.insert_system(text);
+            }
+            hits
+        }
+    };
     Ok(hits.iter().map(to_json).collect())
 }
 
-/// The message with as much of what is remembered before it as has room, and the memories among that.
+/// The message with as much of what is remembered before it as has room, or that alone, and the memories
+/// among that.
 fn augmented(
     summary: Option<(String, String)>,
     mut hits: Vec<PromptMemory>,
-    message: &str,
+    message: Option<&str>,
     room: i64,
     tokens: &TokenCounter,
 ) -> (String, Vec<PromptMemory>) {
@@ -210,7 +227,8 @@ fn augmented(
     if tokens.count_one(&text) <= room {
         return (text, hits);
     }
-    let left = room - tokens.count_one(&format!("\n\n{MESSAGE_HEADER} {message}"));
+    let tail = message.map(|message| format!("\n\n{MESSAGE_HEADER} {message}"));
+    let left = room - tail.map_or(0, |tail| tokens.count_one(&tail));
     let block = |heading| Block { heading, overhead: 0, tokens };
     let share = (left as f64 * SUMMARY_SHARE) as i64;
     let (mut summary, cost) = summary
@@ -230,9 +248,12 @@ fn augmented(
     }
 }
 
-fn told(summary: Option<&str>, hits: &[PromptMemory], message: &str) -> String {
+fn told(summary: Option<&str>, hits: &[PromptMemory], message: Option<&str>) -> String {
     let memories: Vec<Memory<'_>> = hits.iter().map(PromptMemory::told).collect();
-    augment::augmented(summary, &memories, message)
+    match message {
+        Some(message) => augment::augmented(summary, &memories, message),
+        None => augment::remembered(summary, &memories).unwrap_or_default(),
+    }
 }
 
 impl Wanted {

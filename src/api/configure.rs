@@ -87,7 +87,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is no setting of agents and sessions"),
-                "Those with context user in docs/settings.md are, but for user_id and agent_id; for admins also max_entries and default_ttl.",
+                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also max_entries and default_ttl.",
             )
             .into());
         }

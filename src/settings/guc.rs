@@ -262,6 +262,8 @@ settings! {
         "memory_agent.read_contradiction_check\0", "Let the LLM leave out memories that others contradict in memory_augment and memory_chat.\0";
     int context_limit: i32 = 40_000, Userset, (1, 100_000_000),
         "memory_agent.context_limit\0", "Tokens that the application's model reads, its answer included; bounds prompts and the window.\0";
+    choice memory_message: MemoryMessage = MemoryMessage::User, Userset, (),
+        "memory_agent.memory_message\0", "Where memory_augment and memory_chat put memories: into the user's last message (user), or into a system message before it (system).\0";
     real context_margin: f64 = 0.05, Userset, (0.0, 0.9),
         "memory_agent.context_margin\0", "Share of context_limit that prompts and the window leave free for the answer.\0";
 

@@ -10,8 +10,9 @@ use std::ffi::CString;
 /// What every setting's name begins with.
 pub const PREFIX: &str = "memory_agent.";
 
-/// User-settable names that decide whose settings apply, and so cannot be among them.
-const OF_THE_CALLER: [&str; 2] = ["user_id", "agent_id"];
+/// User-settable names that decide whose settings apply, and so cannot be among them, or what a document looks
+/// like, which the caller has to know.
+const OF_THE_CALLER: [&str; 3] = ["user_id", "agent_id", "memory_message"];
 
 /// Settings that are lists, with commas between their items.
 const LISTS: [&str; 1] = ["cross_session_triggers"];

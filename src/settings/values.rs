@@ -118,6 +118,7 @@ values! {
         message_overhead_tokens: u32 = natural(guc::message_overhead_tokens()),
         context_limit: u32 = natural(guc::context_limit()),
         context_margin: f64 = guc::context_margin(),
+        memory_message: MemoryMessage = guc::memory_message(),
         query_rewrite: bool = guc::query_rewrite(),
         read_contradiction_check: bool = guc::read_contradiction_check(),
         cross_session: bool = guc::cross_session(),

@@ -72,6 +72,15 @@ pub fn marked(content: &str, outdated: &[Outdated]) -> String {
 /// its own or for the message.
 #[must_use]
 pub fn augmented(summary: Option<&str>, memories: &[Memory<'_>], message: &str) -> String {
+    match remembered(summary, memories) {
+        Some(remembered) => format!("{remembered}\n\n{MESSAGE_HEADER} {message}"),
+        None => message.to_owned(),
+    }
+}
+
+/// What [`augmented`] puts before the message; `None` without summary and memories.
+#[must_use]
+pub fn remembered(summary: Option<&str>, memories: &[Memory<'_>]) -> Option<String> {
     let mut blocks = Vec::new();
     if let Some(summary) = summary {
         blocks.push(format!("{SUMMARY_HEADER}\n  {}", indented(summary)));
@@ -81,11 +90,7 @@ pub fn augmented(summary: Option<&str>, memories: &[Memory<'_>], message: &str) 
         let block: Vec<String> = std::iter::once(MEMORY_HEADER.to_owned()).chain(lines).collect();
         blocks.push(block.join("\n"));
     }
-    if blocks.is_empty() {
-        return message.to_owned();
-    }
-    blocks.push(format!("{MESSAGE_HEADER} {message}"));
-    blocks.join("\n\n")
+    (!blocks.is_empty()).then(|| blocks.join("\n\n"))
 }
 
 /// A memory as a line of the list, its further lines indented.

@@ -114,6 +114,15 @@ impl ChatMessages {
         }
     }
 
+    /// Puts a system message before the user's last message.
+    pub fn insert_system(&mut self, text: String) {
+        let Some(latest) = &mut self.latest else { return };
+        let message = [("role", "system".into()), ("content", text.into())];
+        let message = message.map(|(key, value): (&str, Value)| (key.to_owned(), value));
+        self.messages.insert(*latest, Map::from_iter(message));
+        *latest += 1;
+    }
+
     /// What the model reads of each message, for counting its tokens: texts, names and calls of tools.
     /// What other parts of a message cost, such as images, only the model knows.
     #[must_use]

@@ -303,3 +303,62 @@ fn what_is_no_chat_is_refused() {
     let own: Vec<Json> = values(&mut reader, &other.replace("'bob'", "NULL"), &[]);
     assert_eq!(own[0]["memory_hits"], json!([]));
 }
+
+#[test]
+fn memories_can_stand_in_a_system_message() {
+    let mut session = scene().session("augment_system");
+    session.know("s", "The user has a dog called Balu.");
+    session.summarize("s", "They plan a trip.");
+    run(&mut session.client, "SET memory_agent.memory_message = 'system'");
+    let asked = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is my dog called?"},
+        {"role": "assistant", "tool_calls": [{"id": "1"}]},
+    ]);
+    let document = session.augment(&asked, "'s'");
+    let messages = document["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 4);
+    assert_eq!([&messages[0], &messages[2], &messages[3]], [&asked[0], &asked[1], &asked[2]]);
+    assert_eq!(messages[1]["role"], "system");
+    assert_eq!(
+        undated(messages[1]["content"].as_str().unwrap()),
+        "Summary of the conversation:\n  They plan a trip.\n\n\
+         Long-term memory (facts, then what was said):\n[memory] The user has a dog called Balu."
+    );
+    // A block from before goes, and the budget counts the new message.
+    let old = json!([{"role": "user", "content": "Long-term memory (most relevant first):\n[memory] Old.\n\n\
+                      Current message: What is my dog called?"}]);
+    let document = session.augment(&old, "'s'");
+    assert_eq!(last(&document), "What is my dog called?");
+    let budgets: Vec<usize> = (12..60)
+        .map(|budget| {
+            let plain = json!([{"role": "user", "content": "What is my dog called?"}]);
+            let document =
+                session.augment(&plain, &format!("token_budget => {budget}, session_id => 's'"));
+            let messages = document["messages"].as_array().unwrap();
+            let tokens: i64 = messages
+                .iter()
+                .map(|message| {
+                    let text = message["content"].as_str().unwrap();
+                    let count = "SELECT memory_count_tokens($1) + 4";
+                    i64::from(value::<i32>(&mut session.client, count, &[&text]))
+                })
+                .sum();
+            assert!(tokens <= budget, "{tokens} of {budget}");
+            messages.len()
+        })
+        .collect();
+    assert!(budgets.first() == Some(&1) && budgets.last() == Some(&2), "{budgets:?}");
+    let nothing =
+        session.augment(&json!([{"role": "user", "content": "Hello?"}]), "'empty', top_k => 0");
+    assert_eq!(nothing["messages"].as_array().unwrap().len(), 1);
+    let chat =
+        session.chat(&asked.as_array().unwrap()[..2].to_vec().into(), "'s', model => 'system-1'");
+    assert_eq!(chat["memory_hits"].as_array().unwrap().len(), 1, "{chat}");
+    let sent = scene().call("system-1");
+    assert_eq!(sent.body["messages"].as_array().unwrap().len(), 3);
+    let refused = session
+        .client
+        .query("SELECT memory_configure('a', settings => '{\"memory_message\": \"system\"}')", &[]);
+    expect_error(refused, "22023");
+}

@@ -156,6 +156,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("cross_session", "on", "user", Bool, "context::it_can_be_switched_off"),
     (
+        "memory_message",
+        "user",
+        "user",
+        Choice(&["user", "system"]),
+        "chat::memories_can_stand_in_a_system_message",
+    ),
+    (
         "cross_session_agents",
         "same",
         "user",
