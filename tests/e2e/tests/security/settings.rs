@@ -17,7 +17,8 @@ const HIDDEN: [&str; 8] = [
 ];
 
 /// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 36] = [
+const FOR_THE_SERVER: [&str; 37] = [
+    "memory_agent.archive_idle_after",
     "memory_agent.audit_key_file",
     "memory_agent.default_ttl",
     "memory_agent.embedding_api_key_file",
