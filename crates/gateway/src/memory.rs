@@ -335,10 +335,10 @@ impl Memory {
                 client.query_typed(
                     "SELECT set_config('memory_agent.user_id', $1, true), \
                             set_config('statement_timeout', $2, true), \
-                            set_config('memory_agent.memory_message', 'user', true), \
                             current_setting('memory_agent.identity', true), \
                             set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
-                                       ELSE json_build_object('sub', $1)::text END, true)",
+                                       ELSE json_build_object('sub', $1)::text END, true), \
+                            set_config('memory_agent.memory_message', 'user', true)",
                     &who,
                 ),
                 // Each is polled once in its place, which is when it is sent.
