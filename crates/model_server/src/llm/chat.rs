@@ -54,7 +54,16 @@ async fn discuss(
                 request.temperature.max(REPAIR_TEMPERATURE)
             }),
         };
-        let completion = ask(client, call, calls).await?;
+        let completion = match ask(client, call, calls).await {
+            // An answer that is too long to be read: nothing of it can be shown, but it can be corrected.
+            Err(too_long) if may_repair && too_long.kind == ChatFailureKind::BadAnswer => {
+                may_repair = false;
+                let reason = "it is too long to be read; write less".to_owned();
+                messages.push(Rejection::Incomplete(reason).asks_again());
+                continue;
+            }
+            asked => asked?,
+        };
         let rejection = match accept(&completion, &request.answer) {
             Ok(text) => {
                 let model = completion.model.as_deref().unwrap_or(&request.endpoint.model);

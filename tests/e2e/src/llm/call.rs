@@ -91,8 +91,9 @@ impl Call {
         self.messages("system").join("\n")
     }
 
-    /// Whether this asks for the correction of an answer that did not fit.
+    /// Whether this asks for the correction of an answer that did not fit. That answer is not always
+    /// shown: an empty one is not.
     pub fn is_repair(&self) -> bool {
-        !self.messages("assistant").is_empty()
+        self.messages("user").len() > 1
     }
 }

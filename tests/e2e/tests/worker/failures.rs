@@ -46,12 +46,12 @@ fn every_fault_is_survived_and_counted_rightly() {
         (InventedIds, 0, 2, "bad answer"),
         (HalfContent, 0, 2, "bad answer"),
         (EmptyContent, 0, 2, "bad answer"),
+        (HugeBody, 0, 2, "too large"),
         // Nothing to mend; these may be the request's fault.
         (ResetBeforeHeaders, 1, 2, "connection"),
         (ResetInBody, 1, 2, "connection"),
         (HalfBody, 1, 2, "connection"),
         (GarbageBody, 1, 2, "malformed"),
-        (HugeBody, 1, 2, "too large"),
         (Status(500), 1, 2, "http 500"),
         (Delay(LONGER_THAN_THE_TIMEOUT), 1, 2, "timeout"),
         (Drip(LONGER_THAN_THE_TIMEOUT), 1, 2, "timeout"),
