@@ -107,8 +107,11 @@ pub async fn pass_on(
         let _ = client.send(Ok(chat.protocol.error(&refusal).0.into())).await;
     } else if ended == Ended::Whole {
         let end = match stored {
-            Some(stored) => chat.protocol.with_stored(passing.waiting, &passing.spoken, stored.id),
-            None => passing.waiting,
+            // Without an end, what came is no answer that could be acknowledged.
+            Some(stored) if passing.spoken.is_whole => {
+                chat.protocol.with_stored(passing.waiting, &passing.spoken, stored.id)
+            }
+            _ => passing.waiting,
         };
         let end: Vec<u8> = end.into_iter().flat_map(|event| event.0).collect();
         let _ = client.send(Ok(end.into())).await;

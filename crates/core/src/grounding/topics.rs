@@ -4,6 +4,7 @@
 //! Where statements differ before what is said of them and in that, their subjects differ; where they
 //! differ only in one of both, it is the value. English; statements in other languages are only told apart by names.
 
+use super::polarity::negates;
 use super::words::{List, Word, words};
 
 /// Most words in which two subjects differ.
@@ -11,6 +12,9 @@ const LONGEST: usize = 5;
 
 const COPULAS: [&str; 12] =
     ["is", "are", "was", "were", "has", "have", "will", "ist", "sind", "war", "hat", "haben"];
+
+/// What stands beside a negation where something is over: "no longer", "not any more".
+const ENDS: [&str; 6] = ["longer", "any", "anymore", "more", "mehr", "langer"];
 
 /// Whether two statements are about different people or things. In doubt they are not.
 #[must_use]
@@ -30,8 +34,8 @@ pub fn is_about_another(left: &str, right: &str) -> bool {
     let Some((l, r)) = next_shared(left_rest, right_rest) else { return false };
     let (left_gap, right_gap) = (&left_rest[..l], &right_rest[..r]);
     // "Ana leads the team", "Tim leads the team": then who it is is the value.
-    if left_rest[l..].iter().map(|word| &word.folded).eq(right_rest[r..].iter().map(|w| &w.folded))
-    {
+    // So it is when one of them leads it no longer.
+    if affirmed(&left_rest[l..]).eq(affirmed(&right_rest[r..])) {
         return false;
     }
     let is_own = |gap: &[Word<'_>], other: &[Word<'_>]| {
@@ -54,6 +58,12 @@ fn told(statement: &str) -> Vec<Word<'_>> {
         !(matches!(word.raw, "the" | "a" | "an") || word.is_first && word.folded == "the")
     });
     found
+}
+
+/// The words that say what is or was so, without those that say that it is not.
+fn affirmed<'a>(words: &'a [Word<'_>]) -> impl Iterator<Item = &'a str> {
+    let is_part = |word: &&Word<'_>| !negates(word) && !ENDS.contains(&word.folded.as_str());
+    words.iter().filter(is_part).map(|word| word.folded.as_str())
 }
 
 fn owns(word: &Word<'_>) -> bool {
@@ -122,6 +132,12 @@ mod tests {
             ("The user's boss is Karen", "The user's boss is Stefan"),
             ("Karen is the user's boss", "Stefan is the user's boss"),
             ("Grigori lives in the flat above the user.", "Ana lives in the flat above the user."),
+            (
+                "Grigori lives in the flat above the user no longer.",
+                "Leopold lives in the flat above the user.",
+            ),
+            ("Ana leads the team", "Tim leads the team not any more"),
+            ("Mara leitet das Team", "Jonas leitet das Team nicht länger"),
             (
                 "Ines teaches the user to play the violin.",
                 "Tim teaches the user to play the violin.",

@@ -133,6 +133,12 @@ fn round(
             counts.answers
         ));
     }
+    if !problems.is_empty() {
+        for call in &calls {
+            let (purpose, fault) = (call.purpose(), call.fault);
+            println!("{purpose:?}, {fault:?}, correction {}: {}", call.is_repair(), call.data());
+        }
+    }
     tally.interrupted += counts.interrupted;
     tally.facts += counts.facts;
     tally.sayings += talk.speakers.iter().flat_map(Talk::committed).count();

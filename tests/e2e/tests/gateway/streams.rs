@@ -27,6 +27,7 @@ fn halting() -> (Upstream, Sender<Then>, Receiver<()>) {
                 answer.wait_until_left();
                 let _ = left.lock().unwrap().send(());
             }
+            Ok(Then::Stop) => answer.end(),
             Ok(Then::Break) | Err(_) => {}
         }
     });
@@ -36,6 +37,8 @@ fn halting() -> (Upstream, Sender<Then>, Receiver<()>) {
 enum Then {
     End,
     Break,
+    /// The body ends as it should, the answer does not.
+    Stop,
     WaitForTheOther,
 }
 
@@ -98,6 +101,21 @@ fn an_upstream_that_breaks_off_has_its_answer_stored_so_far() {
     reply.read_until("two");
     go_on.send(Then::Break).unwrap();
     let rest = reply.rest().expect_err("the client sees that it broke off");
+    assert!(!rest.contains("memory_stored") && !rest.contains("[DONE]"), "{rest}");
+    assert_eq!(
+        stored(&mut client, "ann", "s"),
+        ["user: Count, please.", "assistant: One two (interrupted)"]
+    );
+}
+
+#[test]
+fn an_answer_without_an_end_is_not_acknowledged() {
+    let (upstream, go_on, _) = halting();
+    let (gateway, mut client) = for_ann("streams_endless", &upstream, &[]);
+    let mut reply = chat(&gateway, &[], &says_streaming("s", "Count, please."));
+    reply.read_until("two");
+    go_on.send(Then::Stop).unwrap();
+    let rest = reply.rest().expect("the body ends as the upstream's does");
     assert!(!rest.contains("memory_stored") && !rest.contains("[DONE]"), "{rest}");
     assert_eq!(
         stored(&mut client, "ann", "s"),
