@@ -104,6 +104,16 @@ CREATE FUNCTION memory_erase(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_erase_confirmed_wrapper';
 
+-- === Everything of a user as JSON ===
+
+CREATE FUNCTION memory_export_json(user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS SETOF jsonb LANGUAGE c STABLE PARALLEL UNSAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'memory_export_json_wrapper';
+
+CREATE FUNCTION memory_import_json(record jsonb, user_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_import_json_wrapper';
+
 -- === Facts that were not said ===
 
 ALTER TABLE memory_agent.entries DROP CONSTRAINT entries_state_reason_check;
@@ -400,12 +410,12 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
            ('memory_archive', 'user'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
-           ('memory_export_markdown', 'reader'),
+           ('memory_export_markdown', 'reader'), ('memory_export_json', 'reader'),
            ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
            ('memory_status', 'reader'), ('memory_stats', 'reader'), ('visible_users', 'reader'),
 
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
-           ('memory_add_document', 'user'), ('memory_import_markdown', 'user'),
+           ('memory_add_document', 'user'), ('memory_import_markdown', 'user'), ('memory_import_json', 'user'),
            ('memory_chat', 'user'), ('memory_summarize', 'user'),
            ('memory_close_episode', 'user'), ('memory_compress', 'user'),
            ('memory_reserve_tokens', 'user'), ('memory_configure', 'user'),
@@ -516,7 +526,11 @@ COMMENT ON FUNCTION memory_originals(uuid,text) IS
 COMMENT ON FUNCTION memory_export_markdown(text,text,text) IS
     'The memories of a session as Markdown files with YAML front matter, in agent-cli''s layout: entries/<session>/facts, turns, summaries, documents, and deleted for what is inactive. session_id: NULL or global is the user''s global memory, of all agents unless agent_id names one. agent_id: of a session, default memory_agent.agent_id, else ''default''. memory_import_markdown makes the same memories from them. The files do not contain: vectors and words of the index, which an import computes again, history, jobs, settings of sessions, archived conversations. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_import_markdown(text,text,text) IS
-    'Stores the memory in a Markdown file and returns its id. content: front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: gives what the front matter leaves out (session, role, whether it was deleted); NULL if it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are computed again, as by memory_ingest. If the id is stored with the same content, nothing changes, so files can be imported again. Errors: 22023 for a file that cannot be read or stored; 23505 for an id that is stored with another content, for a fact_key that another fact holds, and for a row of an attached table that has a memory; 42501, also for the memory of an attached table''s row, which only administrators import.';
+    'Stores the memory in a Markdown file and returns its id. content: front matter between two lines ---, then the text; as memory_export_markdown, agent-cli or a person writes it. path: gives what the front matter leaves out (session, role, whether it was deleted); NULL if it leaves out nothing. Id, times, state, markers, metadata and sources are kept; embedding, words and token count are computed again, as by memory_ingest. If the id is stored with the same content, nothing changes, so files can be imported again. With another content it is updated, as by memory_update: a file can be changed by hand. Errors: 22023 for a file that cannot be read or stored; 23505 for a summary that is stored with another content, for a fact_key that another fact holds, and for a row of an attached table that has a memory; 55000 for an update of what was replaced or forgotten meanwhile, 42809 of a document''s chunk or of a row of an attached table; 42501, also for the memory of an attached table''s row, which only administrators import.';
+COMMENT ON FUNCTION memory_export_json(text,text) IS
+    'Everything of a user as JSON objects, one a row: documents and archived conversations as wholes (role archive), memories and summaries with the keys of their Markdown files and the text as content, settings that memory_configure stored (role settings). agent_id: one agent''s, default all agents''. memory_import_json makes the same from them, in this order. Left out: vectors and words of the index, chunks of archived conversations, history, jobs, calls, tokens. Never writes. Errors: 42501.';
+COMMENT ON FUNCTION memory_import_json(jsonb,text) IS
+    'Stores one object of memory_export_json and returns its id, NULL for settings. A memory is checked and stored as by memory_import_markdown; one that is stored with another content is updated, as by memory_update. A document''s chunks are memories; an archived conversation gets new chunks. Settings are joined to those that are there. Errors: 22023 for an object that cannot be read or stored; 23505 for an archive or summary that is stored with another content, for a document whose text is stored with another id, for a fact_key that another fact holds; 55000 for an update of a memory that was replaced or forgotten meanwhile; 42501.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS
     'Grants a role the level reader (recall), user (also store) or admin (also name any user, register models). Only for the extension''s owner (42501).';
 COMMENT ON FUNCTION memory_revoke(regrole) IS

@@ -178,6 +178,14 @@ CREATE FUNCTION memory_import_markdown(path text, content text, user_id text DEF
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_import_markdown_wrapper';
 
+CREATE FUNCTION memory_export_json(user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS SETOF jsonb LANGUAGE c STABLE PARALLEL UNSAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'memory_export_json_wrapper';
+
+CREATE FUNCTION memory_import_json(record jsonb, user_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_import_json_wrapper';
+
 CREATE FUNCTION memory_load(session_id text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20

@@ -2,8 +2,8 @@
 //! used from. What is stored here wins over what a SQL session sets.
 
 use crate::api::arguments::WithinLimits;
-use crate::identity;
 use crate::identity::grants::Level;
+use crate::identity::{self, Caller};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -32,22 +32,34 @@ fn memory_configure(
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::from)?;
     }
-    if let Some(content_type) = &content_type {
+    let (agent, session) = (caller.agent(), session_id.as_deref());
+    let stored = configure(&caller, session, settings.as_ref(), content_type.as_deref())?;
+    let document = document(agent, session, &stored)?;
+    Ok(JsonbText(document.to_string()))
+}
+
+/// Checks and stores what is given for an agent, or for one of its sessions; returns what is stored then.
+pub fn configure(
+    caller: &Caller,
+    session: Option<&str>,
+    settings: Option<&JsonbText>,
+    content_type: Option<&str>,
+) -> PgResult<Stored> {
+    if let Some(content_type) = content_type {
         check_content_type(content_type)?;
     }
-    let changes = settings.as_ref().map(changes).transpose()?;
+    let changes = settings.map(changes).transpose()?;
     if changes.as_ref().is_some_and(|changes| changes.keys().any(|name| overrides::is_cap(name))) {
         identity::require(Level::Admin)?;
     }
-    let (agent, session) = (caller.agent(), session_id.as_deref());
-    let stored = roles::as_owner(|| {
+    let agent = caller.agent();
+    roles::as_owner(|| {
         let spi = Spi::read_write()?;
         if changes.is_some() || content_type.is_some() {
             let changes = JsonbText(Value::Object(changes.unwrap_or_default()).to_string());
-            let content_type = content_type.as_deref();
             match session {
                 Some(session) => {
-                    let key = SessionKey::of(&caller, session.to_owned());
+                    let key = SessionKey::of(caller, session.to_owned());
                     sessions::lock(&spi, &key, pgrx::datum::datetime_support::now())?;
                     agents::configure_session(&spi, &key, changes, content_type)?;
                 }
@@ -55,11 +67,10 @@ fn memory_configure(
                     agents::configure_agent(&spi, &caller.user_id, agent, changes, content_type)?;
                 }
             }
+            debug1!("memory_agent: configure user={} agent={agent}", caller.user_id);
         }
         agents::stored(&spi, &caller.user_id, agent, session)
-    })?;
-    let document = document(agent, session, &stored)?;
-    Ok(JsonbText(document.to_string()))
+    })
 }
 
 /// Refuses a content type that there are no prompts for.

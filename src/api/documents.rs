@@ -47,13 +47,7 @@ fn memory_add_document(
     let content = content.unwrap_or_default();
     check_content(&content)?;
     let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
-    if title.as_ref().is_some_and(|title| title.len() > TITLE_BYTES) {
-        return Err(Error::invalid(
-            format!("title must have at most {TITLE_BYTES} bytes"),
-            "Put the rest into content.",
-        )
-        .into());
-    }
+    check_title(title.as_deref())?;
     let doc_type = check_type(doc_type)?;
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::from)?;
@@ -66,7 +60,20 @@ fn memory_add_document(
     })
 }
 
-fn check_type(doc_type: Option<String>) -> PgResult<String> {
+/// Refuses a title that is too long.
+pub fn check_title(title: Option<&str>) -> PgResult<()> {
+    if title.is_some_and(|title| title.len() > TITLE_BYTES) {
+        return Err(Error::invalid(
+            format!("title must have at most {TITLE_BYTES} bytes"),
+            "Put the rest into content.",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The type of a document, which is not that of conversations.
+pub fn check_type(doc_type: Option<String>) -> PgResult<String> {
     let doc_type = doc_type.unwrap_or_else(|| DEFAULT_TYPE.to_owned());
     if doc_type.trim().is_empty() || doc_type.len() > DOC_TYPE_BYTES {
         return Err(Error::invalid(

@@ -43,6 +43,7 @@ fn memory_set_endpoint(
         is_enabled: true,
     };
     check(&endpoint)?;
+    debug1!("memory_agent: set endpoint name={}", endpoint.name);
     roles::as_owner(|| endpoints::set(&Spi::read_write()?, endpoint))
 }
 
@@ -50,6 +51,7 @@ fn memory_set_endpoint(
 fn memory_enable_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResult<bool> {
     grants::require_owner()?;
     let name = named(name)?;
+    debug1!("memory_agent: enable endpoint name={name}");
     roles::as_owner(|| endpoints::enable(&Spi::read_write()?, &name))
 }
 
@@ -66,6 +68,7 @@ fn memory_drop_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResult
             )
             .into());
         }
+        debug1!("memory_agent: drop endpoint name={name}");
         endpoints::delete(&spi, &name)
     })
 }
@@ -95,6 +98,7 @@ fn memory_use_endpoint(
             )
             .into());
         }
+        debug1!("memory_agent: use endpoint name={name:?} agent={agent_id:?}");
         endpoints::choose(&spi, agent_id, name)
     })
 }

@@ -4,6 +4,7 @@
 
 use crate::api::arguments::{WithinLimits, check_content};
 use crate::api::facts::check_fact_key;
+use crate::api::update::take_up;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::follow_ups;
@@ -50,14 +51,19 @@ fn memory_import_markdown(
     identity::require(Level::User)?;
     let (memory, body) =
         Memory::read(&path.unwrap_or_default(), &content.unwrap_or_default()).map_err(refused)?;
-    let agent_id = match &memory {
+    import(&memory, &body, user_id.as_deref())
+}
+
+/// Stores a memory for the user that the arguments and the memory's agent come to.
+pub fn import(memory: &Memory, body: &str, user_id: Option<&str>) -> PgResult<Uuid> {
+    let agent_id = match memory {
         Memory::Entry(entry) => entry.agent_id.as_deref(),
         Memory::Summary(summary) => summary.agent_id.as_deref(),
     };
-    let caller = identity::resolve(user_id.as_deref(), agent_id, Level::User)?;
+    let caller = identity::resolve(user_id, agent_id, Level::User)?;
     match memory {
-        Memory::Entry(entry) => import_entry(&caller, &entry, &body),
-        Memory::Summary(summary) => import_summary(&caller, &summary, &body),
+        Memory::Entry(entry) => import_entry(&caller, entry, body),
+        Memory::Summary(summary) => import_summary(&caller, summary, body),
     }
 }
 
@@ -82,7 +88,7 @@ fn check_one_of(key: &str, value: Option<&str>, known: &[&str]) -> PgResult<()> 
 }
 
 /// Lets PostgreSQL read the values of a front matter. One that it cannot read is a wrong argument.
-fn read_values<T>(read: impl FnOnce(&Spi) -> PgResult<T>) -> PgResult<T> {
+pub fn read_values<T>(read: impl FnOnce(&Spi) -> PgResult<T>) -> PgResult<T> {
     let wrong = |error: CaughtError| -> PgResult<T> {
         let (CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
@@ -109,8 +115,8 @@ fn json_of<T: serde::Serialize>(value: &T) -> PgResult<String> {
         .map_err(|error| Error::internal(format!("a front matter is no JSON: {error}")).into())
 }
 
-/// The id of what is there already and says the same. What is there is never changed by a file.
-fn same(id: Uuid, stored: Option<String>, body: &str) -> PgResult<Option<Uuid>> {
+/// The id of what is there already and says the same.
+pub fn same(id: Uuid, stored: Option<String>, body: &str) -> PgResult<Option<Uuid>> {
     match stored {
         None => Ok(None),
         Some(stored) if stored == body => Ok(Some(id)),
@@ -215,8 +221,10 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     let id = checked.values.id;
     let stored =
         roles::as_owner(|| imports::entry_content(&Spi::read_only()?, &caller.user_id, id))?;
-    if let Some(id) = same(id, stored, body)? {
-        return Ok(id);
+    match stored {
+        Some(stored) if stored == body => return Ok(id),
+        Some(_) => return take_up(&caller.user_id, id, body),
+        None => {}
     }
     if entry.source_relation.is_some() {
         check_may_name_row()?;
@@ -399,6 +407,7 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
         let is_complete = summary.is_complete();
         imports::insert_summary(&spi, &key, &json, body, is_active, is_complete, created_at)?;
         summaries::recount(&spi, &key)?;
+        debug1!("memory_agent: import user={} id={id}", caller.user_id);
         Ok(id)
     })
 }

@@ -123,6 +123,7 @@ fn memory_register_model(
     let activate = activate.unwrap_or(false);
     roles::as_owner(|| {
         let spi = Spi::read_write()?;
+        debug1!("memory_agent: register model name={name}");
         let (known_kind, is_active) = model_store::known(&spi, &name)?.unwrap_or((kind, false));
         if known_kind != kind {
             return Err(Error::duplicate(
@@ -296,6 +297,7 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
                 .dimension
                 .map_or(0, |dimension| dimension as i32),
         };
+        debug1!("memory_agent: create index model={}", model.name);
         vector_index::create(&spi, &vector, &model.name, dimension, &method)
     })
 }

@@ -86,6 +86,7 @@ fn memory_close_episode(
         if closed.as_ref().is_some_and(|closed| closed.wants_reflection) {
             queue_reflection(&spi, &key)?;
         }
+        debug1!("memory_agent: close episode user={} closed={}", key.user_id, closed.is_some());
         Ok(closed.map(|_| episode))
     })
 }

@@ -142,5 +142,6 @@ fn memory_retry(
     if retried {
         wake_at_commit::job_queued();
     }
+    debug1!("memory_agent: retry job={job_id} retried={retried}");
     Ok(retried)
 }

@@ -17,6 +17,7 @@ pub mod documents;
 pub mod endpoints;
 pub mod erase;
 pub mod explain;
+pub mod export_json;
 pub mod export_markdown;
 pub mod facts;
 pub mod history;

@@ -53,6 +53,7 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
             let location = location.as_deref();
             model_store::register(&spi, &name, Kind::Embedder, dimension, location, is_active)?;
         }
+        debug1!("memory_agent: use model name={name}");
         model_change::queue(&spi, &name, LlmLimits::current().max_attempts)
     })
 }

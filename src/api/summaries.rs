@@ -52,6 +52,7 @@ fn memory_compress(
             let payload = payloads::Summary::with(&settings, true);
             let session = Some(key.session_id.as_str());
             let (user, agent) = (&key.user_id, &key.agent_id);
+            debug1!("memory_agent: compress user={user} agent={agent}");
             follow_ups::enqueue(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
         })
     })

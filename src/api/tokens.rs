@@ -45,6 +45,7 @@ fn memory_create_token(
         let hint = "Choose another name, or call memory_revoke_token first.";
         return Err(Error::duplicate("the user has a token of this name", hint).into());
     }
+    debug1!("memory_agent: create token user={user_id}");
     Ok(token)
 }
 
@@ -56,7 +57,9 @@ fn memory_revoke_token(
 ) -> PgResult<bool> {
     identity::require(Level::Admin)?;
     let (user_id, name) = named(user_id, name)?;
-    roles::as_owner(|| tokens::delete(&user_id, &name))
+    let revoked = roles::as_owner(|| tokens::delete(&user_id, &name))?;
+    debug1!("memory_agent: revoke token user={user_id} revoked={revoked}");
+    Ok(revoked)
 }
 
 #[pg_extern(sql = false)]
@@ -109,7 +112,9 @@ fn memory_spend(
         let hint = "Pass the SHA-256 of a token, and a number of tokens.";
         return Err(Error::invalid("token_hash or tokens is missing or out of range", hint).into());
     };
-    roles::as_owner(|| tokens::spend(hash, tokens, at_most))
+    let sum = roles::as_owner(|| tokens::spend(hash, tokens, at_most))?;
+    debug1!("memory_agent: spend tokens={tokens} counted={}", sum.is_some());
+    Ok(sum)
 }
 
 fn named(user_id: Option<String>, name: Option<String>) -> PgResult<(String, String)> {

@@ -40,17 +40,36 @@ fn memory_update(
     let id = given_id(id)?;
     let content = content.unwrap_or_default();
     check_content(&content)?;
-    let user = caller.user_id.as_str();
-    let old = roles::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
-        .ok_or_else(|| unknown(id))?;
+    update(&caller.user_id, find(&caller.user_id, id)?, content)
+}
+
+fn find(user: &str, id: Uuid) -> PgResult<Stored> {
+    roles::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
+        .ok_or_else(|| unknown(id))
+}
+
+fn update(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
     check(&old)?;
     if old.content == content {
-        return Ok(id);
+        return Ok(old.id);
     }
     scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
         let revision = Revision::prepare(&old, content)?;
-        roles::as_owner(|| revision.store(user, id))
+        roles::as_owner(|| revision.store(user, old.id))
     })
+}
+
+/// Takes up the text of an entry that was exported, changed by hand and imported again. Repeated, it changes
+/// nothing. An entry that was replaced by something else meanwhile is an error.
+pub fn take_up(user: &str, id: Uuid, content: &str) -> PgResult<Uuid> {
+    check_content(content)?;
+    let old = find(user, id)?;
+    if let Some(by) = old.replaced_by
+        && find(user, by).is_ok_and(|new| new.content == content)
+    {
+        return Ok(by);
+    }
+    update(user, old, content.to_owned())
 }
 
 fn unknown(id: Uuid) -> ErrorReport {

@@ -69,11 +69,7 @@ impl Archived {
 
     /// Cuts and embeds the text that is archived. The database is not touched.
     pub fn prepare(&self, limits: Limits, model: Option<ModelRef>, embed_now: bool) -> Chunks {
-        let content = self.conversation("", "").document();
-        let metadata = JsonbText("{}".into());
-        // The headings are the same in every archive: they say nothing of this one.
-        let text = Uncut { content: &content, title: None, metadata: &metadata, is_headed: false };
-        prepare_chunks(&text, limits, model, embed_now)
+        prepare_text(&self.conversation("", "").document(), limits, model, embed_now)
     }
 
     fn conversation<'a>(&'a self, agent_id: &'a str, session_id: &'a str) -> Conversation<'a> {
@@ -113,20 +109,45 @@ pub fn archive_conversation(
     )?;
     let was_forgotten = archives::is_forgotten(spi, &key.user_id, id)?;
     archives::delete_chunks(spi, &key.user_id, id)?;
-    let mut keys = Map::new();
-    keys.insert("parent_id".into(), json!(id.to_string()));
-    keys.insert("doc_type".into(), json!(CONVERSATION));
-    let parent = Parent {
-        scope: FactScope::of_session(key),
-        metadata: &JsonbText(metadata.to_string()),
-        keys,
-        at: archived.ended_at,
-        source_relation: Some(ARCHIVE_RELATION),
-    };
-    chunks::insert_chunks(spi, &parent, chunks)?;
+    insert_chunks(spi, key, id, &JsonbText(metadata.to_string()), archived.ended_at, chunks)?;
     if was_forgotten {
         archives::forget_chunks(spi, &key.user_id, id)?;
     }
     debug1!("memory_agent: archive user={} id={id} chunks={}", key.user_id, chunks.chunks.len());
     Ok(id)
+}
+
+/// Cuts and embeds the text of an archived conversation. The headings are the same in every archive: they say
+/// nothing of this one.
+pub fn prepare_text(
+    content: &str,
+    limits: Limits,
+    model: Option<ModelRef>,
+    embed_now: bool,
+) -> Chunks {
+    let metadata = JsonbText("{}".into());
+    let text = Uncut { content, title: None, metadata: &metadata, is_headed: false };
+    prepare_chunks(&text, limits, model, embed_now)
+}
+
+/// Stores the chunks of an archived conversation that ended at `at`.
+pub fn insert_chunks(
+    spi: &Spi,
+    key: &SessionKey,
+    id: Uuid,
+    metadata: &JsonbText,
+    at: TimestampWithTimeZone,
+    chunks: &Chunks,
+) -> PgResult<()> {
+    let mut keys = Map::new();
+    keys.insert("parent_id".into(), json!(id.to_string()));
+    keys.insert("doc_type".into(), json!(CONVERSATION));
+    let parent = Parent {
+        scope: FactScope::of_session(key),
+        metadata,
+        keys,
+        at,
+        source_relation: Some(ARCHIVE_RELATION),
+    };
+    chunks::insert_chunks(spi, &parent, chunks)
 }

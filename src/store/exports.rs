@@ -5,6 +5,7 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
+use memory_agent_core::record::{Archive, Configured};
 use serde::de::DeserializeOwned;
 
 /// Where the chunks of archived conversations come from.
@@ -156,5 +157,75 @@ pub fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Summary, S
             };
             Ok((summary, row.required(3)?))
         },
+    )
+}
+
+/// The scopes in which a user has memories or summaries; those of one agent, if one is named.
+pub fn scopes(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: Option<&str>,
+) -> PgResult<Vec<(String, Option<String>)>> {
+    let global = is_global("e");
+    spi.all(
+        &format!(
+            "SELECT DISTINCT e.agent_id, CASE WHEN NOT {global} THEN e.session_id END \
+               FROM (SELECT agent_id, session_id FROM memory_agent.entries WHERE user_id = $1 \
+                     UNION SELECT agent_id, session_id FROM memory_agent.session_summaries \
+                            WHERE user_id = $1) e \
+              WHERE $2::text IS NULL OR e.agent_id = $2 ORDER BY 1, 2"
+        ),
+        &mut Params::new().with(user_id.to_owned()).with(agent_id.map(str::to_owned)),
+        |row| Ok((row.required(1)?, row.optional(2))),
+    )
+}
+
+/// The documents and archived conversations of a user, whole, by age.
+pub fn archives(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: Option<&str>,
+) -> PgResult<Vec<(Archive, String)>> {
+    let fields = pairs(
+        &["id", "agent_id", "session_id", "doc_type", "title", "summary_id"],
+        &["created_at", "updated_at"],
+    );
+    let ended_at = time("c.ended_at");
+    spi.all(
+        &format!(
+            "SELECT json_build_object({fields}, 'metadata', nullif(e.metadata, '{{}}'), \
+                        'ended_at', {ended_at}, 'is_forgotten', nullif(c.is_forgotten, false))::text, \
+                    e.content \
+               FROM memory_agent.archives e, \
+                    LATERAL (SELECT max(k.created_at) AS ended_at, \
+                                    count(*) > 0 AND bool_and(k.state = 'inactive') AS is_forgotten \
+                               FROM memory_agent.entries k \
+                              WHERE k.user_id = e.user_id AND k.kind = 'document' \
+                                AND k.metadata ->> 'parent_id' = e.id::text) c \
+              WHERE e.user_id = $1 AND ($2::text IS NULL OR e.agent_id = $2) \
+              ORDER BY e.created_at, e.id"
+        ),
+        &mut Params::new().with(user_id.to_owned()).with(agent_id.map(str::to_owned)),
+        |row| {
+            let archive: Archive = decode(&row.required::<String>(1)?)?;
+            Ok((archive.of_this_version(), row.required(2)?))
+        },
+    )
+}
+
+/// What a user configured, for agents and then for sessions.
+pub fn configured(spi: &Spi, user_id: &str, agent_id: Option<&str>) -> PgResult<Vec<Configured>> {
+    spi.all(
+        "SELECT json_build_object('agent_id', e.agent_id, 'session_id', e.session_id, \
+                    'content_type', e.content_type, 'settings', nullif(e.settings, '{}'))::text \
+           FROM (SELECT agent_id, NULL AS session_id, content_type, settings \
+                   FROM memory_agent.agents WHERE user_id = $1 \
+                 UNION ALL SELECT agent_id, session_id, content_type, settings \
+                   FROM memory_agent.sessions WHERE user_id = $1) e \
+          WHERE ($2::text IS NULL OR e.agent_id = $2) \
+            AND (e.settings <> '{}' OR e.content_type IS NOT NULL) \
+          ORDER BY e.session_id NULLS FIRST, e.agent_id",
+        &mut Params::new().with(user_id.to_owned()).with(agent_id.map(str::to_owned)),
+        |row| Ok(decode::<Configured>(&row.required::<String>(1)?)?.of_this_version()),
     )
 }

@@ -7,6 +7,7 @@ use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entries::content_hash;
 use crate::store::entry_windows;
+use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
@@ -332,4 +333,67 @@ pub fn insert_summary(
             .with(is_complete),
     )?;
     Ok(())
+}
+
+/// The columns of a document or conversation in the archive that are read as they are.
+const ARCHIVE_FIELDS: &str = "f(id uuid, title text, doc_type text, metadata jsonb, summary_id uuid, \
+    created_at timestamptz, updated_at timestamptz, ended_at timestamptz)";
+
+/// Reads the id and the event time of an archive, like [`read_entry`].
+pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZone)> {
+    spi.first(
+        &format!(
+            "SELECT f.id, coalesce(f.ended_at, f.created_at, now()), \
+                    isfinite(coalesce(f.created_at, now())) AND isfinite(coalesce(f.updated_at, now())) \
+                    AND isfinite(coalesce(f.ended_at, now())) \
+               FROM jsonb_to_record($1) AS {ARCHIVE_FIELDS}"
+        ),
+        &mut Params::new().with(JsonbText(json.to_owned())),
+        |row| {
+            if !row.required::<bool>(3)? {
+                return Err(not_finite());
+            }
+            Ok((row.required(1)?, row.required(2)?))
+        },
+    )?
+    .ok_or_else(|| Error::internal("a record was not read").into())
+}
+
+/// The whole text of an archive of the user, if there is one of that id.
+pub fn archive_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
+    spi.first(
+        "SELECT a.content FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
+        &mut Params::new().with(user_id.to_owned()).with(id),
+        |row| row.required(1),
+    )
+}
+
+/// Stores an archive without its chunks; false when its scope has a document with this text.
+pub fn insert_archive(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    namespace: &str,
+    json: &str,
+    content: &str,
+) -> PgResult<bool> {
+    let stored = spi.execute(
+        &format!(
+            "INSERT INTO memory_agent.archives \
+                (id, user_id, agent_id, session_id, summary_id, namespace, doc_type, title, content, \
+                 content_hash, metadata, created_at, updated_at) \
+             SELECT f.id, $1, $2, $3, f.summary_id, $4, f.doc_type, f.title, $5, $6, \
+                    coalesce(f.metadata, '{{}}'), coalesce(f.created_at, now()), \
+                    coalesce(f.updated_at, f.created_at, now()) \
+               FROM jsonb_to_record($7) AS {ARCHIVE_FIELDS} \
+             ON CONFLICT (user_id, agent_id, coalesce(session_id, ''), content_hash) \
+                WHERE doc_type <> 'conversation' DO NOTHING"
+        ),
+        &mut scope
+            .params()
+            .with(namespace.to_owned())
+            .with(content.to_owned())
+            .with(content_hash(content))
+            .with(JsonbText(json.to_owned())),
+    )?;
+    Ok(stored > 0)
 }

@@ -64,6 +64,7 @@ pub mod rank;
 pub mod rate;
 pub mod raw_json;
 pub mod reconcile;
+pub mod record;
 pub mod redact;
 pub mod reflect;
 pub mod repetition;

@@ -87,7 +87,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 54] = [
+pub const ARGUMENTS: [Argument; 55] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -95,6 +95,7 @@ pub const ARGUMENTS: [Argument; 54] = [
     every("role", Limit::Bytes(WORD_BYTES)),
     every("content", Limit::Content),
     of(&["memory_import_markdown"], "content", Limit::File),
+    every("record", Limit::File),
     every("path", Limit::Bytes(4_096)),
     every("metadata", Limit::Content),
     every("markers", Limit::List { most: MAX_MARKERS, bytes: 16_384 }),
@@ -169,17 +170,17 @@ pub const PARTS: [Part; 9] = [
         most: MAX_PHRASES,
     },
     Part {
-        functions: &["memory_import_markdown"],
+        functions: &["memory_import_markdown", "memory_import_json"],
         what: "keys of the front matter",
         most: MAX_FRONT_MATTER_KEYS,
     },
     Part {
-        functions: &["memory_import_markdown"],
+        functions: &["memory_import_markdown", "memory_import_json"],
         what: "entries of a list in the front matter",
         most: MAX_FRONT_MATTER_LIST,
     },
     Part {
-        functions: &["memory_import_markdown"],
+        functions: &["memory_import_markdown", "memory_import_json"],
         what: "markers in the front matter",
         most: MAX_MARKERS,
     },

@@ -148,6 +148,19 @@ pub const CALLS: &[Call] = &[
     call("memory_stats", Reader, Argument, 1, |d| d.name()),
     call("memory_originals", Reader, Argument, 3, |d| d.id()),
     call("memory_export_markdown", Reader, Argument, 1, |d| d.name()),
+    call("memory_export_json", Reader, Argument, 1, |_| String::new()),
+    call("memory_import_json", User, Argument, 2, |d| {
+        let content = d.text();
+        let session = d.name();
+        let record = format!(
+            "jsonb_build_object('role', 'user', 'conversation_id', {session}, 'content', {content})"
+        );
+        let archive = format!(
+            "jsonb_build_object('role', 'archive', 'id', {}, 'doc_type', 'document', 'content', {content})",
+            d.id()
+        );
+        format!("record => {}", d.one_of(&[&record, &archive]))
+    }),
     call("memory_import_markdown", User, Argument, 2, |d| {
         let path = d.one_of(&["'one/2026-01-31T10-00-00_user.md'", "'../../etc/passwd'", "'a.md'"]);
         format!("{path}, {}", d.file())

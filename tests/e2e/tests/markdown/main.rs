@@ -2,6 +2,7 @@
 //! and of people are read, and nothing that is wrong is stored.
 
 mod foreign;
+mod json;
 mod refusals;
 mod round_trip;
 mod shell;

@@ -16,7 +16,7 @@ const ODD_TEXTS: [&str; 6] = [
 ];
 
 /// A session with everything that a memory can be, and global facts.
-fn fill(client: &mut Client) {
+pub fn fill(client: &mut Client) {
     for (at, text) in ODD_TEXTS.iter().enumerate() {
         let metadata = json!({"name": "Ada", "n": at, "text": text});
         client
@@ -173,13 +173,61 @@ fn an_import_can_be_repeated() {
         import(&mut from, file);
     }
     assert_eq!(rows(&mut from, "entries"), before);
-    // Another content under the same id changes nothing either.
-    let file = files.iter().find(|(_, text)| text.contains("Ada lives in Rome.")).unwrap();
-    let changed = file.1.replace("Rome", "Oslo");
+    // A summary with another content under the same id changes nothing either.
+    let file = files.iter().find(|(_, text)| text.contains("Of L3")).unwrap();
+    let changed = file.1.replace("Of L3", "Of L4");
     let result = into.query("SELECT memory_import_markdown($1, $2)", &[&file.0, &changed]);
     let message = expect_error(result, "23505");
     assert!(message.contains("another content"), "{message}");
     assert_eq!(rows(&mut into, "session_summaries"), rows(&mut from, "session_summaries"));
+}
+
+/// A file is changed by hand and imported: the memory is updated, as by `memory_update`.
+#[test]
+fn a_file_that_was_changed_by_hand_is_an_update() {
+    let (_, mut client) = database("changed_by_hand");
+    run(
+        &mut client,
+        "SELECT memory_add('Ada lives in Rome.', 's', infer => false, fact_key => 'home');
+         SELECT memory_ingest('s', 'user', 'I live in Rome.')",
+    );
+    let before = rows(&mut client, "entries");
+    let mut changed = export(&mut client, Some("s"));
+    changed.iter_mut().for_each(|(_, text)| *text = text.replace("Rome", "Oslo"));
+    let ids: Vec<_> = changed.iter().map(|file| import(&mut client, file)).collect();
+    for (file, id) in changed.iter().zip(&ids) {
+        assert!(!file.1.contains(&id.to_string()), "the version before stays as it was");
+        // The same file again finds what became of it.
+        assert_eq!(import(&mut client, file), *id);
+    }
+    assert_eq!(rows(&mut client, "entries").len(), before.len() * 2);
+    let told = "SELECT array_agg(content ORDER BY content) FROM memory_agent.entries \
+                 WHERE state = 'active'";
+    assert_eq!(
+        value::<Vec<String>>(&mut client, told, &[]),
+        ["Ada lives in Oslo.", "I live in Oslo."]
+    );
+    let chain = "SELECT array_agg(h.op ORDER BY h.at, h.id) FROM memory_agent.history h \
+                   JOIN memory_agent.entries e ON e.id = h.entry_id AND e.content = 'Ada lives in Rome.'";
+    assert_eq!(value::<Vec<String>>(&mut client, chain, &[]), ["add", "update"]);
+    let key =
+        "SELECT content FROM memory_agent.entries WHERE fact_key = 'home' AND state = 'active'";
+    assert_eq!(value::<String>(&mut client, key, &[]), "Ada lives in Oslo.");
+    // Changed twice from the same export, the second loses nothing silently.
+    let late: Vec<_> =
+        (changed.iter()).map(|(path, text)| (path.clone(), text.replace("Oslo", "Bonn"))).collect();
+    for (path, text) in &late {
+        let result = client.query("SELECT memory_import_markdown($1, $2)", &[path, text]);
+        let message = expect_error(result, "55000");
+        assert!(message.contains("not memory any more"), "{message}");
+        assert!(ids.iter().any(|id| message.contains(&id.to_string())), "{message}");
+    }
+    // What is empty is no memory.
+    let files = export(&mut client, Some("s"));
+    let (path, text) = files.iter().find(|(_, text)| text.contains("Ada lives in Oslo.")).unwrap();
+    let emptied = text.replace("Ada lives in Oslo.", "");
+    let result = client.query("SELECT memory_import_markdown($1, $2)", &[path, &emptied]);
+    expect_error(result, "22023");
 }
 
 #[test]

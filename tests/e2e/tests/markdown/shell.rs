@@ -1,4 +1,4 @@
-//! The scripts of docs/migrating.md write the files to disk and bring them back.
+//! The scripts of docs/migrating.md write files to disk and bring them back.
 
 use crate::{database, export};
 use memory_agent_e2e::memory::{run, value};
@@ -46,7 +46,7 @@ fn files_go_to_disk_and_back() {
          SELECT memory_add('Ada lives in Rome.', 'trip', infer => false, fact_key => 'home')",
     );
     let scripts = scripts();
-    let [to_disk, and_back] = scripts.as_slice() else { panic!("{scripts:?}") };
+    let [to_disk, and_back, _, _] = scripts.as_slice() else { panic!("{scripts:?}") };
     // Removed with the cluster.
     let directory = shared_without_worker().socket_directory().join("markdown");
     std::fs::create_dir(&directory).unwrap();
@@ -58,4 +58,26 @@ fn files_go_to_disk_and_back() {
     }
     assert_eq!(exported.len(), 4);
     assert_eq!(export(&mut into, Some("trip")), exported);
+}
+
+#[test]
+fn records_go_to_a_file_and_back() {
+    let (_, mut from) = database("to_records");
+    let (_, mut into) = database("from_records");
+    run(
+        &mut from,
+        "SELECT memory_ingest('trip', 'user', E'It''s \\\\ odd, \"very\":\\n\\t$(false) `x` é\\n\\\\.\\n');
+         SELECT memory_add('Ada lives in Rome.', infer => false);
+         SELECT memory_add_document('# Tea', 'Tea')",
+    );
+    let scripts = scripts();
+    let [.., to_file, and_back] = scripts.as_slice() else { panic!("{scripts:?}") };
+    let directory = shared_without_worker().socket_directory().join("json");
+    std::fs::create_dir(&directory).unwrap();
+    shell(&mut from, "to_records", &directory, to_file);
+    shell(&mut into, "from_records", &directory, and_back);
+    let all = "SELECT jsonb_agg(r) FROM memory_export_json() r";
+    let exported: serde_json::Value = value(&mut from, all, &[]);
+    assert_eq!(exported.as_array().map(Vec::len), Some(4));
+    assert_eq!(value::<serde_json::Value>(&mut into, all, &[]), exported);
 }

@@ -155,3 +155,51 @@ fn errors_carry_no_stack_trace() {
         assert!(!told.iter().any(|told| told.contains(".rs:")), "{told:#?}");
     }
 }
+
+/// At DEBUG1 every call that stores says so in one line.
+#[test]
+fn every_call_that_stores_says_so_once() {
+    let database = shared().database("messages_storing");
+    let (mut client, messages) = listening_session(database.name(), "postgres");
+    client.batch_execute("SET memory_agent.user_id = 'alice'").unwrap();
+    let fact =
+        "(SELECT id FROM memory_agent.entries WHERE kind = 'fact' AND state = 'active' LIMIT 1)";
+    for (call, said) in [
+        ("memory_ingest('s', 'user', 'a')", "ingest"),
+        ("memory_ingest_batch('[{\"role\": \"user\", \"content\": \"b\"}]', 's')", "ingest"),
+        ("memory_ingest_once('s', 'assistant', 'c', 'k')", "ingest"),
+        ("memory_add('d', infer => false)", "add"),
+        (&format!("memory_update({fact}, 'e')"), "update"),
+        (&format!("memory_forget({fact})"), "forget"),
+        (
+            "memory_restore((SELECT id FROM memory_agent.entries WHERE kind = 'fact' \
+            AND state_reason = 'deleted'))",
+            "restore",
+        ),
+        ("memory_add_document('f')", "document"),
+        ("memory_close_episode('s')", "close episode"),
+        ("memory_archive('s')", "archive"),
+        ("memory_configure(settings => '{\"default_top_k\": 3}')", "configure"),
+        ("memory_import_json('{\"role\": \"user\", \"content\": \"g\"}')", "import"),
+        ("memory_import_markdown('', E'---\\nrole: summary\\n---\\nh')", "import"),
+        ("memory_create_token('alice', 'laptop')", "create token"),
+        ("memory_revoke_token('alice', 'laptop')", "revoke token"),
+        ("memory_spend(sha256('x'), 7)", "spend"),
+        ("memory_set_endpoint('e', 'https://llm.example/v1', 'm')", "set endpoint"),
+        ("memory_enable_endpoint('e')", "enable endpoint"),
+        ("memory_use_endpoint('e', 'a')", "use endpoint"),
+        ("memory_use_endpoint(NULL, 'a')", "use endpoint"),
+        ("memory_drop_endpoint('e')", "drop endpoint"),
+        ("memory_retry(gen_random_uuid())", "retry"),
+        ("memory_backfill(all_users => true)", "backfill"),
+        ("memory_create_vector_index('hnsw')", "create index"),
+        ("memory_clear('s')", "clear"),
+        ("memory_erase()", "erase"),
+    ] {
+        messages.lock().unwrap().clear();
+        client.batch_execute(&format!("SELECT {call}")).unwrap_or_else(|e| panic!("{call}: {e:?}"));
+        let heard = messages.lock().unwrap();
+        let lines = heard.iter().filter(|line| line.contains(&format!("memory_agent: {said} ")));
+        assert_eq!(lines.count(), 1, "{call}: {heard:#?}");
+    }
+}

@@ -1,0 +1,220 @@
+//! What a user's memory consists of, as JSON objects: memories as in their [Markdown files](crate::markdown), with
+//! the text as `content`; the documents and conversations of the archive as wholes; settings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::front_matter;
+use crate::markdown::{MarkdownError, Memory, VERSION};
+use crate::raw_json::{Json, Object};
+
+/// The roles of records that are no memories.
+const ARCHIVE: &str = "archive";
+const SETTINGS: &str = "settings";
+
+/// A document, or a conversation that was archived. Times are texts that PostgreSQL reads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Archive {
+    pub id: String,
+    pub role: String,
+    pub agent_id: Option<String>,
+    pub session_id: Option<String>,
+    pub doc_type: String,
+    pub title: Option<String>,
+    pub metadata: Option<Json>,
+    /// The summary that a conversation was archived with.
+    pub summary_id: Option<String>,
+    pub created_at: Option<String>,
+    pub updated_at: Option<String>,
+    /// Event time of the conversation.
+    pub ended_at: Option<String>,
+    pub is_forgotten: Option<bool>,
+    pub memory_agent: u32,
+}
+
+/// What was configured for an agent, or for one session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Configured {
+    pub role: String,
+    pub agent_id: Option<String>,
+    pub session_id: Option<String>,
+    pub content_type: Option<String>,
+    pub settings: Option<Json>,
+    pub memory_agent: u32,
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    Memory(Box<Memory>),
+    Archive(Archive),
+    Configured(Configured),
+}
+
+impl Archive {
+    #[must_use]
+    pub fn of_this_version(self) -> Self {
+        Self { role: ARCHIVE.to_owned(), memory_agent: VERSION, ..self }
+    }
+}
+
+impl Configured {
+    #[must_use]
+    pub fn of_this_version(self) -> Self {
+        Self { role: SETTINGS.to_owned(), memory_agent: VERSION, ..self }
+    }
+}
+
+impl Record {
+    /// The object, with `content` where there is one. What is not known is left out.
+    #[must_use]
+    pub fn write(&self, content: Option<&str>) -> String {
+        let json = match self {
+            Self::Memory(memory) => match &**memory {
+                Memory::Entry(entry) => serde_json::to_string(entry),
+                Memory::Summary(summary) => serde_json::to_string(summary),
+            },
+            Self::Archive(archive) => serde_json::to_string(archive),
+            Self::Configured(configured) => serde_json::to_string(configured),
+        };
+        let object = json.ok().and_then(|json| serde_json::from_str::<Object>(&json).ok());
+        let Object(fields) = object.unwrap_or_default();
+        let content =
+            content.map(|content| ("content".to_owned(), Json(front_matter::quote(content))));
+        let members: Vec<String> = (fields.into_iter().chain(content))
+            .filter(|(_, Json(value))| value != "null")
+            .map(|(key, Json(value))| format!("{}:{value}", front_matter::quote(&key)))
+            .collect();
+        format!("{{{}}}", members.join(","))
+    }
+
+    /// What an object says, and its content. A memory may say as little as a file that was not written here.
+    ///
+    /// # Errors
+    /// Those of [`Memory::read`], and what is no such object.
+    pub fn read(json: &str) -> Result<(Self, String), MarkdownError> {
+        let wrong = |problem: &str| MarkdownError::Field(problem.to_owned());
+        let Object(fields) =
+            serde_json::from_str(json).map_err(|_| wrong("a record must be a JSON object"))?;
+        let (mut content, mut others) = (None, Vec::new());
+        for (key, Json(value)) in fields {
+            match key.as_str() {
+                "content" => content = serde_json::from_str::<Option<String>>(&value).ok(),
+                _ if value == "null" => {}
+                _ if key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')) => {
+                    others.push((key, value));
+                }
+                _ => return Err(wrong("a key has more than letters, digits and _-.")),
+            }
+        }
+        let content = content.flatten();
+        let text = || content.clone().ok_or_else(|| wrong("content must be a string"));
+        let role = others.iter().find(|(key, _)| key == "role").map(|(_, value)| value.as_str());
+        let role = role.and_then(|role| serde_json::from_str::<String>(role).ok());
+        let known = || {
+            let members: Vec<String> = (others.iter())
+                .map(|(key, value)| format!("{}:{value}", front_matter::quote(key)))
+                .collect();
+            format!("{{{}}}", members.join(","))
+        };
+        match role.as_deref() {
+            Some(ARCHIVE) => Ok((Self::Archive(parse(&known())?), text()?)),
+            Some(SETTINGS) => Ok((Self::Configured(parse(&known())?), String::new())),
+            _ => {
+                let said = others.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+                let file = format!("{}{}\n", front_matter::write(said), text()?);
+                let (memory, body) = Memory::read("", &file)?;
+                Ok((Self::Memory(Box::new(memory)), body))
+            }
+        }
+    }
+}
+
+/// An object whose version and keys are those of a type.
+fn parse<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, MarkdownError> {
+    serde_json::from_str(json).map_err(|error| {
+        let error = error.to_string();
+        let message = error.split(" at line ").next().unwrap_or_default();
+        MarkdownError::Field(message.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::markdown::Entry;
+
+    fn entry() -> Entry {
+        Entry {
+            id: "0199c3a5-0000-7000-8000-000000000001".to_owned(),
+            role: "user".to_owned(),
+            conversation_id: "trip".to_owned(),
+            kind: "turn".to_owned(),
+            metadata: Some(Json("{\"n\": 1.10}".to_owned())),
+            markers: Some(vec!["goal".to_owned()]),
+            confidence: Some(0.9),
+            memory_agent: VERSION,
+            ..Entry::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_to_the_letter() {
+        for content in
+            ["Hi.", "", "\n---\nid: 7\n---\n", " \"a\" \\ \r\n\t\u{2028}\u{7f} ", "日本語"]
+        {
+            for record in [
+                Record::Memory(Box::new(Memory::Entry(entry()))),
+                Record::Archive(
+                    Archive {
+                        id: entry().id,
+                        doc_type: "document".to_owned(),
+                        title: Some("A \"title\"".to_owned()),
+                        metadata: entry().metadata,
+                        ..Archive::default()
+                    }
+                    .of_this_version(),
+                ),
+            ] {
+                let json = record.write(Some(content));
+                assert_eq!(Record::read(&json), Ok((record, content.to_owned())), "{json}");
+            }
+        }
+        let settings = Configured {
+            agent_id: Some("a".to_owned()),
+            settings: Some(Json("{\"top_k\": 3}".to_owned())),
+            ..Configured::default()
+        };
+        let record = Record::Configured(settings.of_this_version());
+        assert_eq!(Record::read(&record.write(None)), Ok((record, String::new())));
+    }
+
+    #[test]
+    fn a_memory_may_say_little() {
+        let (record, content) = Record::read(r#"{"role": "user", "content": " Hi. "}"#).unwrap();
+        let Record::Memory(memory) = record else { panic!("{record:?}") };
+        let Memory::Entry(entry) = *memory else { panic!("{memory:?}") };
+        assert_eq!((entry.kind.as_str(), content.as_str()), ("turn", "Hi."));
+        assert_eq!(entry.session(), Some("default"));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        for json in [
+            "[]",
+            "7",
+            "{}",
+            r#"{"role": "user"}"#,
+            r#"{"role": "user", "content": 7}"#,
+            r#"{"role": "user", "content": "x", "memory_agent": 2}"#,
+            r#"{"role": "user", "content": "x", "a\nb": 2}"#,
+            r#"{"role": "user", "kind": "turn", "content": "x", "memory_agent": 1, "other": 2}"#,
+            r#"{"role": "archive", "content": "x", "other": 2}"#,
+            r#"{"role": "archive"}"#,
+            r#"{"role": "settings", "top_k": 2}"#,
+        ] {
+            assert!(Record::read(json).is_err(), "{json}");
+        }
+    }
+}

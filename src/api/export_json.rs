@@ -1,0 +1,189 @@
+//! `memory_export_json` and `memory_import_json`: everything of one user as JSON objects, and back. The format
+//! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
+
+use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::configure;
+use crate::api::documents::{check_title, check_type};
+use crate::api::import_markdown::{import, read_values, same};
+use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::archived_conversation::{insert_chunks, prepare_text};
+use crate::memory::prepare::embedder;
+use crate::memory::turn::check_metadata;
+use crate::pg::error::{Error, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::Content;
+use crate::store::archives::{self, CONVERSATION};
+use crate::store::exports::{self, ExportScope};
+use crate::store::facts::FactScope;
+use crate::store::imports;
+use crate::store::sessions::{self, SessionKey};
+use memory_agent_core::archive::namespace;
+use memory_agent_core::markdown::{MarkdownError, Memory};
+use memory_agent_core::record::{Archive, Configured, Record};
+use memory_agent_core::text;
+use pgrx::datum::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+#[pg_extern(sql = false)]
+fn memory_export_json(
+    _limits: WithinLimits,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> Result<SetOfIterator<'static, JsonbText>, ErrorReport> {
+    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    // All agents, unless one is named.
+    let agent = caller.agent_id.filter(|_| caller.agent_is_explicit);
+    let user = caller.user_id;
+    let (archives, scopes, configured) = roles::as_owner(|| {
+        let (spi, agent) = (Spi::read_only()?, agent.as_deref());
+        let archives = exports::archives(&spi, &user, agent)?;
+        Ok((
+            archives,
+            exports::scopes(&spi, &user, agent)?,
+            exports::configured(&spi, &user, agent)?,
+        ))
+    })?;
+    let archives = (archives.into_iter())
+        .map(|(archive, content)| Record::Archive(archive).write(Some(&content)));
+    // One scope after the other: who has much is not read at once.
+    let memories = scopes.into_iter().flat_map(move |(agent, session)| {
+        memories(&user, &agent, session.as_deref()).unwrap_or_else(|report| {
+            report.report(PgLogLevel::ERROR);
+            Vec::new()
+        })
+    });
+    // Last: what is imported makes the sessions.
+    let configured =
+        configured.into_iter().map(|configured| Record::Configured(configured).write(None));
+    Ok(SetOfIterator::new(archives.chain(memories).chain(configured).map(JsonbText)))
+}
+
+fn memories(user_id: &str, agent: &str, session_id: Option<&str>) -> PgResult<Vec<String>> {
+    let scope = ExportScope { user_id, agent_id: Some(agent), session_id };
+    roles::as_owner(|| {
+        let spi = Spi::read_only()?;
+        let entries = (exports::entries(&spi, &scope)?.into_iter())
+            .map(|(entry, content)| (Memory::Entry(entry), content));
+        let summaries = (exports::summaries(&spi, &scope)?.into_iter())
+            .map(|(summary, content)| (Memory::Summary(summary), content));
+        let write = |(memory, content): (Memory, String)| {
+            Record::Memory(Box::new(memory)).write(Some(&content))
+        };
+        Ok(entries.chain(summaries).map(write).collect())
+    })
+}
+
+#[pg_extern(sql = false)]
+fn memory_import_json(
+    _limits: WithinLimits,
+    record: Option<JsonbText>,
+    user_id: Option<String>,
+) -> PgResult<Option<Uuid>> {
+    // Who may not import learns nothing about a record either.
+    identity::require(Level::User)?;
+    let json = record.map_or_else(|| "null".to_owned(), |record| record.0);
+    let (record, content) = Record::read(&json).map_err(refused)?;
+    let user_id = user_id.as_deref();
+    match record {
+        Record::Memory(memory) => import(&memory, &content, user_id).map(Some),
+        Record::Archive(archive) => import_archive(&archive, &content, user_id).map(Some),
+        Record::Configured(configured) => {
+            import_settings(&configured, user_id)?;
+            Ok(None)
+        }
+    }
+}
+
+fn refused(error: MarkdownError) -> Error {
+    Error::invalid(
+        error.to_string(),
+        "A memory is {\"role\": \"user\", \"content\": \"...\"} and what else \
+         SELECT memory_export_json() shows.",
+    )
+}
+
+fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<()> {
+    let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
+    let session = configured.session_id.as_deref();
+    if let Some(session) = session {
+        text::validate_session_id(session).map_err(Error::from)?;
+    }
+    let settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
+    let content_type = configured.content_type.as_deref();
+    configure::configure(&caller, session, settings.as_ref(), content_type).map(drop)
+}
+
+/// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
+fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> PgResult<Uuid> {
+    let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
+    let session_id = archive.session_id.as_deref();
+    if let Some(session_id) = session_id {
+        text::validate_session_id(session_id).map_err(Error::from)?;
+    }
+    check_content(content)?;
+    check_title(archive.title.as_deref())?;
+    let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
+    let metadata = JsonbText(metadata.to_owned());
+    check_metadata(&metadata, &Content::current())?;
+    let conversation = archive.doc_type == CONVERSATION;
+    let key = match session_id {
+        Some(session_id) => Some(SessionKey::of(&caller, session_id.to_owned())),
+        None if conversation => {
+            let problem = "an archived conversation belongs to a session";
+            return Err(Error::invalid(problem, "Put its name under session_id.").into());
+        }
+        None => None,
+    };
+    let namespace = match conversation {
+        true => namespace(&caller.user_id),
+        false => {
+            check_type(Some(archive.doc_type.clone()))?;
+            format!("documents:{}", caller.user_id)
+        }
+    };
+    let json = Record::Archive(archive.clone()).write(None);
+    let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
+    let user = caller.user_id.as_str();
+    let stored = roles::as_owner(|| imports::archive_content(&Spi::read_only()?, user, id))?;
+    if let Some(id) = same(id, stored, content)? {
+        return Ok(id);
+    }
+    let chunks = match conversation {
+        true => {
+            let (model, embed_now) = embedder()?;
+            Some(prepare_text(content, Content::current().chunks, model, embed_now))
+        }
+        false => None,
+    };
+    roles::as_owner(|| {
+        let spi = Spi::read_write()?;
+        if let Some(key) = &key {
+            sessions::lock(&spi, key, ended_at)?;
+        }
+        // Another call may have stored it since.
+        let stored = imports::archive_content(&spi, user, id)?;
+        if let Some(id) = same(id, stored, content)? {
+            return Ok(id);
+        }
+        let scope = FactScope::of(&caller, session_id);
+        if !imports::insert_archive(&spi, &scope, &namespace, &json, content)? {
+            return Err(Error::taken(
+                "a document with this text is stored already, with another id",
+                "Leave the record out, or forget that document first.",
+            )
+            .into());
+        }
+        if let (Some(key), Some(chunks)) = (&key, &chunks) {
+            insert_chunks(&spi, key, id, &metadata, ended_at, chunks)?;
+            if archive.is_forgotten == Some(true) {
+                archives::forget_chunks(&spi, user, id)?;
+            }
+        }
+        debug1!("memory_agent: import user={user} id={id} archive={}", archive.doc_type);
+        Ok(id)
+    })
+}

@@ -1,0 +1,162 @@
+//! Everything of a user as JSON, out of one database and into another.
+
+use crate::round_trip::fill;
+use crate::{database, rows};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, expect_error};
+use serde_json::{Value, json};
+
+/// What an archive has beside memories: a document, a conversation, one of both that was forgotten; settings.
+const MORE: &str = "
+    SELECT memory_add_document('# Tea\n\nGreen tea is steeped at 80 degrees.', 'Tea');
+    SELECT memory_add_document('A forgotten page.', session_id => 'trip', metadata => '{\"n\": 1.10}');
+    SELECT memory_forget(id) FROM memory_list_documents(doc_type => 'document') WHERE title IS NULL;
+    SELECT memory_archive('trip');
+    SELECT memory_ingest('other', 'user', 'A conversation that was forgotten.', agent_id => 'other');
+    SELECT memory_forget(memory_archive('other', agent_id => 'other'));
+    SELECT memory_configure(settings => '{\"default_top_k\": 7}');
+    SELECT memory_configure('other', 'other', '{\"rerank\": false}', 'journal')";
+
+fn export(client: &mut Client, arguments: &str) -> Vec<Value> {
+    let query = format!("SELECT memory_export_json({arguments})");
+    client.query(&query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+fn import(client: &mut Client, record: &Value) -> Option<uuid::Uuid> {
+    match client.query_one("SELECT memory_import_json($1)", &[record]) {
+        Ok(row) => row.get(0),
+        Err(error) => panic!("{record}: {error:?}"),
+    }
+}
+
+/// All entries but the chunks of archived conversations, which are made anew.
+fn entries(client: &mut Client) -> Vec<Value> {
+    let mut entries = rows(client, "entries");
+    entries.retain(|entry| entry["source_relation"] != "memory_agent.archives");
+    entries
+}
+
+fn chunks(client: &mut Client) -> Vec<Value> {
+    let query = "SELECT to_jsonb(e) - '{id,recorded_at,updated_at,state_at,valid_to}'::text[] FROM memory_agent.entries e \
+                  WHERE source_relation = 'memory_agent.archives' ORDER BY session_id, content";
+    client.query(query, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+fn settings(client: &mut Client) -> Value {
+    let sql = "SELECT jsonb_agg(s ORDER BY s::text) FROM ( \
+        SELECT jsonb_build_array(agent_id, NULL, settings, content_type) FROM memory_agent.agents \
+        UNION ALL SELECT jsonb_build_array(agent_id, session_id, settings, content_type) \
+                    FROM memory_agent.sessions) t(s)";
+    value(client, sql, &[])
+}
+
+#[test]
+fn everything_comes_back() {
+    let (_, mut from) = database("json_from");
+    let (_, mut into) = database("json_into");
+    fill(&mut from);
+    run(&mut from, MORE);
+    let records = export(&mut from, "");
+    let kinds = |role: &str| records.iter().filter(|record| record["role"] == role).count();
+    assert_eq!((kinds("archive"), kinds("settings"), kinds("summary")), (4, 2, 6));
+    assert!(records.iter().all(|record| record.get("user_id").is_none()), "records name no user");
+    let ids: Vec<_> = records.iter().map(|record| import(&mut into, record)).collect();
+    for (record, id) in records.iter().zip(&ids) {
+        let expected = record["id"].as_str().map(str::to_owned);
+        assert_eq!(id.map(|id| id.to_string()), expected, "{record}");
+    }
+    assert_eq!(entries(&mut into), entries(&mut from));
+    let told = chunks(&mut from);
+    assert!(told.iter().any(|chunk| chunk["state"] == "inactive"));
+    assert_eq!(chunks(&mut into), told);
+    for table in ["session_summaries", "archives"] {
+        assert_eq!(rows(&mut into, table), rows(&mut from, table), "{table}");
+    }
+    assert_eq!(settings(&mut into), settings(&mut from));
+    assert_eq!(export(&mut into, ""), records);
+    let documents = "SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id) FROM memory_list_documents() d";
+    assert_eq!(
+        value::<Value>(&mut into, documents, &[]),
+        value::<Value>(&mut from, documents, &[])
+    );
+    // Again, nothing changes.
+    let before = rows(&mut into, "entries");
+    let again: Vec<_> = records.iter().map(|record| import(&mut into, record)).collect();
+    assert_eq!(again, ids);
+    assert_eq!(rows(&mut into, "entries"), before);
+}
+
+#[test]
+fn one_agent_or_another_user() {
+    let (_, mut from) = database("json_agents_from");
+    let (_, mut into) = database("json_agents_into");
+    fill(&mut from);
+    run(&mut from, MORE);
+    let all = export(&mut from, "");
+    let of = |agent: &str| all.iter().filter(|record| record["agent_id"] == agent).count();
+    for agent in ["default", "other"] {
+        let some = export(&mut from, &format!("agent_id => '{agent}'"));
+        assert_eq!(some.len(), of(agent));
+        assert!(some.iter().all(|record| record["agent_id"] == agent));
+    }
+    assert_eq!(of("default") + of("other"), all.len());
+    assert_eq!(export(&mut from, "'bob'"), Vec::<Value>::new());
+    for record in &all {
+        into.query("SELECT memory_import_json($1, 'bob')", &[record]).expect("an import");
+    }
+    assert_eq!(export(&mut into, "'bob'"), all);
+    assert_eq!(export(&mut into, "'alice'"), Vec::<Value>::new());
+}
+
+#[test]
+fn a_text_that_was_changed_is_an_update() {
+    let (_, mut client) = database("json_changed");
+    run(&mut client, "SELECT memory_add('Ada lives in Rome.', 's', infer => false)");
+    let mut record = export(&mut client, "").swap_remove(0);
+    record["content"] = json!("Ada lives in Oslo.");
+    let id = import(&mut client, &record).expect("a new version");
+    assert_ne!(record["id"], id.to_string());
+    assert_eq!(import(&mut client, &record), Some(id));
+}
+
+#[test]
+fn what_is_wrong_is_refused() {
+    let (_, mut client) = database("json_wrong");
+    run(&mut client, "SELECT memory_add_document('A page.')");
+    let document = export(&mut client, "").swap_remove(0);
+    assert_eq!(document["role"], "archive");
+    let other = |key: &str, value: Value| {
+        let mut other = document.clone();
+        other[key] = value;
+        other
+    };
+    let new = || json!("0199c3a5-0000-7000-8000-000000000001");
+    let mut twin = other("id", new());
+    twin["session_id"] = json!("s");
+    for (record, code, named) in [
+        (json!([]), "22023", "JSON object"),
+        (json!({"role": "user"}), "22023", "content"),
+        (json!({"role": "user", "content": "x", "memory_agent": 2}), "22023", "version 2"),
+        (json!({"role": "settings", "settings": {"nothing": 1}}), "22023", "nothing"),
+        (json!({"role": "settings", "session_id": "", "settings": {}}), "22023", "session_id"),
+        (other("content", json!("Another page.")), "23505", "another content"),
+        (other("id", new()), "23505", "another id"),
+        (other("id", json!("x")), "22023", "uuid"),
+        (other("content", json!("")), "22023", "content"),
+        (other("title", json!("x".repeat(1_001))), "22023", "title"),
+        (other("doc_type", json!(" ")), "22023", "doc_type"),
+        (other("doc_type", json!("conversation")), "22023", "session"),
+        (other("metadata", json!([])), "22023", "metadata"),
+        (other("updated_at", json!("infinity")), "22023", "finite"),
+        (other("more", json!(1)), "22023", "more"),
+    ] {
+        let before = rows(&mut client, "entries");
+        let result = client.query("SELECT memory_import_json($1)", &[&record]);
+        let message = expect_error(result, code);
+        assert!(message.contains(named), "{record}: {message}");
+        assert_eq!(rows(&mut client, "entries"), before);
+    }
+    expect_error(client.query("SELECT memory_import_json(NULL)", &[]), "22023");
+    // In a session of its own a document may say the same.
+    import(&mut client, &twin);
+}
