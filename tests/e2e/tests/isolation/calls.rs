@@ -148,7 +148,9 @@ pub const CALLS: &[Call] = &[
     call("memory_stats", Reader, Argument, 1, |d| d.name()),
     call("memory_originals", Reader, Argument, 3, |d| d.id()),
     call("memory_export_markdown", Reader, Argument, 1, |d| d.name()),
-    call("memory_export_json", Reader, Argument, 1, |_| String::new()),
+    call("memory_export_json", Reader, Argument, 1, |d| {
+        format!("agent_id => {}", d.one_of(&["NULL", "'default'", "'quiet'"]))
+    }),
     call("memory_import_json", User, Argument, 2, |d| {
         let content = d.text();
         let session = d.name();

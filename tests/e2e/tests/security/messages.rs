@@ -191,7 +191,6 @@ fn every_call_that_stores_says_so_once() {
         ("memory_use_endpoint(NULL, 'a')", "use endpoint"),
         ("memory_drop_endpoint('e')", "drop endpoint"),
         ("memory_retry(gen_random_uuid())", "retry"),
-        ("memory_backfill(all_users => true)", "backfill"),
         ("memory_create_vector_index('hnsw')", "create index"),
         ("memory_clear('s')", "clear"),
         ("memory_erase()", "erase"),
