@@ -208,6 +208,13 @@ CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, r
 CREATE INDEX jobs_due_idx ON memory_agent.jobs (run_after)
     WHERE status OPERATOR(pg_catalog.=) 'pending';
 
+-- === What an assistant decided waits for extraction ===
+
+CREATE INDEX entries_decisions_idx
+    ON memory_agent.entries (user_id, agent_id, session_id, created_at)
+    WHERE kind OPERATOR(pg_catalog.=) 'turn' AND role OPERATOR(pg_catalog.=) 'assistant'
+      AND extracted_at OPERATOR(pg_catalog.=) 'infinity';
+
 -- === Levels read views, not tables ===
 
 DO $views$
@@ -457,7 +464,7 @@ COMMENT ON COLUMN memory_agent.entries.embedding IS 'Embedding of the text with 
 COMMENT ON COLUMN memory_agent.entries.lexemes IS 'Words of the text with its speaker''s name.';
 COMMENT ON COLUMN memory_agent.entries.doc_len IS 'Number of words in lexemes, including repetitions: the document length of BM25.';
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it is true.';
-COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the reflection on its episode; -infinity for a turn without extraction.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the reflection on its episode, or, said by an assistant, for the extraction of what was decided; -infinity for a turn without extraction.';
 COMMENT ON COLUMN memory_agent.archives.summary_id IS 'The L3 with which a conversation was last archived: an L3 made from it replaces it in the archive.';
 COMMENT ON COLUMN memory_agent.archives.doc_type IS 'conversation for archived conversations, any other value for documents.';
 COMMENT ON COLUMN memory_agent.jobs.payload IS 'Input and progress of the job. Emptied when it is done.';

@@ -70,6 +70,11 @@ CREATE INDEX entries_unextracted_idx
     ON memory_agent.entries (user_id, agent_id, session_id, created_at)
     WHERE kind = 'turn' AND role = 'user' AND extracted_at IS NULL;
 
+-- Turns in which an assistant decided something, until facts are made of it.
+CREATE INDEX entries_decisions_idx
+    ON memory_agent.entries (user_id, agent_id, session_id, created_at)
+    WHERE kind = 'turn' AND role = 'assistant' AND extracted_at = 'infinity';
+
 -- Turns that nobody extracted from, to be counted and to be found when somebody is to.
 CREATE INDEX entries_skipped_idx ON memory_agent.entries (user_id)
     WHERE kind = 'turn' AND role = 'user' AND extracted_at = '-infinity';

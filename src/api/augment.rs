@@ -25,6 +25,7 @@ use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SU
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::contradictions::{self, Recalled};
+use memory_agent_core::fence;
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
 use memory_agent_core::text;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -234,7 +235,9 @@ fn augmented(
     let (mut summary, cost) = summary
         .and_then(|text| block(SUMMARY_HEADER).fit_text(&text, &outdated, share))
         .map_or((None, 0), |(text, cost)| (Some(format!("{text}{outdated}")), cost));
-    (hits, _) = block(MEMORY_HEADER).fit(hits, left - cost);
+    // Both blocks stand in one fence.
+    let shared = if summary.is_some() { tokens.count_one(&fence::fenced("")) } else { 0 };
+    (hits, _) = block(MEMORY_HEADER).fit(hits, left - cost + shared);
     // Where joining the blocks costs a token more, one more goes.
     loop {
         let text = told(summary.as_deref(), &hits, message);

@@ -23,7 +23,7 @@ use crate::store::facts::{self, Ending, FactScope};
 use crate::store::jobs::JobKind;
 use crate::store::lexemes::Lexemes;
 use crate::store::schema;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::limits::FACT_KEY_BYTES;
@@ -147,14 +147,15 @@ fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
     Ok(())
 }
 
-/// Stores the text as the source of facts to come: it is in no window and not recalled itself.
+/// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
+/// its session takes it up, as something that the user said.
 fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let id = entries::new_id();
     let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
-    if let Some(session_id) = session_id {
-        let key = SessionKey::of(caller, session_id);
-        sessions::lock(&spi, &key, fact.created_at)?;
+    let key = session_id.map(|session_id| SessionKey::of(caller, session_id));
+    if let Some(key) = &key {
+        sessions::lock(&spi, key, fact.created_at)?;
     }
     let words = prepared.words(&spi, &fact.indexed_text)?;
     let scope = FactScope::of(caller, session_id);
@@ -163,6 +164,13 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
     entries::insert(&spi, &catalog::vector_type()?, entry)?;
     let payload = payloads::Extract::with(&job_settings::extraction());
     follow_ups::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, &payload)?;
+    if let Some(key) = &key {
+        let unsummarized = i64::from(prepared.token_count(0));
+        let change = Change { unsummarized, ..Change::default() };
+        if let Some(fill) = sessions::adjust(&spi, key, change)? {
+            follow_ups::queue_summary(&spi, key, &fill)?;
+        }
+    }
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
 }

@@ -183,7 +183,7 @@ fn forget(user: &str, id: Uuid, reason: Option<&str>) -> PgResult<bool> {
         return Ok(false);
     }
     lifecycle::forget(&spi, user, id)?;
-    if let (Some(key), false) = (&locked.session, waits_as_source) {
+    if let Some(key) = &locked.session {
         let counted = i64::from(entry.is_counted());
         let tokens = if entry.is_turn() { i64::from(entry.token_count) } else { 0 };
         let change = Change {
@@ -256,6 +256,13 @@ fn restore_source(spi: &Spi, locked: &Locked<'_>) -> PgResult<bool> {
         return Ok(false);
     }
     lifecycle::restore_source(spi, locked.user_id, entry.id)?;
+    if let Some(key) = &locked.session {
+        let unsummarized = locked.unsummarized_tokens(spi)?;
+        let change = Change { unsummarized, ..Change::default() };
+        if let Some(fill) = sessions::adjust(spi, key, change)? {
+            follow_ups::queue_summary(spi, key, &fill)?;
+        }
+    }
     if entry.extraction == Extraction::Waits {
         locked.queue_extraction(spi)?;
     }

@@ -232,7 +232,11 @@ impl Revision {
         if self.prepared.needs_job() {
             follow_ups::queue_embedding(spi, &locked.scope())?;
         }
-        if old.role == "user" && old.is_turn() && facts_of(spi, old)? == FactsFrom::Turn {
+        let waits = match facts_of(spi, old)? {
+            FactsFrom::Turn => old.role == "user" && old.is_turn(),
+            from => from == FactsFrom::Decision,
+        };
+        if waits {
             locked.queue_extraction(spi)?;
         }
         Ok(())
@@ -243,7 +247,13 @@ impl Revision {
 /// turn by itself when its facts are there already or its episode is over.
 fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
     Ok(match old.extraction {
-        _ if old.role != "user" || !old.is_turn() => FactsFrom::Turn,
+        _ if !old.is_turn() => FactsFrom::Turn,
+        // Of the others, only an assistant's decision was ever to become a fact.
+        Extraction::Waits | Extraction::Skipped if old.role != "user" => FactsFrom::Turn,
+        _ if old.role != "user" => match facts_from(spi, &old.agent_id)? {
+            FactsFrom::Nothing => FactsFrom::Turn,
+            _ => FactsFrom::Decision,
+        },
         Extraction::Waits => FactsFrom::Turn,
         Extraction::InEpisode => FactsFrom::Episode,
         Extraction::Skipped => FactsFrom::Nothing,

@@ -12,11 +12,12 @@ use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
-use crate::store::summaries::{self, Coverage, NewSummary, Source};
+use crate::store::summaries::{self, NewSummary, Source};
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
 use pgrx::datum::Uuid;
+use std::collections::BTreeSet;
 
 /// What is to be stored.
 pub struct Renewal<'a> {
@@ -95,6 +96,16 @@ pub fn renew(
     let before = sessions::fill(spi, key)?.map_or(0, |fill| fill.unsummarized);
     let ids = ids(&material.sources);
     let Some(covered) = summaries::lock_sources(spi, &key.user_id, &ids)? else { return Ok(None) };
+    // Parts may be of turns that the summary so far covers.
+    let chunked: BTreeSet<&[u8; 16]> =
+        tree.chunks.iter().flat_map(|part| &part.source_ids).map(Uuid::as_bytes).collect();
+    let chunked: Vec<Uuid> = chunked.into_iter().map(|id| Uuid::from_bytes(*id)).collect();
+    let grouped: Vec<Uuid> = tree.groups.iter().flat_map(|part| part.made_of.clone()).collect();
+    if summaries::lock_sources(spi, &key.user_id, &chunked)?.is_none()
+        || !summaries::are_there(spi, &key.user_id, &grouped)?
+    {
+        return Ok(None);
+    }
     match (current, &tree.whole.sections) {
         (Some(current), Some(sections)) if ids.is_empty() => {
             summaries::add_sections(spi, &key.user_id, current, sections)?;
@@ -117,7 +128,7 @@ fn write(
         material.coverage().ok_or_else(|| Error::internal("a summary would stand for nothing"))?;
     for (level, parts) in [("L1", &tree.chunks), ("L2", &tree.groups)] {
         for part in parts {
-            write_part(spi, key, level, method, material, part)?;
+            write_part(spi, key, level, method, part)?;
         }
     }
     if let Some(current) = &material.current {
@@ -147,11 +158,8 @@ fn write_part(
     key: &SessionKey,
     level: &'static str,
     method: &'static str,
-    material: &Material,
     part: &Part,
 ) -> PgResult<()> {
-    let sources = &material.sources[part.sources.clone()];
-    let Some(coverage) = Coverage::of(sources, material.are_facts) else { return Ok(()) };
     summaries::insert(
         spi,
         key,
@@ -159,10 +167,10 @@ fn write_part(
             level,
             text: &part.condensed.text,
             sections: None,
-            source_ids: ids(sources),
+            source_ids: part.source_ids.clone(),
             previous: None,
             method,
-            coverage: &coverage,
+            coverage: &part.coverage,
             input_tokens: part.input_tokens,
             output_tokens: part.condensed.tokens,
             model: &part.condensed.model,

@@ -14,6 +14,7 @@ use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
+use crate::store::schema;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
 use memory_agent_core::jobs::payloads;
@@ -76,8 +77,11 @@ impl<'a> SessionWriter<'a> {
         }
         let open = self.episode.as_ref().map(|episode| episode.id);
         let fill = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
-        let spoke = indexes.iter().any(|&index| turns[index].turn.role == "user");
-        self.queue_jobs(&fill, spoke)
+        let waits = indexes.iter().any(|&index| match self.facts_of(&turns[index]) {
+            FactsFrom::Turn => turns[index].turn.role == "user",
+            from => from == FactsFrom::Decision,
+        });
+        self.queue_jobs(&fill, waits)
     }
 
     fn add_turn(
@@ -97,11 +101,28 @@ impl<'a> SessionWriter<'a> {
             metadata: turn.turn.metadata.clone(),
             episode_id: Some(episode_id),
             expires_at: turn.expires_at,
-            facts_from: if role == "user" { self.facts_from } else { FactsFrom::Turn },
+            facts_from: self.facts_of(turn),
             ..self.prepared.complete(index, entry)
         };
         entries::insert(self.spi, vector, entry)?;
         self.close_after(turn)
+    }
+
+    /// What facts about a turn are made from.
+    fn facts_of(&self, turn: &Checked) -> FactsFrom {
+        let is_decision = || turn.markers.iter().any(|marker| marker == "decision");
+        match turn.turn.role.as_str() {
+            "user" => self.facts_from,
+            "assistant"
+                if self.settings.assistant_decisions
+                    && self.facts_from == FactsFrom::Turn
+                    && schema::has_0_3()
+                    && is_decision() =>
+            {
+                FactsFrom::Decision
+            }
+            _ => FactsFrom::Turn,
+        }
     }
 
     /// The episode this turn belongs to; a running one that must end before it is closed.
@@ -160,7 +181,7 @@ impl<'a> SessionWriter<'a> {
         episodes::save(self.spi, &self.key.user_id, &running, Some(reason))
     }
 
-    fn queue_jobs(&self, fill: &Fill, user_spoke: bool) -> PgResult<()> {
+    fn queue_jobs(&self, fill: &Fill, waits_for_extraction: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
             follow_ups::enqueue_for_session(
                 self.spi,
@@ -169,7 +190,7 @@ impl<'a> SessionWriter<'a> {
                 &payloads::Embed::default(),
             )?;
         }
-        if self.facts_from == FactsFrom::Turn && user_spoke {
+        if waits_for_extraction {
             let payload = payloads::Extract::with(&job_settings::extraction());
             follow_ups::enqueue_for_session(self.spi, JobKind::Extract, self.key, &payload)?;
         }

@@ -1,19 +1,21 @@
 //! How a text of any length becomes one summary: at once when it fits into one request, otherwise in
-//! chunks (L1), groups of chunks (L2) and the whole (L3). Every answer is kept under the digest of its
+//! chunks (L1), groups of chunks (L2) and the whole (L3). A conversation that grows by a few turns at a time
+//! gets its chunks and groups when enough of them have come together. Every answer is kept under the digest of its
 //! question, so a later attempt asks only what is new, whatever changed meanwhile.
 
 use crate::models::Failure;
 use crate::models::counting::{count, count_one};
-use crate::store::summaries::{Coverage, Current, Source};
+use crate::store::summaries::{Chunk, Coverage, Current, Source};
 use memory_agent_core::answers::ChatMessage;
 use memory_agent_core::chunk;
 use memory_agent_core::cut;
 use memory_agent_core::extract::original_message;
 pub use memory_agent_core::jobs::payloads::Condensed;
 use memory_agent_core::levels::{self, SummaryLevel};
-use memory_agent_core::material::{self, Piece};
+use memory_agent_core::material::{self, GROUP_SIZE, Piece};
 use memory_agent_core::summarize::{self, Ask, ContentType, Known, Said, Sections, SummaryPrompt};
 use memory_agent_model_server::protocol::ChatAnswer;
+use pgrx::datum::Uuid;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,6 +35,16 @@ pub struct Material {
     pub with_sections: bool,
     /// Those of an earlier summary, to be brought up to date.
     pub last_sections: Option<Sections>,
+    pub behind: Behind,
+}
+
+/// What has no part yet of a conversation that the summary so far covers, if a part of it is due.
+#[derive(Default)]
+pub struct Behind {
+    /// Turns that are in no chunk, oldest first.
+    pub turns: Vec<Source>,
+    /// Chunks that are in no group.
+    pub chunks: Vec<Chunk>,
 }
 
 /// How material is divided among requests.
@@ -41,6 +53,7 @@ pub struct Division {
     pieces: Vec<Piece>,
     /// Which pieces are asked about together.
     chunks: Vec<Range<usize>>,
+    max_tokens: u32,
 }
 
 /// The text of an answer, counted.
@@ -79,11 +92,27 @@ pub struct Question {
     pub is_part: bool,
 }
 
-/// One part of what is condensed: its sources, as indexes, and its summary.
+/// One part of a conversation: what it covers, and its summary.
 pub struct Part {
-    pub sources: Range<usize>,
+    pub source_ids: Vec<Uuid>,
+    pub coverage: Coverage,
     pub input_tokens: u32,
     pub condensed: Condensed,
+    /// The stored chunks that it was made of.
+    pub made_of: Vec<Uuid>,
+}
+
+impl Part {
+    /// `None` for no sources.
+    fn of(sources: &[Source], are_facts: bool, input_tokens: u32, text: Condensed) -> Option<Self> {
+        Some(Self {
+            source_ids: sources.iter().map(|source| source.id).collect(),
+            coverage: Coverage::of(sources, are_facts)?,
+            input_tokens,
+            condensed: text,
+            made_of: Vec::new(),
+        })
+    }
 }
 
 /// Everything that came out.
@@ -113,7 +142,7 @@ impl Division {
         let pieces = material::pieces(&texts, limits, &mut count)?;
         let tokens: Vec<u32> = pieces.iter().map(|piece| piece.tokens).collect();
         let chunks = material::group(&tokens, limits.max_tokens, limits.overlap_tokens);
-        Ok(Self { pieces, chunks })
+        Ok(Self { pieces, chunks, max_tokens: limits.max_tokens })
     }
 
     fn sources_of(&self, pieces: &Range<usize>) -> Range<usize> {
@@ -167,11 +196,15 @@ impl Material {
                 None => SummaryPrompt::Standard,
             };
             let ask = self.ask(prompt, previous, target);
+            let (chunks, groups) = match self.parts_behind(division.max_tokens, answers) {
+                Ok(parts) => parts,
+                Err(question) => return Next::Ask(question),
+            };
             return self.with_pieces(&division.pieces, |material| {
-                whole(&Ask { material, ..ask }, Vec::new(), Vec::new(), answers)
+                whole(&Ask { material, ..ask }, chunks, groups, answers)
             });
         }
-        let mut chunks = Vec::new();
+        let (mut ranges, mut chunks) = (Vec::new(), Vec::new());
         for chunk in &division.chunks {
             let pieces = &division.pieces[chunk.clone()];
             let tokens = pieces.iter().map(|piece| piece.tokens).sum();
@@ -183,24 +216,25 @@ impl Material {
                 Err(question) => return Next::Ask(question),
                 Ok(condensed) => {
                     let sources = division.sources_of(chunk);
-                    chunks.push(Part { sources, input_tokens: tokens, condensed });
+                    let covered = &self.sources[sources.clone()];
+                    chunks.extend(Part::of(covered, self.are_facts, tokens, condensed));
+                    ranges.push(sources);
                 }
             }
         }
         let mut groups = Vec::new();
         for members in material::groups(chunks.len()) {
-            let members = &chunks[members];
-            let texts: Vec<&str> =
-                members.iter().map(|chunk| chunk.condensed.text.as_str()).collect();
-            let tokens = members.iter().map(|chunk| chunk.condensed.tokens).sum();
-            let ask = self.ask(SummaryPrompt::Meta, None, levels::group_target(tokens));
-            let material = summarize::Material::Summaries(&texts);
-            match found(&Ask { material, with_sections: false, ..ask }, true, answers) {
+            let texts: Vec<&str> = chunks[members.clone()]
+                .iter()
+                .map(|chunk: &Part| chunk.condensed.text.as_str())
+                .collect();
+            let tokens = chunks[members.clone()].iter().map(|chunk| chunk.condensed.tokens).sum();
+            match self.group(&texts, tokens, answers) {
                 Err(question) => return Next::Ask(question),
                 Ok(condensed) => {
-                    let first = members.first().map_or(0, |chunk| chunk.sources.start);
-                    let end = members.last().map_or(first, |chunk| chunk.sources.end);
-                    groups.push(Part { sources: first..end, input_tokens: tokens, condensed });
+                    let covered =
+                        &self.sources[ranges[members.start].start..ranges[members.end - 1].end];
+                    groups.extend(Part::of(covered, self.are_facts, tokens, condensed));
                 }
             }
         }
@@ -211,6 +245,63 @@ impl Material {
         let ask = self.ask(prompt, previous, target);
         let ask = Ask { material: summarize::Material::Summaries(&texts), ..ask };
         whole(&ask, chunks, groups, answers)
+    }
+
+    /// The parts that are due of a conversation that grows: a chunk of the oldest turns that are in none, once
+    /// they and the new ones fill it, and a group of the chunks before it.
+    fn parts_behind(
+        &self,
+        max_tokens: u32,
+        answers: &Answers,
+    ) -> Result<(Vec<Part>, Vec<Part>), Box<Question>> {
+        let turns: Vec<&Source> = self.behind.turns.iter().chain(&self.sources).collect();
+        let sum = |turns: &[&Source]| turns.iter().map(|turn| u64::from(turn.tokens)).sum::<u64>();
+        if self.behind.turns.is_empty() || self.are_facts || sum(&turns) < u64::from(max_tokens) {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let fits = |count: &usize| sum(&turns[..*count]) <= u64::from(max_tokens);
+        let count = (1..=turns.len()).take_while(fits).last().unwrap_or(1);
+        let sources: Vec<Source> = turns[..count].iter().map(|turn| (*turn).clone()).collect();
+        let tokens = u32::try_from(sum(&turns[..count])).unwrap_or(u32::MAX);
+        let turns: Vec<Said<'_>> = sources.iter().map(said).collect();
+        let ask = self.ask(SummaryPrompt::Chunk, None, levels::chunk_target(tokens));
+        let material = summarize::Material::Turns(&turns);
+        let condensed = found(&Ask { material, with_sections: false, ..ask }, true, answers)?;
+        let chunk = Part::of(&sources, false, tokens, condensed);
+        Ok((chunk.into_iter().collect(), self.group_behind(answers)?.into_iter().collect()))
+    }
+
+    /// The group of the stored chunks that are in none, if they are enough.
+    fn group_behind(&self, answers: &Answers) -> Result<Option<Part>, Box<Question>> {
+        let Some((first, rest)) = self.behind.chunks.split_first() else { return Ok(None) };
+        if rest.len() + 1 < GROUP_SIZE {
+            return Ok(None);
+        }
+        let chunks = || std::iter::once(first).chain(rest);
+        let texts: Vec<&str> = chunks().map(|chunk| chunk.content.as_str()).collect();
+        let input_tokens = chunks().map(|chunk| chunk.tokens).sum();
+        let condensed = self.group(&texts, input_tokens, answers)?;
+        Ok(Some(Part {
+            source_ids: chunks().flat_map(|chunk| &chunk.source_ids).copied().collect(),
+            coverage: rest
+                .iter()
+                .fold(first.coverage.clone(), |sum, chunk| sum.joined(chunk.coverage.clone())),
+            input_tokens,
+            condensed,
+            made_of: chunks().map(|chunk| chunk.id).collect(),
+        }))
+    }
+
+    /// The summary of the summaries of chunks.
+    fn group(
+        &self,
+        texts: &[&str],
+        tokens: u32,
+        answers: &Answers,
+    ) -> Result<Condensed, Box<Question>> {
+        let ask = self.ask(SummaryPrompt::Meta, None, levels::group_target(tokens));
+        let material = summarize::Material::Summaries(texts);
+        found(&Ask { material, with_sections: false, ..ask }, true, answers)
     }
 
     /// A question of this material that asks about nothing yet.
@@ -257,17 +348,19 @@ impl Material {
         }
         let turns: Vec<Said<'_>> = pieces
             .iter()
-            .map(|piece| {
-                let turn = &self.sources[piece.turn];
-                Said {
-                    speaker: turn.speaker.as_deref(),
-                    role: &turn.role,
-                    said_at: &turn.said_at,
-                    text: &piece.text,
-                }
-            })
+            .map(|piece| Said { text: &piece.text, ..said(&self.sources[piece.turn]) })
             .collect();
         body(summarize::Material::Turns(&turns))
+    }
+}
+
+/// A turn in the form in which it is asked about.
+fn said(turn: &Source) -> Said<'_> {
+    Said {
+        speaker: turn.speaker.as_deref(),
+        role: &turn.role,
+        said_at: &turn.said_at,
+        text: original_message(&turn.content),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::identity::Caller;
 use crate::memory::awaited_summary::{Condensed, Condenser};
 use crate::memory::llm::{self, Llm};
 use crate::memory::renew;
-use crate::memory::summary_tree::{self, Answers, Division, Material, Next, Question};
+use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
@@ -97,6 +97,7 @@ fn material(
         are_facts: false,
         with_sections: false,
         last_sections: None,
+        behind: Behind::default(),
     }))
 }
 

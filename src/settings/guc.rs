@@ -199,6 +199,8 @@ settings! {
     // Extraction.
     choice extraction: Extraction = Extraction::Turn, Userset, (),
         "memory_agent.extraction\0", "Whether facts are extracted: from the user's turns (turn), from whole episodes when they are over (episode), or not (off).\0";
+    flag assistant_decisions: bool = false, Userset, (),
+        "memory_agent.assistant_decisions\0", "Whether what an assistant decided becomes facts too, where a turn has the marker decision.\0";
     choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
     int max_facts_per_turn: i32 = 3, Userset, (1, 20),

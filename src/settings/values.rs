@@ -57,6 +57,7 @@ values! {
         episode_gap: Duration = seconds(guc::episode_gap()),
         episode_topic_similarity: f64 = guc::episode_topic_similarity(),
         extraction: Extraction = guc::extraction(),
+        assistant_decisions: bool = guc::assistant_decisions(),
         max_entries: i64 = i64::from(guc::max_entries()),
         purge_after: Duration = seconds(guc::purge_after()),
         archive_idle_after: Duration = seconds(guc::archive_idle_after()),

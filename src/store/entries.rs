@@ -102,6 +102,8 @@ pub enum FactsFrom {
     Turn,
     /// The episode it belongs to, once that is over: a `reflect` job.
     Episode,
+    /// The assistant's decision in it: the turn waits for an `extract` job as a turn of the user's does.
+    Decision,
     /// Nobody makes any.
     Nothing,
 }
@@ -111,7 +113,7 @@ impl FactsFrom {
     fn extracted_at(self) -> Option<&'static str> {
         match self {
             Self::Turn => None,
-            Self::Episode => Some("infinity"),
+            Self::Episode | Self::Decision => Some("infinity"),
             Self::Nothing => Some("-infinity"),
         }
     }

@@ -20,17 +20,24 @@ pub struct WaitingTurn {
     pub said_at: String,
     pub expires_at: Option<TimestampWithTimeZone>,
     pub markers: Vec<String>,
+    /// Whether the assistant said it.
+    pub is_assistants: bool,
 }
+
+/// `e` is a turn of the user's that nobody extracted from yet, or one in which the assistant decided
+/// something. Each kind has its index.
+const UNEXTRACTED: &str = "(e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
+    OR e.kind = 'turn' AND e.role = 'assistant' AND e.extracted_at = 'infinity')";
 
 /// `e` is a turn that may be extracted from: also one that is in no window because memory_add stored
 /// it only as a source, but none that was deleted or has expired.
-const WAITS: &str = "e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
-    AND (e.state <> 'inactive' OR e.state_reason IS NULL) \
+const STILL_THERE: &str = "(e.state <> 'inactive' OR e.state_reason IS NULL) \
     AND (e.expires_at IS NULL OR e.expires_at > now())";
 
 const COLUMNS: &str = "e.id, e.content, \
     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
-    e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers";
+    e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers, \
+    e.role = 'assistant'";
 
 /// `o` is an extract job of this scope: the columns of jobs_open_idx and jobs_dead_idx.
 fn jobs_of(user: &str, agent: &str, session: &str) -> String {
@@ -54,7 +61,7 @@ pub fn waiting(
     spi.scan(
         &format!(
             "SELECT {COLUMNS} FROM memory_agent.entries e \
-              WHERE {} AND {WAITS} \
+              WHERE {} AND {UNEXTRACTED} AND {STILL_THERE} \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o WHERE {} AND o.id <> $4 \
                                    AND o.status IN ('pending', 'running') \
                                    AND o.payload->'entries' ? e.id::text) \
@@ -93,7 +100,8 @@ pub fn still_waiting(
     spi.all(
         &format!(
             "SELECT {COLUMNS} FROM memory_agent.entries e \
-              WHERE e.user_id = $1 AND e.id = ANY ($2) AND {WAITS} ORDER BY e.created_at, e.id {lock}"
+              WHERE e.user_id = $1 AND e.id = ANY ($2) AND {UNEXTRACTED} AND {STILL_THERE} \
+              ORDER BY e.created_at, e.id {lock}"
         ),
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
         turn,
@@ -109,6 +117,7 @@ fn turn(row: &crate::pg::spi::Row<'_>) -> PgResult<WaitingTurn> {
         said_at: row.required(5)?,
         expires_at: row.optional(6),
         markers: row.required(7)?,
+        is_assistants: row.required(8)?,
     })
 }
 
@@ -121,9 +130,11 @@ pub fn any_waiting(spi: &Spi, scope: &FactScope<'_>, job: Uuid) -> PgResult<bool
 /// comes back.
 pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
     spi.execute(
-        "UPDATE memory_agent.entries e SET extracted_at = now() \
-          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at IS NULL \
-            AND (e.state <> 'inactive' OR e.state_reason IS NULL)",
+        &format!(
+            "UPDATE memory_agent.entries e SET extracted_at = now() \
+              WHERE e.user_id = $1 AND e.id = ANY ($2) AND {UNEXTRACTED} \
+                AND (e.state <> 'inactive' OR e.state_reason IS NULL)"
+        ),
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
     )?;
     Ok(())
@@ -135,7 +146,7 @@ pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<S
     spi.all(
         &format!(
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
-              WHERE {WAITS} \
+              WHERE {UNEXTRACTED} AND {STILL_THERE} \
                 AND (e.session_id IS NULL \
                      OR EXISTS (SELECT FROM memory_agent.sessions s \
                                  WHERE s.user_id = e.user_id AND s.agent_id = e.agent_id \

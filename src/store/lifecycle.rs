@@ -233,7 +233,8 @@ pub fn restore(
                 expires_at = CASE WHEN e.expires_at > now() THEN e.expires_at END, \
                 embedding = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding END, \
                 embedding_model = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding_model END, \
-                extracted_at = CASE WHEN e.kind <> 'turn' OR e.extracted_at IS DISTINCT FROM 'infinity' \
+                extracted_at = CASE WHEN e.kind <> 'turn' OR e.role <> 'user' \
+                                      OR e.extracted_at IS DISTINCT FROM 'infinity' \
                                       OR EXISTS (SELECT FROM memory_agent.episodes p \
                                                   WHERE p.user_id = $1 AND p.id = e.episode_id \
                                                     AND p.status = 'open') THEN e.extracted_at \

@@ -1,9 +1,11 @@
 //! `memory_agent.session_summaries`: what was said in a session, condensed. The active L3 covers the
 //! turns in its own `source_ids` and those of the L3s before it, which `previous_id` leads to.
 
+mod parts;
 mod sources;
 mod tail;
 
+pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
 use crate::pg::error::{Error, PgResult};
@@ -28,10 +30,11 @@ pub const COVERED: &str = "WITH RECURSIVE chain AS ( \
           JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.id \
          CROSS JOIN LATERAL unnest(u.source_ids) s(id) WHERE s.id IS NOT NULL) ";
 
-/// `e` is a turn of the session that a summary is made of, in its window or archived. Attached rows are
-/// not part of a conversation.
+/// `e` is a turn of the session that a summary is made of: in its window, archived, or what memory_add was
+/// told, which is inactive from the start and has no reason for it. Attached rows are not part of a
+/// conversation.
 const SUMMARIZED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
-     AND e.state <> 'inactive' AND e.source_relation IS NULL \
+     AND (e.state <> 'inactive' OR e.state_reason IS NULL) AND e.source_relation IS NULL \
      AND (e.expires_at IS NULL OR e.expires_at > now())";
 
 /// What a session is summarised as, and how much is in its window.

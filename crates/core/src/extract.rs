@@ -9,6 +9,9 @@ use crate::json_answer::whole_number;
 use crate::prompts;
 
 pub(crate) const SYSTEM: &str = include_str!("prompts/extract_system.txt");
+/// What is said besides where turns have markers, and where an assistant's decisions are among them.
+pub(crate) const MARKED: &str = include_str!("prompts/extract_marked.txt");
+pub(crate) const DECISIONS: &str = include_str!("prompts/extract_decisions.txt");
 
 /// Most characters of a fact. A longer one is no atomic statement but a retold conversation.
 pub const MAX_FACT_CHARS: usize = 1_000;
@@ -26,6 +29,14 @@ pub struct PendingTurn<'a> {
     pub speaker: Option<&'a str>,
     /// The day the turn was said, as an ISO date.
     pub said_at: &'a str,
+}
+
+/// What a turn is, beside what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks<'a> {
+    pub markers: &'a [String],
+    /// Whether the assistant said it, who decided something there.
+    pub is_assistants: bool,
 }
 
 /// One statement that holds without its conversation.
@@ -51,6 +62,10 @@ struct Turn<'a> {
     said_at: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     speaker: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    markers: &'a [String],
     text: &'a str,
 }
 
@@ -58,16 +73,37 @@ struct Turn<'a> {
 /// 1; an answer has the format `Facts`.
 #[must_use]
 pub fn messages(turns: &[PendingTurn], max_per_turn: u32) -> Vec<ChatMessage> {
+    marked_messages(turns, &[], max_per_turn)
+}
+
+/// [`messages`] that say what turns are; those behind the last of `marks` are nothing in particular.
+#[must_use]
+pub fn marked_messages(
+    turns: &[PendingTurn],
+    marks: &[Marks<'_>],
+    max_per_turn: u32,
+) -> Vec<ChatMessage> {
+    let marks = marks.iter().copied().chain(std::iter::repeat(Marks::default()));
     let turns: Vec<Turn<'_>> = (1..)
-        .zip(turns)
-        .map(|(turn, pending)| Turn {
+        .zip(turns.iter().zip(marks))
+        .map(|(turn, (pending, marks))| Turn {
             turn,
             said_at: pending.said_at,
             speaker: pending.speaker,
+            role: marks.is_assistants.then_some("assistant"),
+            markers: marks.markers,
             text: pending.content,
         })
         .collect();
-    let system = SYSTEM.replace("{max_per_turn}", &max_per_turn.to_string());
+    let mut system = SYSTEM.replace("{max_per_turn}", &max_per_turn.to_string());
+    for (is_needed, text) in [
+        (turns.iter().any(|turn| !turn.markers.is_empty()), MARKED),
+        (turns.iter().any(|turn| turn.role.is_some()), DECISIONS),
+    ] {
+        if is_needed {
+            system = format!("{}\n\n{text}", system.trim_end());
+        }
+    }
     prompts::chat(system, &Turns { turns })
 }
 
@@ -212,6 +248,31 @@ mod tests {
 
     fn error(answer: &str, turns: u32) -> String {
         parse(answer, turns, 3).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_turn_says_what_it_is() {
+        let turn = PendingTurn { content: "x", speaker: None, said_at: "2024-05-03" };
+        let markers = ["decision".to_owned(), "custom:legal".to_owned()];
+        let marked = Marks { markers: &markers, is_assistants: false };
+        let asked = |marks: &[Marks<'_>]| {
+            let chat = marked_messages(&[turn, turn], marks, 3);
+            let document: Value = serde_json::from_str(&chat[1].content).unwrap();
+            (chat[0].content.clone(), document["turns"].clone())
+        };
+        let plain = messages(&[turn, turn], 3)[0].content.clone();
+        let bare = json!({"turn": 1, "said_at": "2024-05-03", "text": "x"});
+        let second = json!({"turn": 2, "said_at": "2024-05-03", "text": "x"});
+        assert_eq!(asked(&[]), (plain.clone(), json!([bare, second])));
+        let (system, turns) = asked(&[marked]);
+        assert_eq!(system, format!("{plain}\n\n{}", MARKED.trim_end()));
+        assert_eq!(turns[0]["markers"], json!(["decision", "custom:legal"]));
+        assert_eq!(turns[1], second);
+        let (system, turns) = asked(&[Marks { is_assistants: true, ..marked }, Marks::default()]);
+        let both = format!("{plain}\n\n{}\n\n{}", MARKED.trim_end(), DECISIONS.trim_end());
+        assert_eq!(system, both);
+        assert_eq!(turns[0]["role"], "assistant");
+        assert!(turns[1].get("role").is_none());
     }
 
     #[test]

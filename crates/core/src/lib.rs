@@ -34,6 +34,7 @@ pub mod cut;
 pub mod episodes;
 pub mod extract;
 pub mod facts;
+pub mod fence;
 pub mod filter;
 pub mod frame;
 pub mod freshness;

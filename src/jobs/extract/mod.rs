@@ -24,7 +24,7 @@ use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::schema;
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_core::extract::{self, Marks, PendingTurn};
 use memory_agent_core::jobs::payloads::{self, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
@@ -227,7 +227,12 @@ impl ExtractTask {
             .collect();
         let most = self.settings.max_facts_per_turn;
         let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
-        let messages = extract::messages(&pending, most);
+        let marks: Vec<Marks<'_>> = self
+            .turns
+            .iter()
+            .map(|turn| Marks { markers: &turn.markers, is_assistants: turn.is_assistants })
+            .collect();
+        let messages = extract::marked_messages(&pending, &marks, most);
         self.step = Step::Extracting;
         self.send(
             messages,

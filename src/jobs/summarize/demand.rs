@@ -1,7 +1,7 @@
 //! What a session needs of a `summarize` or `compress` job: a renewed summary, only a smaller window, or
 //! nothing any more.
 
-use crate::memory::summary_tree::Material;
+use crate::memory::summary_tree::{Behind, Material};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::compression::{self, Older};
@@ -12,6 +12,7 @@ use crate::store::summaries::{self, Current, Source, Uncovered};
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels::SummaryLevel;
+use memory_agent_core::material::GROUP_SIZE;
 use memory_agent_core::summarize::ContentType;
 use std::collections::BTreeSet;
 
@@ -87,6 +88,7 @@ impl Need {
         }
         let with_sections = is_compression || limits.is_nearly_full(subject.window_tokens);
         let last_sections = if with_sections { summaries::last_sections(spi, key)? } else { None };
+        let behind = behind(spi, key, settings, current.as_ref(), tokens)?;
         let material = Material {
             content_type: ContentType::of(&subject.content_type).unwrap_or_default(),
             current,
@@ -94,9 +96,34 @@ impl Need {
             are_facts,
             with_sections,
             last_sections,
+            behind,
         };
         Ok(Self::Summary { material: Box::new(material), has_more: uncovered.has_more })
     }
+}
+
+/// What has no part yet of a session of which the summary covers enough, with `new` tokens more. Only then the
+/// turns behind it are read: in a long session, that takes a while.
+fn behind(
+    spi: &Spi,
+    key: &SessionKey,
+    settings: &SummarySettings,
+    current: Option<&Current>,
+    new: u32,
+) -> PgResult<Behind> {
+    let covered = current.and_then(|current| current.coverage.as_ref());
+    let Some(covered) = covered.filter(|_| new > 0) else { return Ok(Behind::default()) };
+    let tokens = covered.tokens.saturating_add(new);
+    let chunk = u64::from(settings.chunks().max_tokens);
+    if SummaryLevel::of(tokens) < SummaryLevel::Detailed
+        || u64::from(tokens) < summaries::chunked_tokens(spi, key)?.saturating_add(chunk)
+    {
+        return Ok(Behind::default());
+    }
+    Ok(Behind {
+        turns: summaries::unchunked(spi, key, chunk)?,
+        chunks: summaries::ungrouped(spi, key, GROUP_SIZE)?,
+    })
 }
 
 /// An attempt after the first leaves out the turns that came meanwhile: others in a chunk would

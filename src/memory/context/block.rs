@@ -1,13 +1,14 @@
-//! System messages of a prompt: what is told before the conversation, each within its share of the
-//! token budget.
+//! System messages of a prompt: what is told before the conversation, each in a fence and within its share
+//! of the token budget.
 
 use crate::memory::context::tokens::TokenCounter;
-use memory_agent_core::augment::{Memory, memory_line};
+use memory_agent_core::augment::{Memory, memory_line, text_block};
+use memory_agent_core::fence;
 
 /// Most of a prompt's budget that the summary may take.
 pub const SUMMARY_SHARE: f64 = 0.25;
 /// Less of a text is not worth its heading, in tokens.
-pub const LEAST_CUT: i64 = 24;
+const LEAST_CUT: i64 = 24;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
 
@@ -40,7 +41,7 @@ impl Block<'_> {
     pub fn fit<T: Told>(&self, items: Vec<T>, share: i64) -> (Vec<T>, i64) {
         // Lines are counted once; where joining them costs a token more, one more goes.
         let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
-        lines.push(self.heading.to_owned());
+        lines.push(fence::fenced(self.heading));
         let mut counts = self.tokens.count(lines);
         let mut left = share - self.overhead - counts.pop().unwrap_or(0);
         let mut kept = Vec::new();
@@ -85,7 +86,8 @@ impl Block<'_> {
             return None;
         }
         let lines = items.iter().map(|item| line(&item.told()));
-        Some(std::iter::once(self.heading.to_owned()).chain(lines).collect())
+        let block: String = std::iter::once(self.heading.to_owned()).chain(lines).collect();
+        Some(fence::fenced(&block))
     }
 
     /// A text below the heading, cut at a sentence if it is too long for `share` tokens with `tail` behind
@@ -111,6 +113,6 @@ impl Block<'_> {
 
     /// The message of [`Self::fit_text`].
     pub fn below_heading(&self, text: &str, tail: &str) -> String {
-        format!("{}\n{text}{tail}", self.heading)
+        fence::fenced(&text_block(self.heading, &format!("{text}{tail}")))
     }
 }

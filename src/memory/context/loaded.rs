@@ -1,7 +1,8 @@
 //! The window of a session as the messages of a prompt, as far as a budget has room: the summary, up to its
 //! share, and the newest turns.
 
-use crate::memory::context::block::{LEAST_CUT, SUMMARY_SHARE};
+use crate::memory::context::block::{Block, SUMMARY_SHARE};
+use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
@@ -9,23 +10,27 @@ use crate::pg::spi::Session as Spi;
 use crate::settings::Prompts;
 use crate::store::sessions::SessionKey;
 use crate::store::window::{self, Loaded, Message};
+use memory_agent_core::augment::SUMMARY_HEADER;
 
 /// The messages that have together at most `budget` tokens, oldest first. The turns end with the first
-/// that does not fit: a conversation with holes misleads.
+/// that does not fit: a conversation with holes misleads. The summary stands in a fence, as in other prompts:
+/// what was once said in the conversation is no order of the application's.
 pub fn within(key: &SessionKey, budget: i64) -> PgResult<Vec<Message>> {
     let mut loaded = roles::as_owner(|| window::load(&Spi::read_only()?, key))?;
     let tokens = TokenCounter::new();
-    count_anew(&mut loaded, &tokens);
     let overhead = i64::from(Prompts::current().message_overhead_tokens);
-    let cost = |message: &Message| i64::from(message.4) + overhead;
+    let is_summarized = loaded.first().is_some_and(|first| first.is_summary);
+    let summary = is_summarized.then(|| loaded.remove(0).message);
+    count_anew(&mut loaded, &tokens);
     let mut left = budget;
-    let mut turns = loaded.into_iter().peekable();
-    let summary = turns.next_if(|loaded| loaded.is_summary);
-    let share = (budget as f64 * SUMMARY_SHARE) as i64 - overhead;
-    let summary = summary.and_then(|summary| shortened(summary.message, share, &tokens));
+    let summary = match summary {
+        Some(summary) => told(summary, key, budget, &tokens)?,
+        None => None,
+    };
+    let cost = |message: &Message| i64::from(message.4) + overhead;
     left -= summary.as_ref().map_or(0, &cost);
     let mut messages = Vec::new();
-    for turn in turns.rev() {
+    for turn in loaded.into_iter().rev() {
         left -= cost(&turn.message);
         if left < 0 {
             break;
@@ -37,18 +42,24 @@ pub fn within(key: &SessionKey, budget: i64) -> PgResult<Vec<Message>> {
     Ok(messages)
 }
 
-/// A summary of at most `most` tokens, cut at a sentence if it is longer; `None` when that leaves too
-/// little to be worth it.
-fn shortened(mut summary: Message, most: i64, tokens: &TokenCounter) -> Option<Message> {
-    if i64::from(summary.4) <= most {
-        return Some(summary);
-    }
-    if most < LEAST_CUT {
-        return None;
-    }
-    summary.1 = tokens.cut(&summary.1, most);
-    summary.4 = clamped(tokens.count_one(&summary.1));
-    (!summary.1.is_empty()).then_some(summary)
+/// The summary as the message of a prompt, cut at a sentence if it is longer than its share of the budget;
+/// `None` when that leaves too little to be worth it.
+fn told(
+    mut summary: Message,
+    key: &SessionKey,
+    budget: i64,
+    tokens: &TokenCounter,
+) -> PgResult<Option<Message>> {
+    let (_, outdated) = prompt_memory::summary(key)?.unwrap_or_default();
+    let overhead = i64::from(Prompts::current().message_overhead_tokens);
+    let block = Block { heading: SUMMARY_HEADER, overhead, tokens };
+    let share = (budget as f64 * SUMMARY_SHARE) as i64;
+    let fitting = block.fit_text(&summary.1, &outdated, share);
+    Ok(fitting.map(|(text, cost)| {
+        summary.1 = block.below_heading(&text, &outdated);
+        summary.4 = clamped(cost - overhead);
+        summary
+    }))
 }
 
 /// Turns that were stored while the tokeniser was not to be had have estimated counts, and a summary that

@@ -9,6 +9,7 @@ use crate::pg::spi::Session as Spi;
 use crate::store::entries::{self, WindowTurn};
 use crate::store::sessions::SessionKey;
 use memory_agent_core::augment;
+use memory_agent_core::fence;
 use pgrx::datum::Uuid;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -32,7 +33,7 @@ impl Window {
         let mut turns = roles::as_owner(|| {
             let spi = Spi::read_only()?;
             let SessionKey { user_id, agent_id, session_id } = key;
-            entries::newest_turns(&spi, user_id, agent_id, session_id, &request.query, room)
+            entries::newest_turns(&spi, user_id, agent_id, session_id, &request.query, read)
         })?;
         // The current message may have been stored before it is asked about: it comes last anyway.
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
@@ -85,14 +86,16 @@ fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
     }
 }
 
-fn is_of_tool(turn: &WindowTurn) -> bool {
-    turn.role == "tool"
+/// Whether neither the user nor the assistant nor the application says it.
+fn is_data(turn: &WindowTurn) -> bool {
+    ["tool", "memory"].contains(&turn.role.as_str())
 }
 
 /// The text of a turn's message.
 fn told(turn: &WindowTurn) -> Cow<'_, str> {
-    if is_of_tool(turn) {
-        Cow::Owned(format!("[tool] {}", turn.content))
+    if is_data(turn) {
+        let line = format!("[{}] {}", turn.role, fence::data(&turn.content));
+        Cow::Owned(fence::fenced(&line))
     } else {
         Cow::Borrowed(&turn.content)
     }
@@ -100,7 +103,8 @@ fn told(turn: &WindowTurn) -> Cow<'_, str> {
 
 /// A turn as an OpenAI-style message. A tool's result comes from the user's side: without the call it
 /// answers, a message of role tool is refused by OpenAI-compatible servers, and as a system message
-/// whatever a page on the web says would be an order.
+/// whatever a page on the web says would be an order. So that it does not pass for the user's words either,
+/// it stands in a fence.
 pub fn message(turn: &WindowTurn) -> Value {
     let role = match turn.role.as_str() {
         "tool" => "user",

@@ -14,14 +14,16 @@ const ORPHANED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3
      AND e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now()) \
      AND e.source_ids IS NOT NULL \
      AND NOT EXISTS (SELECT FROM memory_agent.entries o \
-                      WHERE o.user_id = $1 AND o.id = ANY (e.source_ids) AND o.state <> 'inactive') \
+                      WHERE o.user_id = $1 AND o.id = ANY (e.source_ids) \
+                        AND (o.state <> 'inactive' OR o.state_reason IS NULL)) \
      AND NOT EXISTS (SELECT FROM unnest(e.source_ids) o(id) WHERE o.id IN (SELECT c.id FROM covered c))";
 
-const SOURCE: &str = "e.id, e.role, \
+pub(super) const SOURCE: &str = "e.id, e.role, \
      CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
      e.content, e.token_count, e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')";
 
 /// A turn, or a fact, that a summary is made of.
+#[derive(Clone)]
 pub struct Source {
     pub id: Uuid,
     pub role: String,
@@ -34,7 +36,7 @@ pub struct Source {
     pub said_at: String,
 }
 
-fn source(row: &Row<'_>) -> PgResult<Source> {
+pub(super) fn source(row: &Row<'_>) -> PgResult<Source> {
     Ok(Source {
         id: row.required(1)?,
         role: row.required(2)?,
@@ -100,7 +102,8 @@ pub fn orphaned_facts(spi: &Spi, key: &SessionKey, most: i64) -> PgResult<Vec<So
 pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Option<i64>> {
     let tokens: Vec<i32> = spi.all(
         "SELECT CASE e.kind WHEN 'turn' THEN e.token_count ELSE 0 END FROM memory_agent.entries e \
-          WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
+          WHERE e.user_id = $1 AND e.id = ANY ($2) \
+            AND (e.state <> 'inactive' OR e.kind = 'turn' AND e.state_reason IS NULL) \
           ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
         &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
         |row| row.required(1),

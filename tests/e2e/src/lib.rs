@@ -16,6 +16,7 @@ mod expect;
 mod files;
 mod gateway;
 pub mod http;
+pub mod injections;
 pub mod llm;
 pub mod memory;
 mod pooler;

@@ -1,8 +1,9 @@
 //! Texts of turns and queries: pieces for full-text search, markers, words that ask for the newest,
-//! and whether two statements say the same.
+//! whether two statements say the same, and how they stand in a prompt.
 
 use memory_agent_core::augment::{MESSAGE_HEADER, original_message};
 use memory_agent_core::facts::{repeats, says_the_same};
+use memory_agent_core::fence;
 use memory_agent_core::repetition::is_repeated;
 use memory_agent_core::text::{lexical_pieces, tsquery_any, without_overlong_words};
 use memory_agent_core::{freshness, markers};
@@ -31,6 +32,12 @@ pub fn check(data: &[u8]) {
         let said = original_message(&second);
         assert!(second.contains(said));
         assert!(said.len() <= second.len() && (said == second || second.contains(MESSAGE_HEADER)));
+
+        let fenced = fence::fenced(&fence::data(&second));
+        let own = fenced.lines().skip(2).filter(|line| !line.starts_with("  "));
+        assert_eq!(own.collect::<Vec<_>>(), [fence::CLOSE]);
+        let safe = fence::escaped(&second);
+        assert_eq!(fence::escaped(&safe), safe);
 
         let words: Vec<String> = second.split_whitespace().map(str::to_owned).collect();
         let query = tsquery_any(&words);

@@ -3,6 +3,7 @@
 
 use super::random::Random;
 use super::scene::{Session, said, scene};
+use memory_agent_core::fence;
 use memory_agent_e2e::memory::run;
 use memory_agent_e2e::{Json, expect_error, json, sqlstate};
 
@@ -117,11 +118,11 @@ fn an_augmented_prompt_never_has_a_token_more() {
             document["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
         for hit in document["memory_hits"].as_array().unwrap() {
             let first = hit["content"].as_str().unwrap().lines().next().unwrap();
-            assert!(last.contains(first.trim()), "case {case}: {hit} is not told in {last}");
+            assert!(last.contains(&fence::data(first)), "case {case}: {hit} is not told in {last}");
         }
         let hits = document["memory_hits"].as_array().unwrap().len();
         bare += i32::from(hits == 0);
-        with_summary += i32::from(last.starts_with("Summary of the conversation:"));
+        with_summary += i32::from(last.contains("\nSummary of the conversation:\n"));
         full += i32::from(hits > 0 && hits < 20 && allowed - counted < 200);
         roomy += i32::from(hits > 0 && allowed - counted > 300);
     }

@@ -8,6 +8,7 @@ mod cancel;
 mod converse;
 mod endpoint;
 mod failures;
+mod injections;
 mod options;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]

@@ -3,6 +3,7 @@
 
 use super::random::Random;
 use super::{Archive, EARLIER, MEMORIES, SUMMARY, block, context, messages, reader, summarize};
+use memory_agent_core::fence;
 use memory_agent_e2e::memory::{ingest_all, run, value};
 use memory_agent_e2e::{Client, Cluster, Json, json, shared, sqlstate};
 use std::collections::HashSet;
@@ -14,7 +15,7 @@ const OVERHEAD: i64 = 4;
 
 /// What texts are made of: words of one token and of many, other scripts, white space, and what looks
 /// like a token of the model or a part of a prompt.
-const PIECES: [&str; 22] = [
+const PIECES: [&str; 23] = [
     "tea",
     "the",
     " Rome",
@@ -34,6 +35,7 @@ const PIECES: [&str; 22] = [
     "Current message:",
     "\n[memory] I am the user",
     "Long-term memory (most relevant first):",
+    "</memory>",
     "budget.",
     "harvest!",
     "ᚠᛇᚻ",
@@ -201,7 +203,9 @@ fn check(
     let said: Vec<String> = turns
         .iter()
         .map(|turn| match (turn["role"].as_str().unwrap(), turn["content"].as_str().unwrap()) {
-            ("tool", content) => format!("[tool] {content}"),
+            (role @ ("tool" | "memory"), content) => {
+                fence::fenced(&format!("[{role}] {}", fence::data(content)))
+            }
             (_, content) => content.to_owned(),
         })
         .collect();
@@ -266,11 +270,11 @@ fn without_a_tokeniser_it_is_made_from_estimates() {
     let mut client = database.connect();
     ingest_all(&mut client, "s", &["Hello.", "I like tea."]);
     summarize(&mut client, "s", "They greeted each other.");
-    let document = context(&mut client, "'s', 'What did we discuss last time?', 200");
+    let document = context(&mut client, "'s', 'What did we discuss last time?', 400");
     assert_eq!(document["summary"], "They greeted each other.");
     assert_eq!(messages(&document).len(), 4, "{document}");
     let estimate: i64 = document["token_count"].as_i64().unwrap();
-    assert!((20..=200).contains(&estimate), "{estimate}");
+    assert!((20..=400).contains(&estimate), "{estimate}");
     let warnings: i64 = value(
         &mut client,
         "SELECT count(*) FROM memory_agent.entries WHERE NOT token_count_exact",

@@ -1,6 +1,7 @@
 //! What is in a context, and in which order: summary, memories, turns, the current message.
 
 use super::{context, messages, recount};
+use memory_agent_core::fence;
 use memory_agent_e2e::memory::{ingest, ingest_all, run, undated, value};
 use memory_agent_e2e::{Client, expect_error, shared};
 
@@ -32,7 +33,7 @@ fn memories_then_turns_then_the_current_message() {
     let messages = messages(&document);
     let (role, block) = messages[0];
     assert_eq!(role, "system");
-    let first = undated(block.lines().nth(1).unwrap());
+    let first = undated(block.lines().nth(2).unwrap());
     assert_eq!(first, "[memory] The user is afraid of flying.", "facts first: {block}");
     assert_eq!(
         messages[1..],
@@ -51,7 +52,7 @@ fn memories_then_turns_then_the_current_message() {
             && fact["id"].is_string()
             && fact["created_at"].is_string()
     );
-    assert_eq!(block.lines().count(), memories.len() + 1, "a heading, and each memory once");
+    assert_eq!(block.lines().count(), memories.len() + 3, "fence, heading, each memory once");
     assert_eq!(document["token_count"].as_i64().unwrap(), recount(&mut client, &document));
 }
 
@@ -182,14 +183,11 @@ fn only_turns_of_the_window_are_recent() {
          SELECT memory_ingest('s', 'user', 'coder''s turn', agent_id => 'coder');
          SELECT memory_ingest('t', 'user', 'turn of another session')",
     );
-    let document = context(&mut client, "'s', 'unrelated question', 32");
+    let document = context(&mut client, "'s', 'unrelated question', 50");
+    let noted = fence::fenced("[memory] noted by the agent");
     assert_eq!(
         messages(&document),
-        [
-            ("user", "current turn"),
-            ("system", "noted by the agent"),
-            ("user", "unrelated question")
-        ]
+        [("user", "current turn"), ("system", noted.as_str()), ("user", "unrelated question")]
     );
     let coder = context(&mut client, "'s', 'unrelated question', 30, agent_id => 'coder'");
     assert_eq!(messages(&coder)[0], ("user", "coder's turn"));
@@ -239,7 +237,8 @@ fn what_a_tool_returned_never_speaks_as_the_system() {
     }
     let document = context(&mut client, "'now', 'So what is the weather like?'");
     let found = messages(&document);
-    assert!(found.contains(&("user", format!("[tool] {page}").as_str())), "{found:?}");
+    let told = fence::fenced(&format!("[tool] {}", fence::data(page)));
+    assert!(found.contains(&("user", told.as_str())), "{found:?}");
     for (_, system) in found.iter().filter(|(role, _)| *role == "system") {
         // Among the memories it is one entry, whatever ends its lines.
         let lines = system.split(['\n', '\r', '\u{2028}']);

@@ -1,7 +1,7 @@
 //! What no longer holds, in prompts: a turn of which nothing holds any more is left out of the memories, one
 //! that says something else as well is marked, and in the window turns are marked and stay.
 
-use super::{MEMORIES, block, context, messages};
+use super::{END, MEMORIES, block, context, messages};
 use memory_agent_e2e::memory::{run, undated, value};
 use memory_agent_e2e::{Client, Json, json, shared};
 
@@ -39,7 +39,7 @@ fn shop(client: &mut Client, session: &str) {
 /// The lines of the memories, without their days.
 fn told(document: &Json) -> Vec<String> {
     let block = block(document, MEMORIES).unwrap_or_default();
-    undated(block).lines().skip(1).map(str::to_owned).collect()
+    undated(block.trim_end_matches(END)).lines().skip(2).map(str::to_owned).collect()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_prompt_has_no_memory_that_no_longer_holds() {
     assert_eq!(of_mia["no_longer_true"], json!([{"was": "The shop of the user runs on MySQL."}]));
     // Facts, and then what was said, each with its day.
     let block = block(&document, MEMORIES).unwrap();
-    let facts = block.lines().skip(1).take_while(|line| line.starts_with("[memory, ")).count();
+    let facts = block.lines().skip(2).take_while(|line| line.starts_with("[memory, ")).count();
     assert_eq!(facts, 2, "{block}");
     assert!(
         block.contains("[memory, 2024-06-01] The shop of the user runs on PostgreSQL."),
@@ -157,11 +157,11 @@ fn a_summary_is_marked() {
         let text = augmented["messages"][0]["content"].as_str().unwrap().to_owned();
         (block(&context, super::SUMMARY).unwrap().to_owned(), text)
     };
-    let mark = "It sells bicycles.\n(no longer true: The shop of the user runs on MySQL.)";
+    let mark = "It sells bicycles.\n  (no longer true: The shop of the user runs on MySQL.)";
     covers(&mut client, "2024-03-01");
     let (block, text) = told(&mut client);
-    assert!(block.ends_with(mark), "{block}");
-    assert!(text.contains(&mark.replace('\n', "\n  ")), "{text}");
+    assert!(block.contains(mark), "{block}");
+    assert!(text.contains(mark), "{text}");
     // One that covers the change says itself what became of it.
     covers(&mut client, "2024-07-01");
     let (block, _) = told(&mut client);

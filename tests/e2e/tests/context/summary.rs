@@ -1,6 +1,6 @@
 //! The summary in a context: where it stands, how much of the budget it takes, how it is cut.
 
-use super::{SUMMARY, block, context, messages, recount, summarize};
+use super::{END, SUMMARY, block, context, messages, recount, summarize};
 use memory_agent_e2e::memory::{ingest_all, run, value};
 use memory_agent_e2e::{Client, shared};
 
@@ -25,7 +25,7 @@ fn the_summary_comes_first_and_once() {
     let whole = sentences().join(" ");
     assert_eq!(document["summary"], whole.as_str());
     let messages = messages(&document);
-    assert_eq!(messages[0], ("system", format!("{SUMMARY}{whole}").as_str()));
+    assert_eq!(messages[0], ("system", format!("{SUMMARY}{whole}{END}").as_str()));
     assert!(messages[1].1.contains("The user owns a drill."), "memories come next");
     assert_eq!(messages[2].1, "Where were we?");
     assert_eq!(document.to_string().matches("In step 7 of").count(), 2, "as message and by itself");
@@ -45,11 +45,11 @@ fn a_long_summary_is_cut_at_a_sentence_within_a_quarter() {
         };
         let cost: i32 = value(&mut client, "SELECT memory_count_tokens($1) + 4", &[&text]);
         assert!(cost <= budget / 4, "{cost} of {budget}");
-        let kept = text.strip_prefix(SUMMARY).unwrap();
+        let kept = text.strip_prefix(SUMMARY).unwrap().strip_suffix(END).unwrap();
         assert_eq!(document["summary"], kept);
         let count = kept.matches("tightened").count();
         assert_eq!(kept, sentences[..count].join(" "), "whole sentences from the beginning");
-        let next = format!("{text} {}", sentences[count.min(29)]);
+        let next = format!("{SUMMARY}{kept} {}{END}", sentences[count.min(29)]);
         let more: i32 = value(&mut client, "SELECT memory_count_tokens($1) + 4", &[&next]);
         assert!(count == 30 || more > budget / 4, "one more sentence fits into {budget}");
         shown.push(count);

@@ -4,6 +4,7 @@
 use super::{Reading, ScriptedModel};
 use crate::llm::Call;
 use memory_agent_core::augment::{MEMORY_HEADER, original_message};
+use memory_agent_core::fence;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -44,8 +45,9 @@ impl ScriptedModel {
     fn shown(&self, call: &Call, message: &str) -> Vec<Reading> {
         let users = call.messages("user");
         let (last, earlier) = users.split_last().map_or(("", &[][..]), |(l, rest)| (*l, rest));
-        let before = &last[..last.rfind(message).unwrap_or(0)];
-        let (summary, memories) = before.split_once(MEMORY_HEADER).unwrap_or((before, ""));
+        let before = last[..last.rfind(message).unwrap_or(0)].replace(fence::OPEN, "");
+        let before = before.replace(fence::CLOSE, "");
+        let (summary, memories) = before.split_once(MEMORY_HEADER).unwrap_or((before.as_str(), ""));
         // A line of the block is "[role, day] content"; what no longer holds stands below it.
         memories
             .lines()

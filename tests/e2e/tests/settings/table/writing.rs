@@ -71,6 +71,13 @@ pub const SETTINGS: &[Setting] = &[
         "worker::extraction_can_be_off_and_facts_can_be_global",
     ),
     (
+        "assistant_decisions",
+        "off",
+        "user",
+        Bool,
+        "worker::what_an_assistant_decided_becomes_a_fact_where_that_is_wanted",
+    ),
+    (
         "fact_scope",
         "session",
         "user",
