@@ -24,7 +24,8 @@ use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::schema;
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::extract::{self, PendingTurn};
+use memory_agent_core::extract::{self, ExtractedFact, PendingTurn};
+use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{self, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
@@ -215,6 +216,9 @@ impl ExtractTask {
             .iter()
             .map(|turn| extract::original_message(&turn.content).chars().take(CHARS).collect())
             .collect();
+        if !texts.iter().any(|text| may_state(text)) {
+            return self.keep(Vec::new(), llm);
+        }
         let pending: Vec<PendingTurn<'_>> = self
             .turns
             .iter()
@@ -284,6 +288,10 @@ impl ExtractTask {
             Ok(facts) => facts,
             Err(error) => return Progress::Failed(error.to_string()),
         };
+        self.keep(facts, llm)
+    }
+
+    fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Progress {
         let saved = found::save(facts, &self.turns);
         self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
         if let Err(aborted) = exchange::keep(&self.job) {

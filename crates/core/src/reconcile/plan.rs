@@ -158,7 +158,11 @@ impl Planner<'_> {
         // What is replaced may be told as what is not true any more.
         !matches!(
             Grounds::of(&sources).check(text),
-            Ok(()) | Err(Ungrounded::Negation | Ungrounded::Denied | Ungrounded::Person)
+            Ok(())
+                | Err(Ungrounded::Negation
+                    | Ungrounded::Denied
+                    | Ungrounded::Person
+                    | Ungrounded::Unstated(_))
         )
     }
 
