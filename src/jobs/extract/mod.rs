@@ -29,6 +29,7 @@ use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{self, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
+use pgrx::datum::Uuid;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
@@ -44,6 +45,8 @@ pub struct ExtractTask {
     pub(super) unverified: Vec<Unverified>,
     /// What is stored after that: it is about the same as something earlier in this job.
     pub(super) deferred: Vec<Fact>,
+    /// What this attempt has stored: texts with their turns.
+    pub(super) stored: Vec<(String, Vec<Uuid>)>,
     pub(super) model: Option<ModelRef>,
     pub(super) step: Step,
     /// Comparisons in a row that ended with nothing stored.
@@ -109,6 +112,7 @@ impl Start for ExtractTask {
             facts: Vec::new(),
             unverified: Vec::new(),
             deferred: Vec::new(),
+            stored: Vec::new(),
             model: None,
             step: Step::Extracting,
             rounds: 0,

@@ -185,7 +185,8 @@ fn what_an_injection_wants_to_be_stored_is_no_memory() {
 #[test]
 fn a_turn_that_states_nothing_costs_no_call() {
     let mut scene = Scene::start(finding(&["The user is tall."]));
-    for nothing in ["How tall is the Eiffel tower?", "Write a poem about the sea.", "lol ok thanks"] {
+    for nothing in ["How tall is the Eiffel tower?", "Write a poem about the sea.", "lol ok thanks"]
+    {
         let turn = scene.say_and_wait(nothing);
         let is_done: bool = value(
             &mut scene.client,
