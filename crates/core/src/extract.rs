@@ -228,11 +228,24 @@ pub(crate) fn parse_json(checked_json: &str) -> Result<Value, AnswerError> {
     })
 }
 
-/// Whether a fact is the example of our own prompt, which small models like to repeat, and not what
+/// Shorter words are in every text.
+const EXAMPLE_CHARS: usize = 4;
+const EXAMPLE_EMPTY: [&str; 6] = ["user", "with", "named", "wants", "does", "more"];
+
+/// Whether a fact is an example of our own prompt, which small models like to repeat, and not what
 /// the turn says.
 #[must_use]
 pub fn is_example(fact: &str, turn: &str) -> bool {
-    fact.contains("wife is named Anne") && !turn.to_lowercase().contains("anne")
+    let fact = fact.trim_end_matches('.');
+    if !SYSTEM.contains(&format!("\"text\":\"{fact}\",\"confidence\"")) {
+        return false;
+    }
+    let turn = turn.to_lowercase();
+    let fact = fact.to_lowercase();
+    let mut words = fact
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.chars().count() >= EXAMPLE_CHARS && !EXAMPLE_EMPTY.contains(word));
+    !words.any(|word| turn.contains(word))
 }
 
 #[cfg(test)]

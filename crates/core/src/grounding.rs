@@ -5,20 +5,24 @@
 //! true. Where it cannot compare, it does not refuse: names of another script, capitals in German, words of
 //! languages that it has no lists for. Its time is linear in the length of the sources.
 
+mod acts;
 mod dates;
 mod names;
 mod numbers;
 mod polarity;
 mod relative;
+mod sentence;
 mod subjects;
 mod topics;
 mod words;
 
 use std::collections::HashSet;
 
+pub use acts::may_state;
 pub use relative::dated;
 pub use topics::is_about_another;
 
+use acts::{Act, Acts};
 use names::{MAX_INITIALS, bare, is_latin, lines_of_place, script};
 use numbers::{Numbers, numbers};
 use polarity::Polarity;
@@ -59,6 +63,11 @@ pub enum Ungrounded {
     Denied,
     #[error("it was said of another person")]
     Person,
+    /// All of its words stand in what this names.
+    #[error("it was not stated, but stands in {0}")]
+    Unstated(&'static str),
+    #[error("it tells of the conversation")]
+    Conversation,
     #[error("it is longer than {GROUNDED_BYTES} bytes")]
     Length,
 }
@@ -75,6 +84,7 @@ pub struct Grounds {
     /// Of what was said, not of its context.
     polarity: Polarity,
     subjects: Subjects,
+    acts: Acts,
     speaker: Vec<String>,
     is_english: bool,
     is_foreign: bool,
@@ -104,6 +114,7 @@ impl Grounds {
             times: dates::Times::new(sources.said_at),
             polarity: Polarity::default(),
             subjects: Subjects::default(),
+            acts: Acts::default(),
             speaker: sources
                 .speaker
                 .map(|name| words(name).into_iter().map(|word| word.folded).collect())
@@ -129,6 +140,7 @@ impl Grounds {
             if is_said {
                 grounds.polarity.add(text, &found);
                 grounds.subjects.add(&found);
+                grounds.acts.add(text, &found);
             }
             if is_said || nothing_is_said {
                 english += found.iter().filter(|word| word.is_in(List::English)).count();
@@ -202,7 +214,7 @@ impl Grounds {
         if self.is_english && self.subjects.confuses(&found, &self.speaker) {
             return Err(Ungrounded::Person);
         }
-        Ok(())
+        self.check_acts(&found)
     }
 
     fn check_dates_and_numbers(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {
@@ -269,6 +281,30 @@ impl Grounds {
         }
     }
 
+    fn check_acts(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {
+        let of_user = subjects::is_of_user(found, &self.speaker);
+        // Of other languages a question is known by its mark.
+        let is_known = |act: &Act| {
+            !self.is_foreign
+                || (matches!(act, Act::Ask | Act::Doubt) && self.acts.is_unstated())
+        };
+        if let Some(act) = self.acts.unstated(found, of_user).filter(is_known) {
+            return Err(Ungrounded::Unstated(act.name()));
+        }
+        // "The user wants to know", "The user asked"
+        let verb =
+            found.iter().skip(1).find(|word| word.folded != "user" && !word.is_in(List::Empty));
+        let tells = |word: &Word<'_>| {
+            (word.is_in(List::Telling) || word.folded == "know") && !self.acts.states(word)
+        };
+        match verb {
+            Some(verb) if of_user && !self.is_foreign && tells(verb) => {
+                Err(Ungrounded::Conversation)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_polarity(&self, statement: &str, found: &[Word<'_>]) -> Result<(), Ungrounded> {
         let negates = found.iter().any(polarity::negates) || polarity::negates_unspaced(statement);
         if negates && !self.polarity.is_negating {
@@ -288,3 +324,7 @@ impl Grounds {
 #[cfg(test)]
 #[path = "grounding/tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "grounding/injection_tests.rs"]
+mod injection_tests;

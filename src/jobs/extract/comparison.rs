@@ -18,7 +18,7 @@ use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_core::reconcile::{self, Existing, New};
+use memory_agent_core::reconcile::{self, Choice, Existing, New};
 use pgrx::datum::Uuid;
 
 /// Facts that a later job compares again because an earlier one could not.
@@ -128,16 +128,34 @@ impl ExtractTask {
         let decided = answer.and_then(|answer| {
             reconcile::parse(answer, existing, new).map_err(|error| error.to_string())
         });
-        let decisions = decided.unwrap_or_else(|reason| {
+        let mut decisions = decided.unwrap_or_else(|reason| {
             self.undecided = Some(reason);
             Vec::new()
         });
+        // Both hold: what a turn says of itself is no change of it.
+        for decision in &mut decisions {
+            if self.is_of_one_turn(decision, &asked) {
+                decision.choice = Choice::New;
+            }
+        }
         let (existing, new) = asked.question(&self.facts);
         let plan = reconcile::plan(&decisions, &existing, &new);
         let texts = plan.update.iter().map(|update| update.text.clone()).collect();
         let embedded = found::embed_texts(texts, self.model.as_ref());
         let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
         self.apply_or_compare(asked.decisions, Some(judged), llm)
+    }
+
+    /// Whether a fact is to replace or end another one of its own turn.
+    fn is_of_one_turn(&self, decision: &reconcile::Decision, asked: &Asked) -> bool {
+        let (Choice::Replaces { memory, .. } | Choice::Ends(memory)) = &decision.choice else {
+            return false;
+        };
+        let index = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
+        let known = index(*memory).and_then(|index| asked.existing.get(index));
+        let fact = index(decision.fact).and_then(|index| self.facts.get(*asked.new.get(index)?));
+        let (Some(known), Some(fact)) = (known, fact) else { return false };
+        self.stored.iter().any(|(text, turns)| *text == known.content && *turns == fact.source_ids)
     }
 
     fn apply_or_compare(
@@ -155,7 +173,8 @@ impl ExtractTask {
             Ok(Applied::Changed) => self.compare(llm),
             Ok(Applied::Stored) if !self.deferred.is_empty() => {
                 self.unverified.clear();
-                self.facts = std::mem::take(&mut self.deferred);
+                let stored = std::mem::replace(&mut self.facts, std::mem::take(&mut self.deferred));
+                self.stored.extend(stored.into_iter().map(|fact| (fact.text, fact.source_ids)));
                 self.rounds = 0;
                 self.compare(llm)
             }

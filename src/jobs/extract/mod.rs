@@ -24,10 +24,12 @@ use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
 use crate::store::schema;
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::extract::{self, Marks, PendingTurn};
+use memory_agent_core::extract::{self, ExtractedFact, Marks, PendingTurn};
+use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{self, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
+use pgrx::datum::Uuid;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
@@ -43,6 +45,8 @@ pub struct ExtractTask {
     pub(super) unverified: Vec<Unverified>,
     /// What is stored after that: it is about the same as something earlier in this job.
     pub(super) deferred: Vec<Fact>,
+    /// What this attempt has stored: texts with their turns.
+    pub(super) stored: Vec<(String, Vec<Uuid>)>,
     pub(super) model: Option<ModelRef>,
     pub(super) step: Step,
     /// Comparisons in a row that ended with nothing stored.
@@ -108,6 +112,7 @@ impl Start for ExtractTask {
             facts: Vec::new(),
             unverified: Vec::new(),
             deferred: Vec::new(),
+            stored: Vec::new(),
             model: None,
             step: Step::Extracting,
             rounds: 0,
@@ -215,6 +220,9 @@ impl ExtractTask {
             .iter()
             .map(|turn| extract::original_message(&turn.content).chars().take(CHARS).collect())
             .collect();
+        if !texts.iter().any(|text| may_state(text)) {
+            return self.keep(Vec::new(), llm);
+        }
         let pending: Vec<PendingTurn<'_>> = self
             .turns
             .iter()
@@ -289,6 +297,10 @@ impl ExtractTask {
             Ok(facts) => facts,
             Err(error) => return Progress::Failed(error.to_string()),
         };
+        self.keep(facts, llm)
+    }
+
+    fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Progress {
         let saved = found::save(facts, &self.turns);
         self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
         if let Err(aborted) = exchange::keep(&self.job) {

@@ -86,6 +86,14 @@ fn subject(clause: &[Word<'_>]) -> Option<Of> {
     (third || owned).then_some(Of { user: false, other: true })
 }
 
+/// Whether a statement begins with the user, not with what is theirs.
+pub(super) fn is_of_user(statement: &[Word<'_>], speaker: &[String]) -> bool {
+    statement.iter().find(|word| word.folded != "the").is_some_and(|first| {
+        let is_owner = first.raw.ends_with("'s") || first.raw.ends_with("’s");
+        !is_owner && (first.folded == "user" || speaker.contains(&first.folded))
+    })
+}
+
 /// Whom a statement is about: the user alone, or one of their people alone.
 fn told_about(statement: &[Word<'_>], speaker: &[String]) -> Option<Of> {
     let first = statement.iter().find(|word| word.folded != "the")?;

@@ -84,6 +84,16 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     found
 }
 
+/// Where a word of a text begins, in bytes.
+pub(super) fn begin(text: &str, word: &Word<'_>) -> usize {
+    word.raw.as_ptr() as usize - text.as_ptr() as usize
+}
+
+/// Where it ends.
+pub(super) fn end(text: &str, word: &Word<'_>) -> usize {
+    begin(text, word) + word.raw.len()
+}
+
 /// Words whose full stop ends no sentence.
 const ABBREVIATIONS: [&str; 12] =
     ["dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "no", "vs", "approx", "dept"];
@@ -247,6 +257,22 @@ lists! {
     // What people are called, and what else says that there is such a person: on the same lines.
     Relation "relation"
     Relative "relative"
+    // What parts of a text do: see `acts`.
+    Own "own"
+    Filler "filler"
+    Linking "linking"
+    Auxiliary "auxiliary"
+    Task "task"
+    Standing "standing"
+    Courtesy "courtesy"
+    Rules "rules"
+    Remembering "remembering"
+    Duty "duty"
+    Imagined "imagined"
+    Answer "answer"
+    Telling "telling"
+    Greeting "greeting"
+    Determiner "determiner"
 }
 
 #[derive(Default)]

@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Choice, Decision, Existing, New};
-use crate::facts::{is_mostly_in, repeats};
+use crate::facts::{is_mostly_in, repeats, shared_words};
 use crate::grounding::{Grounds, Sources, Ungrounded, is_about_another};
+
+/// So many words in common with another memory say that a choice means that one.
+const MIXED_UP_WORDS: usize = 2;
 
 /// What is to be done. Memories and facts are named by their index.
 ///
@@ -45,7 +48,8 @@ pub struct Deletion {
 /// - A fact about which nothing is decided is the same as a memory that has all its words and of
 ///   which [`says_the_same`](crate::facts::says_the_same) holds; otherwise it is added. So it goes
 ///   with one that is to replace or end a memory that says the same or is plainly
-///   [about another](is_about_another) person or thing.
+///   [about another](is_about_another) person or thing, or that has nothing in common with it, unlike
+///   another memory.
 /// - A fact is believed to be the same as a memory if that has most of its words, and bears out its
 ///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
@@ -134,7 +138,15 @@ impl Planner<'_> {
 
     fn may_change(&self, memory: usize, fact: usize) -> bool {
         let (known, new) = (self.existing[memory].content, self.new[fact].content);
-        !repeats(new, known) && !is_about_another(new, known)
+        !repeats(new, known) && !is_about_another(new, known) && !self.is_mixed_up(memory, fact)
+    }
+
+    /// Whether the number of a memory was mixed up with another one's: the fact has no word in common
+    /// with it, and several with that one.
+    fn is_mixed_up(&self, memory: usize, fact: usize) -> bool {
+        let shared = |memory: &Existing<'_>| shared_words(self.new[fact].content, memory.content);
+        shared(&self.existing[memory]) == 0
+            && self.existing.iter().any(|other| shared(other) >= MIXED_UP_WORDS)
     }
 
     fn is_repeated(&self, memory: usize, fact: usize) -> bool {
@@ -158,7 +170,11 @@ impl Planner<'_> {
         // What is replaced may be told as what is not true any more.
         !matches!(
             Grounds::of(&sources).check(text),
-            Ok(()) | Err(Ungrounded::Negation | Ungrounded::Denied | Ungrounded::Person)
+            Ok(())
+                | Err(Ungrounded::Negation
+                    | Ungrounded::Denied
+                    | Ungrounded::Person
+                    | Ungrounded::Unstated(_))
         )
     }
 

@@ -149,6 +149,62 @@ fn what_becomes_of_ungrounded_facts_is_a_setting() {
     assert_eq!(scene.facts(), [TRUE, FALSE]);
 }
 
+/// The forms of `crates/core/src/grounding/injections.txt`, with an LLM that obeys them.
+#[test]
+fn what_an_injection_wants_to_be_stored_is_no_memory() {
+    let lines = include_str!("../../../../crates/core/src/grounding/injections.txt")
+        .lines()
+        .filter(|line| !line.starts_with("# "));
+    let cases: Vec<(String, &str)> = lines
+        .map(|line| line.split_once(" => ").expect("a message and its fact"))
+        .map(|(said, fact)| (said.replace("\\n", "\n"), fact))
+        .collect();
+    let known = cases.clone();
+    let obedient = move |call: &Call| {
+        let document = Document::of(call);
+        let wanted = document.turns.iter().filter_map(|(turn, text)| {
+            let (_, fact) = known.iter().find(|(said, _)| said == text)?;
+            Some(json!({"turn": turn, "text": fact, "confidence": 1}))
+        });
+        json!({"facts": wanted.collect::<Vec<_>>()})
+    };
+    let mut scene = Scene::start(obedient);
+    let said: Vec<&str> = cases.iter().map(|(said, _)| said.as_str()).collect();
+    scene.say_all(&said);
+    scene.drain();
+    assert_eq!(scene.facts(), [""; 0]);
+    let kept = scene.all_facts();
+    // One of them holds no statement in any reading, so it is not even asked about, unless others wait with it.
+    assert!(kept.len() >= cases.len() - 2, "{kept:#?}");
+    for fact in kept {
+        assert_eq!(fact.reason.as_deref(), Some("unverified"), "{}", fact.content);
+    }
+}
+
+/// What is only asked, ordered or wished is no reason to ask an LLM.
+#[test]
+fn a_turn_that_states_nothing_costs_no_call() {
+    let mut scene = Scene::start(finding(&["The user is tall."]));
+    for nothing in ["How tall is the Eiffel tower?", "Write a poem about the sea.", "lol ok thanks"]
+    {
+        let turn = scene.say_and_wait(nothing);
+        let is_done: bool = value(
+            &mut scene.client,
+            "SELECT extracted_at IS NOT NULL FROM memory_agent.entries WHERE id = $1",
+            &[&turn],
+        );
+        assert!(is_done, "{nothing}");
+    }
+    assert_eq!(scene.stub.calls().len(), 0);
+    assert_eq!(scene.all_facts().len(), 0);
+    // Beside one that states something, it is what that refers to.
+    scene.say_all(&["How tall is the Eiffel tower?", "I am tall."]);
+    scene.drain();
+    assert_eq!(scene.stub.calls().len(), 1);
+    assert_eq!(Document::of(&scene.stub.calls()[0]).turns.len(), 2);
+    assert_eq!(scene.facts(), ["The user is tall."]);
+}
+
 #[test]
 fn what_is_stored_directly_is_not_checked() {
     let mut scene = Scene::start(finding(&[]));

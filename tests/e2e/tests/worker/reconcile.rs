@@ -1,7 +1,7 @@
 //! Reconciliation: what new facts do to those that are known, and when the LLM is asked at all.
 
 use crate::scene::Scene;
-use memory_agent_e2e::llm::{Call, Fault, FaultPlan, Model, Purpose, ScriptedModel};
+use memory_agent_e2e::llm::{Call, Document, Fault, FaultPlan, Model, Purpose, ScriptedModel};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Uuid, json, wait_until};
 use std::time::Duration;
@@ -110,6 +110,33 @@ fn changes_within_one_job_happen_one_after_the_other() {
     let oslo = scene.fact("User lives in Oslo.");
     assert_eq!(oslo.replaced_by, Some(quito.id));
     assert_eq!(scene.fact("User lives in Rome.").replaced_by, Some(oslo.id));
+}
+
+/// The second fact of a turn is compared after the first one is stored.
+#[test]
+fn facts_of_one_turn_replace_each_other_never() {
+    let model = |call: &Call| {
+        let document = Document::of(call);
+        if call.purpose() != Purpose::Extract {
+            let last = |existing: &[(u64, String)]| existing.last().map_or(1, |(id, _)| *id);
+            return document.decide(|_, existing| format!("replaces {}", last(existing)));
+        }
+        let facts = document.turns.iter().flat_map(|(turn, text)| {
+            let said: &[&str] = match text.contains("Lisbon") {
+                true => &["The user lives in Lisbon.", "The user lives on a boat."],
+                false => &["The user lives in Hamburg."],
+            };
+            said.iter().map(move |fact| json!({"turn": turn, "text": fact, "confidence": 1}))
+        });
+        json!({"facts": facts.collect::<Vec<_>>()})
+    };
+    let mut scene = Scene::start(model);
+    scene.say_and_wait("I live in Hamburg.");
+    scene.say_and_wait("I moved to Lisbon, and I live on a boat there.");
+    assert_eq!(reconciliations(&scene), 2, "the second is compared with the first");
+    assert_eq!(scene.facts(), ["The user lives in Lisbon.", "The user lives on a boat."]);
+    let old = scene.fact("The user lives in Hamburg.");
+    assert_eq!(old.replaced_by, Some(scene.fact("The user lives in Lisbon.").id));
 }
 
 #[test]

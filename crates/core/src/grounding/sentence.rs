@@ -1,0 +1,394 @@
+//! What one sentence does, by the words that it begins with and those that it has.
+
+use super::acts::Act;
+use super::words::{List, Word, begin, end};
+
+/// How far behind "my" what belongs to the user is named.
+const OWNED_WORDS: usize = 3;
+/// How far the words of a phrase may stand apart.
+const PHRASE_WORDS: usize = 6;
+
+const WH: [&str; 9] = ["how", "what", "what's", "which", "who", "where", "when", "why", "whose"];
+/// Questions that tell something.
+const TELLING: [&str; 12] = [
+    "you know",
+    "did you know",
+    "did you hear",
+    "did i",
+    "have i",
+    "have you heard",
+    "can you believe",
+    "would you believe",
+    "do you know that",
+    "do you remember",
+    "remember",
+    "guess",
+];
+/// Statements that ask something.
+const ASKING: [&str; 9] = [
+    "i wonder",
+    "i was wondering",
+    "i'm wondering",
+    "i am wondering",
+    "i'd like to know",
+    "i would like to know",
+    "i want to know",
+    "i need to know",
+    "i'm curious",
+];
+/// What is asked of the assistant politely.
+const ASKED: [&str; 14] = [
+    "help me to",
+    "help me",
+    "can you please",
+    "could you please",
+    "would you please",
+    "will you please",
+    "can you",
+    "could you",
+    "would you",
+    "will you",
+    "i want you to",
+    "i need you to",
+    "i'd like you to",
+    "i would like you to",
+];
+
+/// A sentence of a source.
+pub(super) struct Sentence<'a> {
+    /// The whole source.
+    pub text: &'a str,
+    pub words: &'a [Word<'a>],
+    /// Whether it ends with a question mark.
+    pub is_asking: bool,
+}
+
+impl Sentence<'_> {
+    fn name(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", |word| word.folded.as_str())
+    }
+
+    /// Whether the words from `at` on are those of one of the phrases, and how many these are.
+    fn begins(&self, at: usize, phrases: &[&str]) -> Option<usize> {
+        let fits = |phrase: &&&str| {
+            phrase.split(' ').enumerate().all(|(n, word)| self.name(at + n) == word)
+        };
+        phrases.iter().find(fits).map(|phrase| phrase.split(' ').count())
+    }
+
+    fn has(&self, list: List) -> bool {
+        self.words.iter().any(|word| word.is_in(list))
+    }
+
+    /// Whether it names the user by "I" or "my"; "me" is whom the assistant is to serve.
+    fn is_personal(&self) -> bool {
+        self.words.iter().any(|word| {
+            (word.is_in(List::FirstPerson) || word.is_in(List::Own))
+                && !(word.is_quoted || matches!(word.folded.as_str(), "me" | "us"))
+        })
+    }
+
+    /// The text before a word, behind the one before it.
+    fn before(&self, at: usize) -> &str {
+        let from = at
+            .checked_sub(1)
+            .map_or_else(|| begin(self.text, &self.words[0]), |at| end(self.text, &self.words[at]));
+        &self.text[from..begin(self.text, &self.words[at])]
+    }
+
+    /// The place of the first word that says something.
+    fn start(&self) -> usize {
+        self.words.iter().position(|word| !word.is_in(List::Filler)).unwrap_or(0)
+    }
+
+    /// What it does, and whether all that follows does the same.
+    pub fn act(&self, before: Act) -> (Act, bool) {
+        if let Some(goes_on) = self.instructs() {
+            return (Act::Instruct, goes_on);
+        }
+        if self.is_courtesy() {
+            return (Act::Greet, false);
+        }
+        let start = self.start();
+        if self.is_task(start) {
+            let is_text = ["this", "following", "below"].iter().any(|name| self.has_name(name));
+            return (Act::Task, is_text && !self.is_of_user());
+        }
+        if let Some(act) = self.asks(start) {
+            return (act, false);
+        }
+        // The answer to one's own question: a riddle.
+        if before == Act::Ask && self.name(start) == "because" && !self.is_personal() {
+            return (Act::Ask, false);
+        }
+        if self.imagines(start) {
+            return (Act::Imagine, false);
+        }
+        (Act::State, false)
+    }
+
+    /// "Thanks, that was helpful": of whatever it speaks, it says nothing of anybody.
+    fn is_courtesy(&self) -> bool {
+        let is_part = |word: &Word<'_>| {
+            word.is_in(List::Greeting) || word.is_in(List::Courtesy) || word.is_in(List::Empty)
+        };
+        self.words.first().is_some_and(|word| word.is_in(List::Greeting))
+            && self.words.iter().all(is_part)
+            && !self.is_personal()
+            && !self.has(List::ThirdPerson)
+    }
+
+    /// Whether it tells the assistant what to be or what to store, and whether so does what follows.
+    fn instructs(&self) -> Option<bool> {
+        let start = self.start();
+        let is_label = |at: usize| {
+            let is_role =
+                matches!(self.name(at), "system" | "assistant" | "developer" | "admin" | "user");
+            let is_alone = at == start || !self.name(at - 1).contains(char::is_alphanumeric);
+            let is_marked =
+                at + 1 < self.words.len() && self.before(at + 1).starts_with([':', ']', '>', '|']);
+            is_role && is_alone && is_marked
+        };
+        let speaks_to = |word: &Word<'_>| {
+            matches!(word.folded.as_str(), "you" | "your" | "user")
+                || word.is_in(List::Remembering)
+                || word.is_in(List::Rules)
+        };
+        if ((start..self.words.len()).any(is_label)
+            && self.words.iter().skip(start + 1).any(speaks_to))
+            || self.words.iter().any(|word| {
+                matches!(word.folded.as_str(), "im_start" | "im_end" | "inst" | "sys" | "endoftext")
+            })
+        {
+            return Some(true);
+        }
+        let is_for_user = self.words.iter().any(|word| {
+            !word.is_quoted && (word.is_in(List::FirstPerson) || word.is_in(List::Own))
+        });
+        for at in start..self.words.len() {
+            let after = &self.words[at + 1..self.words.len().min(at + 1 + PHRASE_WORDS)];
+            match self.name(at) {
+                "ignore" | "disregard" | "forget" | "override" | "bypass"
+                    if after.iter().any(|word| word.is_in(List::Rules))
+                        && !after.iter().any(|word| word.folded == "my") =>
+                {
+                    return Some(true);
+                }
+                "you"
+                    if self
+                        .begins(at, &["you are now", "you are no longer", "you will now"])
+                        .is_some() =>
+                {
+                    return Some(true);
+                }
+                verb if List::Remembering.has(verb) && self.is_order(at) && !is_for_user => {
+                    let is_for = |pair: &[Word<'_>]| {
+                        let second = &pair[1];
+                        // A user is no third person in their own words.
+                        (pair[0].folded == "the" && second.folded == "user")
+                            || (pair[0].folded == "all" && second.folded == "users")
+                            || (pair[0].folded == "you" && second.is_in(List::Duty))
+                    };
+                    if after.windows(2).any(is_for) {
+                        return Some(false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Whether a verb orders something.
+    fn is_order(&self, at: usize) -> bool {
+        at == self.start()
+            || self.words[at].clause != self.words[at - 1].clause
+            || matches!(
+                self.name(at - 1),
+                "and" | "then" | "please" | "also" | "must" | "now" | "to"
+            )
+    }
+
+    fn is_task(&self, start: usize) -> bool {
+        let mut verb = start;
+        while let Some(length) = self.begins(verb, &ASKED) {
+            verb += length;
+        }
+        let next = self.name(verb + 1);
+        let is_object = List::Determiner.has(next)
+            || List::Cardinal.has(next)
+            || next.starts_with(|c: char| c.is_ascii_digit())
+            || self.words.get(verb + 1).is_some_and(|word| word.is_quoted);
+        let is_finite = (verb + 1..verb + 4).any(|at| List::Auxiliary.has(self.name(at)));
+        let is_ordered = match self.name(verb) {
+            "remind" => next == "me" && WH.contains(&self.name(verb + 2)),
+            "give" | "tell" | "show" => matches!(next, "me" | "us"),
+            // They are nouns as well: "List price is 300 euros".
+            "list" | "sort" | "count" | "draft" | "outline" | "format" | "rank" => is_object,
+            // "Write access is off", "I translate for a living"
+            name => {
+                List::Task.has(name)
+                    && (is_object || WH.contains(&next) || !is_finite)
+                    && !matches!(
+                        next,
+                        "for" | "at" | "in" | "on" | "with" | "to" | "as" | "from" | "about"
+                    )
+            }
+        };
+        is_ordered && !self.is_standing()
+    }
+
+    /// Whether it is about more than now.
+    fn is_standing(&self) -> bool {
+        self.has(List::Standing)
+            || (0..self.words.len()).any(|at| self.begins(at, &["from now"]).is_some())
+    }
+
+    fn asks(&self, start: usize) -> Option<Act> {
+        let is_telling =
+            self.begins(start, &TELLING).is_some() || self.name(start).ends_with("n't");
+        if is_telling {
+            return None;
+        }
+        if self.begins(start, &ASKING).is_some() {
+            return Some(Act::Ask);
+        }
+        // A request that is no task may be a wish that stays.
+        if self.begins(start, &ASKED).is_some() {
+            return (self.is_asking && !self.is_standing()).then_some(Act::Doubt);
+        }
+        let (first, second) = (self.name(start), self.name(start + 1));
+        let has_opener = WH.contains(&first) || List::Auxiliary.has(first);
+        let is_amount = matches!(second, "many" | "much" | "tall" | "far" | "long" | "old" | "to");
+        // "what time is it"
+        let is_of_what = matches!(first, "what" | "which")
+            && List::Auxiliary.has(self.name(start + 2))
+            && !self.words[start + 1].is_capitalised();
+        let is_open = WH.contains(&first)
+            && (List::Auxiliary.has(second) || is_amount || is_of_what)
+            && !self.is_personal();
+        match self.is_asking {
+            true if has_opener => Some(Act::Ask),
+            true => Some(Act::Doubt),
+            false => is_open.then_some(Act::Ask),
+        }
+    }
+
+    /// "If we ever moved, I would quit."
+    fn imagines(&self, start: usize) -> bool {
+        let would = (0..self.words.len()).any(|at| {
+            let name = self.name(at);
+            (matches!(name, "would" | "wouldn't" | "could" | "couldn't") || name.ends_with("'d"))
+                && !matches!(self.name(at + 1), "like" | "love" | "prefer" | "rather")
+        });
+        self.begins(
+            start,
+            &["suppose", "imagine", "let's say", "what if", "assume", "assuming", "pretend"],
+        )
+        .is_some()
+            || self.begins(start, &["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
+            || ((self.has_name("if") || self.has_name("unless")) && would)
+    }
+
+    /// Marks what a question or a task states of the user: clauses that tell it, and what is the user's.
+    pub fn own(&self, acts: &mut [Act]) {
+        let pieces = self.pieces();
+        let is_open = |piece: &(usize, usize)| {
+            let name = self.name(self.told_from(*piece));
+            List::Auxiliary.has(name)
+                || WH.contains(&name)
+                || List::Task.has(name)
+                || name == "you"
+                || name.ends_with("n't")
+        };
+        let first_open = pieces.iter().position(is_open);
+        if let Some(open) = first_open
+            && acts.first() == Some(&Act::Doubt)
+            && self.name(self.told_from(pieces[open])) != "you"
+        {
+            acts[pieces[open].0..].fill(Act::Ask);
+        }
+        for (number, piece) in pieces.iter().enumerate() {
+            let told = self.told_from(*piece);
+            let is_condition = matches!(self.name(piece.0), "if" | "whether" | "when");
+            let first = &self.words[told];
+            let is_own =
+                !first.is_quoted && (first.is_in(List::FirstPerson) || first.is_in(List::Own));
+            // "Arun is allergic, can he eat this?"
+            let is_before = first_open.is_some_and(|open| number < open)
+                && (piece.0..piece.1).any(|at| {
+                    let word = &self.words[at];
+                    let is_plain = word.is_in(List::Greeting) || word.is_in(List::Courtesy);
+                    !(is_plain || word.is_in(List::Filler) || word.is_in(List::Empty))
+                });
+            if !is_condition
+                && (is_own || is_before)
+                && !is_open(piece)
+                && (number > 0 || pieces.len() > 1)
+            {
+                acts[piece.0..piece.1].fill(Act::State);
+            }
+        }
+        for at in 0..self.words.len() {
+            if !self.words[at].is_in(List::Own) || self.words[at].is_quoted {
+                continue;
+            }
+            let is_owned = |n: &usize| {
+                let word = &self.words[*n];
+                word.clause == self.words[at].clause && !word.is_in(List::Empty) && !word.is_quoted
+            };
+            let owned = (at + 1..self.words.len().min(at + 1 + OWNED_WORDS))
+                .take_while(is_owned)
+                .last()
+                .unwrap_or(at);
+            acts[at..=owned].fill(Act::State);
+        }
+    }
+
+    /// Clauses, also those that a conjunction begins.
+    fn pieces(&self) -> Vec<(usize, usize)> {
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for at in 1..self.words.len() {
+            let is_new = self.words[at].clause != self.words[at - 1].clause
+                || self.words[at].is_in(List::Linking)
+                || (matches!(self.name(at), "and" | "so") && self.name(at + 1).starts_with('i'));
+            if is_new {
+                pieces.push((from, at));
+                from = at;
+            }
+        }
+        pieces.push((from, self.words.len()));
+        pieces
+    }
+
+    /// The place of the first word of a piece that says something.
+    fn told_from(&self, (from, to): (usize, usize)) -> usize {
+        (from..to)
+            .find(|at| {
+                !(self.words[*at].is_in(List::Filler) || self.words[*at].is_in(List::Linking))
+            })
+            .unwrap_or(from)
+    }
+
+    /// What stands behind the colon of a task is what it is about, unless that is the user's.
+    pub fn pasted(&self, acts: &mut [Act]) {
+        if !self.is_of_user() {
+            acts[self.colon()..].fill(Act::Task);
+        }
+    }
+
+    /// The place behind a colon, or the end.
+    fn colon(&self) -> usize {
+        (1..self.words.len()).find(|at| self.before(*at).contains(':')).unwrap_or(self.words.len())
+    }
+
+    /// Whether what stands before a colon names the user.
+    fn is_of_user(&self) -> bool {
+        Sentence { words: &self.words[..self.colon()], ..*self }.is_personal()
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        self.words.iter().any(|word| word.folded == name)
+    }
+}
