@@ -2,7 +2,7 @@
 
 use super::{Reading, ScriptedModel};
 use crate::llm::{Call, Statement, Summary, number_after, tokens};
-use memory_agent_core::markers;
+use memory_agent_core::language::Language;
 use memory_agent_core::summarize::Sections;
 use serde_json::Value;
 
