@@ -56,7 +56,7 @@ fn a_session_has_a_language_and_all_are_found_together() {
     ingest(&mut client, "english", "Our houses have gardens.");
     ingest(&mut client, "other", "Domy maja ogrody.");
     // By its own stem, whichever configuration the query has.
-    assert_eq!(recalled_texts(&mut client, "'Haus'"), ["Unsere Häuser haben Gärten."]);
+    assert_eq!(recalled_texts(&mut client, "'Garten'"), ["Unsere Häuser haben Gärten."]);
     assert_eq!(recalled_texts(&mut client, "'house'"), ["Our houses have gardens."]);
     assert_eq!(recalled_texts(&mut client, "'ogrody'"), ["Domy maja ogrody."]);
     assert!(recall(&mut client, "'ogrod'").is_empty(), "nothing is stemmed");
@@ -67,9 +67,9 @@ fn a_session_has_a_language_and_all_are_found_together() {
     };
     // What was indexed stays as it was indexed.
     run(&mut client, &ask("null"));
-    assert!(recall(&mut client, "'Haus'").is_empty());
+    assert!(recall(&mut client, "'Garten'").is_empty());
     run(&mut client, &ask("\"german\""));
-    assert_eq!(recall(&mut client, "'Haus'").len(), 1);
+    assert_eq!(recall(&mut client, "'Garten'").len(), 1);
 }
 
 /// A word counts once, however many configurations know it, and a language that none of the rows found is in
