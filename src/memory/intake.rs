@@ -331,12 +331,17 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// What is stored for the agent of a source: of the user to whom its rows belong unless they say otherwise,
-/// else of all users.
-pub fn content_settings(source: &Source, user_id: Option<&str>) -> PgResult<Content> {
-    let user_id = user_id.unwrap_or(identity::SHARED_USER);
+/// What is stored for the agent of a source: of the user to whom all its rows belong, or of all users where each
+/// row says whose it is. `default_user` is whose rows are that say nothing about it.
+pub fn content_settings(source: &Source, default_user: Option<&str>) -> PgResult<Content> {
+    let definition = &source.definition;
+    let user_id = match (&definition.user_id, &definition.user_id_column) {
+        (Some(fixed), _) => fixed,
+        (None, Some(_)) => identity::SHARED_USER,
+        (None, None) => default_user.unwrap_or(identity::SHARED_USER),
+    };
     let current = || Ok(Content::current());
-    scope_settings::scoped_to(user_id, &source.definition.agent_id, None, current)
+    scope_settings::scoped_to(user_id, &definition.agent_id, None, current)
 }
 
 /// Embeds new entries in this statement; false when that is left to a job.
