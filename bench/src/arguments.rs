@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Chats through the gateway, and many streams at once
     #[arg(long)]
     pub gateway: bool,
+    /// Recall in six languages
+    #[arg(long)]
+    pub languages: bool,
 
     /// Directory of the labelled data, with folders locomo-open and realmem-open
     #[arg(long, value_name = "DIR", env = "MEMORY_AGENT_BENCH_DATA", default_value = DATA, help_heading = "Options")]
@@ -83,6 +86,7 @@ impl Arguments {
             &mut self.attach,
             &mut self.drain,
             &mut self.gateway,
+            &mut self.languages,
         ];
         if sections.iter().all(|section| !**section) {
             sections.into_iter().for_each(|section| *section = true);
@@ -104,7 +108,7 @@ mod tests {
     fn no_section_means_all_of_them() {
         let all = parse("--limit 3").unwrap();
         assert!(all.quality && all.latency && all.memory && all.scale && all.worker && all.drain);
-        assert!(all.attach && all.load && all.gateway);
+        assert!(all.attach && all.load && all.gateway && all.languages);
         assert_eq!(all.limit, Some(3));
         let one = parse("--memory").unwrap();
         assert!(one.memory && !one.quality && !one.latency && !one.scale);

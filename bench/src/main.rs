@@ -11,6 +11,7 @@ mod embed_jobs;
 mod gateway;
 mod ingest;
 mod ingest_llm;
+mod languages;
 mod latency;
 mod load;
 mod memory;
@@ -74,6 +75,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.gateway {
         gateway::run(&environment, arguments, &mut report)?;
+    }
+    if arguments.languages {
+        languages::run(&environment, &mut report)?;
     }
     report.finish(arguments.json.as_deref())
 }

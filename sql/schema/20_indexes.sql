@@ -8,6 +8,10 @@ CREATE INDEX entries_scope_idx
 -- Lexical candidates of scopes that are too large to be scanned.
 CREATE INDEX entries_lexemes_idx ON memory_agent.entries USING gin (lexemes);
 
+-- Sessions with a text search configuration of their own, of which every recall of their user asks.
+CREATE INDEX sessions_text_search_config_idx ON memory_agent.sessions (user_id)
+    WHERE settings ? 'text_search_config';
+
 -- Look-ups by id alone (the primary key starts with user_id).
 CREATE INDEX entries_id_idx ON memory_agent.entries (id);
 

@@ -76,7 +76,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             if restores::is_this_session(&source.application_name, source.table_owner) =>
         {
             // Entries of these rows may be part of what is restored.
-            let intake = Intake::of_writer(&source, Via::Insert);
+            let intake = Intake::of_writer(&source, Via::Insert)?;
             let attempts = LlmLimits::current().max_attempts;
             roles::as_owner(|| {
                 jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose(), attempts)
@@ -104,7 +104,7 @@ fn follow_rows(
     };
     let mut rows = Rows {
         source,
-        intake: Intake::of_writer(source, via),
+        intake: Intake::of_writer(source, via)?,
         table_key: if may_differ_from_table(&spi, source, &operation)? {
             key_of_readable(source)?
         } else {

@@ -11,6 +11,7 @@ use crate::pg::sql_types::JsonbText;
 use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
 use crate::store::sessions::{self, SessionKey};
+use crate::store::text_search;
 use memory_agent_core::limits::SETTING_BYTES;
 use memory_agent_core::text;
 use pgrx::prelude::*;
@@ -49,14 +50,20 @@ pub fn configure(
         check_content_type(content_type)?;
     }
     let changes = settings.map(changes).transpose()?;
-    if changes.as_ref().is_some_and(|changes| changes.keys().any(|name| overrides::is_cap(name))) {
+    let is_for_admins =
+        |changes: &Map<String, Value>| changes.keys().any(|name| overrides::is_for_admins(name));
+    if changes.as_ref().is_some_and(is_for_admins) {
         identity::require(Level::Admin)?;
     }
     let agent = caller.agent();
     roles::as_owner(|| {
         let spi = Spi::read_write()?;
         if changes.is_some() || content_type.is_some() {
-            let changes = JsonbText(Value::Object(changes.unwrap_or_default()).to_string());
+            let mut changes = changes.unwrap_or_default();
+            if let Some(Value::String(name)) = changes.get_mut(overrides::TEXT_SEARCH_CONFIG) {
+                *name = text_search::name(&spi, name)?;
+            }
+            let changes = JsonbText(Value::Object(changes).to_string());
             match session {
                 Some(session) => {
                     let key = SessionKey::of(caller, session.to_owned());
@@ -98,7 +105,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is no setting of agents and sessions"),
-                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also max_entries and default_ttl.",
+                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_entries and text_search_config.",
             )
             .into());
         }

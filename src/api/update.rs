@@ -7,6 +7,7 @@ use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::follow_ups;
+use crate::memory::language::Phrases;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::repetitions;
 use crate::memory::scope_settings;
@@ -267,11 +268,13 @@ fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
 /// The markers of the new text: those that it shows, instead of those that the old one showed. Others
 /// were given, and stay.
 fn markers_of(old: &Stored, content: &str) -> Vec<String> {
-    if !Content::current().auto_detect_markers {
+    let settings = Content::current();
+    if !settings.auto_detect_markers {
         return old.markers.clone();
     }
-    let shown = markers::detect(&old.content);
+    let phrases = Phrases::of(&settings.text_search_config);
+    let shown = phrases.markers(&old.content);
     let given = old.markers.iter().map(String::as_str).filter(|marker| !shown.contains(marker));
-    let all: Vec<&str> = given.chain(markers::detect(content)).collect();
+    let all: Vec<&str> = given.chain(phrases.markers(content)).collect();
     markers::merge(None, &all)
 }

@@ -5,6 +5,7 @@
 use crate::identity;
 use crate::memory::active_model;
 use crate::memory::prepare;
+use crate::memory::scope_settings;
 use crate::memory::turn;
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
@@ -84,7 +85,7 @@ struct Plan<'a> {
 
 impl<'a> Intake<'a> {
     /// Rows as the role writes them that runs the statement.
-    pub fn of_writer(source: &'a Source, via: Via) -> Self {
+    pub fn of_writer(source: &'a Source, via: Via) -> PgResult<Self> {
         let is_said =
             source.definition.user_id.is_some() || source.definition.user_id_column.is_some();
         let writer = roles::current_role_name();
@@ -94,8 +95,9 @@ impl<'a> Intake<'a> {
             identity::writer_identity().map_err(|error| error.message().to_owned())
         };
         let is_new = via == Via::Insert;
-        let (content, to_embed) = (Content::current(), RefCell::default());
-        Self { source, default_user, writer, via, is_new, content, to_embed }
+        let content = content_settings(source, default_user.as_deref().ok())?;
+        let to_embed = RefCell::default();
+        Ok(Self { source, default_user, writer, via, is_new, content, to_embed })
     }
 
     /// Whose memory rows are that say nothing about it, for a job that takes them in later.
@@ -327,6 +329,19 @@ impl<'a> Intake<'a> {
         }
         Ok(stored == rows.len() as u64)
     }
+}
+
+/// What is stored for the agent of a source: of the user to whom all its rows belong, or of all users where each
+/// row says whose it is. `default_user` is whose rows are that say nothing about it.
+pub fn content_settings(source: &Source, default_user: Option<&str>) -> PgResult<Content> {
+    let definition = &source.definition;
+    let user_id = match (&definition.user_id, &definition.user_id_column) {
+        (Some(fixed), _) => fixed,
+        (None, Some(_)) => identity::SHARED_USER,
+        (None, None) => default_user.unwrap_or(identity::SHARED_USER),
+    };
+    let current = || Ok(Content::current());
+    scope_settings::scoped_to(user_id, &definition.agent_id, None, current)
 }
 
 /// Embeds new entries in this statement; false when that is left to a job.

@@ -11,6 +11,7 @@ pub mod follow_ups;
 pub mod followed_rows;
 pub mod ingest;
 pub mod intake;
+pub mod language;
 pub mod llm;
 pub mod prepare;
 pub mod recall;

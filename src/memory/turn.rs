@@ -1,6 +1,7 @@
 //! A turn of a conversation: as it was given, and with everything about it that is known before the
 //! database is touched.
 
+use crate::memory::language::Phrases;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
@@ -80,7 +81,8 @@ pub fn markers_of(
     for marker in given {
         markers::validate(marker).map_err(Error::from)?;
     }
-    let detected = if settings.auto_detect_markers { markers::detect(content) } else { Vec::new() };
+    let phrases = Phrases::for_markers(settings.auto_detect_markers, &settings.text_search_config);
+    let detected = phrases.map_or_else(Vec::new, |phrases| phrases.markers(content));
     Ok(markers::merge(explicit, &detected))
 }
 

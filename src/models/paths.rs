@@ -16,6 +16,11 @@ pub fn model_directory() -> PathBuf {
     chosen(&Models::current().model_dir, || share_directory().join("memory_agent/models"))
 }
 
+/// The directory of the installed languages, with a folder of phrases for each.
+pub fn languages() -> PathBuf {
+    share_directory().join("memory_agent/languages")
+}
+
 /// The model server's program.
 pub fn model_server() -> PathBuf {
     chosen(&Models::current().model_server_path, || {

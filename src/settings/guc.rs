@@ -171,11 +171,11 @@ settings! {
 
     // Ingest.
     text text_search_config: String = c"english", Sighup, (GucFlags::default()),
-        "memory_agent.text_search_config\0", "Text search configuration of lexical recall.\0";
+        "memory_agent.text_search_config\0", "Text search configuration of lexical recall, and the language of phrases.\0";
     choice embed_on_ingest: EmbedOnIngest = EmbedOnIngest::Sync, Userset, (),
         "memory_agent.embed_on_ingest\0", "Embed in the ingesting statement, by a job, or not at all.\0";
     flag auto_detect_markers: bool = true, Userset, (),
-        "memory_agent.auto_detect_markers\0", "Detect decision, constraint, failure and goal markers in English text.\0";
+        "memory_agent.auto_detect_markers\0", "Detect decision, constraint, failure and goal markers.\0";
     int max_content_bytes: i32 = 1_048_576, Sighup, (1, 67_108_864, GucFlags::UNIT_BYTE),
         "memory_agent.max_content_bytes\0", "Longest content of one entry.\0";
     int episode_max_turns: i32 = 20, Userset, (0, 1_000_000),
@@ -320,6 +320,8 @@ settings! {
         "memory_agent.onnxruntime_path\0", "The ONNX Runtime library; empty means the one that was installed.\0";
     text model_dir: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
         "memory_agent.model_dir\0", "Directory of the model folders; empty means the one that was installed.\0";
+    text language_dir: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+        "memory_agent.language_dir\0", "Directory of further languages, with a folder of phrases for each.\0";
     text embedding_model: String = c"bge-small-en-v1.5", Sighup, (GucFlags::default()),
         "memory_agent.embedding_model\0", "Embedding model of a database in which none was activated yet.\0";
     text rerank_model: String = c"ms-marco-MiniLM-L-12-v2", Sighup, (GucFlags::default()),
@@ -345,6 +347,16 @@ static GIVEN_BEFORE: OnceLock<Vec<&'static str>> = OnceLock::new();
 /// this list whose source is `default` was hidden by a client.
 pub fn given_before_load() -> &'static [&'static str] {
     GIVEN_BEFORE.get().map_or(&[], Vec::as_slice)
+}
+
+/// `memory_agent.text_search_config` as the server has it, whatever is stored for the agent that a call is for.
+pub fn server_text_search_config() -> String {
+    // SAFETY: looks a setting of ours up, which everybody may see; the text is copied at once.
+    unsafe {
+        let name = c"memory_agent.text_search_config";
+        let value = pg_sys::GetConfigOptionResetString(name.as_ptr());
+        if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }
+    }
 }
 
 /// Whether a setting has a value before it is defined: a placeholder made by a file or a client.

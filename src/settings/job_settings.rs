@@ -17,6 +17,7 @@ pub fn extraction() -> ExtractionSettings {
         reconcile_similarity: guc::reconcile_similarity(),
         reconcile_batch: guc::reconcile_batch().max(1) as u32,
         detect_markers: guc::auto_detect_markers(),
+        text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
     }
 }
@@ -39,6 +40,7 @@ pub fn reflection() -> ReflectionSettings {
         consolidation_similarity: guc::consolidation_similarity(),
         dedup_similarity: guc::dedup_similarity(),
         detect_markers: guc::auto_detect_markers(),
+        text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
     }
 }
@@ -56,6 +58,7 @@ pub fn summary() -> SummarySettings {
         archives: guc::archive_conversations(),
         archive_chunk_tokens: natural(guc::chunk_tokens()),
         archive_chunk_overlap: natural(guc::chunk_overlap()),
+        text_search_config: guc::text_search_config(),
     }
 }
 

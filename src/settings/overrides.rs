@@ -17,12 +17,16 @@ const OF_THE_CALLER: [&str; 3] = ["user_id", "agent_id", "memory_message"];
 /// Settings that are lists, with commas between their items.
 const LISTS: [&str; 1] = ["cross_session_triggers"];
 
-/// Settings of the server that administrators may also store: how much an agent may keep, and how long.
-const CAPS: [&str; 2] = ["default_ttl", "max_entries"];
+/// The text search configuration, which is stored under the name that PostgreSQL shows of it.
+pub const TEXT_SEARCH_CONFIG: &str = "text_search_config";
+
+/// Settings of the server that administrators may also store: how much an agent may keep, how long, and in
+/// which language.
+const FOR_ADMINS: [&str; 3] = ["default_ttl", "max_entries", TEXT_SEARCH_CONFIG];
 
 /// Whether a setting, named without the prefix, is stored by administrators alone.
-pub fn is_cap(name: &str) -> bool {
-    CAPS.contains(&name)
+pub fn is_for_admins(name: &str) -> bool {
+    FOR_ADMINS.contains(&name)
 }
 
 /// Whether a setting, named without the prefix, can be given as a JSON array.
@@ -32,16 +36,20 @@ pub fn is_list(name: &str) -> bool {
 
 /// Whether a setting, named without the prefix, can be stored for agents and sessions.
 pub fn is_configurable(name: &str) -> bool {
-    !OF_THE_CALLER.contains(&name) && (guc::is_user_setting(name) || is_cap(name))
+    !OF_THE_CALLER.contains(&name) && (guc::is_user_setting(name) || is_for_admins(name))
 }
 
 /// The settings that can be stored, with the values in effect.
 pub fn in_effect() -> Map<String, Value> {
-    let caps = [("default_ttl", guc::default_ttl()), ("max_entries", guc::max_entries())];
+    let for_admins: [(&str, Value); 3] = [
+        ("default_ttl", guc::default_ttl().into()),
+        ("max_entries", guc::max_entries().into()),
+        (TEXT_SEARCH_CONFIG, guc::text_search_config().into()),
+    ];
     guc::user_settings()
         .into_iter()
         .filter(|(name, _)| !OF_THE_CALLER.contains(name))
-        .chain(caps.map(|(name, value)| (name, value.into())))
+        .chain(for_admins)
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
 }
@@ -106,7 +114,7 @@ fn level_with(settings: &Settings) -> SettingsLevel {
 
 /// As whom a stored setting is set.
 fn writer(name: &str) -> Writer {
-    if is_cap(name) { Writer::Server } else { Writer::User }
+    if is_for_admins(name) { Writer::Server } else { Writer::User }
 }
 
 /// A stored name and value as PostgreSQL's settings take them. A NUL is in none: jsonb refuses it.

@@ -76,6 +76,7 @@ values! {
         neighbor_weight: f64 = guc::neighbor_weight(),
         recall_scope: RecallScope = guc::recall_scope(),
         text_search_config: String = guc::text_search_config(),
+        server_text_search_config: String = guc::server_text_search_config(),
     }
 
     /// How what was found is ranked and shown. `None` is what the form of the ranking has as its own.
@@ -153,6 +154,7 @@ values! {
         embedding_base_url: String = guc::embedding_base_url(),
         rerank_model: String = guc::rerank_model(),
         model_dir: String = guc::model_dir(),
+        language_dir: String = guc::language_dir(),
         model_server_path: String = guc::model_server_path(),
         onnxruntime_path: String = guc::onnxruntime_path(),
     }

@@ -12,6 +12,7 @@ use crate::store::search::{
     term_frequencies,
 };
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
+use memory_agent_core::lexical::Term;
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -22,7 +23,7 @@ pub fn through_indexes(
     spi: &Spi,
     scope: &Scope,
     query: &Query<'_>,
-    terms: &[String],
+    terms: &[Term],
     vector: &VectorType,
     totals: &[PartTotals],
 ) -> PgResult<Found> {

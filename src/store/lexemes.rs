@@ -4,7 +4,7 @@
 
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session};
-use memory_agent_core::lexical;
+use memory_agent_core::lexical::{self, PlacedLexeme, Term};
 use pgrx::pg_sys;
 use std::cmp::Ordering;
 use std::ffi::CString;
@@ -122,13 +122,17 @@ impl Lexemes {
         i32::try_from(length).unwrap_or(i32::MAX)
     }
 
-    /// The distinct lexemes, as text, in the order in which they first occur.
-    pub fn terms(self) -> Vec<String> {
+    /// The distinct lexemes, in the order in which they first occur.
+    pub fn placed(self) -> Vec<PlacedLexeme> {
         // SAFETY: as above.
         let lexemes = unsafe { View::new(self.vector) };
         let mut found: Vec<Lexeme<'_>> = lexemes.iter().collect();
         found.sort_by_key(|lexeme| lexeme.position);
-        found.iter().map(|lexeme| String::from_utf8_lossy(lexeme.text).into_owned()).collect()
+        let placed = |found: &Lexeme<'_>| PlacedLexeme {
+            position: found.position,
+            lexeme: String::from_utf8_lossy(found.text).into_owned(),
+        };
+        found.iter().map(placed).collect()
     }
 }
 
@@ -136,13 +140,16 @@ impl Lexemes {
 ///
 /// # Safety
 /// `datum` must be a live tsvector.
-pub unsafe fn frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
+pub unsafe fn frequencies(datum: pg_sys::Datum, terms: &[Term]) -> Vec<u16> {
     // SAFETY: the caller vouches for the datum. A packed or toasted value is expanded first.
     unsafe {
         let original = datum.cast_mut_ptr::<pg_sys::varlena>();
         let detoasted = pg_sys::pg_detoast_datum(original);
         let view = View::new(pg_sys::Datum::from(detoasted));
-        let found = terms.iter().map(|term| view.frequency(term.as_bytes())).collect();
+        let frequency = |term: &Term| {
+            term.lexemes().map(|lexeme| view.frequency(lexeme.as_bytes())).max().unwrap_or_default()
+        };
+        let found = terms.iter().map(frequency).collect();
         if detoasted != original {
             pg_sys::pfree(detoasted.cast());
         }
@@ -151,8 +158,8 @@ pub unsafe fn frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
 }
 
 /// A query that matches any of the terms.
-pub fn any_of(terms: &[String]) -> PgResult<pg_sys::Datum> {
-    let text = CString::new(lexical::tsquery_any(terms))
+pub fn any_of(terms: &[Term]) -> PgResult<pg_sys::Datum> {
+    let text = CString::new(lexical::tsquery_any(terms.iter().flat_map(Term::lexemes)))
         .map_err(|_| Error::internal("a lexeme contains NUL"))?;
     // SAFETY: tsqueryin reads a C string and raises an ERROR if it is no query.
     unsafe {

@@ -49,6 +49,7 @@ pub mod stale;
 pub mod status;
 pub mod summaries;
 pub mod sweep;
+pub mod text_search;
 pub mod tokens;
 pub mod traces;
 pub mod turns;

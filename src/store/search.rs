@@ -5,17 +5,18 @@ use crate::pg::catalog::{self, VectorType};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::spi::{Params, Session as Spi};
 use crate::pg::sql_types::Vector;
-use crate::settings::Search;
 use crate::store::entry_windows;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
+use crate::store::text_search;
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
+use memory_agent_core::lexical::{PlacedLexeme, Term, Terms};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// Rows fetched from a cursor at a time.
@@ -92,7 +93,7 @@ pub struct Found {
 /// Searches a scope.
 pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found> {
     let vector = catalog::vector_type()?;
-    let terms = terms(spi, &scope.search, query)?;
+    let terms = terms(spi, scope, query)?;
     let limit = scope.search.exact_scan_rows;
     let estimate = estimated_entries(spi)?;
     if (estimate < 0.0 || estimate <= limit as f64)
@@ -110,23 +111,25 @@ pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found
     through_indexes(spi, scope, query, &terms, &vector, &totals)
 }
 
-/// The distinct lexemes of the query and its rewrites.
-fn terms(spi: &Spi, settings: &Search, query: &Query<'_>) -> PgResult<Vec<String>> {
-    let configuration = settings.text_search_config.as_str();
-    let mut all = Lexemes::index(spi, configuration, query.text)?.terms();
-    for rewrite in query.rewrites {
-        all.extend(Lexemes::index(spi, configuration, rewrite)?.terms());
+/// The words of the query and its rewrites, as all configurations know them by which the user's memory is
+/// indexed.
+fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
+    let own = scope.search.text_search_config.as_str();
+    let mut others = text_search::of_users(spi, &scope.caller.visible())?;
+    others.push(scope.search.server_text_search_config.clone());
+    others.sort();
+    others.dedup();
+    others.retain(|other| other != own);
+    let mut terms = Terms::within(MAX_TERMS, MAX_TERM_BYTES);
+    for text in std::iter::once(query.text).chain(query.rewrites.iter().map(String::as_str)) {
+        let placed = |configuration: &str| -> PgResult<Vec<PlacedLexeme>> {
+            Ok(Lexemes::index(spi, configuration, text)?.placed())
+        };
+        let of_others: Vec<_> =
+            others.iter().map(|other| placed(other)).collect::<PgResult<_>>()?;
+        terms.add(placed(own)?, &of_others);
     }
-    let mut seen = HashSet::new();
-    all.retain(|term| seen.insert(term.clone()));
-    let mut bytes = 0;
-    let within = all.iter().take(MAX_TERMS).take_while(|term| {
-        bytes += term.len();
-        bytes <= MAX_TERM_BYTES
-    });
-    let count = within.count();
-    all.truncate(count);
-    Ok(all)
+    Ok(terms.into_vec())
 }
 
 /// The planner's idea of the table's size; negative while it was never analysed.
@@ -170,7 +173,7 @@ impl Dense {
     }
 }
 
-pub fn bind_terms(sql: &mut ScopeSql, terms: &[String]) -> PgResult<Option<String>> {
+pub fn bind_terms(sql: &mut ScopeSql, terms: &[Term]) -> PgResult<Option<String>> {
     if terms.is_empty() {
         return Ok(None);
     }
@@ -184,7 +187,7 @@ fn exact(
     spi: &Spi,
     scope: &Scope,
     query: &Query<'_>,
-    terms: &[String],
+    terms: &[Term],
     vector: &VectorType,
     limit: usize,
 ) -> PgResult<Option<Found>> {
@@ -305,7 +308,7 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 #[allow(unsafe_code)]
-pub fn term_frequencies(datum: pg_sys::Datum, terms: &[String]) -> Vec<u16> {
+pub fn term_frequencies(datum: pg_sys::Datum, terms: &[Term]) -> Vec<u16> {
     // SAFETY: the datum is the tsvector column of a live row.
     unsafe { lexemes::frequencies(datum, terms) }
 }

@@ -1,28 +1,15 @@
 //! Does a query ask for fresh memory ("the latest", "today", "this week")?
 //!
-//! The words are in `freshness_en.txt`; the format of that file is described in
-//! `phrases.rs`. ISO dates are recognised here: programs write them, mostly for
-//! the present day. Dates as people write them ("in May 2023", "March 3",
-//! "5/3/2024") ask about the past more often than not. There, favouring recent
-//! rows would push away what was asked for, so they are not freshness words.
+//! The words are those of a [`Language`](crate::language::Language). ISO dates are
+//! recognised here: programs write them, mostly for the present day. Dates as
+//! people write them ("in May 2023", "March 3", "5/3/2024") ask about the past
+//! more often than not. There, favouring recent rows would push away what was
+//! asked for, so they are not freshness words.
 
 use std::ops::RangeInclusive;
-use std::sync::LazyLock;
 
-use crate::phrases::PhraseList;
-
-// A unit test proves that the built-in list can be read.
-static WORDS: LazyLock<PhraseList> =
-    LazyLock::new(|| PhraseList::parse(include_str!("freshness_en.txt")).unwrap_or_default());
-
-/// Whether the query holds a freshness word or an ISO date (`YYYY-MM-DD`), as
-/// whole words and in any letter case.
-pub fn asks_for_fresh(query: &str) -> bool {
-    WORDS.find(query).next().is_some() || has_iso_date(query)
-}
-
-/// A time may follow the date: the T of an RFC 3339 stamp ends the run.
-fn has_iso_date(query: &str) -> bool {
+/// Whether the query has an ISO date (`YYYY-MM-DD`). A time may follow: the T of an RFC 3339 stamp ends the run.
+pub(crate) fn has_iso_date(query: &str) -> bool {
     query
         .split(|character: char| {
             !(character.is_ascii_digit() || matches!(character, '-' | '.' | '/'))
@@ -47,7 +34,9 @@ fn is_number(text: &str, digits: usize, range: RangeInclusive<u16>) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    fn asks_for_fresh(query: &str) -> bool {
+        crate::language::Language::english().asks_for_fresh(query)
+    }
 
     const FRESH: &[&str] = &[
         "What did she say today?",
@@ -124,12 +113,6 @@ mod tests {
         for query in NOT_FRESH {
             assert!(!asks_for_fresh(query), "wrongly found: {query:?}");
         }
-    }
-
-    #[test]
-    fn the_built_in_word_list_can_be_read() {
-        let list = PhraseList::parse(include_str!("freshness_en.txt")).unwrap();
-        assert_eq!(list.sections(), ["fresh"]);
     }
 
     #[test]

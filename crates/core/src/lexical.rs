@@ -2,6 +2,7 @@
 //! turns run into, and building the query that finds it again.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Cuts text into pieces of at most `piece_bytes`, from which `tsvector`s are
 /// built one by one (a `tsvector` holds about 1 MB).
@@ -121,13 +122,92 @@ fn is_letter(character: char) -> bool {
     character.is_alphanumeric() || !separates
 }
 
+/// A lexeme of a text, and where it occurs first, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedLexeme {
+    pub position: u16,
+    pub lexeme: String,
+}
+
+/// PostgreSQL counts the words of a text up to this; all later words share the position.
+const LAST_POSITION: u16 = 16_383;
+
+/// A word of a query: the lexeme that the query's own text search configuration makes of it, and those of
+/// the other configurations that rows were indexed by. A row has the word if it has any of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    pub lexeme: String,
+    pub variants: Vec<String>,
+}
+
+impl Term {
+    /// The lexemes of which a row has one, the own one first.
+    pub fn lexemes(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.lexeme).chain(&self.variants).map(String::as_str)
+    }
+}
+
+/// The words of a query and its other wordings, each once, in the order in which they occur.
+#[derive(Debug)]
+pub struct Terms {
+    all: Vec<Term>,
+    by_lexeme: HashMap<String, usize>,
+    /// Words beyond this many, or with which the lexemes would have more bytes, are left out.
+    most: usize,
+    bytes_left: usize,
+}
+
+impl Terms {
+    /// No words yet; at most `most` of them, and `bytes` of lexemes, are taken.
+    pub fn within(most: usize, bytes: usize) -> Self {
+        Self { all: Vec::new(), by_lexeme: HashMap::new(), most, bytes_left: bytes }
+    }
+
+    /// Adds the words of a text. `own` are its lexemes by the query's configuration, which decides what is a
+    /// word and what a stop word; `others` are those by other configurations. Lexemes at the same position are
+    /// of the same word, because PostgreSQL's configurations share one parser.
+    pub fn add(&mut self, own: Vec<PlacedLexeme>, others: &[Vec<PlacedLexeme>]) {
+        let mut variants: HashMap<u16, Vec<&str>> = HashMap::new();
+        for other in others.iter().flatten().filter(|other| other.position < LAST_POSITION) {
+            variants.entry(other.position).or_default().push(&other.lexeme);
+        }
+        for PlacedLexeme { position, lexeme } in own {
+            let at = match self.by_lexeme.get(&lexeme).copied() {
+                Some(at) => at,
+                None if self.all.len() == self.most || !self.takes(&lexeme) => return,
+                None => {
+                    self.by_lexeme.insert(lexeme.clone(), self.all.len());
+                    self.all.push(Term { lexeme, variants: Vec::new() });
+                    self.all.len() - 1
+                }
+            };
+            for variant in variants.get(&position).into_iter().flatten() {
+                if !self.all[at].lexemes().any(|known| known == *variant) && self.takes(variant) {
+                    self.all[at].variants.push((*variant).to_owned());
+                }
+            }
+        }
+    }
+
+    pub fn into_vec(self) -> Vec<Term> {
+        self.all
+    }
+
+    /// Whether there is room for a lexeme, which has it then.
+    fn takes(&mut self, lexeme: &str) -> bool {
+        let left = self.bytes_left.checked_sub(lexeme.len());
+        self.bytes_left = left.unwrap_or(self.bytes_left);
+        left.is_some()
+    }
+}
+
 /// A `tsquery`, as text, that matches rows with any of the lexemes.
 ///
 /// Each is quoted, so operators and spaces inside are plain text. Empty lexemes
 /// are left out; the result is empty if nothing remains.
-pub fn tsquery_any(lexemes: &[String]) -> String {
+pub fn tsquery_any<'a>(lexemes: impl IntoIterator<Item = &'a str>) -> String {
     lexemes
-        .iter()
+        .into_iter()
         .filter(|lexeme| !lexeme.is_empty())
         .map(|lexeme| format!("'{}'", lexeme.replace('\\', r"\\").replace('\'', "''")))
         .collect::<Vec<_>>()
@@ -202,13 +282,64 @@ mod tests {
 
     #[test]
     fn lexemes_are_quoted_for_tsquery() {
-        let query = |lexemes: &[&str]| {
-            tsquery_any(&lexemes.iter().map(|lexeme| (*lexeme).to_owned()).collect::<Vec<_>>())
-        };
+        let query = |lexemes: &[&str]| tsquery_any(lexemes.iter().copied());
         assert_eq!(query(&["cat", "dog"]), "'cat' | 'dog'");
         assert_eq!(query(&["o'neil", r"a\b", "x & !y:*"]), r"'o''neil' | 'a\\b' | 'x & !y:*'");
         assert_eq!(query(&["", "cat"]), "'cat'");
         assert_eq!(query(&[]), "");
+    }
+
+    fn placed(words: &[(u16, &str)]) -> Vec<PlacedLexeme> {
+        words
+            .iter()
+            .map(|&(position, lexeme)| PlacedLexeme { position, lexeme: lexeme.to_owned() })
+            .collect()
+    }
+
+    fn term(lexeme: &str, variants: &[&str]) -> Term {
+        let variants = variants.iter().map(|variant| (*variant).to_owned()).collect();
+        Term { lexeme: lexeme.to_owned(), variants }
+    }
+
+    #[test]
+    fn without_other_configurations_the_words_are_the_lexemes() {
+        let mut terms = Terms::within(9, 99);
+        terms.add(placed(&[(1, "cat"), (3, "sleep")]), &[]);
+        terms.add(placed(&[(1, "dog"), (2, "cat")]), &[]);
+        assert_eq!(terms.into_vec(), [term("cat", &[]), term("sleep", &[]), term("dog", &[])]);
+    }
+
+    #[test]
+    fn lexemes_of_one_word_are_one_term() {
+        // "Die Häuser sind alt" by german, english and simple.
+        let german = placed(&[(2, "haus"), (4, "alt")]);
+        let english = placed(&[(1, "die"), (2, "häuser"), (3, "sind"), (4, "alt")]);
+        let simple = placed(&[(1, "die"), (2, "häuser"), (3, "sind"), (4, "alt")]);
+        let mut terms = Terms::within(9, 99);
+        terms.add(german.clone(), &[english.clone(), simple.clone()]);
+        assert_eq!(terms.into_vec(), [term("haus", &["häuser"]), term("alt", &[])]);
+        let mut terms = Terms::within(9, 99);
+        terms.add(english, &[german, simple]);
+        let expected =
+            [term("die", &[]), term("häuser", &["haus"]), term("sind", &[]), term("alt", &[])];
+        assert_eq!(terms.into_vec(), expected);
+    }
+
+    #[test]
+    fn words_of_which_postgresql_forgot_the_place_have_no_variants() {
+        let mut terms = Terms::within(9, 99);
+        terms.add(placed(&[(16_383, "a"), (16_383, "b")]), &[placed(&[(16_383, "c")])]);
+        assert_eq!(terms.into_vec(), [term("a", &[]), term("b", &[])]);
+    }
+
+    #[test]
+    fn words_end_where_there_is_no_room() {
+        let mut terms = Terms::within(2, 99);
+        terms.add(placed(&[(1, "one"), (2, "two"), (3, "three")]), &[]);
+        assert_eq!(terms.into_vec().len(), 2);
+        let mut terms = Terms::within(9, 8);
+        terms.add(placed(&[(1, "one"), (2, "two"), (3, "three")]), &[placed(&[(1, "variant")])]);
+        assert_eq!(terms.into_vec(), [term("one", &[]), term("two", &[])]);
     }
 
     proptest! {
@@ -242,7 +373,7 @@ mod tests {
 
         #[test]
         fn every_lexeme_can_be_read_back(lexemes in prop::collection::vec("[a'\\\\|& :é]{1,8}", 1..5)) {
-            let query = tsquery_any(&lexemes);
+            let query = tsquery_any(lexemes.iter().map(String::as_str));
             // Undo the quoting as PostgreSQL's tsquery parser does it.
             let (mut read, mut rest) = (Vec::new(), query.as_str());
             while let Some(quoted) = rest.trim_start_matches(" | ").strip_prefix('\'') {

@@ -46,6 +46,7 @@ pub mod highlights;
 pub mod history_chain;
 pub mod jobs;
 pub mod json_answer;
+pub mod language;
 pub mod levels;
 pub mod lexical;
 pub mod limits;

@@ -1,15 +1,11 @@
 //! Markers: what makes a turn worth remembering (a decision, a constraint, a
 //! failure, a goal, or the user's own `custom:` kinds).
 //!
-//! Detection reads English cue phrases, all of them in `markers_en.txt`; the
-//! format of that file is described in `phrases.rs`. It prefers precision: a
-//! wrong marker lifts a row in every later recall, a missed one only leaves it
-//! where relevance puts it.
+//! Detection looks for the cue phrases of a [`Language`](crate::language::Language). Its lists prefer
+//! precision: a wrong marker lifts a row in every later recall, a missed one
+//! only leaves it where relevance puts it.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
-
-use crate::phrases::PhraseList;
 
 /// The built-in markers, in the order in which they are reported.
 pub const BUILT_IN: [&str; 4] = ["decision", "constraint", "failure", "goal"];
@@ -30,17 +26,6 @@ pub enum MarkerError {
          out of letters A-Z a-z, digits, underscore, dot and hyphen"
     )]
     CustomName(String),
-}
-
-// A unit test proves that the built-in list can be read.
-static CUES: LazyLock<PhraseList> =
-    LazyLock::new(|| PhraseList::parse(include_str!("markers_en.txt")).unwrap_or_default());
-
-/// The built-in markers that the text gives cause for, each once, in the order
-/// of [`BUILT_IN`].
-pub fn detect(text: &str) -> Vec<&'static str> {
-    let found: Vec<&str> = CUES.find(text).collect();
-    BUILT_IN.into_iter().filter(|marker| found.contains(marker)).collect()
 }
 
 /// Checks the spelling of one marker.

@@ -100,7 +100,6 @@ impl PhraseList {
     }
 
     /// The names of all sections with phrases, in the order of the list.
-    #[cfg(test)]
     pub(crate) fn sections(&self) -> &[String] {
         &self.sections
     }

@@ -7,7 +7,7 @@
 use crate::jobs::pace::Pace;
 use crate::jobs::run::deadline::Deadline;
 use crate::jobs::step::{Step, StepTask};
-use crate::memory::intake::{Intake, Via};
+use crate::memory::intake::{Intake, Via, content_settings};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::roles;
@@ -173,9 +173,10 @@ fn go_on(spi: &Spi, job: &mut Job, before: i64, done: i64) -> PgResult<Step> {
     Ok(Step::Continue)
 }
 
-fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
+fn intake<'a>(source: &'a Source, job: &Job) -> PgResult<Intake<'a>> {
     let payload: payloads::Attach = job.payload();
-    Intake {
+    let user_id = (!payload.of_nobody).then_some(job.user_id.as_str());
+    Ok(Intake {
         source,
         default_user: if payload.of_nobody {
             Err("it is not known whose memory it is: set memory_agent.user_id and update the row"
@@ -186,9 +187,9 @@ fn intake<'a>(source: &'a Source, job: &Job) -> Intake<'a> {
         writer: job.user_id.clone(),
         via: Via::Worker,
         is_new: payload.is_new,
-        content: Content::current(),
+        content: content_settings(source, user_id)?,
         to_embed: RefCell::default(),
-    }
+    })
 }
 
 /// Takes in the next rows; then comes the second phase.
@@ -208,7 +209,7 @@ fn take_in(
     let stretch = roles::as_table_owner(source.table_owner, || {
         source_rows::after(&Spi::read_write()?, source, key, after.as_deref(), most, max_bytes)
     })?;
-    let intake = intake(source, job);
+    let intake = intake(source, job)?;
     intake.take(&stretch.rows)?;
     intake.finish()?;
     *done += stretch.rows.len() as i64;
@@ -266,7 +267,7 @@ fn look_again(
         Ok((rows, source_rows::vanished(&spi, source, key, keys)?))
     })?;
     if !job.payload::<payloads::Attach>().only_gone {
-        let intake = intake(source, job);
+        let intake = intake(source, job)?;
         intake.take(&rows)?;
         intake.finish()?;
     }

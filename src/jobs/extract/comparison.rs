@@ -9,7 +9,6 @@ use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::spi::Session as Spi;
-use crate::settings::Content;
 use crate::store::extraction;
 use crate::store::facts as fact_store;
 use crate::store::facts::NearFact;
@@ -81,7 +80,7 @@ impl ExtractTask {
         self.deferred.retain(|fact| fact.stored_as.is_none());
         let asked = transaction(|| {
             let spi = Spi::read_write()?;
-            let configuration = &Content::current().text_search_config;
+            let configuration = &self.settings.text_search_config;
             let (spi, scope, model) = (&spi, self.fact_scope(), self.model.as_ref());
             let comparison = Comparison { spi, scope, model, thresholds, configuration };
             let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
@@ -217,7 +216,7 @@ impl ExtractTask {
                     scope: self.fact_scope(),
                     model: self.model.as_ref(),
                     thresholds: self.thresholds(),
-                    configuration: Content::current().text_search_config,
+                    configuration: self.settings.text_search_config.clone(),
                 },
                 turns: &self.turns,
                 facts: &self.facts,

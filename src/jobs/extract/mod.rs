@@ -13,6 +13,7 @@ use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::follow_ups;
+use crate::memory::language::Phrases;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
@@ -310,7 +311,9 @@ impl ExtractTask {
     }
 
     fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Progress {
-        self.facts = found::of_turns(saved, &self.turns, self.settings.detect_markers);
+        let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
+        let phrases = Phrases::for_markers(*detect_markers, text_search_config);
+        self.facts = found::of_turns(saved, &self.turns, phrases.as_ref());
         self.unverified =
             grounds::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
         if let Err(failure) = found::embed(&mut self.facts, self.model.as_ref()) {

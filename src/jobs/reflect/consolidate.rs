@@ -9,6 +9,7 @@ use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
+use crate::memory::language::Phrases;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::facts::{self as fact_store, Ending, NearFact};
@@ -45,8 +46,8 @@ impl Decided {
         settings: &ReflectionSettings,
     ) -> Self {
         // Each names turns that were sent, so each becomes a fact.
-        let of_episode =
-            |fact: &reflect::Fact| found::of_episode(fact, turns, settings.detect_markers);
+        let phrases = Phrases::for_markers(settings.detect_markers, &settings.text_search_config);
+        let of_episode = |fact: &reflect::Fact| found::of_episode(fact, turns, phrases.as_ref());
         let mut unverified = Vec::new();
         let mut facts = Vec::new();
         for update in std::mem::take(&mut plan.update) {

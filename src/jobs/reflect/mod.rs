@@ -17,7 +17,7 @@ use crate::memory::follow_ups;
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
-use crate::settings::{Content, job_settings};
+use crate::settings::job_settings;
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
@@ -160,7 +160,7 @@ impl ReflectTask {
             scope: self.scope(),
             model: self.model.as_ref(),
             thresholds: self.thresholds(),
-            configuration: Content::current().text_search_config,
+            configuration: self.settings.text_search_config.clone(),
         }
     }
 

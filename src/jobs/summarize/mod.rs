@@ -255,7 +255,8 @@ impl SummaryTask {
             };
             let (start, end) = (coverage.first.1, coverage.last.1);
             let archived = Archived::new(sections, coverage.messages, start, end);
-            let chunks = archived.prepare(self.settings.archive_chunks(), model, true);
+            let mut chunks = archived.prepare(self.settings.archive_chunks(), model, true);
+            chunks.prepared.configuration.clone_from(&self.settings.text_search_config);
             decided.archive = Some((archived, chunks));
         }
         self.store(Box::new(decided), llm)

@@ -278,7 +278,8 @@ fn archive_idle() -> Result<bool, Aborted> {
         })?;
         let (Some(conversation), content) = found else { continue };
         let model = model.clone().filter(|_| content.embed_on_ingest != EmbedOnIngest::Off);
-        let chunks = conversation.prepare(content.chunks, model, false);
+        let mut chunks = conversation.prepare(content.chunks, model, false);
+        chunks.prepared.configuration = content.text_search_config;
         let stored = transaction(|| {
             let spi = Spi::read_write()?;
             if sessions::lock_existing(&spi, &key)?.is_some() {

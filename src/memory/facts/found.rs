@@ -1,5 +1,6 @@
 //! Facts on their way from an LLM's answer into the table: what is known of each, with its embedding.
 
+use crate::memory::language::Phrases;
 use crate::models::{self, Failure};
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
@@ -7,7 +8,6 @@ use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
 use memory_agent_core::grounding;
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::markers;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use pgrx::datum::Uuid;
@@ -99,7 +99,7 @@ pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
 pub fn of_episode(
     fact: &reflect::Fact,
     turns: &[EpisodeTurn],
-    detect_markers: bool,
+    phrases: Option<&Phrases>,
 ) -> Option<Fact> {
     let sources: Vec<&EpisodeTurn> =
         fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
@@ -114,7 +114,7 @@ pub fn of_episode(
         created_at: newest.created_at,
         said_at: newest.said_at.clone(),
         expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
-        markers: union(&fact.markers, detected(&fact.text, detect_markers)),
+        markers: union(&fact.markers, detected(&fact.text, phrases)),
         confidence: fact.confidence,
         windows: Vec::new(),
         token_count: 0,
@@ -124,7 +124,11 @@ pub fn of_episode(
 
 /// Facts of turns that are still there, without embeddings. A fact lives as long as its turn, and
 /// says when its turn said it. A turn's own markers are its fact's when it has only one.
-pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool) -> Vec<Fact> {
+pub fn of_turns(
+    saved: &[SavedFact],
+    turns: &[WaitingTurn],
+    phrases: Option<&Phrases>,
+) -> Vec<Fact> {
     let mut facts: Vec<Fact> = saved
         .iter()
         .filter_map(|fact| {
@@ -141,7 +145,7 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
                 created_at: turn.created_at,
                 said_at: turn.said_at.clone(),
                 expires_at: turn.expires_at,
-                markers: union(inherited.unwrap_or_default(), detected(&fact.text, detect_markers)),
+                markers: union(inherited.unwrap_or_default(), detected(&fact.text, phrases)),
                 confidence: fact.confidence,
                 windows: Vec::new(),
                 token_count: 0,
@@ -155,9 +159,9 @@ pub fn of_turns(saved: &[SavedFact], turns: &[WaitingTurn], detect_markers: bool
     facts
 }
 
-/// The markers that a text shows, unless they are not to be looked for.
-fn detected(text: &str, is_wanted: bool) -> Vec<String> {
-    let found = if is_wanted { markers::detect(text) } else { Vec::new() };
+/// The markers that a text shows, if they are to be looked for.
+fn detected(text: &str, phrases: Option<&Phrases>) -> Vec<String> {
+    let found = phrases.map_or_else(Vec::new, |phrases| phrases.markers(text));
     found.into_iter().map(str::to_owned).collect()
 }
 

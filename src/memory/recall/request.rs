@@ -2,6 +2,7 @@
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
 use crate::identity::Caller;
+use crate::memory::language::Phrases;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
@@ -10,7 +11,6 @@ use crate::settings::{Recall, Search};
 use crate::store::entries;
 use crate::store::scope::{Archives, Scope};
 use memory_agent_core::filter::Filter;
-use memory_agent_core::freshness;
 use memory_agent_core::fuse::FusionSettings;
 use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
@@ -161,7 +161,8 @@ impl Arguments {
         let chosen = Recall::current();
         let base_weight = unit("recency_weight", self.recency_weight)?.or(chosen.recency_weight);
         let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?.or(chosen.mmr_lambda);
-        let asks_for_fresh = chosen.freshness_boost && freshness::asks_for_fresh(&query);
+        let asks_for_fresh = chosen.freshness_boost
+            && Phrases::of(&Search::current().text_search_config).asks_for_fresh(&query);
         let token_budget = match self.token_budget {
             Some(budget) if budget < 0 => {
                 return Err(Error::invalid(

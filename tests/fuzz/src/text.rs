@@ -6,7 +6,8 @@ use memory_agent_core::facts::{repeats, says_the_same};
 use memory_agent_core::fence;
 use memory_agent_core::repetition::is_repeated;
 use memory_agent_core::text::{lexical_pieces, tsquery_any, without_overlong_words};
-use memory_agent_core::{freshness, markers};
+use memory_agent_core::language::Language;
+use memory_agent_core::markers;
 
 const PIECE_BYTES: usize = 4_000;
 const WORD_BYTES: usize = 300;
@@ -21,13 +22,13 @@ pub fn check(data: &[u8]) {
         assert!(short.len() <= second.len());
         assert!(short.split_whitespace().count() <= second.len());
 
-        let found = markers::detect(&second);
+        let found = Language::english().markers(&second);
         assert!(found.iter().all(|marker| markers::BUILT_IN.contains(marker)));
         let explicit: Vec<String> = second.split(',').map(str::to_owned).collect();
         if explicit.iter().all(|marker| markers::validate(marker).is_ok()) {
             assert!(markers::merge(Some(&explicit), &found).len() <= explicit.len());
         }
-        let _ = freshness::asks_for_fresh(&second);
+        let _ = Language::english().asks_for_fresh(&second);
 
         let said = original_message(&second);
         assert!(second.contains(said));
@@ -40,7 +41,7 @@ pub fn check(data: &[u8]) {
         assert_eq!(fence::escaped(&safe), safe);
 
         let words: Vec<String> = second.split_whitespace().map(str::to_owned).collect();
-        let query = tsquery_any(&words);
+        let query = tsquery_any(words.iter().map(String::as_str));
         assert!(query.len() <= 2 * second.len() + 6 * words.len());
 
         assert_eq!(says_the_same(&first, &second), says_the_same(&second, &first));

@@ -34,6 +34,8 @@ pub struct ExtractionSettings {
     pub reconcile_batch: u32,
     /// Whether markers are detected in the facts.
     pub detect_markers: bool,
+    /// The text search configuration of the facts.
+    pub text_search_config: String,
     pub ungrounded_facts: UngroundedFacts,
 }
 
@@ -54,6 +56,8 @@ pub struct ReflectionSettings {
     pub dedup_similarity: f64,
     /// Whether markers are detected in the facts.
     pub detect_markers: bool,
+    /// The text search configuration of the facts.
+    pub text_search_config: String,
     pub ungrounded_facts: UngroundedFacts,
 }
 
@@ -92,6 +96,8 @@ pub struct SummarySettings {
     pub archive_chunk_tokens: u32,
     /// Tokens at the end of such a chunk that the next one begins with.
     pub archive_chunk_overlap: u32,
+    /// The text search configuration of what is archived.
+    pub text_search_config: String,
 }
 
 impl SummarySettings {

@@ -32,6 +32,23 @@ fn without_content_or_user_there_is_no_memory() {
     assert_eq!(contents(&mut client), [""; 0]);
 }
 
+#[test]
+fn rows_are_indexed_in_the_language_of_their_agent() {
+    let mut client = notes("attach_language");
+    run(
+        &mut client,
+        "SELECT memory_configure('default', settings => '{\"text_search_config\": \"german\"}', user_id => '*');
+         INSERT INTO notes (id, body, owner)
+         VALUES (1, 'Wir haben beschlossen, zwei Bücher zu kaufen.', 'alice')",
+    );
+    let row: String = value(
+        &mut client,
+        "SELECT concat_ws('|', lexeme_config, markers::text) FROM memory_agent.entries",
+        &[],
+    );
+    assert_eq!(row, "german|{decision}");
+}
+
 /// The row is stored, memory says why it has not got it, and takes it when it can.
 #[test]
 fn what_is_refused_can_be_taken_later() {

@@ -8,6 +8,7 @@ mod explain;
 mod filters;
 mod global;
 mod index_path;
+mod languages;
 mod learned;
 mod ranking;
 mod rerank;

@@ -5,9 +5,10 @@ use crate::{create_roles, grant};
 use memory_agent_e2e::{Client, Cluster, expect_error, shared, sqlstate};
 
 /// Paths of the server and addresses of its endpoints, which ordinary roles must not see.
-const HIDDEN: [&str; 8] = [
+const HIDDEN: [&str; 9] = [
     "memory_agent.embedding_api_key_file",
     "memory_agent.embedding_base_url",
+    "memory_agent.language_dir",
     "memory_agent.llm_api_key_file",
     "memory_agent.llm_base_url",
     "memory_agent.llm_key_dir",
@@ -17,7 +18,7 @@ const HIDDEN: [&str; 8] = [
 ];
 
 /// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 37] = [
+const FOR_THE_SERVER: [&str; 38] = [
     "memory_agent.archive_idle_after",
     "memory_agent.audit_key_file",
     "memory_agent.default_ttl",
@@ -31,6 +32,7 @@ const FOR_THE_SERVER: [&str; 37] = [
     "memory_agent.inference",
     "memory_agent.inference_threads",
     "memory_agent.job_workers",
+    "memory_agent.language_dir",
     "memory_agent.llm_api_key_file",
     "memory_agent.llm_api_version",
     "memory_agent.llm_base_url",

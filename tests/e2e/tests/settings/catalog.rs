@@ -139,6 +139,7 @@ fn paths_and_addresses_are_shown_to_superusers_only() {
         "model_server_path",
         "onnxruntime_path",
         "model_dir",
+        "language_dir",
         "llm_base_url",
         "llm_api_key_file",
         "llm_key_dir",

@@ -145,6 +145,45 @@ fn model_dir() {
     });
 }
 
+/// A folder of one's own adds a language, or takes the place of an installed one.
+#[test]
+fn language_dir() {
+    let folder = Folder::new("languages");
+    for (language, decision) in [("simple", "ni elektis"), ("german", "jo mei")] {
+        std::fs::create_dir(folder.0.join(language)).unwrap();
+        std::fs::write(
+            folder.0.join(language).join("markers.txt"),
+            format!("[decision]\n{decision}\n"),
+        )
+        .unwrap();
+    }
+    std::fs::create_dir(folder.0.join("french")).unwrap();
+    std::fs::write(folder.0.join("french/markers.txt"), "[gaol]\nprison\n").unwrap();
+    let cluster = Cluster::builder()
+        .preload(true)
+        .setting("memory_agent.language_dir", folder.0.display())
+        .start();
+    let mut client = cluster.database("language_dir").connect();
+    run(&mut client, "SET memory_agent.embed_on_ingest = off");
+    let markers = |client: &mut Client, configuration: &str, content: &str| -> Vec<String> {
+        let settings = format!("{{\"text_search_config\": \"{configuration}\"}}");
+        run(
+            client,
+            &format!("SELECT memory_configure('{configuration}', settings => '{settings}')"),
+        );
+        run(client, &format!("SET memory_agent.agent_id = '{configuration}'"));
+        let id = ingest(client, "s", content);
+        value(client, "SELECT markers FROM memory_agent.entries WHERE id = $1", &[&id])
+    };
+    assert_eq!(markers(&mut client, "simple", "Ni elektis PostgreSQL."), ["decision"]);
+    assert_eq!(markers(&mut client, "german", "Jo mei, PostgreSQL."), ["decision"]);
+    assert!(markers(&mut client, "german", "Wir haben beschlossen zu gehen.").is_empty());
+    assert_eq!(markers(&mut client, "italian", "Abbiamo deciso di restare."), ["decision"]);
+    // One that cannot be read is as if it were not there, and the server's log says why.
+    assert_eq!(markers(&mut client, "french", "Nous avons décidé de partir."), ["decision"]);
+    wait_until(PATIENCE, "the log to name the section", || cluster.log().contains("[gaol]"));
+}
+
 #[test]
 fn embedding_model_and_rerank_model() {
     let cluster = Cluster::builder()

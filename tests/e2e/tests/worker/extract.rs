@@ -30,6 +30,23 @@ fn only_what_users_say_is_extracted_from() {
 }
 
 #[test]
+fn facts_are_indexed_in_the_language_of_their_agent() {
+    let mut scene = Scene::start(echo);
+    run(
+        &mut scene.client,
+        "SELECT memory_configure(settings => '{\"text_search_config\": \"german\"}')",
+    );
+    scene.say_and_wait("Ich habe zwei Bücher gekauft.");
+    let configuration: String = value(
+        &mut scene.client,
+        "SELECT lexeme_config FROM memory_agent.entries WHERE kind = 'fact'",
+        &[],
+    );
+    assert_eq!(configuration, "german");
+    assert_eq!(recalled_texts(&mut scene.client, "'das Buch', kinds => '{fact}'"), scene.facts());
+}
+
+#[test]
 fn a_fact_says_where_it_is_from() {
     let model =
         ScriptedModel::new().knows("I live in Rome.", "home", "Rome", "Carla lives in Rome.");

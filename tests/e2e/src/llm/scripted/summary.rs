@@ -2,7 +2,7 @@
 
 use super::{Reading, ScriptedModel};
 use crate::llm::{Call, Statement, Summary, number_after, tokens};
-use memory_agent_core::markers;
+use memory_agent_core::language::Language;
 use memory_agent_core::summarize::Sections;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl ScriptedModel {
             summary,
             topics: distinct(known().map(|s| s.topic.clone())),
             entities: distinct(known().filter(|s| is_name(&s.value)).map(|s| s.value.clone())),
-            decisions: said(&|r| markers::detect(&r.text).contains(&"decision")),
+            decisions: said(&|r| Language::english().markers(&r.text).contains(&"decision")),
             questions: said(&|r| r.statements.is_empty() && r.text.ends_with('?')),
         };
         sections.to_string()

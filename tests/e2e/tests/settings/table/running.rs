@@ -95,6 +95,7 @@ pub const SETTINGS: &[Setting] = &[
     ("model_server_path", "", "sighup", Text, "settings::model_server_path"),
     ("onnxruntime_path", "", "sighup", Text, "settings::onnxruntime_path"),
     ("model_dir", "", "sighup", Text, "settings::model_dir"),
+    ("language_dir", "", "sighup", Text, "settings::language_dir"),
     (
         "embedding_model",
         "bge-small-en-v1.5",
