@@ -1,5 +1,6 @@
 //! The gateway as its clients see it: real HTTP on both sides, a real cluster behind.
 
+mod admins;
 mod answers;
 mod clients;
 mod demo;
@@ -10,6 +11,7 @@ mod kills;
 mod limits;
 mod mcp;
 mod mem0;
+mod passing;
 mod people;
 mod protocols;
 mod proxy;
@@ -17,6 +19,7 @@ mod service;
 mod spending;
 mod streams;
 mod terminal;
+mod tls;
 mod turns;
 mod upstream;
 mod wire;
