@@ -62,7 +62,11 @@ impl Certificates {
         self.0.join(name).to_string_lossy().into_owned()
     }
 
-    fn openssl(&self, arguments: &str) {
+    /// Calls openssl(1) in their directory; what it printed.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn openssl(&self, arguments: &str) -> String {
         let output = Command::new("openssl")
             .args(arguments.split_whitespace())
             .current_dir(&self.0)
@@ -70,6 +74,7 @@ impl Certificates {
             .expect("openssl is missing: run `make setup`");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "openssl {arguments}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
 

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod failures;
 mod http;
+mod jwts;
 mod kills;
 mod limits;
 mod mcp;

@@ -1,6 +1,6 @@
 //! A chat through the gateway: what the upstream gets, what the client gets, what is stored.
 
-use crate::http::{chat, says, send};
+use crate::http::{chat, says};
 use crate::upstream::{Upstream, completion};
 use crate::{for_ann, stored};
 use memory_agent_e2e::memory::value;

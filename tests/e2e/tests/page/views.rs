@@ -1,10 +1,7 @@
 //! What each view shows.
 
 use crate::reader::{Reader, read};
-use crate::{
-    ALLERGY_SAID, HAMBURG, LISBON, NEVER_LATE, ROLE, cluster, database, gateway, with_life,
-};
-use memory_agent_e2e::Gateway;
+use crate::{ALLERGY_SAID, HAMBURG, LISBON, database, gateway, gateway_with_admins, with_life};
 use memory_agent_e2e::memory::run;
 
 #[test]
@@ -137,8 +134,6 @@ fn background_work_is_the_users_and_what_it_took_the_administrators() {
          INSERT INTO memory_agent.llm_calls (id, user_id, purpose, model, prompt_tokens, completion_tokens, status) \
              VALUES (gen_random_uuid(), 'ann', 'extract', 'small', 1200, 34, 'ok'), \
                     (gen_random_uuid(), 'bob', 'extract', 'large', 77777, 88888, 'ok'); \
-         DO $$ BEGIN CREATE ROLE gateway_admin LOGIN; EXCEPTION WHEN duplicate_object THEN END $$; \
-         SELECT memory_grant('gateway_admin', 'admin'); \
          SELECT memory_create_token('bob', 'phone')",
     );
     let gateway = gateway("views_background", Some("ann"));
@@ -153,18 +148,7 @@ fn background_work_is_the_users_and_what_it_took_the_administrators() {
     let reply = reader.post("/ui/retry", &[("job", job)]);
     assert_eq!(reply.header("location"), Some("/ui/background?done=retried"));
     assert!(read(&reader.page("/ui/background?done=retried")).contains("It runs again."));
-    // The same role has administrators or not: only they are shown what was spent.
-    let (to, admin) = (
-        Gateway::database(cluster(), ROLE, "views_background"),
-        Gateway::database(cluster(), "gateway_admin", "views_background"),
-    );
-    let of = |user: &str| {
-        let fixed =
-            ["--database", &to, "--upstream", "http://127.0.0.1:9", "--patience", NEVER_LATE];
-        let admins = ["--admin-database", &admin, "--admin", "ann", "--user", user];
-        Gateway::start(&[&fixed[..], &admins].concat())
-    };
-    let admins = of("ann");
+    let admins = gateway_with_admins("views_background", "ann", "ann");
     let mut admin = Reader::of(&admins);
     let text = read(&admin.page("/ui/background"));
     assert!(text.contains("extract small 1 0 1200 34"), "{text}");
@@ -173,7 +157,7 @@ fn background_work_is_the_users_and_what_it_took_the_administrators() {
     let text = read(&admin.page("/ui/background?of=bob"));
     assert!(text.contains("extract large 1 0 77777 88888"), "{text}");
     assert!(!text.contains("about bob"), "whose memory it is about stays theirs: {text}");
-    let others = of("carl");
+    let others = gateway_with_admins("views_background", "carl", "ann");
     let text = read(&Reader::of(&others).page("/ui/background?of=bob"));
     assert!(!text.contains("77777") && !text.contains("phone"), "{text}");
 }

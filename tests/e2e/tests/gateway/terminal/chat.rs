@@ -36,12 +36,16 @@ fn at_a_terminal(name: &str, upstream: &Upstream, more: &[&str], script: &[Json]
 fn a_pipe_is_answered_line_by_line() {
     let upstream = Upstream::saying("As you say.");
     let mut client = database(cluster(), "talk_pipe");
-    let lines = ["My cat is called Minka.", "", "What is my cat called?"];
+    run(
+        &mut client,
+        "SELECT memory_add('The cat is called Minka.', infer => false, user_id => 'ann')",
+    );
+    let lines = ["I am at home.", "", "What is my cat called?"];
     let talked = talk("talk_pipe", &upstream, &["--session", "s"], &lines);
     assert_eq!((talked.status, talked.said.as_str()), (Some(0), ""), "{}", talked.out);
     assert_eq!(talked.out, "As you say.\nAs you say.\n");
     let turns = [
-        "user: My cat is called Minka.",
+        "user: I am at home.",
         "assistant: As you say.",
         "user: What is my cat called?",
         "assistant: As you say.",
@@ -72,8 +76,8 @@ fn commands_show_and_change_memory() {
     run(
         &mut client,
         "SET memory_agent.user_id = 'ann'; \
-         SELECT memory_add('Ann is allergic to hazelnuts.', infer => false); \
-         SELECT memory_add('Ann lives in Porto.', infer => false); \
+         SELECT memory_add('Ann is allergic to hazelnuts.', infer => false, created_at => '2026-01-01'); \
+         SELECT memory_add('Ann lives in Porto.', infer => false, created_at => '2026-01-02'); \
          SET memory_agent.user_id = 'bob'; SELECT memory_add('Bob has a secret.', infer => false)",
     );
     let lines = [
@@ -99,13 +103,15 @@ fn commands_show_and_change_memory() {
     // Something was wrong, which a program that calls it should know.
     assert_eq!(talked.status, Some(1), "{}", talked.said);
     let (out, said) = (talked.out.as_str(), talked.said.as_str());
+    let count =
+        |name: &str, all: u32, session: u32| format!("{name:18} {all:>8} {session:>8}\n");
     for part in [
         "What was sent:\n[user] ",
         "What was remembered, and why:\n 1  ",
         "memory: Ann is allergic to hazelnuts.\n    relevance ",
         "A recall takes: ",
-        "turns                     2        2\n",
-        "facts                     2        0\n",
+        &count("turns", 2, 2),
+        &count("facts", 2, 0),
         "[user] Which nuts are dangerous?",
         " tokens\n",
         "The episode is closed.\nNo episode is open.\n",
@@ -120,11 +126,10 @@ fn commands_show_and_change_memory() {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }
     assert!(!out.contains("secret") && !out.contains("This is not said."), "{out}");
-    assert_eq!(
-        out.matches("Ann lives in Porto.").count(),
-        1,
-        "the latest fact was forgotten:\n{out}"
-    );
+    let facts = out.split_once("No episode is open.\n").unwrap().1;
+    let first = " 1  memory, 2026-01-02: Ann lives in Porto.\n 2  memory, 2026-01-01: Ann is allergic";
+    assert!(facts.starts_with(first), "{facts}");
+    assert_eq!(facts.matches("Porto").count(), 1, "it was forgotten: {facts}");
     let turns = [
         "user: What must not be in the cake?",
         "assistant: Noted.",
@@ -152,7 +157,7 @@ fn what_went_into_each_prompt_is_shown_where_that_is_wanted() {
         talk("talk_debug", &upstream, &["--debug"], &["Which nuts?", "/debug off", "And now?"]);
     assert_eq!(talked.status, Some(0), "{}", talked.said);
     assert_eq!(talked.out.matches("What was sent:").count(), 1, "{}", talked.out);
-    assert!(talked.out.contains("[user] Long-term memory"), "{}", talked.out);
+    assert!(talked.out.contains("Long-term memory"), "{}", talked.out);
 }
 
 #[test]
@@ -225,10 +230,10 @@ fn a_person_types_edits_stops_and_finds_lines_again() {
         let said = request.said();
         answer.begin();
         answer.says("Hear: ");
-        if said.contains("at length") {
+        if said.ends_with("at length.") {
             answer.says("a story ");
             // The story has no end of its own.
-            answer.fill(": silence\n\n");
+            answer.wait_until_left();
             return;
         }
         answer.piece(&format!("data: {}\n\n", chunk("that.")));
@@ -251,6 +256,7 @@ fn a_person_types_edits_stops_and_finds_lines_again() {
         json!(["wait", "> "]),
         // A line that is given up.
         json!(["type", "Never mind"]),
+        json!(["wait", "mind"]),
         json!(["interrupt"]),
         json!(["wait", "> "]),
         json!(["type", "/nonsense\r"]),
