@@ -7,6 +7,7 @@ use crate::extras::Extras;
 use crate::metrics::Metrics;
 use deadpool_postgres::{Object, Pool, PoolError};
 use serde_json::Value;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::Row;
@@ -434,13 +435,13 @@ pub fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
 
 /// Why there is no connection.
 fn unreachable(error: &PoolError) -> MemoryError {
-    /// How the driver's words for it begin; behind them is what the other side's certificate lacks.
-    const TLS: &str = "error performing TLS handshake: ";
+    /// The driver's words for it; what the other side's certificate lacks is behind them.
+    const TLS: &str = "error performing TLS handshake";
     match error {
-        PoolError::Backend(error) => match error.to_string().strip_prefix(TLS) {
-            Some(problem) => MemoryError::NoTls(problem.to_owned()),
-            None => MemoryError::NoDatabase,
-        },
+        PoolError::Backend(error) if error.to_string() == TLS => {
+            let problem = error.source().map_or_else(String::new, ToString::to_string);
+            MemoryError::NoTls(problem)
+        }
         _ => MemoryError::NoDatabase,
     }
 }

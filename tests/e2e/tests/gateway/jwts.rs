@@ -91,8 +91,7 @@ fn a_public_key_is_no_secret_and_none_is_no_algorithm() {
     let file = keys.files.path("keys.json");
     std::fs::write(&file, &keys.jwks).unwrap();
     let upstream = Upstream::saying("Yes.");
-    let (gateway, mut client) =
-        with_tokens("jwts_keys", &upstream, &["--jwt-keys-file", &file]);
+    let (gateway, mut client) = with_tokens("jwts_keys", &upstream, &["--jwt-keys-file", &file]);
     let claims = json!({"sub": "ann", "exp": 4_000_000_000_u64});
     let with = |token: &str| {
         let headers = [("authorization", &*bearer(token))];
@@ -104,8 +103,7 @@ fn a_public_key_is_no_secret_and_none_is_no_algorithm() {
     let (text, signature) = good.rsplit_once('.').unwrap();
     let hs256 = json!({"alg": "HS256", "kid": "k1"});
     let public = [keys.public.as_str(), keys.public.trim(), &keys.jwks, ""];
-    let mut wrong: Vec<String> =
-        public.iter().map(|secret| jwt(secret, &hs256, &claims)).collect();
+    let mut wrong: Vec<String> = public.iter().map(|secret| jwt(secret, &hs256, &claims)).collect();
     wrong.extend(public.iter().map(|secret| jwt(secret, &rs256, &claims)));
     for algorithm in ["none", "None", "NONE", "HS256", "RS512", "ES256"] {
         wrong.push(keys.sign(&json!({"alg": algorithm, "kid": "k1"}), &claims));
@@ -121,7 +119,9 @@ fn a_public_key_is_no_secret_and_none_is_no_algorithm() {
     wrong.push(attacker.sign(&rs256, &claims));
     wrong.push(attacker.sign(&json!({"alg": "RS256", "jwk": jwk["keys"][0]}), &claims));
     wrong.push(attacker.sign(&json!({"alg": "RS256", "jku": upstream.url()}), &claims));
-    wrong.push(attacker.sign(&json!({"alg": "RS256", "kid": attacker.files.path("keys.json")}), &claims));
+    wrong.push(
+        attacker.sign(&json!({"alg": "RS256", "kid": attacker.files.path("keys.json")}), &claims),
+    );
     // Fewer than are guessed before an address has to wait.
     assert!(wrong.len() < 25, "{}", wrong.len());
     for token in &wrong {

@@ -103,8 +103,7 @@ fn commands_show_and_change_memory() {
     // Something was wrong, which a program that calls it should know.
     assert_eq!(talked.status, Some(1), "{}", talked.said);
     let (out, said) = (talked.out.as_str(), talked.said.as_str());
-    let count =
-        |name: &str, all: u32, session: u32| format!("{name:18} {all:>8} {session:>8}\n");
+    let count = |name: &str, all: u32, session: u32| format!("{name:18} {all:>8} {session:>8}\n");
     for part in [
         "What was sent:\n[user] ",
         "What was remembered, and why:\n 1  ",
@@ -127,7 +126,8 @@ fn commands_show_and_change_memory() {
     }
     assert!(!out.contains("secret") && !out.contains("This is not said."), "{out}");
     let facts = out.split_once("No episode is open.\n").unwrap().1;
-    let first = " 1  memory, 2026-01-02: Ann lives in Porto.\n 2  memory, 2026-01-01: Ann is allergic";
+    let first =
+        " 1  memory, 2026-01-02: Ann lives in Porto.\n 2  memory, 2026-01-01: Ann is allergic";
     assert!(facts.starts_with(first), "{facts}");
     assert_eq!(facts.matches("Porto").count(), 1, "it was forgotten: {facts}");
     let turns = [
