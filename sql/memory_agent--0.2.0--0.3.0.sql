@@ -93,6 +93,27 @@ CREATE FUNCTION memory_archive(
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_archive_wrapper';
 
+CREATE FUNCTION memory_recall_times()
+    RETURNS TABLE (embed double precision, search double precision, rerank double precision, rank double precision)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'memory_recall_times_wrapper';
+
+CREATE FUNCTION memory_list(
+    session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
+    from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
+    id uuid DEFAULT NULL, source_id uuid DEFAULT NULL,
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (id uuid, user_id text, session_id text, agent_id text, kind text, role text, content text,
+                   entry_metadata jsonb, markers text[], created_at timestamptz, updated_at timestamptz,
+                   expires_at timestamptz, is_active boolean, token_count integer, episode_id uuid,
+                   fact_key text, confidence real, source_ids uuid[])
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 50
+    AS 'MODULE_PATHNAME', 'memory_list_wrapper';
+
+-- A user's facts in the order of time, page by page.
+CREATE INDEX entries_facts_idx ON memory_agent.entries (user_id, created_at, id)
+    WHERE kind = 'fact' AND state <> 'inactive';
+
 CREATE FUNCTION memory_clear(
     session_id text, confirm_global boolean, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -420,7 +441,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
            ('memory_context', 'reader'), ('memory_augment', 'reader'),
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
-           ('memory_archive', 'user'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
+           ('memory_archive', 'user'), ('memory_list', 'reader'), ('memory_recall_times', 'reader'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
            ('memory_export_markdown', 'reader'), ('memory_export_json', 'reader'),
            ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
@@ -507,6 +528,10 @@ COMMENT ON FUNCTION memory_chat(jsonb,integer,text,text,text,integer,real,real,t
     'memory_chat within a budget. token_budget: as in memory_augment.';
 COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
     'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_recall_times() IS
+    'How long the parts of this transaction''s last recall took, in milliseconds: embed the question, search, rerank, rank; no row without one. For monitoring: the gateway asks it behind memory_augment. Errors: 42501.';
+COMMENT ON FUNCTION memory_list(text,text,integer,timestamptz,uuid,boolean,uuid,uuid,text,text) IS
+    'Entries of the user and shared ones, newest first, a page at a time, with the columns of the view memory_entries; a page of one session, of facts, or of one source reads no more rows than it shows, however many there are. session_id: only these; global is the user''s global memory. kind: turn, fact or document. limit: rows of a page (at most 1000). from_at, from_id: created_at and id of an entry: the page begins after it, with oldest_first at it. id: one entry, also one that has expired, which no page has. source_id: only facts made of this entry. agent_id: only of this agent. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS
     'Lists documents and archived conversations of the user and shared ones, the most recently changed first. doc_type: only this type; conversations is accepted for conversation. limit: number of rows (default 10, at most 1000). chunks: number of chunks that can be searched. The texts are in the view memory_archives.';
 COMMENT ON FUNCTION memory_archive(text,text,text) IS

@@ -98,6 +98,23 @@ CREATE FUNCTION memory_archive(
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_archive_wrapper';
 
+CREATE FUNCTION memory_recall_times()
+    RETURNS TABLE (embed double precision, search double precision, rerank double precision, rank double precision)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'memory_recall_times_wrapper';
+
+CREATE FUNCTION memory_list(
+    session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
+    from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
+    id uuid DEFAULT NULL, source_id uuid DEFAULT NULL,
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (id uuid, user_id text, session_id text, agent_id text, kind text, role text, content text,
+                   entry_metadata jsonb, markers text[], created_at timestamptz, updated_at timestamptz,
+                   expires_at timestamptz, is_active boolean, token_count integer, episode_id uuid,
+                   fact_key text, confidence real, source_ids uuid[])
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 50
+    AS 'MODULE_PATHNAME', 'memory_list_wrapper';
+
 CREATE FUNCTION memory_list_documents(
     doc_type text DEFAULT NULL, "limit" integer DEFAULT 10, user_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, doc_type text, title text, session_id text, agent_id text,

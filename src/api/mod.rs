@@ -27,6 +27,7 @@ pub mod ingest;
 pub mod ingest_once;
 pub mod jobs;
 pub mod lifecycle;
+pub mod list;
 pub mod model_change;
 pub mod prompt_limit;
 pub mod recall;

@@ -28,6 +28,7 @@ pub mod indexed;
 pub mod jobs;
 pub mod lexemes;
 pub mod lifecycle;
+pub mod listing;
 pub mod llm_calls;
 pub mod llm_ledger;
 pub mod model_change;

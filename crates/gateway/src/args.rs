@@ -19,12 +19,54 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Give a program that speaks MCP the tools of memory, on standard input and output.
     Mcp(Mcp),
+    /// Talk with a language model that remembers, in the terminal.
+    Chat(Chat),
     /// Say how the memory of a database is, and what to do about it.
     Doctor(Doctor),
     /// Write a person's memory to a file that `import` reads.
     Export(Export),
     /// Bring conversations and facts from ChatGPT, Claude, mem0, or JSON lines.
     Import(Import),
+}
+
+/// Options of `chat`.
+#[derive(Debug, Args)]
+pub struct Chat {
+    #[command(flatten)]
+    pub person: Person,
+
+    /// The conversation; one that is in memory goes on.
+    #[arg(long, value_name = "SESSION_ID", default_value = "terminal", value_parser = one_session)]
+    pub session: String,
+
+    /// The service that answers.
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://api.openai.com/v1",
+        env = "MEMORY_AGENT_UPSTREAM"
+    )]
+    pub upstream: String,
+
+    /// A file with the key for it. Without, OPENAI_API_KEY is the key, if there is one.
+    #[arg(long, value_name = "FILE", env = "MEMORY_AGENT_UPSTREAM_KEY_FILE")]
+    pub upstream_key_file: Option<PathBuf>,
+
+    /// The model that answers. Without, the one model of the service, if it has only one.
+    #[arg(long, value_name = "NAME", env = "MEMORY_AGENT_MODEL")]
+    pub model: Option<String>,
+
+    /// Say after each answer what went into the prompt, and why.
+    #[arg(long)]
+    pub debug: bool,
+
+    /// Where typed lines are kept for the next time; "" for nowhere. Without, a file in the state directory.
+    #[arg(long, value_name = "FILE", env = "MEMORY_AGENT_HISTORY")]
+    pub history: Option<PathBuf>,
+
+    /// Longest wait for memory, each time it is asked, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub patience: u64,
 }
 
 /// Options of `doctor`.
@@ -127,6 +169,14 @@ fn one_user(user: &str) -> Result<String, String> {
     Ok(user.to_owned())
 }
 
+/// Refuses what is no session's id.
+fn one_session(session: &str) -> Result<String, String> {
+    if session.trim().is_empty() {
+        return Err("it needs the id of a session".to_owned());
+    }
+    Ok(session.to_owned())
+}
+
 /// Options of `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -173,6 +223,20 @@ pub struct Serve {
     /// memory_create_token.
     #[arg(long, value_name = "USER_ID", env = "MEMORY_AGENT_USER")]
     pub user: Option<String>,
+
+    /// The database once more, as a role of level admin: for what only administrators see.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        env = "MEMORY_AGENT_ADMIN_DATABASE",
+        hide_env_values = true,
+        requires = "admins"
+    )]
+    pub admin_database: Option<String>,
+
+    /// A user whose tokens are an administrator's; once for each.
+    #[arg(long = "admin", value_name = "USER_ID", requires = "admin_database", value_parser = one_user)]
+    pub admins: Vec<String>,
 
     /// A file with the secret that JWTs are signed with (HS256): they count as tokens then.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["jwt_keys_file", "user"])]
@@ -302,6 +366,18 @@ mod tests {
         assert_eq!(serve(&["--listen", "0.0.0.0:80"]).check(), Ok(()));
         assert!(serve(&["--user", "ann", "--listen", "0.0.0.0:80"]).check().is_err());
         assert!(serve(&["--user", " "]).check().is_err());
+    }
+
+    #[test]
+    fn administrators_have_a_connection_of_their_own() {
+        let given = |arguments: &[&str]| {
+            let fixed = ["memory-agent", "serve", "--database", "dbname=x"];
+            Cli::try_parse_from(fixed.iter().chain(arguments)).is_ok()
+        };
+        assert!(given(&["--admin", "ops", "--admin", "root", "--admin-database", "dbname=x"]));
+        assert!(!given(&["--admin", "ops"]));
+        assert!(!given(&["--admin-database", "dbname=x"]));
+        assert!(!given(&["--admin", "*", "--admin-database", "dbname=x"]));
     }
 
     #[test]

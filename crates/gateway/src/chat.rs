@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -29,6 +29,11 @@ use tokio::task::JoinHandle;
 const STORED: &str = "x-memory-stored";
 /// What memory could not do for this request: `recall`, `store`.
 const FAILED: &str = "x-memory-failed";
+
+/// What went upstream, for a program that has the gateway in it and asks for that with its request. No request
+/// that came over a network has it.
+#[derive(Clone, Debug, Default)]
+pub struct Sent(pub Arc<OnceLock<String>>);
 
 /// Answers a chat.
 pub async fn answer(
@@ -54,6 +59,7 @@ async fn begin(
     let has_key = protocol.upstream(&gateway).has_key();
     let (person, permit) = gateway.admit(&head, peer.ip(), has_key).await?;
     let body = gateway.body(&head, body, &permit).await?;
+    let sent = head.extensions.get::<Sent>().cloned();
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
@@ -73,6 +79,7 @@ async fn begin(
         request,
         guess,
         hides_usage,
+        sent,
         failed: Vec::new(),
         started,
     };
@@ -95,6 +102,7 @@ pub struct Chat {
     guess: Option<Guess>,
     /// Whether the client did not ask for the event that says what the answer took.
     pub hides_usage: bool,
+    sent: Option<Sent>,
     /// Steps that memory could not do.
     failed: Vec<&'static str>,
     started: Instant,
@@ -115,6 +123,10 @@ impl Chat {
             Some(recalled) => self.request.with_memories(&recalled.text),
             None => self.request.plain(),
         };
+        if let Some(sent) = &self.sent {
+            // Each request has its own, so it is empty.
+            let _ = sent.0.set(body.clone());
+        }
         let asked = Instant::now();
         let upstream = self.protocol.upstream(&self.gateway);
         let sent = tokio::select! {

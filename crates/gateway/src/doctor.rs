@@ -42,7 +42,7 @@ fn problem(error: &MemoryError) -> String {
             let hint = hint.map(|hint| format!(" {hint}")).unwrap_or_default();
             format!("{message} (SQLSTATE {code}).{hint}")
         }
-        other => format!("{other}."),
+        other => format!("{}.", other.for_operator()),
     }
 }
 

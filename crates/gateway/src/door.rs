@@ -78,6 +78,18 @@ impl Door {
         Self::Tokens(Box::new(tokens))
     }
 
+    /// Whether it is for one person, who needs no token.
+    pub fn is_for_one(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
+    /// Whether a request shows something that may be a token.
+    pub fn has_token(headers: &HeaderMap) -> bool {
+        [TOKEN_HEADER, KEY_HEADER, AUTHORIZATION.as_str()]
+            .iter()
+            .any(|name| headers.contains_key(*name))
+    }
+
     /// Who sends a request. `has_key` says whether the gateway has a key for what the request is about, or it
     /// goes nowhere: then `Authorization` and `x-api-key` are for the gateway.
     ///

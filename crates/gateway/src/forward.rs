@@ -1,17 +1,21 @@
-//! Paths that go through as they are: the list of models, embeddings, and counting the tokens of a message.
+//! Paths that go through as they are: the list of models, embeddings, counting the tokens of a message, and
+//! everything else of an upstream that gets the caller's own key.
 
 use crate::answer::{MAX_ANSWER_BYTES, Usage};
+use crate::door::holds_token;
 use crate::gateway::{Gateway, relayed, relayed_after};
 use crate::protocol::{Completions, Messages, Protocol};
 use crate::refusal::Refusal;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::Method;
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Where tokens are counted upstream.
 const COUNT_TOKENS: &str = "/messages/count_tokens";
+/// What is answered here, by memory: what is unknown of it goes nowhere else.
+const OF_MEMORY: [&str; 2] = ["memories", "ping"];
 
 /// `GET /v1/models`.
 pub async fn models(
@@ -50,13 +54,60 @@ pub async fn count_tokens(
         .unwrap_or_else(IntoResponse::into_response)
 }
 
+/// Every other path under `/v1/`, where the caller's own key goes upstream. The gateway's is for nothing else
+/// than what it counts.
+pub async fn other(
+    State(gateway): State<Arc<Gateway>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response {
+    let Some(path) = plain_path(request.uri()) else {
+        return Refusal::no_such_path().into_response();
+    };
+    let of_messages = path.starts_with("/messages/");
+    let protocol: &dyn Protocol = if of_messages { &Messages } else { &Completions };
+    if protocol.upstream(&gateway).has_key() {
+        return Refusal::no_such_path().into_response();
+    }
+    let method = request.method().clone();
+    if !matches!(method, Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+    {
+        return Refusal::no_such_method().into_response();
+    }
+    forward(gateway, protocol, peer, request, method, &path)
+        .await
+        .unwrap_or_else(IntoResponse::into_response)
+}
+
+/// What stands behind `/v1` in an address, if it can lead nowhere but there: no dots that climb, nothing that is
+/// encoded, and no memory token.
+fn plain_path(uri: &Uri) -> Option<String> {
+    let path = uri.path().strip_prefix("/v1")?;
+    let mut parts = path.strip_prefix('/')?.split('/');
+    let is_plain = |part: &str| {
+        let is_letter = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-' | b':')
+        };
+        !part.is_empty() && !matches!(part, "." | "..") && part.bytes().all(is_letter)
+    };
+    let first = parts.clone().next()?;
+    if OF_MEMORY.contains(&first) || !parts.all(is_plain) {
+        return None;
+    }
+    let whole = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    (!holds_token(whole.as_bytes())).then_some(whole)
+}
+
 async fn forward(
     gateway: Arc<Gateway>,
     protocol: &dyn Protocol,
     peer: SocketAddr,
     request: Request,
     method: Method,
-    path: &'static str,
+    path: &str,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     let upstream = protocol.upstream(&gateway);
@@ -96,4 +147,45 @@ async fn forward(
         }
     }
     Ok(relayed_after(bytes, gateway, answer, permit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_nowhere_but_behind_the_upstreams_address() {
+        let plain = |uri: &str| plain_path(&uri.parse().unwrap());
+        for (uri, expected) in [
+            ("/v1/files", "/files"),
+            ("/v1/responses/resp_1?stream=true&a=%2F..", "/responses/resp_1?stream=true&a=%2F.."),
+            ("/v1/models/ft:gpt-4o:my-org::id", "/models/ft:gpt-4o:my-org::id"),
+            ("/v1/a..b/..c", "/a..b/..c"),
+        ] {
+            assert_eq!(plain(uri).as_deref(), Some(expected), "{uri}");
+        }
+        let token = format!("mat_{}", "0a".repeat(32));
+        for uri in [
+            "/v1",
+            "/v1/",
+            "/v1/files/",
+            "/v1//files",
+            "/v1/../admin",
+            "/v1/files/..",
+            "/v1/./files",
+            "/v1/%2e%2e/admin",
+            "/v1/files%2F..",
+            "/v1/@other.example/x",
+            "/v1/a\\b",
+            "/v1/memories/x/y",
+            "/v1/ping",
+            "/v2/files",
+            &format!("/v1/files/{token}"),
+            &format!("/v1/files?key={token}"),
+        ] {
+            if let Ok(uri) = uri.parse() {
+                assert_eq!(plain_path(&uri), None, "{uri}");
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What every request needs: who may come in, what stands behind, and how much is let through at once.
 
+use crate::admins::Admins;
 use crate::door::{Door, Person};
 use crate::log;
 use crate::memory::{Memory, MemoryError};
@@ -76,6 +77,8 @@ impl Room {
 pub struct Gateway {
     pub door: Door,
     pub memory: Memory,
+    /// Where there are administrators.
+    pub admins: Option<Admins>,
     pub upstream: Upstream,
     /// Where `/v1/messages` goes.
     pub messages_upstream: Upstream,
@@ -101,6 +104,36 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// One for a person who has it in a program of their own: nobody else asks it anything.
+    pub fn for_one(
+        user_id: String,
+        memory: Memory,
+        upstream: (Upstream, Upstream),
+        metrics: Arc<Metrics>,
+        patience: Duration,
+    ) -> Self {
+        /// One chat, and what is stored of the ones before.
+        const IN_FLIGHT: u32 = 64;
+        Self {
+            door: Door::for_one(user_id),
+            spending: Spending::new(memory.clone(), 0),
+            memory,
+            admins: None,
+            upstream: upstream.0,
+            messages_upstream: upstream.1,
+            metrics,
+            patience,
+            requires_memory: false,
+            max_body: 32 << 20,
+            bodies: Room::new(64 << 20),
+            answers: Room::new(64 << 20),
+            max_in_flight: IN_FLIGHT,
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
+            rates: Rates::new(0),
+            client_patience: Duration::from_secs(60),
+        }
+    }
+
     /// Lets a request in, or not. `has_key` says whether the gateway has a key for what the request is about:
     /// then `Authorization` is for the gateway.
     ///
@@ -178,10 +211,15 @@ impl Gateway {
         tokio::time::timeout(self.client_patience, read).await.unwrap_or(Err(Refusal::too_slow()))
     }
 
+    /// The administrators and their connection, if this is one of them.
+    pub fn admins_with(&self, person: &Person) -> Option<&Admins> {
+        self.admins.as_ref().filter(|admins| admins.include(person))
+    }
+
     /// Counts and logs what memory could not do.
     pub fn missed(&self, step: &'static str, error: &MemoryError) {
         self.metrics.memory_failures.add(step, 1);
-        log::write("memory_failed", json!({"step": step, "reason": error.to_string()}));
+        log::write("memory_failed", json!({"step": step, "reason": error.for_operator()}));
     }
 
     /// Waits until everything that was begun is done, turns that are being stored included.

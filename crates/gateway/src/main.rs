@@ -1,11 +1,13 @@
 //! `memory-agent`: brings the memory of a PostgreSQL database to clients that speak HTTP. It calls
 //! `memory_*` functions and knows nothing of how memory works.
 
+mod admins;
 mod answer;
 mod args;
 mod chat;
 mod chat_form;
 mod chat_request;
+mod database;
 mod doctor;
 mod door;
 mod extras;
@@ -30,6 +32,7 @@ mod stream;
 mod terminal;
 mod upstream;
 
+use admins::Admins;
 use args::{Cli, Command, Serve};
 use clap::Parser;
 use door::Door;
@@ -57,6 +60,9 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(options) => runtime.block_on(run(*options)),
         Command::Mcp(options) => runtime.block_on(mcp::run(options)),
+        Command::Chat(options) => {
+            return terminal::ended(runtime.block_on(terminal::chat(options)));
+        }
         Command::Doctor(options) => return runtime.block_on(doctor::run(options)),
         Command::Export(options) => {
             return terminal::ended(runtime.block_on(terminal::export(options)));
@@ -96,13 +102,20 @@ async fn run(options: Serve) -> Result<(), String> {
     match memory.status().await {
         Ok(_) => {}
         Err(error) if matches!(error, MemoryError::ModeOfRoles) || options.require_memory => {
-            return Err(error.to_string());
+            return Err(error.for_operator());
         }
         // It may come later; until then chats go on without memory.
         Err(error) => {
-            log::write("memory_failed", json!({"step": "start", "reason": error.to_string()}))
+            log::write("memory_failed", json!({"step": "start", "reason": error.for_operator()}))
         }
     }
+    let admins = match &options.admin_database {
+        Some(database) => {
+            let metrics = Arc::clone(&metrics);
+            Some(Admins::new(database, options.admins, patience, metrics).await?)
+        }
+        None => None,
+    };
     let door = match options.user {
         Some(user) => {
             log::write(
@@ -121,6 +134,7 @@ async fn run(options: Serve) -> Result<(), String> {
         spending: Spending::new(memory.clone(), options.daily_tokens),
         client_patience: Duration::from_secs(options.client_timeout),
         memory,
+        admins,
         upstream,
         messages_upstream,
         metrics,

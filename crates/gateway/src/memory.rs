@@ -2,23 +2,22 @@
 //! first whose memory it is about. SQL is here, and in `mcp/queries.rs` and `mem0/queries.rs`, which ask through
 //! this.
 
+use crate::database;
 use crate::extras::Extras;
 use crate::metrics::Metrics;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool_postgres::{Object, Pool, PoolError};
 use serde_json::Value;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{NoTls, Row};
 use uuid::Uuid;
 
 /// A turn that nobody waits for any more is stored within this time, or not at all.
 const LAST_MOMENT: Duration = Duration::from_secs(30);
 /// How long the database may take to say what time was over.
 const GRACE: Duration = Duration::from_millis(250);
-/// Without the reason: it may quote a password.
-const ADDRESS: &str = "the database's address is none: it is a URL, or words like host=/run/postgresql \
-                       dbname=mydb user=gateway";
 /// The identity mode in which a SQL role is a user, so that nobody can act for another.
 const MODE_OF_ROLES: &str = "role";
 
@@ -28,6 +27,9 @@ pub enum MemoryError {
     /// There is no connection to be had.
     #[error("the database cannot be reached")]
     NoDatabase,
+    /// TLS failed: the server has none, or its certificate is not believed.
+    #[error("TLS with the database failed")]
+    NoTls(String),
     /// The time was over.
     #[error("memory took too long")]
     Late,
@@ -46,6 +48,16 @@ pub enum MemoryError {
          Set it to 'required', 'setting' or 'claims'"
     )]
     ModeOfRoles,
+}
+
+impl MemoryError {
+    /// For who runs the gateway: with what the certificate of a server lacks, which names hosts.
+    pub fn for_operator(&self) -> String {
+        match self {
+            Self::NoTls(problem) => format!("{self}: {problem}"),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// What the database said when it refused.
@@ -149,14 +161,7 @@ impl Memory {
         patience: Duration,
         metrics: Arc<Metrics>,
     ) -> Result<Self, String> {
-        let mut config: tokio_postgres::Config =
-            database.parse().map_err(|_| ADDRESS.to_owned())?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(patience);
-        }
-        config.application_name("memory-agent");
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let pool = Pool::builder(database::manager(database, patience)?)
             .max_size(connections)
             .build()
             .map_err(|error| format!("the pool: {error}"))?;
@@ -185,6 +190,18 @@ impl Memory {
             })
         };
         rows.iter().map(status).collect()
+    }
+
+    /// The name of the database, and how many memories a recall returns where nobody says it.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn store_name(&self) -> Result<(String, Option<String>), MemoryError> {
+        let sql =
+            "SELECT current_database()::text, current_setting('memory_agent.default_top_k', true)";
+        let rows = self.call("", self.patience, sql, &[]).await?;
+        let row = rows.first().ok_or(MemoryError::Unexpected)?;
+        Ok((column(row, 0)?, column(row, 1)?))
     }
 
     /// The user of the token with this SHA-256.
@@ -227,24 +244,28 @@ impl Memory {
         extras: &Extras,
     ) -> Result<Recalled, MemoryError> {
         let started = Instant::now();
-        let sql = "SELECT memory_augment($1, $2, user_id => $3, top_k => $4, recency_weight => $5, \
-                                         score_threshold => $6)";
-        let rows = self
-            .call(
-                user_id,
-                self.patience,
-                sql,
-                &[
-                    (messages, Type::JSONB),
-                    (&extras.session_id, Type::TEXT),
-                    (&user_id, Type::TEXT),
-                    (&extras.top_k, Type::INT4),
-                    (&extras.recency_weight, Type::FLOAT4),
-                    (&extras.score_threshold, Type::FLOAT4),
-                ],
-            )
-            .await?;
+        let augment = "SELECT memory_augment($1, $2, user_id => $3, top_k => $4, recency_weight => $5, \
+                                             score_threshold => $6)";
+        let params: [Param<'_>; 6] = [
+            (messages, Type::JSONB),
+            (&extras.session_id, Type::TEXT),
+            (&user_id, Type::TEXT),
+            (&extras.top_k, Type::INT4),
+            (&extras.recency_weight, Type::FLOAT4),
+            (&extras.score_threshold, Type::FLOAT4),
+        ];
+        let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
+        let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
+        let mut answers = self.run(user_id, self.patience, &statements, End::Commit).await?;
         self.metrics.recalls.add(started.elapsed());
+        let times = answers.pop().unwrap_or_default();
+        if let Some(row) = times.first() {
+            for (place, part) in self.metrics.recall_parts.iter().enumerate() {
+                let milliseconds: f64 = column(row, place)?;
+                part.add(Duration::from_secs_f64(milliseconds.max(0.0) / 1000.0));
+            }
+        }
+        let rows = answers.pop().unwrap_or_default();
         let mut document: Value = column(rows.first().ok_or(MemoryError::Unexpected)?, 0)?;
         let last = document.get("messages").and_then(Value::as_array).and_then(|all| all.last());
         let text = last.and_then(|last| last.get("content")).and_then(Value::as_str);
@@ -278,7 +299,8 @@ impl Memory {
         let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
         let (store, stored) = turn.statement();
         let statements = [(forget, &forgotten[..]), (store, &stored[..])];
-        Stored::read(&self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit).await?)
+        let mut answers = self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit).await?;
+        Stored::read(&answers.pop().unwrap_or_default())
     }
 
     /// Runs a statement for a user who waits for it, and returns its rows.
@@ -292,7 +314,7 @@ impl Memory {
         params: &[Param<'_>],
         end: End,
     ) -> Result<Vec<Row>, MemoryError> {
-        self.run(user_id, LAST_MOMENT, &[(sql, params)], end).await
+        self.one(user_id, LAST_MOMENT, sql, params, end).await
     }
 
     /// The rows of one statement about a user's memory; of nobody's where `user_id` is empty.
@@ -306,11 +328,23 @@ impl Memory {
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, MemoryError> {
-        self.run(user_id, patience, &[(sql, params)], End::Commit).await
+        self.one(user_id, patience, sql, params, End::Commit).await
+    }
+
+    async fn one(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        sql: &str,
+        params: &[Param<'_>],
+        end: End,
+    ) -> Result<Vec<Row>, MemoryError> {
+        let mut answers = self.run(user_id, patience, &[(sql, params)], end).await?;
+        Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs statements in a transaction of `user_id`, which is empty where it is about nobody's memory,
-    /// and returns the rows of the last one.
+    /// and returns the rows of each.
     ///
     /// They go out right behind what says who they are for. Should the connection's session have
     /// another user's name left, the identity of the transaction overrules it; and the argument `user_id`,
@@ -321,9 +355,9 @@ impl Memory {
         patience: Duration,
         statements: &[(&str, &[Param<'_>])],
         end: End,
-    ) -> Result<Vec<Row>, MemoryError> {
+    ) -> Result<Vec<Vec<Row>>, MemoryError> {
         let work = async {
-            let lent = self.pool.get().await.map_err(|_| MemoryError::NoDatabase)?;
+            let lent = self.pool.get().await.map_err(|error| unreachable(&error))?;
             let mut lent = Lent(Some(lent));
             let Some(client) = lent.0.as_ref() else { return Err(MemoryError::NoDatabase) };
             let milliseconds = format!("{}ms", patience.as_millis());
@@ -346,12 +380,12 @@ impl Memory {
             );
             let outcome = begun.and(named).and_then(|named| Ok((named, rows?)));
             let outcome = match outcome {
-                Ok((named, mut rows)) => {
+                Ok((named, rows)) => {
                     let mode: Option<String> = named.first().and_then(|row| row.try_get(2).ok());
                     if mode.as_deref() == Some(MODE_OF_ROLES) {
                         Err(MemoryError::ModeOfRoles)
                     } else {
-                        Ok(rows.pop().unwrap_or_default())
+                        Ok(rows)
                     }
                 }
                 Err(error) => Err(reason(&error)),
@@ -397,6 +431,19 @@ pub fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     at: usize,
 ) -> Result<T, MemoryError> {
     row.try_get(at).map_err(|_| MemoryError::Unexpected)
+}
+
+/// Why there is no connection.
+fn unreachable(error: &PoolError) -> MemoryError {
+    /// The driver's words for it; what the other side's certificate lacks is behind them.
+    const TLS: &str = "error performing TLS handshake";
+    match error {
+        PoolError::Backend(error) if error.to_string() == TLS => {
+            let problem = error.source().map_or_else(String::new, ToString::to_string);
+            MemoryError::NoTls(problem)
+        }
+        _ => MemoryError::NoDatabase,
+    }
 }
 
 fn reason(error: &tokio_postgres::Error) -> MemoryError {

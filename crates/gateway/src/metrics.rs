@@ -65,6 +65,34 @@ impl Counts {
     }
 }
 
+/// What is there now, by the value of one label or without.
+pub struct Gauge<'a> {
+    pub name: &'a str,
+    pub help: &'a str,
+    pub label: Option<&'a str>,
+    /// The value of the label, and the number.
+    pub numbers: Vec<(&'a str, f64)>,
+}
+
+impl<'a> Gauge<'a> {
+    /// One number.
+    pub fn one(name: &'a str, help: &'a str, number: f64) -> Self {
+        Self { name, help, label: None, numbers: vec![("", number)] }
+    }
+
+    fn print(&self, text: &mut String) {
+        let Self { name, help, .. } = self;
+        let name = format!("memory_gateway_{name}");
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+        for (value, number) in &self.numbers {
+            let _ = match self.label {
+                Some(label) => writeln!(text, "{name}{{{label}=\"{value}\"}} {number}"),
+                None => writeln!(text, "{name} {number}"),
+            };
+        }
+    }
+}
+
 /// What is counted.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -84,6 +112,8 @@ pub struct Metrics {
     pub chats: Times,
     /// What recall took.
     pub recalls: Times,
+    /// Its parts in the database: embedding the question, searching, reranking, ranking.
+    pub recall_parts: [Times; 4],
     /// What storing a turn took.
     pub stores: Times,
     /// From sending the request upstream to the headers of its answer.
@@ -91,8 +121,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Everything as text; `gauges` are names, what they mean, and their values now.
-    pub fn print(&self, gauges: &[(&str, &str, f64)]) -> String {
+    /// Everything as text, with what is there now.
+    pub fn print(&self, gauges: &[Gauge<'_>]) -> String {
         let mut text = String::new();
         for (counts, name, label, help) in [
             (&self.requests, "requests_total", "status", "Requests by the status of the answer."),
@@ -104,7 +134,12 @@ impl Metrics {
         ] {
             counts.print(&format!("memory_gateway_{name}"), label, help, &mut text);
         }
+        let [embed, search, rerank, rank] = &self.recall_parts;
         for (times, name, help) in [
+            (embed, "recall_embed_seconds", "Of a recall: embedding the question."),
+            (search, "recall_search_seconds", "Of a recall: both searches."),
+            (rerank, "recall_rerank_seconds", "Of a recall: the reranker."),
+            (rank, "recall_rank_seconds", "Of a recall: the order."),
             (&self.chats, "chat_seconds", "From the request to the last byte of the answer."),
             (&self.recalls, "recall_seconds", "What recall took."),
             (&self.stores, "store_seconds", "What storing a turn took."),
@@ -112,9 +147,8 @@ impl Metrics {
         ] {
             times.print(&format!("memory_gateway_{name}"), help, &mut text);
         }
-        for (name, help, value) in gauges {
-            let name = format!("memory_gateway_{name}");
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
+        for gauge in gauges {
+            gauge.print(&mut text);
         }
         text
     }
@@ -132,7 +166,11 @@ mod tests {
         }
         metrics.stored.add("user", 2);
         metrics.stored.add("user", 1);
-        let text = metrics.print(&[("in_flight", "Requests.", 3.0)]);
+        let jobs = vec![("pending", 2.0), ("dead", 1.0)];
+        let text = metrics.print(&[
+            Gauge::one("in_flight", "Requests.", 3.0),
+            Gauge { name: "jobs", help: "Jobs.", label: Some("state"), numbers: jobs },
+        ]);
         for line in [
             "memory_gateway_recall_seconds_bucket{le=\"0.001\"} 1",
             "memory_gateway_recall_seconds_bucket{le=\"0.05\"} 3",
@@ -140,6 +178,7 @@ mod tests {
             "memory_gateway_recall_seconds_sum 60.043",
             "memory_gateway_turns_stored_total{role=\"user\"} 3",
             "memory_gateway_in_flight 3",
+            "memory_gateway_jobs{state=\"dead\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing:\n{text}");
         }

@@ -2,7 +2,7 @@
 //! how it ends.
 
 use crate::gateway::Gateway;
-use crate::health::{self, Found};
+use crate::health::{self, Looks};
 use crate::protocol::{Completions, Messages, Protocol, Responses};
 use crate::refusal::{Code, Refusal};
 use crate::{chat, forward, log, mcp, mem0, page};
@@ -108,8 +108,12 @@ fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
-    let found: Arc<Found> = Arc::default();
+/// All paths.
+///
+/// # Errors
+/// That the system has no random numbers.
+pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
+    let looks = Looks::new(Arc::clone(&gateway));
     let router = Router::new()
         .route("/v1/chat/completions", chats(&Completions))
         .route("/v1/responses", chats(&Responses))
@@ -117,11 +121,12 @@ fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
         .route("/v1/messages/count_tokens", post(forward::count_tokens))
         .route("/v1/embeddings", post(forward::embeddings))
         .route("/v1/models", get(forward::models))
+        .route("/v1/{*path}", any(forward::other))
         .route("/mcp", any(mcp::http))
-        .route("/metrics", get(health::metrics))
         .merge(mem0::routes())
         .with_state(Arc::clone(&gateway))
-        .route("/health", get(health::health).with_state((Arc::clone(&gateway), found)))
+        .route("/health", get(health::health).with_state(looks.clone()))
+        .route("/metrics", get(health::metrics).with_state(looks))
         .merge(page::router(Arc::clone(&gateway))?)
         .fallback(|| async { Refusal::no_such_path() })
         .method_not_allowed_fallback(|| async { Refusal::no_such_method() })

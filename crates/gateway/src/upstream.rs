@@ -1,5 +1,6 @@
 //! The service that answers: where it is, with which key, and which headers go there and come back. Paths
-//! are fixed words, so that nothing in a request decides which address is asked.
+//! are fixed words, or with the caller's key what `forward.rs` lets through, so that nothing in a request decides
+//! which host is asked.
 
 use crate::door::holds_token;
 use axum::http::header::{self, HeaderName, HeaderValue};
@@ -105,6 +106,11 @@ impl Upstream {
         Ok(Self { client: client()?, base, key, patience })
     }
 
+    /// Where it is.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Whether requests go there with the gateway's key.
     pub fn has_key(&self) -> bool {
         self.key.is_some()
@@ -117,7 +123,7 @@ impl Upstream {
     pub async fn send(
         &self,
         method: Method,
-        path: &'static str,
+        path: &str,
         headers: &HeaderMap,
         body: Vec<u8>,
     ) -> Result<Response, String> {

@@ -30,7 +30,9 @@ use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_core::rerank_budget::Shortened;
 use pgrx::datum::Uuid;
+use pgrx::datum::datetime_support::now;
 use pgrx::prelude::*;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -193,6 +195,13 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
     let shown = shown::within_budget(request, &details, &episode, &mut ranking);
     trace.rank_ms = milliseconds(started);
+    LAST.set(Some(Times {
+        at: now(),
+        embed: trace.embed_ms,
+        search: trace.search_ms,
+        rerank: trace.rerank_ms,
+        rank: trace.rank_ms,
+    }));
     debug1!(
         "memory_agent: recall user={} rows={} pool={} embed={:.1}ms search={:.1}ms rerank={:.1}ms rank={:.1}ms",
         request.scope.caller.user_id,
@@ -208,6 +217,28 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
         .collect();
     Ok(Some(Recalled { details, arms, layers, features, ranking, shown, replaced, trace }))
+}
+
+thread_local! {
+    /// Of the last recall of this process.
+    static LAST: Cell<Option<Times>> = const { Cell::new(None) };
+}
+
+/// How long the parts of a recall took, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// When the transaction began that it was in.
+    at: TimestampWithTimeZone,
+    pub embed: f64,
+    pub search: f64,
+    pub rerank: f64,
+    pub rank: f64,
+}
+
+/// What the last recall of this transaction took, if there was one. What others did before in the same session,
+/// of a pool perhaps, is nobody's business.
+pub fn last_times() -> Option<Times> {
+    LAST.get().filter(|last| last.at == now())
 }
 
 fn milliseconds(since: Instant) -> f64 {

@@ -10,6 +10,7 @@
 mod binaries;
 mod binary_upgrade;
 mod browser;
+mod certificates;
 mod cluster;
 mod database;
 mod expect;
@@ -28,6 +29,7 @@ mod standby;
 
 pub use binaries::bindir;
 pub use browser::{Browser, Element};
+pub use certificates::Certificates;
 pub use cluster::{Builder, Cluster, StopMode};
 pub use database::Database;
 pub use expect::{expect_error, let_cancel_pass, retry_until, sqlstate, wait_until};

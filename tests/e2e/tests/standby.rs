@@ -53,6 +53,7 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_context('s', 'food')",
         "SELECT memory_context('s', 'What did we discuss about food?')",
         "SELECT memory_search_archive('food')",
+        "SELECT memory_list()",
         "SELECT memory_list_documents()",
         "SELECT memory_augment('[{\"role\": \"user\", \"content\": \"food?\"}]', 's')",
         "SELECT memory_load('s'), memory_configure(session_id => 's')",

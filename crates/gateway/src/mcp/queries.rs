@@ -41,17 +41,15 @@ pub async fn list(
     memory: &Memory,
     user_id: &str,
     kind: Kind,
-    limit: i64,
+    limit: i32,
     after: Option<&Place>,
 ) -> Result<Page, MemoryError> {
-    // The barrier of the view lets no condition through: it reads the user's rows, whatever is asked.
     let sql = format!(
         "SELECT {ENTRY}, \
                 to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') \
-           FROM memory_entries \
-          WHERE user_id IN ($1, '*') AND kind = $2 AND (expires_at IS NULL OR expires_at > now()) \
-            AND ($3 IS NULL OR (created_at, id) < ($3::timestamptz, $4)) \
-          ORDER BY memory_entries.created_at DESC, memory_entries.id DESC LIMIT $5"
+           FROM memory_list(kind => $2, user_id => $1, from_at => $3::timestamptz, from_id => $4, \
+                            \"limit\" => $5) memory_entries \
+          ORDER BY memory_entries.created_at DESC, memory_entries.id DESC"
     );
     let (time, id) = (after.map(|place| &place.time), after.map(|place| place.id));
     let one_more = limit + 1;
@@ -60,10 +58,10 @@ pub async fn list(
         (&kind.name(), Type::TEXT),
         (&time, Type::TEXT),
         (&id, Type::UUID),
-        (&one_more, Type::INT8),
+        (&one_more, Type::INT4),
     ];
     let mut rows = memory.call(user_id, PATIENCE, &sql, &params).await?;
-    let is_last = rows.len() as i64 <= limit;
+    let is_last = rows.len() <= limit as usize;
     rows.truncate(limit as usize);
     let last = rows.last().filter(|_| !is_last);
     let next_cursor = last
@@ -99,8 +97,8 @@ pub async fn get(memory: &Memory, user_id: &str, id: Uuid) -> Result<Option<Whol
                             'at', to_char(h.at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
                             'event', h.op, 'text', h.content, 'reason', h.reason))), '[]') \
                    FROM memory_history($1, user_id => $2) h) \
-           FROM memory_entries \
-          WHERE id = $1 AND user_id IN ($2, '*') AND (expires_at IS NULL OR expires_at > now())"
+           FROM memory_list(id => $1, user_id => $2) memory_entries \
+          WHERE (expires_at IS NULL OR expires_at > now())"
     );
     let params: [Param<'_>; 2] = [(&id, Type::UUID), (&user_id, Type::TEXT)];
     let rows = memory.call(user_id, PATIENCE, &sql, &params).await?;

@@ -152,7 +152,7 @@ impl Server {
                     .map(|cursor| Place::read(&cursor).ok_or(Problem::Arguments(BAD_CURSOR.into())))
                     .transpose()?;
                 let kind = kind.unwrap_or_default();
-                let limit = i64::from(limited(limit.unwrap_or(20))?);
+                let limit = limited(limit.unwrap_or(20))?;
                 answer(queries::list(memory, user, kind, limit, after.as_ref()).await?)
             }
             tools::GET_MEMORY => {
@@ -231,7 +231,7 @@ fn advice(tool: &str, problem: &Problem) -> String {
     };
     let code = match error {
         MemoryError::Refused(said) => said.code.as_str(),
-        MemoryError::NoDatabase => {
+        MemoryError::NoDatabase | MemoryError::NoTls(_) => {
             return "Memory cannot be reached. Go on without it, and tell the user that nothing was \
                     remembered or changed."
                 .to_owned();

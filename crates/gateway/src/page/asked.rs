@@ -5,7 +5,8 @@ use super::frame::{self, Here};
 use super::uploads::{self, Fields, Upload};
 use super::visits::{self, Cookie};
 use super::{Page, ROOT};
-use crate::door::{Door, Person, TOKEN_HEADER};
+use crate::admins::Admins;
+use crate::door::{Person, TOKEN_HEADER};
 use crate::gateway::Permit;
 use crate::memory::{End, MemoryError, Param};
 use crate::refusal::{Code, Refusal};
@@ -112,15 +113,24 @@ impl Asked {
         params: &[Param<'_>],
         end: End,
     ) -> Result<Vec<Row>, Trouble> {
-        let gateway = &self.visit.page.gateway;
-        gateway.memory.ask(self.user_id(), sql, params, end).await.map_err(|error| {
-            let trouble = Trouble::from(&error);
-            // What somebody asked in a wrong way is no failure of memory.
-            if trouble.status.is_server_error() {
-                gateway.missed("page", &error);
-            }
-            trouble
-        })
+        let memory = &self.visit.page.gateway.memory;
+        let outcome = memory.ask(self.user_id(), sql, params, end).await;
+        outcome.map_err(|error| self.trouble(&error))
+    }
+
+    /// The administrators' connection, if this is one of them.
+    pub fn admins(&self) -> Option<&Admins> {
+        self.visit.page.gateway.admins_with(&self.visit.person)
+    }
+
+    /// Why memory did not answer.
+    pub fn trouble(&self, error: &MemoryError) -> Trouble {
+        let trouble = Trouble::from(error);
+        // What somebody asked in a wrong way is no failure of memory.
+        if trouble.status.is_server_error() {
+            self.visit.page.gateway.missed("page", error);
+        }
+        trouble
     }
 }
 
@@ -247,7 +257,7 @@ async fn admit(
     // Only a cookie counts here: what a program sends with its requests is for the other paths.
     head.headers.remove(AUTHORIZATION);
     head.headers.remove(TOKEN_HEADER);
-    let has_signed_in = !matches!(page.gateway.door, Door::One(_));
+    let has_signed_in = !page.gateway.door.is_for_one();
     if has_signed_in {
         let Some(token) = page.visits.token(cookie, Instant::now()) else {
             return Err(Stopped::AtTheDoor("/ui/login"));

@@ -1,10 +1,10 @@
-//! Background work: what runs and what does not, the user's jobs, and what the LLM was asked for; each as
-//! far as the level of the gateway's role goes.
+//! Background work: what runs and what does not, the user's jobs, and for administrators what language models
+//! took.
 
 use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
 use super::parts;
-use super::rows;
+use super::{rows, spent};
 use crate::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -13,8 +13,6 @@ use uuid::Uuid;
 
 /// Jobs that are shown, those that need attention first.
 const JOBS: i64 = 50;
-/// Days of calls of the LLM that are shown.
-const DAYS: i32 = 30;
 
 /// A row of `memory_status()`.
 #[derive(Debug, Deserialize)]
@@ -40,18 +38,6 @@ struct Job {
     finished_at: Option<String>,
 }
 
-/// What the LLM was asked for on a day.
-#[derive(Debug, Deserialize)]
-struct Spent {
-    day: String,
-    purpose: String,
-    model: String,
-    calls: i64,
-    failed: i64,
-    prompt_tokens: i64,
-    completion_tokens: i64,
-}
-
 /// `GET /ui/background`.
 ///
 /// # Errors
@@ -60,20 +46,14 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let status: Vec<Part> =
         rows::read(&asked.rows("SELECT to_jsonb(s) FROM memory_status() s", &[]).await?)?;
     let jobs = jobs(&asked).await?;
-    let spent = spent(&asked).await?;
+    let spent = spent::show(&asked).await?;
     let body = html! {
         h1 { "Background work" }
         @if let Some(done) = asked.query.get("done") {
             p.note.good role="status" { @if done == "retried" { "It runs again." } @else { "There was no such job." } }
         }
         section aria-labelledby="jobs" { h2 #jobs { "Jobs" } (jobs_table(&asked, &jobs)) }
-        section aria-labelledby="spent" {
-            h2 #spent { "Calls of the LLM" }
-            @match &spent {
-                Some(spent) => (spent_table(spent)),
-                None => { p.muted { "The level of the gateway's role does not show them." } }
-            }
-        }
+        @if let Some(spent) = &spent { (spent) }
         section aria-labelledby="status" { h2 #status { "What runs" } (status_table(&status)) }
     };
     Ok(Answer::Page(Here::Background, "Background work".to_owned(), body))
@@ -90,26 +70,6 @@ async fn jobs(asked: &Asked) -> Result<Vec<Job>, Trouble> {
     let user = asked.user_id();
     let params: [Param<'_>; 2] = [(&user, Type::TEXT), (&JOBS, Type::INT8)];
     rows::read(&asked.rows(sql, &params).await?)
-}
-
-/// What was spent for the user; `None` where the role's level does not say.
-async fn spent(asked: &Asked) -> Result<Option<Vec<Spent>>, Trouble> {
-    let may = "SELECT has_table_privilege('memory_llm_calls', 'SELECT')";
-    let may = asked.rows(may, &[]).await?;
-    if !may.first().and_then(|row| row.try_get(0).ok()).unwrap_or(false) {
-        return Ok(None);
-    }
-    let sql = "SELECT to_jsonb(f) FROM ( \
-                   SELECT (c.at AT TIME ZONE 'UTC')::date AS day, c.purpose, c.model, count(*) AS calls, \
-                          count(*) FILTER (WHERE c.status <> 'ok') AS failed, \
-                          coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens, \
-                          coalesce(sum(c.completion_tokens), 0) AS completion_tokens \
-                     FROM memory_llm_calls c \
-                    WHERE c.user_id = $1 AND c.at > now() - make_interval(days => $2) \
-                    GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3) f";
-    let user = asked.user_id();
-    let params: [Param<'_>; 2] = [(&user, Type::TEXT), (&DAYS, Type::INT4)];
-    rows::read(&asked.rows(sql, &params).await?).map(Some)
 }
 
 /// `POST /ui/retry`: a dead job again.
@@ -156,38 +116,6 @@ fn jobs_table(asked: &Asked, jobs: &[Job]) -> Markup {
                                     }
                                 }
                             }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn spent_table(spent: &[Spent]) -> Markup {
-    let sum = |count: fn(&Spent) -> i64| spent.iter().map(count).sum::<i64>();
-    html! {
-        @if spent.is_empty() {
-            (parts::empty("None in the last 30 days.", "The LLM is asked for facts and summaries when one is configured."))
-        } @else {
-            div.scroll tabindex="0" role="region" aria-labelledby="spent" {
-                table {
-                    (parts::headings(&["Day", "For", "Model", "Calls", "Failed", "Tokens in", "Tokens out"], 4))
-                    tbody {
-                        @for row in spent {
-                            tr {
-                                th scope="row" { (parts::on(&row.day)) }
-                                td { (row.purpose) } td { (row.model) }
-                                td.number { (row.calls) } td.number { (row.failed) }
-                                td.number { (row.prompt_tokens) } td.number { (row.completion_tokens) }
-                            }
-                        }
-                    }
-                    tfoot {
-                        tr {
-                            th scope="row" { "Together" } td {} td {}
-                            td.number { (sum(|row| row.calls)) } td.number { (sum(|row| row.failed)) }
-                            td.number { (sum(|row| row.prompt_tokens)) } td.number { (sum(|row| row.completion_tokens)) }
                         }
                     }
                 }

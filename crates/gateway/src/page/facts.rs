@@ -37,7 +37,6 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
             None => today(&asked).await?,
         })
     };
-    // Both look at everything that a user has, so they do it side by side.
     let range = async { if first_page { time_range(&asked).await } else { Ok(None) } };
     let ((facts, next), range) = tokio::try_join!(known, range)?;
     let ids = rows::ids(facts.iter().map(|fact| &fact.id));
@@ -80,16 +79,14 @@ async fn today(asked: &Asked) -> Result<(Vec<Entry>, Option<String>), Trouble> {
     });
     let from = from.transpose()?;
     let sql = format!(
-        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_entries e \
-          WHERE e.user_id IN ($1, '*') AND e.kind = 'fact' \
-            AND (e.expires_at IS NULL OR e.expires_at > now()) \
-            AND ($2::text IS NULL OR (e.created_at, e.id) < ($2::timestamp AT TIME ZONE 'UTC', $3)) \
-          ORDER BY e.created_at DESC, e.id DESC LIMIT $4) f"
+        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_list( \
+             kind => 'fact', user_id => $1, from_at => $2::timestamp AT TIME ZONE 'UTC', from_id => $3, \
+             \"limit\" => $4) e ORDER BY e.created_at DESC, e.id DESC) f"
     );
-    let (user, limit) = (asked.user_id(), PAGE as i64 + 1);
+    let (user, limit) = (asked.user_id(), PAGE as i32 + 1);
     let (at, id) = (from.map(|from| from.0), from.map(|from| from.1));
     let params: [Param<'_>; 4] =
-        [(&user, Type::TEXT), (&at, Type::TEXT), (&id, Type::UUID), (&limit, Type::INT8)];
+        [(&user, Type::TEXT), (&at, Type::TEXT), (&id, Type::UUID), (&limit, Type::INT4)];
     let mut facts: Vec<Entry> = rows::read(&asked.rows(&sql, &params).await?)?;
     let has_more = facts.len() > PAGE;
     facts.truncate(PAGE);
@@ -113,11 +110,16 @@ async fn at_a_time(asked: &Asked, as_of: &str) -> Result<Vec<Entry>, Trouble> {
     rows::read(&asked.rows(sql, &params).await?)
 }
 
-/// From the first memory to the last; nothing for who has none.
+/// From the first fact or session until now; nothing for who has none.
 pub async fn time_range(asked: &Asked) -> Result<Option<(String, String)>, Trouble> {
-    let sql = "SELECT jsonb_build_array((s ->> 'first_at')::timestamptz AT TIME ZONE 'UTC', \
-                                        now() AT TIME ZONE 'UTC') FROM memory_stats() s";
-    let found: Vec<(Option<String>, String)> = rows::read(&asked.rows(sql, &[]).await?)?;
+    let sql = "SELECT jsonb_build_array(least( \
+                   (SELECT e.created_at FROM memory_list(kind => 'fact', oldest_first => true, \
+                                                         \"limit\" => 1, user_id => $1) e), \
+                   (SELECT min(s.created_at) FROM memory_sessions s WHERE s.user_id = $1) \
+               ) AT TIME ZONE 'UTC', now() AT TIME ZONE 'UTC')";
+    let user = asked.user_id();
+    let found: Vec<(Option<String>, String)> =
+        rows::read(&asked.rows(sql, &[(&user, Type::TEXT)]).await?)?;
     Ok(found.into_iter().find_map(|(first, now)| Some((first?, now))))
 }
 

@@ -6,7 +6,7 @@ use super::frame::{self, Here};
 use super::uploads::Fields;
 use super::visits::{self, Cookie};
 use super::{Page, ROOT};
-use crate::door::{Door, TOKEN_HEADER};
+use crate::door::TOKEN_HEADER;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderValue;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `GET /ui/login`.
 pub async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
-    if matches!(page.gateway.door, Door::One(_)) {
+    if page.gateway.door.is_for_one() {
         return with_headers(see(ROOT));
     }
     let query = Fields::read(request.uri().query().unwrap_or_default().as_bytes());

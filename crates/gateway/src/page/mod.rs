@@ -15,6 +15,7 @@ mod parts;
 mod rows;
 mod search;
 mod sessions;
+mod spent;
 mod uploads;
 mod visits;
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 /// Sources that are shown.
 const SOURCES: usize = 20;
 /// Facts that were made of a memory, likewise.
-const MADE: i64 = 50;
+const MADE: i32 = 50;
 /// Letters of a text in its history.
 const SHOWN: usize = 600;
 
@@ -156,12 +156,12 @@ impl Document {
 /// The facts that were made of a memory.
 async fn made_of(asked: &Asked, id: Uuid) -> Result<Vec<Entry>, Trouble> {
     let sql = format!(
-        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_entries e \
-          WHERE e.user_id IN ($1, '*') AND e.source_ids @> ARRAY[$2::uuid] \
-          ORDER BY e.created_at DESC, e.id DESC LIMIT $3) f"
+        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} \
+           FROM memory_list(source_id => $2, user_id => $1, \"limit\" => $3) e \
+          ORDER BY e.created_at DESC, e.id DESC) f"
     );
     let user = asked.user_id();
-    let params: [Param<'_>; 3] = [(&user, Type::TEXT), (&id, Type::UUID), (&MADE, Type::INT8)];
+    let params: [Param<'_>; 3] = [(&user, Type::TEXT), (&id, Type::UUID), (&MADE, Type::INT4)];
     rows::read(&asked.rows(&sql, &params).await?)
 }
 

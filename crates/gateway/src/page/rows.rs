@@ -61,7 +61,7 @@ pub struct Event {
     pub replaced_by: Option<String>,
 }
 
-/// The columns of an [`Entry`], of the view `memory_entries e`.
+/// The columns of an [`Entry`], of `memory_list(..) e` and of the view `memory_entries e`.
 pub const COLUMNS: &str = "e.id, e.kind, e.role, e.content, e.created_at AT TIME ZONE 'UTC' AS created_at, \
      e.session_id, e.agent_id, e.user_id = '*' AS is_shared, e.is_active, e.fact_key, e.confidence, \
      e.source_ids, e.markers, e.expires_at AT TIME ZONE 'UTC' AS expires_at, e.entry_metadata AS metadata";
@@ -93,8 +93,8 @@ impl Asked {
             return Ok(Vec::new());
         }
         let sql = format!(
-            "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_entries e \
-              WHERE e.user_id IN ($1, '*') AND e.id = ANY ($2)) f"
+            "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM unnest($2) i (id), \
+                    LATERAL memory_list(id => i.id, user_id => $1) e) f"
         );
         let user = self.user_id();
         read(&self.rows(&sql, &[(&user, Type::TEXT), (&ids, Type::UUID_ARRAY)]).await?)

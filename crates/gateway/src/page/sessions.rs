@@ -210,25 +210,25 @@ async fn some_turns(
     at: Option<(&str, uuid::Uuid)>,
     order: Order,
 ) -> Result<Vec<Entry>, Trouble> {
-    let (condition, order) = match order {
-        Order::Onward => (">=", "e.created_at, e.id"),
-        Order::Back => ("<", "e.created_at DESC, e.id DESC"),
+    let (is_onward, order) = match order {
+        Order::Onward => (true, "e.created_at, e.id"),
+        Order::Back => (false, "e.created_at DESC, e.id DESC"),
     };
     let sql = format!(
-        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_entries e \
-          WHERE e.user_id IN ($1, '*') AND e.session_id = $2 AND e.agent_id = $3 AND e.kind = 'turn' \
-            AND ($4::text IS NULL OR (e.created_at, e.id) {condition} ($4::timestamp AT TIME ZONE 'UTC', $5)) \
-          ORDER BY {order} LIMIT $6) f"
+        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_list( \
+             $2, 'turn', user_id => $1, agent_id => $3, from_at => $4::timestamp AT TIME ZONE 'UTC', \
+             from_id => $5, \"limit\" => $6, oldest_first => $7) e ORDER BY {order}) f"
     );
     let user = asked.user_id();
-    let (at, id, limit) = (at.map(|at| at.0), at.map(|at| at.1), TURNS as i64 + 1);
-    let params: [Param<'_>; 6] = [
+    let (at, id, limit) = (at.map(|at| at.0), at.map(|at| at.1), TURNS as i32 + 1);
+    let params: [Param<'_>; 7] = [
         (&user, Type::TEXT),
         (&session_id, Type::TEXT),
         (&agent_id, Type::TEXT),
         (&at, Type::TEXT),
         (&id, Type::UUID),
-        (&limit, Type::INT8),
+        (&limit, Type::INT4),
+        (&is_onward, Type::BOOL),
     ];
     rows::read(&asked.rows(&sql, &params).await?)
 }

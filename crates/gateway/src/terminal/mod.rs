@@ -1,12 +1,14 @@
-//! What a person does with memory in a terminal: take it along, and bring it. It speaks to the
+//! What a person does with memory in a terminal: talk with it, take it along, and bring it. It speaks to the
 //! person who called it, so it writes sentences where the rest of the program writes a log.
 
+mod chat;
 mod conversations;
 mod export;
 mod formats;
 mod import;
 mod record;
 
+pub use chat::chat;
 pub use export::export;
 pub use import::import;
 
@@ -46,6 +48,12 @@ pub fn ended(outcome: Result<bool, String>) -> ExitCode {
 /// The memory, and whose.
 async fn memory_of(person: &Person) -> Result<(Memory, String), String> {
     let memory = Memory::new(&person.database, 1, PATIENCE, Arc::new(Metrics::default()))?;
+    let user = user_of(person, &memory).await?;
+    Ok((memory, user))
+}
+
+/// Whose memory it is: the user who was named, or who has the token.
+async fn user_of(person: &Person, memory: &Memory) -> Result<String, String> {
     let user = match (&person.user, &person.token) {
         (Some(user), _) => user.clone(),
         (None, token) => {
@@ -54,7 +62,13 @@ async fn memory_of(person: &Person) -> Result<(Memory, String), String> {
             user.ok_or("this memory token is unknown, or has expired")?
         }
     };
-    Ok((memory, user))
+    Ok(user)
+}
+
+/// A text without what would move a terminal's cursor, in its own lines.
+fn harmless(text: &str) -> String {
+    let keeps = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t');
+    text.chars().filter(keeps).collect()
 }
 
 /// An error for the person whose memory it is, who may read what the database says.
@@ -64,6 +78,6 @@ fn plain(error: &MemoryError) -> String {
             Some(hint) => format!("{} ({}). {hint}", said.message, said.code),
             None => format!("{} ({})", said.message, said.code),
         },
-        other => other.to_string(),
+        other => other.for_operator(),
     }
 }

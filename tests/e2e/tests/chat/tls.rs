@@ -4,10 +4,10 @@
 use crate::scene::{ANSWER, PATIENCE, Session, said};
 use memory_agent_e2e::llm::LlmStub;
 use memory_agent_e2e::memory::values;
-use memory_agent_e2e::{Cluster, wait_until};
+use memory_agent_e2e::{Certificates, Cluster, wait_until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,68 +15,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const KEY: &str = "sk-e2e-tls-0123456789abcdef";
 const TEXT: &str = "The code of the safe is 4711.";
 
-/// A directory with an authority of its own and with certificates of servers, made by openssl(1).
-struct Certificates(PathBuf);
-
-impl Certificates {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("ma_e2e_tls_{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory");
-        let own = Self(path);
-        for authority in ["ca", "other_ca"] {
-            own.openssl(&format!(
-                "req -x509 {NEW_KEY} -keyout {authority}.key -out {authority}.pem -days 2 -subj /CN={authority}"
-            ));
-        }
-        let here = "IP:127.0.0.1";
-        for (name, authority, alternative, days) in [
-            ("good", "ca", here, 2),
-            ("expired", "ca", here, 0),
-            ("wrong_name", "ca", "DNS:llm.example.com", 2),
-            ("unknown_authority", "other_ca", here, 2),
-        ] {
-            own.openssl(&format!(
-                "req -new {NEW_KEY} -keyout {name}.key -out {name}.csr -subj /CN={name} \
-                 -addext subjectAltName={alternative}"
-            ));
-            own.openssl(&format!(
-                "x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}.key -days {days} \
-                 -copy_extensions copyall -out {name}.pem"
-            ));
-        }
-        own.openssl(&format!(
-            "req -x509 {NEW_KEY} -keyout self_signed.key -out self_signed.pem -days 2 -subj /CN=self \
-             -addext subjectAltName={here} -addext basicConstraints=critical,CA:FALSE"
-        ));
-        // One that ends before it begins is not to be had everywhere; this one has no day.
-        let seconds =
-            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        let made = seconds();
-        wait_until(PATIENCE, "a certificate to expire", || seconds() > made);
-        own
+/// Certificates of all kinds for this machine.
+fn certificates() -> Certificates {
+    let here = "IP:127.0.0.1";
+    let certificates = Certificates::new();
+    for (name, authority, alternative, days) in [
+        ("good", "ca", here, 2),
+        ("expired", "ca", here, 0),
+        ("wrong_name", "ca", "DNS:llm.example.com", 2),
+        ("unknown_authority", "other_ca", here, 2),
+    ] {
+        certificates.issue(name, authority, alternative, days);
     }
-
-    fn openssl(&self, arguments: &str) {
-        let output = Command::new("openssl")
-            .args(arguments.split_whitespace())
-            .current_dir(&self.0)
-            .output()
-            .expect("openssl is missing: run `make setup`");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "openssl {arguments}: {said}");
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-const NEW_KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-
-impl Drop for Certificates {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    certificates.issue_to_itself("self_signed", here);
+    // One that ends before it begins is not to be had everywhere; this one has no day.
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let made = seconds();
+    wait_until(PATIENCE, "a certificate to expire", || seconds() > made);
+    certificates
 }
 
 /// `openssl s_server` in front of a stub. What it decrypts goes to the stub, and is kept.
@@ -160,11 +116,11 @@ fn plain_http() -> (u16, Arc<Mutex<Vec<u8>>>) {
 
 #[test]
 fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
-    let certificates = Certificates::new();
+    let certificates = certificates();
     let key = certificates.path("llm.key");
     std::fs::write(&key, format!("{KEY}\n")).expect("a key file");
     let stub = LlmStub::start(|_: &_| ANSWER);
-    let good = Front::start(&certificates.0, "good", &[], &stub);
+    let good = Front::start(certificates.directory(), "good", &[], &stub);
     let cluster = Cluster::builder()
         .preload(true)
         .environment("SSL_CERT_FILE", certificates.path("ca.pem"))
@@ -209,7 +165,7 @@ fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
         ("good", &["-tls1", "-cipher", "ALL:@SECLEVEL=0"], ""),
         ("good", &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], ""),
     ] {
-        let front = Front::start(&certificates.0, case, options, &stub);
+        let front = Front::start(certificates.directory(), case, options, &stub);
         let named = format!("{case} {}", options.first().unwrap_or(&""));
         let heard = refused(&named, &front.base_url(), words, &front.heard);
         assert_eq!(heard, "", "{named}");

@@ -1,15 +1,18 @@
 //! The gateway as its clients see it: real HTTP on both sides, a real cluster behind.
 
+mod admins;
 mod answers;
 mod clients;
 mod demo;
 mod doctor;
 mod failures;
 mod http;
+mod jwts;
 mod kills;
 mod limits;
 mod mcp;
 mod mem0;
+mod passing;
 mod people;
 mod protocols;
 mod proxy;
@@ -17,6 +20,7 @@ mod service;
 mod spending;
 mod streams;
 mod terminal;
+mod tls;
 mod turns;
 mod upstream;
 mod wire;

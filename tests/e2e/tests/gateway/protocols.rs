@@ -403,13 +403,7 @@ fn paths_are_fixed_words() {
         assert_eq!(upstream.last().path, expected);
         assert!(reply.rest().unwrap().contains(r#"{"echo": {"messages": [], "n": 1.0}"#), "{path}");
     }
-    for (method, path) in [
-        ("GET", "/v1/responses/resp_1"),
-        ("POST", "/v1/messages/batches"),
-        ("POST", "/v1/messages/"),
-    ] {
-        assert_eq!(to(method, path).status, 404, "{path}");
-    }
+    assert_eq!(to("POST", "/v1/messages/").status, 404);
 }
 
 #[test]

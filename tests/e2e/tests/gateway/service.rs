@@ -43,8 +43,16 @@ fn what_happens_is_counted_and_logged_without_words() {
         "memory_gateway_llm_tokens_total{kind=\"prompt\"} 9",
         "memory_gateway_llm_tokens_total{kind=\"completion\"} 4",
         "memory_gateway_recall_seconds_count 1",
+        "memory_gateway_recall_embed_seconds_count 1",
+        "memory_gateway_recall_search_seconds_count 1",
+        "memory_gateway_recall_rerank_seconds_count 1",
+        "memory_gateway_recall_rank_seconds_count 1",
         "memory_gateway_store_seconds_count 2",
         "memory_gateway_chat_seconds_count 1",
+        "memory_gateway_jobs{state=\"dead\"} 0",
+        "memory_gateway_database_up 1",
+        "memory_gateway_upstream_up 1",
+        "memory_gateway_model_server_up 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is missing:\n{text}");
     }

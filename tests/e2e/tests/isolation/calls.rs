@@ -119,6 +119,14 @@ pub const CALLS: &[Call] = &[
     }),
     call("memory_augment", Reader, Argument, 2, |d| format!("{}, {}", d.messages(), d.name())),
     call("memory_chat", User, Argument, 2, |d| format!("{}, {}", d.messages(), d.name())),
+    call("memory_list", Reader, Argument, 3, |d| match d.flag().as_str() {
+        "true" => {
+            format!("{}, {}", d.name(), d.one_of(&["NULL", "'turn'", "'fact'", "'document'"]))
+        }
+        _ => {
+            format!("{} => {}", d.one_of(&["id", "source_id", "from_at => now(), from_id"]), d.id())
+        }
+    }),
     call("memory_list_documents", Reader, Argument, 1, |d| {
         format!("{}, {}", d.one_of(&["NULL", "'document'", "'conversation'", "'%'"]), d.number())
     }),
@@ -201,6 +209,7 @@ pub const CALLS: &[Call] = &[
     call("memory_rerank", Reader, Nobody, 1, |d| format!("{}, '{{a,b}}'", d.query())),
     call("memory_count_tokens", Reader, Nobody, 1, |d| d.query()),
     call("memory_status", Reader, Nobody, 2, |_| String::new()),
+    call("memory_recall_times", Reader, Nobody, 1, |_| String::new()),
     call("memory_register_model", Higher, Nobody, 1, |_| {
         "'bge-small-en-v1.5', 'embedder', activate => true".to_owned()
     }),

@@ -20,6 +20,7 @@ const QUESTIONS: &[&str] = &[
     "SELECT jsonb_agg(to_jsonb(r)) FROM memory_load('one') r",
     "SELECT jsonb_agg(to_jsonb(r)) FROM memory_export_markdown('one') r",
     "SELECT jsonb_agg(r) FROM memory_export_json() r",
+    "SELECT jsonb_agg(to_jsonb(r)) FROM memory_list() r",
     "SELECT jsonb_agg(to_jsonb(r)) FROM memory_list_documents() r",
     "SELECT jsonb_agg(to_jsonb(r) - 'score') FROM memory_search_archive('harbour', doc_type => 'document') r",
     "SELECT jsonb_agg(to_jsonb(r) ORDER BY r.id) FROM memory_entries r",

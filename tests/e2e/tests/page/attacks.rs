@@ -2,7 +2,7 @@
 //! no texts, forms of other sites, frames, names of other hosts.
 
 use crate::reader::Reader;
-use crate::{LISBON, database, gateway, gateway_as, with_life};
+use crate::{LISBON, database, gateway, gateway_as, gateway_with_admins, with_life};
 use memory_agent_e2e::http::{encoded, request};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Gateway};
@@ -69,6 +69,14 @@ pub fn poisoned(name: &str) -> (Client, Vec<String>) {
             &[&NAME, &PAYLOAD],
         )
         .unwrap();
+    client
+        .execute(
+            "INSERT INTO memory_agent.llm_calls (id, user_id, purpose, model, status) \
+             VALUES (gen_random_uuid(), $1, 'extract', $2, 'ok')",
+            &[&NAME, &PAYLOAD],
+        )
+        .unwrap();
+    client.execute("SELECT memory_create_token($1, $1)", &[&NAME]).unwrap();
     (client, vec![turn, fact, old, document])
 }
 
@@ -129,6 +137,16 @@ fn texts_stay_texts_in_every_view() {
     assert_harmless("/ui/import", reader.upload("/ui/import", &[(name, file.as_bytes())]).text());
     let wrong = reader.post(&format!("/ui/memory/{}/correct", ids[3]), &[("content", PAYLOAD)]);
     assert_harmless("/correct", wrong.text());
+    let admins = gateway_with_admins("attacks_texts", NAME, NAME);
+    let mut admin = Reader::of(&admins);
+    for path in
+        ["/ui/background".to_owned(), format!("/ui/background?of={}&done=x", encoded(PAYLOAD))]
+    {
+        let page = admin.page(&path);
+        assert_harmless(&path, &page);
+        assert!(page.matches("&lt;script&gt;window").count() >= 2, "{path}: {page}");
+    }
+    assert!(admin.page("/ui/background").contains("&lt;img src=x"), "the name of a model");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! each view is drawn there.
 
 use crate::attacks::{NAME, poisoned, poisoned_paths};
-use crate::{ALLERGY, LISBON, gateway, with_life};
+use crate::{ALLERGY, LISBON, gateway, gateway_with_admins, with_life};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Browser, Gateway, json};
 
@@ -180,9 +180,13 @@ fn every_view_by_day_and_by_night() {
         &mut client,
         "INSERT INTO memory_agent.jobs (id, kind, user_id, session_id, status, attempts, last_error, finished_at) VALUES \
              (gen_random_uuid(), 'extract', 'ann', 'kitchen', 'dead', 5, 'the endpoint answered 503 five times', now()), \
-             (gen_random_uuid(), 'summarize', 'ann', 'work', 'done', 1, NULL, now())",
+             (gen_random_uuid(), 'summarize', 'ann', 'work', 'done', 1, NULL, now()); \
+         INSERT INTO memory_agent.llm_calls (id, user_id, purpose, model, prompt_tokens, completion_tokens, status) \
+             SELECT gen_random_uuid(), 'ann', p, 'qwen2.5:7b', 900 + n * 31, 40 + n, 'ok' \
+               FROM unnest('{extract,reconcile}'::text[]) p, generate_series(1, 4) n; \
+         SELECT memory_create_token('ann', 'laptop'), memory_create_token('ben', 'phone')",
     );
-    let gateway = gateway("browser_views", Some("ann"));
+    let gateway = gateway_with_admins("browser_views", "ann", "ann");
     let browser = Browser::start();
     let one = format!("/ui/memory/{LISBON}");
     let views = [

@@ -64,6 +64,25 @@ fn gateway(name: &str, user: Option<&str>) -> Gateway {
     gateway_as(ROLE, name, user)
 }
 
+/// A gateway for one person, where another, or the same, is an administrator.
+fn gateway_with_admins(name: &str, user: &str, admin: &str) -> Gateway {
+    let mut superuser = cluster().connect(name);
+    run(
+        &mut superuser,
+        "DO $$ BEGIN CREATE ROLE gateway_admin LOGIN; \
+               EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$; \
+         SELECT memory_grant('gateway_admin', 'admin')",
+    );
+    let (to, admins) = (
+        Gateway::database(cluster(), ROLE, name),
+        Gateway::database(cluster(), "gateway_admin", name),
+    );
+    let fixed = ["--database", &to, "--upstream", "http://127.0.0.1:9", "--patience", NEVER_LATE];
+    Gateway::start(
+        &[&fixed[..], &["--admin-database", &admins, "--admin", admin, "--user", user]].concat(),
+    )
+}
+
 fn gateway_as(role: &str, name: &str, user: Option<&str>) -> Gateway {
     let database = Gateway::database(cluster(), role, name);
     let mut arguments = vec!["--database", &database, "--patience", NEVER_LATE];

@@ -2,8 +2,13 @@
 
 use crate::reader::{Reader, read};
 use crate::{database, gateway};
-use memory_agent_e2e::memory::run;
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Client, wait_until};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Nobody waits longer than needed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Follows the links to the next page; the numbers of what is shown on each.
 fn pages(reader: &mut Reader, first: &str, relation: &str, word: &str) -> Vec<Vec<u32>> {
@@ -67,4 +72,83 @@ fn long_lists_are_read_page_by_page() {
     let later = reader.page(&later.replace("&amp;", "&"));
     assert!(read(&later).contains("Turn 130."), "and back again: {later}");
     assert_eq!(reader.get("/ui?from=2026-01-01_x").status, 400);
+}
+
+/// Rows of entries that were read so far, by sequential scans and through indexes.
+fn rows_read(client: &mut Client) -> i64 {
+    value(
+        client,
+        "SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::int8 FROM pg_stat_user_tables \
+          WHERE relid = 'memory_agent.entries'::regclass",
+        &[],
+    )
+}
+
+/// Stores facts and turns from one number to another, in another order than that of their times. They are as if
+/// everything had been done with them, so that nothing else counts them.
+fn fill(client: &mut Client, from: u32, to: u32) {
+    for (kind, role, session) in [("fact", "memory", "NULL"), ("turn", "user", "'long'")] {
+        run(
+            client,
+            &format!(
+                "INSERT INTO memory_agent.entries (id, user_id, agent_id, session_id, kind, role, content, \
+                        created_at, token_count, doc_len, lexemes, lexeme_config, embedding, embedding_model, \
+                        extracted_at) \
+                 SELECT gen_random_uuid(), 'ann', 'default', {session}, '{kind}', '{role}', 'Number ' || n || '.', \
+                        '2026-01-01'::timestamptz - (n * 7919 % 100003) * interval '1 minute', 2, 2, '', 'simple', \
+                        '[1]', 'none', now() \
+                   FROM generate_series({from}, {to}) n"
+            ),
+        );
+    }
+    run(client, "VACUUM ANALYZE memory_agent.entries");
+}
+
+/// How many rows are read for a look at each list, the page after it, and one memory.
+fn looked_at(client: &mut Client) -> i64 {
+    let newest: String = value(
+        client,
+        "SELECT id::text FROM memory_list(kind => 'fact', \"limit\" => 1, user_id => 'ann')",
+        &[],
+    );
+    run(client, "SELECT pg_stat_force_next_flush()");
+    let before = rows_read(client);
+    let gateway = gateway("paging_many", Some("ann"));
+    let mut reader = Reader::of(&gateway);
+    let memory = format!("/ui/memory/{newest}");
+    for (path, relation) in [
+        ("/ui", Some("next")),
+        ("/ui/session?session=long", Some("prev")),
+        ("/ui/sessions", None),
+        (memory.as_str(), None),
+    ] {
+        let page = reader.page(path);
+        if let Some(relation) = relation {
+            let link = page.split_once(&format!("rel=\"{relation}\" href=\"")).unwrap().1;
+            let next = link.split('"').next().unwrap().replace("&amp;", "&");
+            assert!(read(&reader.page(&next)).contains("Number "), "{next}");
+        }
+    }
+    // Its connections say what they read when they end.
+    drop(gateway);
+    wait_until(PATIENCE, "the gateway's connections to end", || {
+        value::<i64>(
+            client,
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'memory-agent' \
+                AND datname = current_database()",
+            &[],
+        ) == 0
+    });
+    rows_read(client) - before
+}
+
+#[test]
+fn a_page_reads_no_more_rows_of_a_hundred_times_as_many_memories() {
+    let mut client = database("paging_many");
+    run(&mut client, "SELECT memory_ingest('long', 'user', 'The first turn.')");
+    fill(&mut client, 1, 500);
+    let few = looked_at(&mut client);
+    fill(&mut client, 501, 50_000);
+    let many = looked_at(&mut client);
+    assert!(few > 100 && many <= few + few / 5, "{few} rows of 1,000 memories, {many} of 100,000");
 }

@@ -1,7 +1,7 @@
 //! What each view shows.
 
 use crate::reader::{Reader, read};
-use crate::{ALLERGY_SAID, HAMBURG, LISBON, database, gateway, gateway_as, with_life};
+use crate::{ALLERGY_SAID, HAMBURG, LISBON, database, gateway, gateway_with_admins, with_life};
 use memory_agent_e2e::memory::run;
 
 #[test]
@@ -124,7 +124,7 @@ fn documents_are_shown_as_wholes() {
 }
 
 #[test]
-fn background_work_is_shown_as_far_as_the_level_goes() {
+fn background_work_is_the_users_and_what_it_took_the_administrators() {
     let mut client = with_life("views_background");
     run(
         &mut client,
@@ -134,26 +134,32 @@ fn background_work_is_shown_as_far_as_the_level_goes() {
          INSERT INTO memory_agent.llm_calls (id, user_id, purpose, model, prompt_tokens, completion_tokens, status) \
              VALUES (gen_random_uuid(), 'ann', 'extract', 'small', 1200, 34, 'ok'), \
                     (gen_random_uuid(), 'bob', 'extract', 'large', 77777, 88888, 'ok'); \
-         DO $$ BEGIN CREATE ROLE gateway_admin LOGIN; EXCEPTION WHEN duplicate_object THEN END $$; \
-         SELECT memory_grant('gateway_admin', 'admin')",
+         SELECT memory_create_token('bob', 'phone')",
     );
     let gateway = gateway("views_background", Some("ann"));
     let mut reader = Reader::of(&gateway);
     let text = read(&reader.page("/ui/background"));
     assert!(text.contains("extract dead attempt 5 kitchen"), "{text}");
     assert!(text.contains("the model said no") && !text.contains("bob"), "{text}");
-    assert!(text.contains("The level of the gateway's role does not show them."), "{text}");
+    assert!(!text.contains("Calls of the LLM") && !text.contains("1200"), "{text}");
     assert!(text.contains("model server") && text.contains("worker"), "{text}");
     let page = reader.page("/ui/background");
     let job = page.split_once("name=\"job\" value=\"").unwrap().1.split('"').next().unwrap();
     let reply = reader.post("/ui/retry", &[("job", job)]);
     assert_eq!(reply.header("location"), Some("/ui/background?done=retried"));
     assert!(read(&reader.page("/ui/background?done=retried")).contains("It runs again."));
-    let admins = gateway_as("gateway_admin", "views_background", Some("ann"));
+    let admins = gateway_with_admins("views_background", "ann", "ann");
     let mut admin = Reader::of(&admins);
     let text = read(&admin.page("/ui/background"));
     assert!(text.contains("extract small 1 0 1200 34"), "{text}");
-    assert!(!text.contains("large") && !text.contains("77777"), "{text}");
+    assert!(!text.contains("large") && !text.contains("about bob"), "{text}");
+    assert!(text.contains("bob phone") && text.contains("No endpoints as rows."), "{text}");
+    let text = read(&admin.page("/ui/background?of=bob"));
+    assert!(text.contains("extract large 1 0 77777 88888"), "{text}");
+    assert!(!text.contains("about bob"), "whose memory it is about stays theirs: {text}");
+    let others = gateway_with_admins("views_background", "carl", "ann");
+    let text = read(&Reader::of(&others).page("/ui/background?of=bob"));
+    assert!(!text.contains("77777") && !text.contains("phone"), "{text}");
 }
 
 #[test]

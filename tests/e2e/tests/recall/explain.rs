@@ -131,6 +131,15 @@ fn the_document_says_how_it_went() {
     let text = document.to_string();
     assert!(!text.contains("ripe") && !text.contains("Harvest"), "no content of memory is in it");
 
+    // The times of a recall are told in its transaction, and to nobody after it.
+    let times = "SELECT count(*) FROM memory_recall_times() t WHERE t.embed > 0 AND t.search > 0 AND t.rank > 0";
+    let mut transaction = client.transaction().unwrap();
+    transaction.query("SELECT FROM memory_recall('Which apples are ripe?')", &[]).unwrap();
+    assert_eq!(transaction.query_one(times, &[]).unwrap().get::<_, i64>(0), 1);
+    transaction.commit().unwrap();
+    let after = client.query("SELECT FROM memory_recall_times()", &[]).unwrap();
+    assert!(after.is_empty());
+
     let nothing = explain(&mut client, "'apples', session_id => 'empty', user_id => 'nobody'");
     assert_eq!(nothing["rows"]["scope"], 0);
     assert_eq!(nothing["candidates"].as_array().unwrap().len(), 0);

@@ -122,6 +122,8 @@ role: summary\nsummary_kind: L3\ncreated_at: 2001-01-01T00:00:00Z\n---\nAll abou
     "SELECT public.memory_verify_history()",
     "SELECT public.memory_add_document('All about parrots.', title => 'Parrots', session_id => 'd')",
     "SELECT public.memory_archive('s')",
+    "SELECT public.memory_list()",
+    "SELECT public.memory_recall_times()",
     "SELECT public.memory_list_documents()",
     "SELECT public.memory_search_archive('parrots', doc_type => 'document')",
     r#"SELECT public.memory_augment('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,

@@ -1,5 +1,6 @@
-//! What a person does with memory in a terminal: `export`, `import`.
+//! What a person does with memory in a terminal: `chat`, `export`, `import`.
 
+mod chat;
 mod export;
 mod import;
 

@@ -1,0 +1,143 @@
+//! Entries in the order of time, from a place on: one page, read by an index.
+
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::sql_types::JsonbText;
+use crate::store::schema;
+use crate::store::scope::{bind, is_global};
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+/// A kind of entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Turn,
+    Fact,
+    Document,
+}
+
+impl Kind {
+    /// A condition of its own for each, so that a partial index of the kind is one of the ways.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Turn => "e.kind = 'turn'",
+            Self::Fact => "e.kind = 'fact'",
+            Self::Document => "e.kind = 'document'",
+        }
+    }
+}
+
+/// Which page.
+#[derive(Debug)]
+pub struct Wanted {
+    /// One entry, expired or not; what has expired is in no other page.
+    pub id: Option<Uuid>,
+    /// Facts that were made of this entry.
+    pub source_id: Option<Uuid>,
+    pub kind: Option<Kind>,
+    pub session_id: Option<String>,
+    pub agent_id: Option<String>,
+    /// Time and id of an entry: oldest first the page begins there, newest first it begins after it.
+    pub from: Option<(TimestampWithTimeZone, Option<Uuid>)>,
+    pub oldest_first: bool,
+    pub limit: i32,
+}
+
+/// An entry with the columns of the view `memory_entries`.
+#[derive(Debug)]
+pub struct Listed {
+    pub id: Uuid,
+    pub user_id: String,
+    pub session_id: Option<String>,
+    pub agent_id: String,
+    pub kind: String,
+    pub role: String,
+    pub content: String,
+    pub metadata: JsonbText,
+    pub markers: Vec<String>,
+    pub created_at: TimestampWithTimeZone,
+    pub updated_at: TimestampWithTimeZone,
+    pub expires_at: Option<TimestampWithTimeZone>,
+    pub is_active: bool,
+    pub token_count: i32,
+    pub episode_id: Option<Uuid>,
+    pub fact_key: Option<String>,
+    pub confidence: Option<f32>,
+    pub source_ids: Option<Vec<Uuid>>,
+}
+
+/// Reads it: of each user as many as fit, and of these as many as fit.
+pub fn page(spi: &Spi, users: &[String], wanted: &Wanted) -> PgResult<Vec<Listed>> {
+    let mut params = Params::new().with(users.to_vec()).with(i64::from(wanted.limit));
+    let conditions = conditions(wanted, &mut params);
+    let order = if wanted.oldest_first { "ASC" } else { "DESC" };
+    let statement = format!(
+        "SELECT f.* FROM unnest($1) AS u (user_id), LATERAL ( \
+             SELECT e.id, e.user_id, e.session_id, e.agent_id, e.kind, e.role, e.content, e.metadata, \
+                    e.markers, e.created_at, e.updated_at, e.expires_at, e.state = 'active', \
+                    e.token_count, e.episode_id, e.fact_key, e.confidence, e.source_ids \
+               FROM memory_agent.entries e \
+              WHERE e.user_id = u.user_id AND e.state <> 'inactive'{conditions} \
+              ORDER BY e.created_at {order}, e.id {order} LIMIT $2) f \
+          ORDER BY f.created_at {order}, f.id {order} LIMIT $2"
+    );
+    spi.all(&statement, &mut params, |row| {
+        Ok(Listed {
+            id: row.required(1)?,
+            user_id: row.required(2)?,
+            session_id: row.optional(3),
+            agent_id: row.required(4)?,
+            kind: row.required(5)?,
+            role: row.required(6)?,
+            content: row.required(7)?,
+            metadata: row.required(8)?,
+            markers: row.required(9)?,
+            created_at: row.required(10)?,
+            updated_at: row.required(11)?,
+            expires_at: row.optional(12),
+            is_active: row.required(13)?,
+            token_count: row.required(14)?,
+            episode_id: row.optional(15),
+            fact_key: row.optional(16),
+            confidence: row.optional(17),
+            source_ids: row.optional(18),
+        })
+    })
+}
+
+fn conditions(wanted: &Wanted, params: &mut Params) -> String {
+    let mut conditions = String::new();
+    let mut and = |condition: String| {
+        conditions.push_str(" AND ");
+        conditions.push_str(&condition);
+    };
+    match wanted.id {
+        Some(id) => and(format!("e.id = {}", bind(params, id))),
+        None => and("(e.expires_at IS NULL OR e.expires_at > now())".to_owned()),
+    }
+    if let Some(source) = wanted.source_id {
+        and(format!("e.source_ids @> ARRAY[{}]", bind(params, source)));
+    }
+    if let Some(kind) = wanted.kind {
+        and(kind.condition().to_owned());
+    }
+    if let Some(session_id) = &wanted.session_id {
+        if Some(session_id.as_str()) == schema::global_name() {
+            and(is_global("e"));
+        } else {
+            and(format!("e.session_id = {}", bind(params, session_id.clone())));
+        }
+    }
+    if let Some(agent_id) = &wanted.agent_id {
+        and(format!("e.agent_id = {}", bind(params, agent_id.clone())));
+    }
+    if let Some((at, id)) = wanted.from {
+        let compares = if wanted.oldest_first { ">=" } else { "<" };
+        let at = bind(params, at);
+        and(match id {
+            Some(id) => format!("(e.created_at, e.id) {compares} ({at}, {})", bind(params, id)),
+            None => format!("e.created_at {compares} {at}"),
+        });
+    }
+    conditions
+}
