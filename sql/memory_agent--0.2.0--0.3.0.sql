@@ -86,6 +86,10 @@ CREATE FUNCTION memory_load(
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
     AS 'MODULE_PATHNAME', 'memory_load_within_wrapper';
 
+CREATE FUNCTION memory_count_tokens(text text, encoding text)
+    RETURNS integer LANGUAGE c IMMUTABLE STRICT PARALLEL UNSAFE COST 1000
+    AS 'MODULE_PATHNAME', 'memory_count_tokens_as_wrapper';
+
 -- === Global memory has a name ===
 
 CREATE FUNCTION memory_archive(
@@ -542,6 +546,8 @@ COMMENT ON FUNCTION memory_embed(text,text) IS
     'The embedding of a text by the active embedding model. purpose: query (default) or document; some models embed questions differently. Errors: 58000 while no model is available.';
 COMMENT ON FUNCTION memory_rerank(text,text[]) IS
     'The cross-encoder''s logits of documents for a query, in the order of the documents: unbounded, higher is better. Errors: 58000 while no model is available.';
+COMMENT ON FUNCTION memory_count_tokens(text,text) IS
+    'Number of tokens of a text in an encoding, cl100k_base or o200k_base. Errors: 22023 for another encoding, 58000 while the tokeniser is unavailable.';
 COMMENT ON FUNCTION memory_count_tokens(text) IS
     'Number of cl100k_base tokens of a text. Errors: 58000 while the tokeniser is unavailable.';
 COMMENT ON FUNCTION memory_register_model(text,text,text,boolean) IS

@@ -147,6 +147,10 @@ CREATE FUNCTION memory_count_tokens(text text)
     RETURNS integer LANGUAGE c IMMUTABLE STRICT PARALLEL UNSAFE COST 1000
     AS 'MODULE_PATHNAME', 'memory_count_tokens_wrapper';
 
+CREATE FUNCTION memory_count_tokens(text text, encoding text)
+    RETURNS integer LANGUAGE c IMMUTABLE STRICT PARALLEL UNSAFE COST 1000
+    AS 'MODULE_PATHNAME', 'memory_count_tokens_as_wrapper';
+
 CREATE FUNCTION memory_register_model(
     name text, kind text, location text DEFAULT NULL, activate boolean DEFAULT false)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE

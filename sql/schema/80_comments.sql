@@ -125,6 +125,8 @@ COMMENT ON FUNCTION memory_rerank(text,text[]) IS
     'The cross-encoder''s logits of documents for a query, in the order of the documents: unbounded, higher is better. Errors: 58000 while no model is available.';
 COMMENT ON FUNCTION memory_count_tokens(text) IS
     'Number of cl100k_base tokens of a text. Errors: 58000 while the tokeniser is unavailable.';
+COMMENT ON FUNCTION memory_count_tokens(text,text) IS
+    'Number of tokens of a text in an encoding, cl100k_base or o200k_base. Errors: 22023 for another encoding, 58000 while the tokeniser is unavailable.';
 COMMENT ON FUNCTION memory_register_model(text,text,text,boolean) IS
     'Registers a model after loading and checking it. kind: embedder or reranker. location: its folder (superusers only; default: its folder in memory_agent.model_dir) with model.onnx, tokenizer.json and config.json. activate: use it from now on; for an embedder only while no rows are embedded by another one. Returns the properties of the model. Errors: 58000 for a missing file or a bad graph, 42809 for a model of the other kind, 42710 if the name is registered as that kind, 55000 if another embedder has embedded rows, 22023, 42501.';
 COMMENT ON FUNCTION memory_create_vector_index(text) IS

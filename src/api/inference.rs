@@ -16,7 +16,7 @@ use crate::settings::{Content, Models};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
-use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use memory_agent_model_server::protocol::{Encoding, ModelRef, Purpose};
 use pgrx::prelude::*;
 use serde_json::json;
 
@@ -85,6 +85,22 @@ fn memory_count_tokens(_limits: WithinLimits, text: String) -> PgResult<i32> {
     identity::require(Level::Reader)?;
     // An estimate must not become an IMMUTABLE function's answer, so a failure is an ERROR here.
     let count = counting::count_one(&text).map_err(models::Failure::into_error)?;
+    Ok(i32::try_from(count).unwrap_or(i32::MAX))
+}
+
+/// `memory_count_tokens` of an encoding.
+#[pg_extern(sql = false)]
+fn memory_count_tokens_as(_limits: WithinLimits, text: String, encoding: String) -> PgResult<i32> {
+    identity::require(Level::Reader)?;
+    let Some(encoding) = Encoding::named(&encoding) else {
+        let names = Encoding::ALL.map(|(name, _)| name).join(" and ");
+        return Err(Error::invalid(
+            format!("unknown encoding \"{encoding}\""),
+            format!("Encodings are {names}."),
+        )
+        .into());
+    };
+    let count = counting::count_one_as(encoding, &text).map_err(models::Failure::into_error)?;
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 

@@ -5,8 +5,8 @@ use super::connection::{CallOptions, Connection, Patience};
 use super::interface::{Failure, Models, Prepared};
 use super::supervisor_state;
 use memory_agent_model_server::protocol::{
-    ChatOutcome, ChatRequest, Conversation, ModelDescription, ModelRef, Purpose, Request, Response,
-    Scores, ServerStatus,
+    ChatOutcome, ChatRequest, Conversation, Encoding, ModelDescription, ModelRef, Purpose, Request,
+    Response, Scores, ServerStatus,
 };
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -51,6 +51,17 @@ impl Models for ServerModels {
                     && embeddings.iter().flatten().flatten().all(|value| value.is_finite()) =>
             {
                 Ok(Prepared { embeddings, token_counts })
+            }
+            other => Err(other),
+        })
+    }
+
+    fn count(&self, encoding: Encoding, texts: Vec<String>) -> Result<Vec<u32>, Failure> {
+        let expected = texts.len();
+        let request = Request::Count { encoding, texts };
+        call(&request, &CallOptions::of_inference(), |response| match response {
+            Response::Prepared { token_counts, .. } if token_counts.len() == expected => {
+                Ok(token_counts)
             }
             other => Err(other),
         })

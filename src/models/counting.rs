@@ -1,7 +1,8 @@
-//! Counting the tokens of texts, as OpenAI's cl100k_base has them: the model server does it.
+//! Counting the tokens of texts, as OpenAI's models have them: the model server does it. What is stored, and
+//! what is not said to be otherwise, is in tokens of cl100k_base.
 
 use super::{Failure, current};
-use memory_agent_model_server::protocol::Purpose;
+use memory_agent_model_server::protocol::Encoding;
 
 /// Most texts, and bytes of them, in one request to the model server.
 const TEXTS_PER_REQUEST: usize = 256;
@@ -26,12 +27,19 @@ pub fn in_one_request(texts: &[String]) -> usize {
 /// # Errors
 /// The model server's.
 pub fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
+    count_as(Encoding::Cl100k, texts)
+}
+
+/// [`count`] of other tokens.
+///
+/// # Errors
+/// The model server's.
+pub fn count_as(encoding: Encoding, texts: &[String]) -> Result<Vec<u32>, Failure> {
     let mut counts = Vec::with_capacity(texts.len());
     let mut rest = texts;
     while !rest.is_empty() {
         let (some, others) = rest.split_at(in_one_request(rest));
-        let prepared = current().prepare(None, Purpose::Document, Vec::new(), some.to_vec())?;
-        counts.extend(prepared.token_counts);
+        counts.extend(current().count(encoding, some.to_vec())?);
         rest = others;
     }
     Ok(counts)
@@ -42,7 +50,15 @@ pub fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
 /// # Errors
 /// The model server's.
 pub fn count_one(text: &str) -> Result<u32, Failure> {
-    let counts = count(&[text.to_owned()])?;
+    count_one_as(Encoding::Cl100k, text)
+}
+
+/// [`count_one`] of other tokens.
+///
+/// # Errors
+/// The model server's.
+pub fn count_one_as(encoding: Encoding, text: &str) -> Result<u32, Failure> {
+    let counts = count_as(encoding, &[text.to_owned()])?;
     // A text without a count is as good as one without an end.
     Ok(counts.first().copied().unwrap_or(u32::MAX))
 }

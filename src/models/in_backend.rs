@@ -4,9 +4,10 @@
 
 use super::interface::{Failure, Models, Prepared};
 use super::paths;
+use memory_agent_model_server::encoding;
 use memory_agent_model_server::engine::{Engine, EngineOptions};
 use memory_agent_model_server::error::InferenceError;
-use memory_agent_model_server::protocol::{ModelDescription, ModelRef, Purpose, Scores};
+use memory_agent_model_server::protocol::{Encoding, ModelDescription, ModelRef, Purpose, Scores};
 use pgrx::pg_sys;
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -33,6 +34,10 @@ impl Models for BackendModels {
             };
             Ok(Prepared { embeddings, token_counts: engine.count_tokens(&borrowed(&token_texts)) })
         })
+    }
+
+    fn count(&self, encoding: Encoding, texts: Vec<String>) -> Result<Vec<u32>, Failure> {
+        Ok(texts.iter().map(|text| encoding::count(encoding, text)).collect())
     }
 
     fn rerank(

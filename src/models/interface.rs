@@ -2,7 +2,9 @@
 
 use super::paths;
 use crate::pg::error::Error;
-use memory_agent_model_server::protocol::{ErrorCode, ModelDescription, ModelRef, Purpose, Scores};
+use memory_agent_model_server::protocol::{
+    Encoding, ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
+};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
@@ -104,6 +106,9 @@ pub trait Models {
         texts: Vec<String>,
         token_texts: Vec<String>,
     ) -> Result<Prepared, Failure>;
+
+    /// One count of tokens per text.
+    fn count(&self, encoding: Encoding, texts: Vec<String>) -> Result<Vec<u32>, Failure>;
 
     /// Scores documents, the first ones first.
     ///

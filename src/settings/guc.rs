@@ -156,6 +156,8 @@ settings! {
         "memory_agent.prompt_stale_sources\0", "What prompts do with turns whose facts were replaced: say so, and leave out those of which nothing holds any more (mark), leave all of them out (hide), or nothing (show).\0";
     int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),
         "memory_agent.default_token_budget\0", "Token budget of memory_context when none is given.\0";
+    choice prompt_tokenizer: PromptTokenizer = PromptTokenizer::Cl100k, Userset, (),
+        "memory_agent.prompt_tokenizer\0", "Tokens in which prompts are counted: those of the model that reads them.\0";
     real current_episode_share: f64 = 0.5, Userset, (0.0, 1.0),
         "memory_agent.current_episode_share\0", "Most of a token budget that the newest turns of the open episode may take.\0";
     int message_overhead_tokens: i32 = 4, Userset, (0, 1000),

@@ -7,6 +7,7 @@ use memory_agent_core::bm25::Bm25;
 use memory_agent_core::chunk;
 use memory_agent_core::episodes::EpisodeSettings;
 use memory_agent_core::fuse::FusionMethod;
+use memory_agent_core::protocol::Encoding;
 use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
 use std::time::Duration;
 
@@ -121,6 +122,10 @@ values! {
         context_limit: u32 = natural(guc::context_limit()),
         context_margin: f64 = guc::context_margin(),
         memory_message: MemoryMessage = guc::memory_message(),
+        prompt_tokenizer: Encoding = match guc::prompt_tokenizer() {
+            PromptTokenizer::Cl100k => Encoding::Cl100k,
+            PromptTokenizer::O200k => Encoding::O200k,
+        },
         query_rewrite: bool = guc::query_rewrite(),
         read_contradiction_check: bool = guc::read_contradiction_check(),
         cross_session: bool = guc::cross_session(),

@@ -72,7 +72,7 @@ fn ends_something(text: &str) -> bool {
     let is_token = |token: &&str| {
         text.get(..token.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(token))
     };
-    TEMPLATE_TOKENS.iter().any(|token| is_token(&token)) || is_tag_of_fence(text)
+    TEMPLATE_TOKENS.iter().any(is_token) || is_tag_of_fence(text)
 }
 
 /// Whether a text that begins with a bracket goes on as a tag of the fence does, whatever stands between.

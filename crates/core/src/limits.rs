@@ -87,7 +87,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 55] = [
+pub const ARGUMENTS: [Argument; 56] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -116,6 +116,7 @@ pub const ARGUMENTS: [Argument; 55] = [
     of(&["memory_summarize"], "max_tokens", Limit::Most(MAX_SUMMARY_TOKENS)),
     every("text", Limit::Content),
     of(&["memory_count_tokens"], "text", Limit::Bytes(16 * MIB)),
+    of(&["memory_count_tokens"], "encoding", Limit::Bytes(WORD_BYTES)),
     every("texts", Limit::List { most: MAX_TEXTS, bytes: 32 * MIB }),
     every("documents", Limit::List { most: MAX_TEXTS, bytes: 32 * MIB }),
     every("purpose", Limit::Bytes(WORD_BYTES)),

@@ -68,6 +68,26 @@ pub enum Purpose {
     Document,
 }
 
+/// How a text is divided into tokens: OpenAI's `cl100k_base`, or `o200k_base` of its later models.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Encoding {
+    #[default]
+    Cl100k,
+    O200k,
+}
+
+impl Encoding {
+    /// The encodings by their names.
+    pub const ALL: [(&'static str, Self); 2] =
+        [("cl100k_base", Self::Cl100k), ("o200k_base", Self::O200k)];
+
+    /// The encoding of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, encoding)| encoding)
+    }
+}
+
 /// What a client can ask for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
@@ -101,17 +121,23 @@ pub enum Request {
     Chat(Box<ChatRequest>),
     /// Goes on with a conversation that is an application's own.
     Converse(Box<Conversation>),
+    /// Counts the tokens of texts; answered as [`Request::Prepare`] without texts to embed.
+    Count {
+        encoding: Encoding,
+        #[serde(deserialize_with = "bounded")]
+        texts: Vec<String>,
+    },
 }
 
 /// What the server answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Response {
-    /// Answer to [`Request::Prepare`].
+    /// Answer to [`Request::Prepare`] and [`Request::Count`].
     Prepared {
         /// Per text of the request its windows, at least one, in reading order; each is a
         /// normalised vector of the model's dimension.
         embeddings: Vec<Vec<Vec<f32>>>,
-        /// Per token text of the request its number of cl100k tokens.
+        /// Per token text of the request its number of cl100k tokens, or of those that were asked for.
         token_counts: Vec<u32>,
     },
     /// Answer to [`Request::Rerank`].
@@ -272,12 +298,12 @@ impl Frame {
         if rest.is_empty() { Ok(value) } else { Err(ProtocolError::TrailingBytes(rest.len())) }
     }
 
-    /// Whether the body is a [`Request::Prepare`] or [`Request::Rerank`]: its answer follows from its bytes
-    /// alone, and asking twice is the same as asking once.
+    /// Whether the body is a [`Request::Prepare`], [`Request::Rerank`] or [`Request::Count`]: its answer
+    /// follows from its bytes alone, and asking twice is the same as asking once.
     #[must_use]
     pub fn is_pure(&self) -> bool {
         // The encoding begins with the place of the variant.
-        matches!(self.body.first(), Some(0 | 1))
+        matches!(self.body.first(), Some(0 | 1 | 7))
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod cl100k;
 pub mod client;
 pub mod config;
+pub mod encoding;
 pub mod engine;
 pub mod error;
 pub mod head;

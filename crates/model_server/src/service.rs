@@ -25,7 +25,7 @@ use crate::protocol::{
     Request, Response, Scores, ServerStatus, Shortened,
 };
 use crate::queue::{Queue, Refusal};
-use crate::{cl100k, llm, worker};
+use crate::{cl100k, encoding, llm, worker};
 
 /// A request up to this size is planned where the sockets are served, if its model is loaded:
 /// tokenising 16 KiB takes a few milliseconds at most, as long as a run of a model.
@@ -287,6 +287,11 @@ impl Service {
             }
             Request::Chat(request) => Ok(Plan::Chat(request)),
             Request::Converse(conversation) => Ok(Plan::Converse(conversation)),
+            Request::Count { encoding, texts } => {
+                let token_counts =
+                    texts.iter().map(|text| encoding::count(encoding, text)).collect();
+                Ok(Plan::Answered(Response::Prepared { embeddings: Vec::new(), token_counts }))
+            }
         }))
         .unwrap_or_else(|_| {
             Err(Failure::new(ErrorCode::Internal, "preparing the request panicked"))

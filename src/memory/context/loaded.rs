@@ -62,12 +62,12 @@ fn told(
     }))
 }
 
-/// Turns that were stored while the tokeniser was not to be had have estimated counts, and a summary that
-/// was imported may have none.
+/// Turns that were stored while the tokeniser was not to be had have estimated counts, and the stored counts
+/// may be of other tokens.
 fn count_anew(loaded: &mut [Loaded], tokens: &TokenCounter) {
     let uncounted: Vec<&mut Message> = loaded
         .iter_mut()
-        .filter(|loaded| !loaded.is_counted)
+        .filter(|loaded| !loaded.is_counted || !tokens.are_stored())
         .map(|loaded| &mut loaded.message)
         .collect();
     let texts = uncounted.iter().map(|message| message.1.clone()).collect();

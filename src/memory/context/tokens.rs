@@ -1,18 +1,27 @@
 //! Counting the tokens of texts that are put into a prompt.
 
 use crate::models::counting;
+use crate::settings::Prompts;
+use memory_agent_core::protocol::Encoding;
 use memory_agent_core::{cut, tokens};
 use std::cell::Cell;
 use std::convert::Infallible;
 
-/// Counts tokens, by estimate once the tokeniser was not to be had; says so once.
+/// Counts the tokens that prompts are measured in, by estimate once the tokeniser was not to be had; says so
+/// once.
 pub struct TokenCounter {
+    encoding: Encoding,
     failed: Cell<bool>,
 }
 
 impl TokenCounter {
     pub fn new() -> Self {
-        Self { failed: Cell::new(false) }
+        Self { encoding: Prompts::current().prompt_tokenizer, failed: Cell::new(false) }
+    }
+
+    /// Whether the stored counts are of these tokens.
+    pub fn are_stored(&self) -> bool {
+        self.encoding == Encoding::Cl100k
     }
 
     /// One count per text.
@@ -40,7 +49,7 @@ impl TokenCounter {
         if self.failed.get() || texts.is_empty() {
             return estimates;
         }
-        match counting::count(&texts) {
+        match counting::count_as(self.encoding, &texts) {
             Ok(counts) => counts,
             Err(failure) => {
                 failure.warn("token counts are estimates");

@@ -14,6 +14,9 @@ use pgrx::datum::Uuid;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
+/// How many times fewer tokens a text may have in another encoding than in the stored one, as in Hindi.
+const FEWER_TOKENS: i64 = 4;
+
 /// The newest turns of the window, newest first, with exact token counts where the tokeniser is to be
 /// had. The message that is being answered is not among them; its id is, if it was stored before.
 pub struct Window {
@@ -30,6 +33,8 @@ impl Window {
         room: i64,
         tokens: &TokenCounter,
     ) -> PgResult<Self> {
+        // By their stored counts; of other tokens, there may be fewer.
+        let read = if tokens.are_stored() { room } else { room.saturating_mul(FEWER_TOKENS) };
         let mut turns = roles::as_owner(|| {
             let spi = Spi::read_only()?;
             let SessionKey { user_id, agent_id, session_id } = key;
@@ -70,12 +75,12 @@ impl Window {
     }
 }
 
-/// Turns that were stored while the tokeniser was not to be had have estimated counts, and a tool's
-/// result is told with more than its text.
+/// Turns that were stored while the tokeniser was not to be had have estimated counts, what nobody said is told
+/// with more than its text, and the stored counts may be of other tokens.
 fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
     let (counted, texts): (Vec<&mut WindowTurn>, Vec<String>) = turns
         .iter_mut()
-        .filter(|turn| !turn.token_count_exact || is_of_tool(turn))
+        .filter(|turn| !turn.token_count_exact || is_data(turn) || !tokens.are_stored())
         .map(|turn| {
             let text = told(turn).into_owned();
             (turn, text)

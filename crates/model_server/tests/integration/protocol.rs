@@ -3,10 +3,10 @@
 use memory_agent_model_server::FrameReader;
 use memory_agent_model_server::protocol::{
     AnswerFormat, ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind,
-    ChatMessage, ChatOutcome, ChatRequest, ChatRole, Conversation, Endpoint, EndpointStatus,
-    ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES, MAX_TEXTS_PER_REQUEST,
-    ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError, Provider, Purpose,
-    RemoteEmbedder, Request, Response, Scores, ServerStatus, Shortened, encode,
+    ChatMessage, ChatOutcome, ChatRequest, ChatRole, Conversation, Encoding, Endpoint,
+    EndpointStatus, ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES,
+    MAX_TEXTS_PER_REQUEST, ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError,
+    Provider, Purpose, RemoteEmbedder, Request, Response, Scores, ServerStatus, Shortened, encode,
 };
 use proptest::prelude::*;
 
@@ -152,6 +152,8 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::FlushCaches),
         chat_request().prop_map(|request| Request::Chat(Box::new(request))),
         conversation().prop_map(|conversation| Request::Converse(Box::new(conversation))),
+        (prop::sample::select(Encoding::ALL.to_vec()), texts())
+            .prop_map(|((_, encoding), texts)| Request::Count { encoding, texts }),
     ]
 }
 
@@ -241,7 +243,10 @@ proptest! {
     #[test]
     fn only_questions_to_the_models_are_pure(request in request()) {
         let body = encode(1, &request).unwrap()[FRAME_HEADER_BYTES..].to_vec();
-        let expected = matches!(request, Request::Prepare { .. } | Request::Rerank { .. });
+        let expected = matches!(
+            request,
+            Request::Prepare { .. } | Request::Rerank { .. } | Request::Count { .. }
+        );
         prop_assert_eq!(Frame { id: 1, body }.is_pure(), expected);
     }
 }

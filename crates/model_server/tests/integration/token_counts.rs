@@ -3,16 +3,24 @@
 use std::time::{Duration, Instant};
 
 use memory_agent_model_server::cl100k;
+use memory_agent_model_server::encoding::count;
+use memory_agent_model_server::protocol::Encoding;
 use proptest::prelude::*;
 
 fn reference(text: &str) -> u32 {
     tiktoken_rs::cl100k_base_singleton().count_ordinary(text) as u32
 }
 
+fn later_reference(text: &str) -> u32 {
+    tiktoken_rs::o200k_base_singleton().count_ordinary(text) as u32
+}
+
 proptest! {
     #[test]
     fn any_text_counts_as_in_the_reference(text in any::<String>()) {
         prop_assert_eq!(cl100k::count(&text), reference(&text));
+        prop_assert_eq!(count(Encoding::Cl100k, &text), reference(&text));
+        prop_assert_eq!(count(Encoding::O200k, &text), later_reference(&text));
     }
 
     #[test]
@@ -28,6 +36,7 @@ proptest! {
     ) {
         let text = parts.concat();
         prop_assert_eq!(cl100k::count(&text), reference(&text));
+        prop_assert_eq!(count(Encoding::O200k, &text), later_reference(&text));
     }
 }
 
@@ -36,6 +45,8 @@ fn known_counts() {
     assert_eq!(cl100k::count(""), 0);
     assert_eq!(cl100k::count("hello world"), 2);
     assert_eq!(cl100k::count("<|endoftext|>"), 7);
+    let hindi = "मुझे चाय पसंद है";
+    assert_eq!((count(Encoding::Cl100k, hindi), count(Encoding::O200k, hindi)), (17, 6));
 }
 
 #[test]
@@ -49,7 +60,7 @@ fn a_megabyte_without_a_word_border_takes_no_longer_than_prose() {
     cl100k::warm_up();
     for text in ["a".repeat(1_000_000), " ".repeat(1_000_000), "\n".repeat(1_000_000), random] {
         let started = Instant::now();
-        assert!(cl100k::count(&text) > 0);
+        assert!(cl100k::count(&text) > 0 && count(Encoding::O200k, &text) > 0);
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
 }

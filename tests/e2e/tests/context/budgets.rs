@@ -260,6 +260,61 @@ fn turns_that_were_counted_by_estimate_are_counted_anew() {
     assert!(counted > 200, "the room is used");
 }
 
+/// OpenAI's later models need far fewer tokens for many languages, so more of a conversation fits.
+#[test]
+fn prompts_can_be_counted_as_later_models_do() {
+    let later = |text: &str| tiktoken_rs::o200k_base_singleton().count_ordinary(text) as i64;
+    let mut client = shared().database("context_o200k").connect();
+    run(&mut client, "SET memory_agent.rerank = off");
+    let turns: Vec<String> =
+        (0..60).map(|n| format!("संदेश {n}: मुझे सुबह की चाय बहुत पसंद है और शाम को कॉफ़ी।")).collect();
+    ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
+    summarize(&mut client, "s", "वे चाय और कॉफ़ी की बात करते हैं।");
+    let stored = "SELECT sum(token_count) FROM memory_agent.entries WHERE kind = 'turn'";
+    let before: i64 = value(&mut client, stored, &[]);
+    assert_eq!(before, turns.iter().map(|turn| count(turn)).sum::<i64>());
+    let few = messages(&context(&mut client, "'s', 'चाय?', 500")).len();
+
+    run(&mut client, "SET memory_agent.prompt_tokenizer = o200k_base");
+    let document = context(&mut client, "'s', 'चाय?', 500");
+    let all = messages(&document);
+    let counted: i64 = all.iter().map(|(_, content)| later(content) + OVERHEAD).sum();
+    assert_eq!(document["token_count"].as_i64(), Some(counted), "{document}");
+    assert!((460..=500).contains(&counted), "{counted}: the room is used");
+    assert!(all.len() > 3 * few / 2, "{} messages, {few} by cl100k_base", all.len());
+    let rows = client
+        .query("SELECT content, token_count FROM memory_load('s', token_budget => 400)", &[])
+        .unwrap();
+    let loaded: i64 = rows
+        .iter()
+        .map(|row| {
+            let (content, tokens): (&str, i32) = (row.get(0), row.get(1));
+            assert_eq!(i64::from(tokens), later(content), "{content}");
+            i64::from(tokens) + OVERHEAD
+        })
+        .sum();
+    assert!((360..=400).contains(&loaded), "{loaded}");
+    let question = json!([{"role": "user", "content": "चाय?"}]);
+    let augmented: Json = value(
+        &mut client,
+        "SELECT memory_augment($1, token_budget => 300, session_id => 's', top_k => 30, score_threshold => 0)",
+        &[&question],
+    );
+    let prompt = later(augmented["messages"][0]["content"].as_str().unwrap()) + OVERHEAD;
+    assert!((250..=300).contains(&prompt), "{prompt}");
+    // What is stored keeps its meaning.
+    assert_eq!(value::<i64>(&mut client, stored, &[]), before);
+    let counts: (i32, i32) = {
+        let sql =
+            "SELECT memory_count_tokens($1, 'o200k_base'), memory_count_tokens($1, 'cl100k_base')";
+        let row = client.query_one(sql, &[&turns[0]]).unwrap();
+        (row.get(0), row.get(1))
+    };
+    assert_eq!(counts, (later(&turns[0]) as i32, count(&turns[0]) as i32));
+    let unknown = client.query("SELECT memory_count_tokens('x', 'p50k_base')", &[]);
+    assert_eq!(sqlstate(&unknown.unwrap_err()), "22023");
+}
+
 #[test]
 fn without_a_tokeniser_it_is_made_from_estimates() {
     let cluster = Cluster::builder()

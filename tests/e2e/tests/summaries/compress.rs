@@ -34,6 +34,32 @@ fn expect_counters(client: &mut Client, session: &str) {
     assert_eq!(kept, counted, "entries|tokens of the window");
 }
 
+/// The target of a sliding window: 50 turns stay under 3,000 tokens by themselves, where the threshold is 2,000. With
+/// the default a session of this length is kept whole.
+#[test]
+fn fifty_turns_stay_under_three_thousand_tokens_where_that_is_wanted() {
+    let mut scene = scene(condenser, &[]);
+    let loaded = "SELECT sum(memory_count_tokens(content) + 4), count(*) FILTER (WHERE role <> 'system') \
+                    FROM memory_load($1)";
+    let look = |client: &mut Client, session: &str| -> (i64, i64) {
+        let row = client.query_one(loaded, &[&session]).unwrap();
+        (row.get(0), row.get(1))
+    };
+    run(&mut scene.client, "SET memory_agent.compression_threshold_tokens = 2000");
+    for turn in 0..50 {
+        talk_from(&mut scene.client, "small", turn, 1, 109);
+        scene.drain();
+        let (tokens, _) = look(&mut scene.client, "small");
+        assert!(tokens < 3000, "{tokens} tokens after turn {turn}");
+    }
+    assert!(look(&mut scene.client, "small").1 < 30);
+    run(&mut scene.client, "RESET memory_agent.compression_threshold_tokens");
+    talk(&mut scene.client, "default", 50, 109);
+    scene.drain();
+    let (tokens, turns) = look(&mut scene.client, "default");
+    assert!(turns == 50 && (5000..6500).contains(&tokens), "{tokens} tokens, {turns} turns");
+}
+
 #[test]
 fn a_full_window_is_compressed() {
     let mut scene = scene(condenser, &SMALL);

@@ -126,6 +126,13 @@ pub const SETTINGS: &[Setting] = &[
         "recall::a_turn_whose_fact_was_replaced_never_ranks_before_what_replaced_it",
     ),
     (
+        "prompt_tokenizer",
+        "cl100k_base",
+        "user",
+        Choice(&["cl100k_base", "o200k_base"]),
+        "context::prompts_can_be_counted_as_later_models_do",
+    ),
+    (
         "prompt_stale_sources",
         "mark",
         "user",
