@@ -4,10 +4,10 @@
 use memory_agent_core::augment::{MESSAGE_HEADER, original_message};
 use memory_agent_core::facts::{repeats, says_the_same};
 use memory_agent_core::fence;
-use memory_agent_core::repetition::is_repeated;
-use memory_agent_core::text::{lexical_pieces, tsquery_any, without_overlong_words};
 use memory_agent_core::language::Language;
 use memory_agent_core::markers;
+use memory_agent_core::repetition::is_repeated;
+use memory_agent_core::text::{lexical_pieces, tsquery_any, without_overlong_words};
 
 const PIECE_BYTES: usize = 4_000;
 const WORD_BYTES: usize = 300;
