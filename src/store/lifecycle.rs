@@ -144,11 +144,13 @@ pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<S
 }
 
 /// An id that sorts right behind another one and was never given to an entry of this user. Turns of one
-/// moment are in the order of their ids: a new version of one takes its place.
+/// moment are in the order of their ids: a new version of one takes its place. The step is random, as the last
+/// bits of an id are: two users who imported the same entry get different ids for their new versions of it.
 pub fn id_behind(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Uuid> {
     let mut number = u128::from_be_bytes(*id.as_bytes());
     loop {
-        number = number.wrapping_add(1);
+        let [.., high, low] = uuid::Uuid::new_v4().into_bytes();
+        number = number.wrapping_add(1 + u128::from(u16::from_be_bytes([high, low])));
         let next = Uuid::from_bytes(number.to_be_bytes());
         let is_taken = spi.first(
             "SELECT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2) \
