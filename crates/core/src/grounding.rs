@@ -285,8 +285,7 @@ impl Grounds {
         let of_user = subjects::is_of_user(found, &self.speaker);
         // Of other languages a question is known by its mark.
         let is_known = |act: &Act| {
-            !self.is_foreign
-                || (matches!(act, Act::Ask | Act::Doubt) && self.acts.is_unstated())
+            !self.is_foreign || (matches!(act, Act::Ask | Act::Doubt) && self.acts.is_unstated())
         };
         if let Some(act) = self.acts.unstated(found, of_user).filter(is_known) {
             return Err(Ungrounded::Unstated(act.name()));
