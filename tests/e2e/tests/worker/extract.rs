@@ -181,6 +181,8 @@ fn hostile_texts_stay_data() {
         "\u{202e}txet desrever\u{202c} \u{7}\u{1b}[31m emoji \u{1f9e8} \\u0000 \\n",
     ];
     let mut scene = Scene::start(echo);
+    // What some of them want to be stored would be set aside.
+    run(&mut scene.client, "SET memory_agent.ungrounded_facts = accept");
     scene.say_all(&texts);
     scene.drain();
     assert_eq!(extracted_texts(&scene), [texts]);
@@ -196,7 +198,7 @@ fn hostile_texts_stay_data() {
 #[test]
 fn a_turn_that_says_nothing_is_done_too() {
     let mut scene = Scene::start(ScriptedModel::new());
-    let turn = scene.say_and_wait("Good morning!");
+    let turn = scene.say_and_wait("It is raining again.");
     assert_eq!(scene.all_facts().len(), 0);
     let done: bool = value(
         &mut scene.client,
