@@ -16,6 +16,7 @@ pub mod model;
 pub mod onnx;
 pub mod server;
 pub mod service;
+pub mod session;
 pub mod tokenizer;
 
 mod batch;
