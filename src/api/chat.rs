@@ -34,7 +34,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const MAX_TEMPERATURE: f32 = 2.0;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_chat(
     limits: WithinLimits,
     messages: Option<JsonbText>,
@@ -68,7 +67,6 @@ fn memory_chat(
 
 /// `memory_chat` with a budget.
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_chat_within(
     _limits: WithinLimits,
     messages: Option<JsonbText>,

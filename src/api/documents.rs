@@ -32,7 +32,6 @@ const DEFAULT_TYPE: &str = "document";
 const DEFAULT_LISTED: i32 = 10;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_add_document(
     _limits: WithinLimits,
     content: Option<String>,
@@ -177,7 +176,6 @@ impl Document {
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_list_documents(
     _limits: WithinLimits,
     doc_type: Option<String>,

@@ -18,7 +18,6 @@ use pgrx::prelude::*;
 const NAMES: &str = "A name has letters, digits, \".\", \"_\" and \"-\", at most 63, and begins with a letter or a digit.";
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_set_endpoint(
     _limits: WithinLimits,
     name: Option<String>,
@@ -104,7 +103,6 @@ fn memory_use_endpoint(
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_list_endpoints(
     _limits: WithinLimits,
 ) -> Result<

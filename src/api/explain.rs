@@ -18,7 +18,6 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_explain(
     _limits: WithinLimits,
     query: Option<String>,

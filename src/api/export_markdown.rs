@@ -16,7 +16,6 @@ use pgrx::prelude::*;
 use std::collections::BTreeMap;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_export_markdown(
     _limits: WithinLimits,
     session_id: Option<String>,

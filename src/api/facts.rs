@@ -62,7 +62,6 @@ impl Fact {
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_add(
     _limits: WithinLimits,
     content: Option<String>,

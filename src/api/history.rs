@@ -33,7 +33,6 @@ fn history_is_open() -> bool {
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_verify_history(
     _limits: WithinLimits,
     user_id: Option<String>,

@@ -10,7 +10,7 @@ use crate::models::{self, counting};
 use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::settings::{Content, Models};
 use crate::store::models::{self as model_store, Kind};
@@ -174,7 +174,7 @@ fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
     let other = spi.first(
         "SELECT e.embedding_model FROM memory_agent.entries e \
           WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
-        &mut crate::pg::spi::Params::new().with(name.to_owned()),
+        &mut params![name],
         |row| row.required::<String>(1),
     )?;
     match other {

@@ -21,7 +21,6 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_ingest(
     _limits: WithinLimits,
     session_id: Option<String>,

@@ -24,7 +24,6 @@ use pgrx::prelude::*;
 const REPEATS: &str = "user";
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments)]
 fn memory_ingest_once(
     _limits: WithinLimits,
     session_id: Option<String>,

@@ -72,7 +72,6 @@ fn memory_restore(
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_history(
     _limits: WithinLimits,
     id: Option<Uuid>,

@@ -12,7 +12,6 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn memory_recall(
     _limits: WithinLimits,
     query: Option<String>,

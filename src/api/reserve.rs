@@ -21,7 +21,6 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_reserve_tokens(
     _limits: WithinLimits,
     session_id: Option<String>,

@@ -19,7 +19,6 @@ use serde_json::json;
 const DEFAULT_LIMIT: i32 = 5;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_search_archive(
     _limits: WithinLimits,
     query: Option<String>,

@@ -38,7 +38,6 @@ pub fn row(
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_status() -> Result<
     TableIterator<
         'static,

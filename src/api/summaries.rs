@@ -59,7 +59,6 @@ fn memory_compress(
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,

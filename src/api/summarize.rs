@@ -11,7 +11,7 @@ use crate::memory::scope_settings;
 use crate::models::counting::{count, count_one};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::settings::{audit_keys, job_settings};
 use crate::store::entries::new_id;
@@ -178,7 +178,7 @@ fn record(
     let at = spi
         .first(
             "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
-            &mut Params::new(),
+            &mut params![],
             |row| row.required::<String>(1),
         )?
         .ok_or_else(|| Error::internal("there is no time"))?;

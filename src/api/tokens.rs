@@ -63,7 +63,6 @@ fn memory_revoke_token(
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_list_tokens(
     _limits: WithinLimits,
 ) -> Result<

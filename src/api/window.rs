@@ -48,7 +48,6 @@ pub fn confirm(key: &SessionKey, is_meant: Option<bool>, verb: &str) -> PgResult
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_load(
     _limits: WithinLimits,
     session_id: Option<String>,
@@ -74,7 +73,6 @@ fn memory_load(
 
 /// `memory_load` with a budget.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
 fn memory_load_within(
     _limits: WithinLimits,
     session_id: Option<String>,

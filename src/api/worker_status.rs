@@ -48,9 +48,9 @@ fn launcher_row() -> StatusRow {
     row(
         "launcher",
         "on demand",
-        "a call that queues a job starts a worker, which ends after a minute without work",
+        "the next call that queues a job starts it",
         Some(
-            "Add memory_agent to shared_preload_libraries, so that jobs also run while no session calls.",
+            "Add memory_agent to shared_preload_libraries, so that jobs also run after a restart of the server.",
         ),
     )
 }

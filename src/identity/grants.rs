@@ -2,7 +2,7 @@
 //! `memory_revoke` (sql/schema/70_security.sql) only.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session};
+use crate::pg::spi::{Session, params};
 
 /// What a role may do, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,8 +39,7 @@ impl Level {
 /// Errors (42501) unless the caller may do what the extension's owner may.
 pub fn require_owner() -> PgResult<()> {
     let session = Session::read_only()?;
-    session.execute("SELECT memory_agent.require_owner()", &mut Params::new())?;
-    Ok(())
+    session.run("SELECT memory_agent.require_owner()", &mut params![])
 }
 
 /// Gives every role the privileges of its level once more, by `memory_grant`, and takes from everyone what
@@ -51,13 +50,13 @@ pub fn renew_all() -> PgResult<()> {
     close_row_types(&session)?;
     let public: Option<String> = session.first(
         "SELECT quote_ident(memory_agent.public_schema())",
-        &mut Params::new(),
+        &mut params![],
         |row| row.required(1),
     )?;
     let public = public.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
     let grant = format!("SELECT {public}.memory_grant(quote_ident($1)::regrole, $2)");
     for (role, level) in levels {
-        session.execute(&grant, &mut Params::new().with(role).with(level.as_str()))?;
+        session.execute(&grant, &mut params![role, level.as_str()])?;
     }
     Ok(())
 }
@@ -75,11 +74,11 @@ fn close_row_types(session: &Session) -> PgResult<()> {
            JOIN pg_type t ON t.oid = c.reltype \
           CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a \
           WHERE x.extname = 'memory_agent' AND a.grantee <> t.typowner",
-        &mut Params::new(),
+        &mut params![],
         |row| row.required(1),
     )?;
     for statement in &revoke {
-        session.execute(statement, &mut Params::new())?;
+        session.execute(statement, &mut params![])?;
     }
     Ok(())
 }
@@ -93,7 +92,7 @@ pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
           WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
                          WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
                            AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
-        &mut Params::new(),
+        &mut params![],
         |row| row.required(1),
     )?;
     Ok(count.unwrap_or(0))
@@ -119,7 +118,7 @@ pub fn all() -> PgResult<Vec<(String, Level)>> {
                            AND p.proname = CASE g.level WHEN 'admin' THEN 'memory_register_model' \
                                                         WHEN 'user' THEN 'memory_ingest' \
                                                         ELSE 'memory_recall' END)",
-        &mut Params::new(),
+        &mut params![],
         |row| Ok((row.required(1)?, Level::parse(&row.required::<String>(2)?)?)),
     )
 }

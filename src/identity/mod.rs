@@ -10,7 +10,7 @@ use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::preload::is_preloaded;
 use crate::pg::roles::{as_owner, current_role_name};
-use crate::pg::spi::{Params, Session};
+use crate::pg::spi::{Session, params};
 use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
@@ -198,7 +198,7 @@ fn refuse_hidden_settings() -> PgResult<()> {
     let hidden = as_owner(|| {
         Session::read_only()?.first(
             "SELECT s.name FROM pg_settings s WHERE s.name = ANY ($1) AND s.source = 'default' LIMIT 1",
-            &mut Params::new().with(names),
+            &mut params![names],
             |row| row.required::<String>(1),
         )
     })?;

@@ -3,10 +3,9 @@
 
 use crate::models::supervisor::{self, Start};
 use crate::models::{socket, supervisor_state};
-use memory_agent_model_server::frame::FrameReader;
-use memory_agent_model_server::protocol::{self, ChatOutcome, ChatRequest, Request, Response};
+use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Request, Response};
+use memory_agent_model_server::session::{Session, SessionError};
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -20,9 +19,8 @@ pub type LostCall = String;
 /// LLM requests in flight.
 #[derive(Default)]
 pub struct LlmCalls {
-    connection: Option<(UnixStream, FrameReader)>,
-    outgoing: Vec<u8>,
-    last_id: CallId,
+    stream: Option<UnixStream>,
+    session: Session,
     /// When to stop waiting for each request.
     waiting: HashMap<CallId, Instant>,
     finished: Vec<(CallId, Result<ChatOutcome, LostCall>)>,
@@ -34,25 +32,15 @@ impl LlmCalls {
     /// # Errors
     /// Why the model server cannot be reached.
     pub fn send(&mut self, request: ChatRequest) -> Result<CallId, LostCall> {
-        if self.connection.is_none() {
-            let stream = socket::connect().map_err(|reason| {
-                supervisor_state::ask_to_check();
-                match supervisor::ensure_started() {
-                    Ok(Start::NoSlot(failure)) => failure.message,
-                    Ok(_) => format!("the model server is not reachable: {reason}"),
-                    Err(failure) => failure.message,
-                }
-            })?;
-            self.connection = Some((stream, FrameReader::new()));
-        }
         let patience = request.endpoint.longest_wait();
-        self.last_id += 1;
-        let bytes = protocol::encode(self.last_id, &Request::Chat(Box::new(request)))
-            .map_err(|error| error.to_string())?;
-        self.outgoing.extend_from_slice(&bytes);
-        self.waiting.insert(self.last_id, Instant::now() + patience);
+        if self.stream.is_none() {
+            self.stream = Some(connect()?);
+        }
+        let request = Request::Chat(Box::new(request));
+        let id = self.session.ask(&request).map_err(|error| error.to_string())?;
+        self.waiting.insert(id, Instant::now() + patience);
         self.move_bytes();
-        Ok(self.last_id)
+        Ok(id)
     }
 
     /// The requests that have come to an end since the last call.
@@ -67,15 +55,12 @@ impl LlmCalls {
 
     /// What to wait on for an answer.
     pub fn descriptor(&self) -> Option<RawFd> {
-        self.connection
-            .as_ref()
-            .filter(|_| !self.waiting.is_empty())
-            .map(|(stream, _)| stream.as_raw_fd())
+        self.stream.as_ref().filter(|_| !self.waiting.is_empty()).map(AsRawFd::as_raw_fd)
     }
 
     /// Whether bytes wait for room in the socket.
     pub fn is_sending(&self) -> bool {
-        !self.outgoing.is_empty()
+        self.session.is_sending()
     }
 
     /// Whether an outcome is already there, so that nothing needs to be waited for.
@@ -84,57 +69,50 @@ impl LlmCalls {
     }
 
     fn move_bytes(&mut self) {
-        if let Err(reason) = self.write().and_then(|()| self.read()) {
-            self.lose(&reason);
+        if let Err(error) = self.exchange() {
+            self.lose(&error.to_string());
         }
     }
 
-    fn write(&mut self) -> Result<(), LostCall> {
-        let Some((stream, _)) = &mut self.connection else { return Ok(()) };
-        while !self.outgoing.is_empty() {
-            match stream.write(&self.outgoing) {
-                Ok(written) => drop(self.outgoing.drain(..written)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("the model server is gone: {error}")),
-            }
-        }
-        Ok(())
-    }
-
-    fn read(&mut self) -> Result<(), LostCall> {
-        let Some((stream, reader)) = &mut self.connection else { return Ok(()) };
-        let mut buffer = [0u8; 64 * 1024];
-        let is_open = loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => break false,
-                Ok(count) => reader.push(&buffer[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break false,
+    fn exchange(&mut self) -> Result<(), SessionError> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        self.session.send(stream)?;
+        let received = loop {
+            match self.session.receive(stream) {
+                Ok(true) => {}
+                other => break other,
             }
         };
-        while let Some(frame) = reader.pop().map_err(|error| error.to_string())? {
-            if self.waiting.remove(&frame.id).is_none() {
-                continue;
+        while let Some((id, response)) = self.session.answer()? {
+            if self.waiting.remove(&id).is_some() {
+                let outcome = match response {
+                    Response::Chat(outcome) => Ok(outcome),
+                    Response::Error { message, .. } => Err(message),
+                    _ => Err("the model server's answer makes no sense".to_owned()),
+                };
+                self.finished.push((id, outcome));
             }
-            let outcome = match frame.decode::<Response>().map_err(|error| error.to_string())? {
-                Response::Chat(outcome) => Ok(outcome),
-                Response::Error { message, .. } => Err(message),
-                _ => Err("the model server's answer makes no sense".to_owned()),
-            };
-            self.finished.push((frame.id, outcome));
         }
-        if is_open { Ok(()) } else { Err("the model server closed the connection".to_owned()) }
+        received.map(drop)
     }
 
     /// Gives up the connection and everything in flight on it.
     fn lose(&mut self, reason: &str) {
-        if self.connection.take().is_some() {
+        if self.stream.take().is_some() {
             supervisor_state::ask_to_check();
         }
-        self.outgoing.clear();
+        self.session.reset();
         let lost = self.waiting.drain().map(|(id, _)| (id, Err(reason.to_owned())));
         self.finished.extend(lost);
     }
+}
+
+fn connect() -> Result<UnixStream, LostCall> {
+    socket::connect_now().map_err(|reason| {
+        supervisor_state::ask_to_check();
+        match supervisor::ensure_started() {
+            Ok(Start::NoSlot(failure)) | Err(failure) => failure.message,
+            Ok(_) => format!("the model server is not reachable: {reason}"),
+        }
+    })
 }

@@ -7,10 +7,9 @@ use super::interface::Failure;
 use super::socket;
 use super::supervisor::{self, Start};
 use crate::settings::Models;
-use memory_agent_model_server::frame::FrameReader;
-use memory_agent_model_server::protocol::{self, Endpoint, Request, Response};
+use memory_agent_model_server::protocol::{Endpoint, ErrorCode, Request, Response};
+use memory_agent_model_server::session::{Session, SessionError};
 use pgrx::pg_sys;
-use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -80,11 +79,13 @@ pub struct Lost {
     pub may_retry: bool,
 }
 
-impl Lost {
-    fn dead(message: impl Into<String>) -> Self {
-        Self { failure: Failure::unavailable(message), may_retry: true }
+impl From<SessionError> for Lost {
+    fn from(error: SessionError) -> Self {
+        Self { failure: Failure::unavailable(error.to_string()), may_retry: true }
     }
+}
 
+impl Lost {
     fn hung(message: impl Into<String>) -> Self {
         Self { failure: Failure::unavailable(message), may_retry: false }
     }
@@ -93,8 +94,7 @@ impl Lost {
 /// An open connection to the model server.
 pub struct Connection {
     stream: UnixStream,
-    reader: FrameReader,
-    next_id: u64,
+    session: Session,
 }
 
 impl Connection {
@@ -110,10 +110,8 @@ impl Connection {
         };
         let mut start_requested = false;
         loop {
-            match socket::connect() {
-                Ok(stream) => {
-                    return Ok(Self { stream, reader: FrameReader::new(), next_id: 1 });
-                }
+            match socket::connect_now() {
+                Ok(stream) => return Ok(Self { stream, session: Session::default() }),
                 Err(reason) => {
                     if !start_requested {
                         start_requested = true;
@@ -151,15 +149,15 @@ impl Connection {
         options: &CallOptions<'_>,
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
-        let id = self.next_id;
-        self.next_id += 2;
-        let bytes = protocol::encode(id, request)
-            .map_err(|error| Lost { failure: rejected(error.to_string()), may_retry: false })?;
+        let id = self.session.ask(request).map_err(|error| Lost {
+            failure: Failure::of(ErrorCode::InvalidRequest, error.to_string()),
+            may_retry: false,
+        })?;
         let started = Instant::now();
         if let Some(sending) = options.sending {
             sending();
         }
-        self.send(&bytes, started + options.timeout)?;
+        self.send(started + options.timeout)?;
         self.receive_answer(id, started, options, accept).map_err(|lost| Lost {
             failure: Failure { was_sent: true, ..lost.failure },
             may_retry: lost.may_retry && options.is_repeatable,
@@ -174,18 +172,12 @@ impl Connection {
         options: &CallOptions<'_>,
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
-        let probe_id = id + 1;
         let timeout = options.timeout;
         let mut probed_at: Option<Instant> = None;
         let mut next_probe = Instant::now() + PROBE_AFTER;
         loop {
-            while let Some(frame) =
-                self.reader.pop().map_err(|error| Lost::dead(error.to_string()))?
-            {
-                if frame.id == id {
-                    let response = frame
-                        .decode::<Response>()
-                        .map_err(|error| Lost::dead(error.to_string()))?;
+            while let Some((answered, response)) = self.session.answer()? {
+                if answered == id {
                     return match accept(response) {
                         Ok(answer) => Ok((self, Ok(answer))),
                         Err(Response::Error { code, message }) => {
@@ -218,59 +210,33 @@ impl Connection {
                     return Err(Lost::hung("the model server does not respond"));
                 }
                 None if now >= next_probe => {
-                    let probe = protocol::encode(probe_id, &Request::Status)
-                        .map_err(|error| Lost::dead(error.to_string()))?;
-                    self.send(&probe, started + timeout)?;
+                    self.session.ask(&Request::Status).map_err(SessionError::from)?;
+                    self.send(started + timeout)?;
                     probed_at = Some(now);
                 }
                 _ => {}
             }
             if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), Duration::from_millis(250)) {
-                self.receive()?;
+                self.session.receive(&mut self.stream)?;
             }
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), Lost> {
+    fn send(&mut self, deadline: Instant) -> Result<(), Lost> {
         let mut last_progress = Instant::now();
-        while !bytes.is_empty() {
-            match self.stream.write(bytes) {
-                Ok(written) => {
-                    bytes = &bytes[written..];
-                    last_progress = Instant::now();
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if Instant::now() >= deadline || last_progress.elapsed() >= PROBE_PATIENCE {
-                        return Err(Lost::hung("the model server does not read requests"));
-                    }
-                    wait(
-                        Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)),
-                        Duration::from_millis(250),
-                    );
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
-            }
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self) -> Result<(), Lost> {
-        let mut buffer = [0u8; 64 * 1024];
         loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(Lost::dead("the model server closed the connection")),
-                Ok(count) => self.reader.push(&buffer[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Lost::dead(format!("the model server is gone: {error}"))),
+            if self.session.send(&mut self.stream)? {
+                last_progress = Instant::now();
             }
+            if !self.session.is_sending() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline || last_progress.elapsed() >= PROBE_PATIENCE {
+                return Err(Lost::hung("the model server does not read requests"));
+            }
+            wait(Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)), Duration::from_millis(250));
         }
     }
-}
-
-fn rejected(message: String) -> Failure {
-    Failure::of(protocol::ErrorCode::InvalidRequest, message)
 }
 
 /// Waits for the socket, the latch or the time to pass, serving interrupts; true when the socket

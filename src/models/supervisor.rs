@@ -160,7 +160,7 @@ fn command_line() -> Vec<String> {
 
 /// Whether the model server's socket accepts connections.
 fn listens() -> bool {
-    socket::connect().is_ok()
+    socket::connect_now().is_ok()
 }
 
 /// `memory_agent.inference_threads`, with 0 resolved.
@@ -255,7 +255,7 @@ impl Supervisor {
                     if child.age() >= HEALTHY_AFTER {
                         self.back_off = FIRST_BACK_OFF;
                     }
-                    self.lock.write(&State::Running(std::process::id()));
+                    self.lock.write(&State::Running(rustix::process::getpid()));
                 } else if child.age() >= LISTEN_PATIENCE {
                     self.last_message = "it did not open its socket".into();
                     child.kill();

@@ -2,6 +2,7 @@
 //! locked by the supervisor for as long as it lives. Without the lock the file means nothing.
 
 use crate::pg::locked_file::{self, LockedFile};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 
 /// Relative to the data directory, the working directory of every process of the cluster.
@@ -13,7 +14,7 @@ pub enum State {
     /// It was started, or is about to be.
     Starting,
     /// It listens; the supervisor's pid, for [`ask_to_check`].
-    Running(u32),
+    Running(Pid),
     /// It failed more than once; the reason.
     Failing(String),
 }
@@ -22,14 +23,16 @@ impl State {
     fn to_text(&self) -> String {
         match self {
             Self::Starting => "starting".into(),
-            Self::Running(pid) => format!("running {pid}"),
+            Self::Running(pid) => format!("running {}", pid.as_raw_nonzero()),
             Self::Failing(reason) => format!("failing {reason}"),
         }
     }
 
     fn from_text(text: &str) -> Self {
         match text.split_once(' ') {
-            Some(("running", pid)) => pid.parse().map_or(Self::Starting, Self::Running),
+            Some(("running", pid)) => {
+                pid.parse().ok().and_then(Pid::from_raw).map_or(Self::Starting, Self::Running)
+            }
             Some(("failing", reason)) => Self::Failing(reason.to_owned()),
             _ => Self::Starting,
         }
@@ -45,11 +48,9 @@ pub fn read() -> Option<State> {
 /// Asks the supervisor to look whether its server answers: for a process that could not reach one
 /// that is said to run. The signal is the one that also reloads settings; the lock proves that the
 /// pid is the supervisor's.
-#[allow(unsafe_code)]
 pub fn ask_to_check() {
     if let Some(State::Running(pid)) = read() {
-        // SAFETY: a signal to a process of the same cluster.
-        unsafe { libc::kill(pid as i32, libc::SIGHUP) };
+        let _ = kill_process(pid, Signal::HUP);
     }
 }
 

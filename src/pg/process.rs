@@ -2,6 +2,9 @@
 //! descriptors of PostgreSQL), tied to its parent's life, observed without blocking.
 #![allow(unsafe_code)]
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -28,7 +31,7 @@ pub enum ChildEvent {
 
 /// A running child. Its standard input is the lifetime pipe: when it closes, the child ends.
 pub struct Child {
-    pid: i32,
+    pid: Pid,
     lifetime: Option<ChildStdin>,
     log: Option<ChildStderr>,
     pending: Vec<u8>,
@@ -57,11 +60,10 @@ impl Child {
         let mut child = builder.spawn()?;
         let log = child.stderr.take();
         if let Some(log) = &log {
-            // SAFETY: the descriptor is open.
-            unsafe { libc::fcntl(log.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+            rustix::fs::fcntl_setfl(log, OFlags::NONBLOCK)?;
         }
         Ok(Self {
-            pid: child.id() as i32,
+            pid: Pid::from_child(&child),
             lifetime: child.stdin.take(),
             log,
             pending: Vec::new(),
@@ -73,7 +75,7 @@ impl Child {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.pid as u32
+        self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// How long ago it was started.
@@ -141,41 +143,30 @@ impl Child {
 
     /// Looks at the child without waiting.
     pub fn poll(&mut self) -> ChildEvent {
-        let mut status = 0;
+        let changes = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         loop {
-            // SAFETY: waits for a child of this process, without blocking.
-            let changed = unsafe {
-                libc::waitpid(
-                    self.pid,
-                    &mut status,
-                    libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED,
-                )
-            };
-            if changed == self.pid {
-                if libc::WIFSTOPPED(status) {
+            match waitpid(Some(self.pid), changes) {
+                Ok(Some((_, status))) if status.stopped() => {
                     self.stopped_since = Some(Instant::now());
-                } else if libc::WIFCONTINUED(status) {
-                    self.stopped_since = None;
-                } else {
-                    return ChildEvent::Ended(ExitStatus::from_raw(status).to_string());
                 }
-            } else if changed < 0
-                && std::io::Error::last_os_error().kind() != ErrorKind::Interrupted
-            {
-                return ChildEvent::Ended("it was waited for elsewhere".into());
-            } else if changed == 0 {
-                return match self.stopped_since {
-                    Some(since) => ChildEvent::Stopped(since),
-                    None => ChildEvent::Running,
-                };
+                Ok(Some((_, status))) if status.continued() => self.stopped_since = None,
+                Ok(Some((_, status))) => {
+                    let status = ExitStatus::from_raw(status.as_raw());
+                    return ChildEvent::Ended(status.to_string());
+                }
+                Ok(None) => {
+                    return self.stopped_since.map_or(ChildEvent::Running, ChildEvent::Stopped);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return ChildEvent::Ended("it was waited for elsewhere".into()),
             }
         }
     }
 
     /// Kills it; the end is seen by the next [`Child::poll`].
     pub fn kill(&self) {
-        // SAFETY: the pid is a child that was not waited for yet, so it was not reused.
-        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // It was not waited for yet, so its id is nobody else's.
+        let _ = kill_process(self.pid, Signal::KILL);
     }
 
     /// Ends it: closes the lifetime pipe, gives it a moment, then kills it. Returns when it is gone.

@@ -9,6 +9,8 @@
 use crate::pg::error::{Error, PgResult};
 use crate::pg::plans;
 use crate::pg::settings_level::{self, SettingsLevel};
+use crate::pg::sql_types::JsonbText;
+use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{c_char, c_int, c_long};
@@ -21,6 +23,12 @@ pub struct Params {
     values: Vec<pg_sys::Datum>,
     nulls: Vec<c_char>,
 }
+
+/// The parameters of a statement, `$1` first; `None` is NULL.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { $crate::pg::spi::Params::new()$(.with($value))* };
+}
+pub(crate) use params;
 
 impl Params {
     pub fn new() -> Self {
@@ -53,6 +61,36 @@ pub struct Row<'a> {
     nulls: &'a [bool],
     types: &'a [pg_sys::Oid],
 }
+
+/// The value of a column as a field of a struct: only a field that may be `None` takes a NULL.
+pub trait Column: Sized {
+    fn read(row: &Row<'_>, column: usize) -> PgResult<Self>;
+}
+
+impl<T: FromDatum> Column for Option<T> {
+    fn read(row: &Row<'_>, column: usize) -> PgResult<Self> {
+        Ok(row.optional(column))
+    }
+}
+
+macro_rules! columns {
+    ($($type:ty)*) => { $(impl Column for $type {
+        fn read(row: &Row<'_>, column: usize) -> PgResult<Self> {
+            row.required(column)
+        }
+    })* };
+}
+columns!(bool i16 i32 i64 f32 f64 String Uuid TimestampWithTimeZone JsonbText pg_sys::Oid);
+columns!(Vec<u8> Vec<Option<String>> Vec<String> Vec<Uuid>);
+
+/// A struct out of a row: its fields in the order of the columns.
+macro_rules! record {
+    ($row:ident, $type:ident: $($field:ident)*) => {{
+        let mut column = 0;
+        Ok($type { $($field: { column += 1; $crate::pg::spi::Column::read($row, column)? }),* })
+    }};
+}
+pub(crate) use record;
 
 impl Row<'_> {
     /// The value of a column; NULL is `None`.
@@ -194,6 +232,11 @@ impl Session {
         self.for_each(sql, params, |_| Ok(()))
     }
 
+    /// Runs a statement for its effect alone.
+    pub fn run(&self, sql: &str, params: &mut Params) -> PgResult<()> {
+        self.execute(sql, params).map(drop)
+    }
+
     /// The first row, decoded.
     pub fn first<T>(
         &self,
@@ -210,6 +253,11 @@ impl Session {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// Whether there is a row.
+    pub fn exists(&self, sql: &str, params: &mut Params) -> PgResult<bool> {
+        Ok(self.first(sql, params, |_| Ok(()))?.is_some())
     }
 
     /// All rows, decoded.

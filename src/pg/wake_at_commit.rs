@@ -13,16 +13,12 @@ use std::sync::OnceLock;
 pub struct Waker {
     /// Before a transaction commits that queued jobs: what may fail. Whether to go on after the commit.
     pub before_commit: fn(pg_sys::Oid) -> bool,
-    /// After it.
+    /// After it, and after something was left in a file that a worker has to record.
     pub after_commit: fn(pg_sys::Oid),
-    /// After a transaction that did not commit.
-    pub forget: fn(),
     /// Whether anybody is to hear of history.
     pub hears_of_history: fn() -> bool,
     /// After a transaction that wrote history and queued no jobs.
     pub history_committed: fn(pg_sys::Oid),
-    /// After something was left in a file that a worker has to record.
-    pub record_left: fn(pg_sys::Oid),
 }
 
 static WAKER: OnceLock<Waker> = OnceLock::new();
@@ -77,7 +73,7 @@ pub fn history_written() {
 /// To be called at the end of a transaction that left something in a file for a worker to record.
 pub fn record_left(database: pg_sys::Oid) {
     if let Some(waker) = WAKER.get() {
-        (waker.record_left)(database);
+        (waker.after_commit)(database);
     }
 }
 
@@ -125,7 +121,6 @@ unsafe extern "C-unwind" fn at_transaction_end(
         XACT_EVENT_ABORT | XACT_EVENT_PREPARE => {
             QUEUED.set(false);
             WROTE_HISTORY.set(false);
-            (waker.forget)();
         }
         _ => {}
     }

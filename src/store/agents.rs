@@ -3,7 +3,7 @@
 
 use crate::identity::SHARED_USER;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::spi::{Params, Row, Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::sessions::SessionKey;
 use serde_json::Value;
@@ -28,11 +28,7 @@ pub struct Stored {
 }
 
 fn params(user_id: &str, agent_id: &str, session_id: Option<&str>) -> Params {
-    Params::new()
-        .with(user_id.to_owned())
-        .with(agent_id.to_owned())
-        .with(session_id.map(str::to_owned))
-        .with(SHARED_USER.to_owned())
+    params![user_id, agent_id, session_id, SHARED_USER]
 }
 
 fn object(row: &Row<'_>, column: usize) -> PgResult<Value> {
@@ -93,19 +89,14 @@ pub fn configure_agent(
     settings: JsonbText,
     content_type: Option<&str>,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.agents AS a (user_id, agent_id, settings, content_type) \
          VALUES ($1, $2, jsonb_strip_nulls($3), $4) \
          ON CONFLICT (user_id, agent_id) DO UPDATE \
             SET settings = jsonb_strip_nulls(a.settings || $3), \
                 content_type = coalesce($4, a.content_type), updated_at = now()",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(agent_id.to_owned())
-            .with(settings)
-            .with(content_type.map(str::to_owned)),
-    )?;
-    Ok(())
+        &mut params![user_id, agent_id, settings, content_type],
+    )
 }
 
 /// Changes what is stored for a session, which is there and locked.
@@ -115,17 +106,11 @@ pub fn configure_session(
     settings: JsonbText,
     content_type: Option<&str>,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.sessions s \
             SET settings = jsonb_strip_nulls(s.settings || $4), \
                 content_type = coalesce($5, s.content_type) \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
-        &mut Params::new()
-            .with(key.user_id.clone())
-            .with(key.agent_id.clone())
-            .with(key.session_id.clone())
-            .with(settings)
-            .with(content_type.map(str::to_owned)),
-    )?;
-    Ok(())
+        &mut params![&key.user_id, &key.agent_id, &key.session_id, settings, content_type],
+    )
 }

@@ -2,7 +2,7 @@
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::facts::FactScope;
@@ -56,15 +56,10 @@ pub fn upsert_conversation(
          DO UPDATE SET content = excluded.content, content_hash = excluded.content_hash, \
             metadata = excluded.metadata, summary_id = excluded.summary_id, updated_at = now() \
          RETURNING a.id",
-        &mut Params::new()
-            .with(new_id())
-            .with(key.user_id.clone())
-            .with(key.agent_id.clone())
-            .with(key.session_id.clone())
-            .with(namespace.to_owned())
-            .with(content.to_owned())
-            .with(content_hash(content))
-            .with(metadata),
+        &mut params![
+            new_id(), &key.user_id, &key.agent_id, &key.session_id, namespace, content,
+            content_hash(content), metadata,
+        ],
         |row| row.required(1),
     )?
     .ok_or_else(|| Error::internal("a conversation was archived without an id").into())
@@ -81,7 +76,7 @@ pub fn idle_conversations(spi: &Spi, idle: Duration, most: i64) -> PgResult<Vec<
                                AND a.session_id = s.session_id AND a.doc_type = 'conversation' \
                                AND a.updated_at > s.last_turn_at) \
           ORDER BY s.last_turn_at, s.user_id, s.agent_id, s.session_id LIMIT $2",
-        &mut Params::new().with(idle.as_secs_f64()).with(most),
+        &mut params![idle.as_secs_f64(), most],
         |row| {
             Ok(SessionKey {
                 user_id: row.required(1)?,
@@ -114,11 +109,7 @@ pub fn with_content(
                 AND a.content_hash = $4 AND a.doc_type <> 'conversation' \
               ORDER BY a.session_id NULLS FIRST LIMIT 1"
         ),
-        &mut Params::new()
-            .with(scope.user_id.to_owned())
-            .with(scope.agent_id.to_owned())
-            .with(scope.names())
-            .with(content_hash(content)),
+        &mut params![scope.user_id, scope.agent_id, scope.names(), content_hash(content)],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
@@ -147,35 +138,32 @@ pub fn insert_document(spi: &Spi, document: &NewDocument<'_>) -> PgResult<Option
 
 /// Deletes the chunks of one archive; its whole stays.
 pub fn delete_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "WITH deleted AS ( \
             DELETE FROM memory_agent.entries e \
              WHERE e.user_id = $1 AND e.kind = 'document' AND e.metadata ->> 'parent_id' = $2 \
             RETURNING e.id) \
          DELETE FROM memory_agent.entry_windows w USING deleted \
           WHERE w.user_id = $1 AND w.entry_id = deleted.id",
-        &mut Params::new().with(user_id.to_owned()).with(parent.to_string()),
-    )?;
-    Ok(())
+        &mut params![user_id, parent.to_string()],
+    )
 }
 
 /// The agent and the session that an archive belongs to; `None` when there is no such archive.
 pub fn home(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Option<String>)>> {
     spi.first(
         "SELECT a.agent_id, a.session_id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
 
 /// Locks an archive until the end of the transaction; false when it is not there.
 pub fn lock(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         "SELECT true FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2 FOR UPDATE",
-        &mut Params::new().with(user_id.to_owned()).with(id),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![user_id, id],
+    )
 }
 
 /// Whether an archive was forgotten as a whole.
@@ -184,7 +172,7 @@ pub fn is_forgotten(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
         &format!(
             "SELECT {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} WHERE a.user_id = $1 AND a.id = $2"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| row.required(1),
     )?;
     Ok(forgotten.unwrap_or(false))
@@ -200,7 +188,7 @@ pub fn forget_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<u64> {
                 SELECT o.id FROM memory_agent.entries o \
                  WHERE o.user_id = $1 AND o.kind = 'document' AND o.metadata ->> 'parent_id' = $2 \
                    AND o.state <> 'inactive' ORDER BY o.id FOR UPDATE)",
-        &mut Params::new().with(user_id.to_owned()).with(parent.to_string()),
+        &mut params![user_id, parent.to_string()],
     )
 }
 
@@ -226,10 +214,7 @@ pub fn restore_chunks(
                 embedding_model = CASE WHEN $3 IS NULL OR e.embedding_model = $3 THEN e.embedding_model END \
            FROM chunks WHERE e.user_id = $1 AND e.id = chunks.id \
          RETURNING e.embedding IS NULL",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(parent.to_string())
-            .with(model.map(str::to_owned)),
+        &mut params![user_id, parent.to_string(), model],
         |row| row.required(1),
     )
 }
@@ -267,19 +252,8 @@ pub fn list(
                       ORDER BY n.updated_at DESC, n.id DESC OFFSET 0) a, {CHUNKS} \
               WHERE NOT {FORGOTTEN} ORDER BY a.updated_at DESC, a.id DESC LIMIT $3"
         ),
-        &mut Params::new().with(users.to_vec()).with(doc_type.map(str::to_owned)).with(most),
-        |row| {
-            Ok(Listed {
-                id: row.required(1)?,
-                doc_type: row.required(2)?,
-                title: row.optional(3),
-                session_id: row.optional(4),
-                agent_id: row.required(5)?,
-                chunks: row.required(6)?,
-                metadata: row.required(7)?,
-                created_at: row.required(8)?,
-                updated_at: row.required(9)?,
-            })
-        },
+        &mut params![users.to_vec(), doc_type, most],
+        |row| record!(row, Listed:
+                id doc_type title session_id agent_id chunks metadata created_at updated_at),
     )
 }

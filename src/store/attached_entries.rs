@@ -4,7 +4,7 @@
 
 use crate::pg::error::PgResult;
 use crate::pg::pinned_settings::by_index;
-use crate::pg::spi::{Params, Session as Spi, sees_one_snapshot};
+use crate::pg::spi::{Session as Spi, params, sees_one_snapshot};
 use crate::pg::sql_types::JsonbText;
 use crate::store::attachments::Source;
 use crate::store::entries::content_hash;
@@ -44,7 +44,7 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
                 LATERAL (SELECT e.user_id, e.id FROM memory_agent.entries e \
                           WHERE e.source_relation = $1 AND e.source_key = k.key \
                             AND e.source_key IS NOT NULL AND e.state <> 'inactive' OFFSET 0) f",
-        &mut Params::new().with(label.to_owned()).with(keys),
+        &mut params![label, keys],
         |row| {
             let position = usize::try_from(row.required::<i64>(1)? - 1).unwrap_or(usize::MAX);
             positions.insert((row.required(2)?, *row.required::<Uuid>(3)?.as_bytes()), position);
@@ -62,7 +62,7 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
            JOIN memory_agent.entries e ON e.user_id = n.user_id AND e.id = n.id \
           WHERE e.id = ANY ($2) AND e.state <> 'inactive' \
           ORDER BY e.created_at, e.id, e.user_id FOR UPDATE OF e",
-        &mut Params::new().with(users).with(ids),
+        &mut params![users, ids],
         |row| {
             let id: Uuid = row.required(1)?;
             let user_id: String = row.required(2)?;
@@ -118,7 +118,7 @@ fn versions(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<Option<S
                           WHERE e.source_relation = $1 AND e.source_key = k.key \
                             AND e.source_key IS NOT NULL AND e.state <> 'inactive') v \
           ORDER BY k.position",
-        &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
+        &mut params![label, keys.to_vec()],
         |row| Ok(row.optional(1)),
     )
 }
@@ -169,20 +169,17 @@ pub fn insert(
                   markers, metadata, lexemes, doc_len, created_at, source_key) \
          ON CONFLICT (user_id, source_relation, source_key) \
             WHERE source_relation IS NOT NULL AND state <> 'inactive' DO NOTHING",
-        &mut Params::new()
-            .with(source.definition.agent_id.clone())
-            .with(configuration.to_owned())
-            .with(source.label.clone())
-            .with(rows.iter().map(|row| row.id).collect::<Vec<_>>())
-            .with(texts(|row| row.user_id.to_owned()))
-            .with(rows.iter().map(|row| row.row.session_id.clone()).collect::<Vec<_>>())
-            .with(texts(|row| row.role.to_owned()))
-            .with(texts(|row| row.content.to_owned()))
-            .with(rows.iter().map(|row| content_hash(row.content)).collect::<Vec<_>>())
-            .with(rows.iter().map(|row| row.token_count).collect::<Vec<_>>())
-            .with(rows.iter().map(|row| row.token_count_exact).collect::<Vec<_>>())
-            .with(texts(|row| row.markers.join("\n")))
-            .with(rows.iter().map(|row| row.row.metadata.clone()).collect::<Vec<_>>())
+        &mut params![
+            &source.definition.agent_id, configuration, &source.label,
+            rows.iter().map(|row| row.id).collect::<Vec<_>>(), texts(|row| row.user_id.to_owned()),
+            rows.iter().map(|row| row.row.session_id.clone()).collect::<Vec<_>>(),
+            texts(|row| row.role.to_owned()), texts(|row| row.content.to_owned()),
+            rows.iter().map(|row| content_hash(row.content)).collect::<Vec<_>>(),
+            rows.iter().map(|row| row.token_count).collect::<Vec<_>>(),
+            rows.iter().map(|row| row.token_count_exact).collect::<Vec<_>>(),
+            texts(|row| row.markers.join("\n")),
+            rows.iter().map(|row| row.row.metadata.clone()).collect::<Vec<_>>(),
+        ]
             .raw(lexemes_type, Some(lexemes_array))
             .with(lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>())
             .with(rows.iter().map(|row| row.created_at).collect::<Vec<_>>())
@@ -209,13 +206,12 @@ pub fn end(spi: &Spi, ended: &[Ended<'_>], reason: &str) -> PgResult<()> {
                 replaced_by = n.replaced_by, valid_to = coalesce(n.since, now()) \
            FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[]) n(user_id, id, replaced_by, since) \
           WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2) AND e.state <> 'inactive'",
-        &mut Params::new()
-            .with(ended.iter().map(|ended| ended.known.user_id.clone()).collect::<Vec<_>>())
-            .with(ended.iter().map(|ended| ended.known.id).collect::<Vec<_>>())
-            .with(ended.iter().map(|ended| ended.replaced_by.map(|(id, _)| id)).collect::<Vec<_>>())
-            .with(
-                ended.iter().map(|ended| ended.replaced_by.map(|(_, since)| since)).collect::<Vec<_>>(),
-            ),
+        &mut params![
+            ended.iter().map(|ended| ended.known.user_id.clone()).collect::<Vec<_>>(),
+            ended.iter().map(|ended| ended.known.id).collect::<Vec<_>>(),
+            ended.iter().map(|ended| ended.replaced_by.map(|(id, _)| id)).collect::<Vec<_>>(),
+            ended.iter().map(|ended| ended.replaced_by.map(|(_, since)| since)).collect::<Vec<_>>(),
+        ],
     )?;
     for (op, is_replaced) in [("supersede", true), ("delete", false)] {
         let of_op = ended.iter().filter(|ended| ended.replaced_by.is_some() == is_replaced);
@@ -242,7 +238,7 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
                 valid_to = now() \
            FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
           WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)",
-        &mut Params::new().with(users).with(ids),
+        &mut params![users, ids],
     )?;
     append(spi, ended, "delete", reason)?;
     Ok(count)
@@ -255,7 +251,7 @@ pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<(St
         "SELECT e.user_id, e.id FROM memory_agent.entries e \
           WHERE e.source_relation = $1 AND e.source_key = ANY ($2) AND e.source_key IS NOT NULL \
             AND e.state <> 'inactive' ORDER BY e.created_at, e.id FOR UPDATE",
-        &mut Params::new().with(label.to_owned()).with(keys.to_vec()),
+        &mut params![label, keys.to_vec()],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
@@ -279,7 +275,7 @@ fn append(
 
 /// The keys of a table's entries after a key, in their order, at most one batch.
 pub fn keys_after(spi: &Spi, label: &str, after: Option<&JsonbText>) -> PgResult<Vec<JsonbText>> {
-    let mut params = Params::new().with(label.to_owned());
+    let mut params = params![label];
     let behind = match after {
         Some(after) => {
             params = params.with(after.clone());
@@ -331,14 +327,14 @@ pub fn relabel(spi: &Spi, entries: &[(&Known, &SourceRow)]) -> PgResult<()> {
     if entries.is_empty() {
         return Ok(());
     }
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e SET metadata = n.metadata, updated_at = now() \
            FROM unnest($1::text[], $2::uuid[], $3::jsonb[]) n(user_id, id, metadata) \
           WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)",
-        &mut Params::new()
-            .with(entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>())
-            .with(entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>())
-            .with(entries.iter().map(|(_, row)| row.metadata.clone()).collect::<Vec<_>>()),
-    )?;
-    Ok(())
+        &mut params![
+            entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>(),
+            entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>(),
+            entries.iter().map(|(_, row)| row.metadata.clone()).collect::<Vec<_>>()
+        ],
+    )
 }

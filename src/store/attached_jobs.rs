@@ -2,7 +2,7 @@
 //! again, and rows that were refused. Of each, `max_attempts` are the failures after which it is given up.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::pg::wake_at_commit;
 use crate::store::attachments::Source;
@@ -24,15 +24,12 @@ pub fn queue_embedding(
         "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, entry_id, max_attempts) \
          SELECT n.id, 'embed', n.user_id, $1, n.session_id, n.entry_id, $2 \
            FROM unnest($3::uuid[], $4::text[], $5::text[], $6::uuid[]) n(id, user_id, session_id, entry_id)",
-        &mut Params::new()
-            .with(agent_id.to_owned())
-            .with(max_attempts)
-            .with(scopes.iter().map(|_| new_id()).collect::<Vec<_>>())
-            .with(scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>())
-            .with(
-                scopes.keys().map(|(_, session)| session.clone()).collect::<Vec<_>>(),
-            )
-            .with(scopes.values().copied().collect::<Vec<_>>()),
+        &mut params![
+            agent_id, max_attempts, scopes.iter().map(|_| new_id()).collect::<Vec<_>>(),
+            scopes.keys().map(|(user_id, _)| user_id.clone()).collect::<Vec<_>>(),
+            scopes.keys().map(|(_, session)| session.clone()).collect::<Vec<_>>(),
+            scopes.values().copied().collect::<Vec<_>>(),
+        ],
     )?;
     wake_at_commit::job_queued();
     Ok(())
@@ -78,13 +75,9 @@ pub fn queue_intake(
          DO UPDATE SET run_after = least(j.run_after, excluded.run_after), \
                        payload = CASE WHEN excluded.payload ? 'phase' THEN j.payload ELSE excluded.payload END \
          RETURNING j.id",
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(agent_id.to_owned())
-            .with(source_id)
-            .with(JsonbText(payload.text()))
-            .with(max_attempts),
+        &mut params![
+            new_id(), user_id, agent_id, source_id, JsonbText(payload.text()), max_attempts,
+        ],
         |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
@@ -111,12 +104,10 @@ pub fn queue_restored(
           WHERE NOT EXISTS (SELECT FROM memory_agent.jobs j \
                              WHERE j.kind = 'attach' AND j.status = 'pending' AND j.leased_by IS NULL \
                                AND j.payload = $4)",
-        &mut Params::new()
-            .with(new_id())
-            .with(whose.user_id.to_owned())
-            .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.text()))
-            .with(max_attempts),
+        &mut params![
+            new_id(), whose.user_id, &source.definition.agent_id, JsonbText(payload.text()),
+            max_attempts,
+        ],
     )?;
     wake_at_commit::job_queued();
     Ok(())
@@ -169,12 +160,9 @@ fn queue_keys(
     spi.execute(
         "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          VALUES ($1, 'attach', $2, $3, $1, $4, $5)",
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.text()))
-            .with(max_attempts),
+        &mut params![
+            new_id(), user_id, &source.definition.agent_id, JsonbText(payload.text()), max_attempts,
+        ],
     )?;
     wake_at_commit::job_queued();
     Ok(())
@@ -191,16 +179,12 @@ pub fn note_refused(
     reason: &str,
 ) -> PgResult<()> {
     let payload = Attach { of_nobody, ..of_keys(source, keys.iter().copied()) };
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.jobs \
             (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
          VALUES ($1, 'attach', $2, $3, $1, $4, 'dead', 1, 1, $5, now())",
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(source.definition.agent_id.clone())
-            .with(JsonbText(payload.text()))
-            .with(reason.to_owned()),
-    )?;
-    Ok(())
+        &mut params![
+            new_id(), user_id, &source.definition.agent_id, JsonbText(payload.text()), reason,
+        ],
+    )
 }

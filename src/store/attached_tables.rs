@@ -2,7 +2,7 @@
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 
@@ -33,7 +33,7 @@ pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Op
                 NOT c.relispartition AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid) \
                 OR c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1",
-        &mut Params::new().with(table).with(role),
+        &mut params![table, role],
         |row| {
             Ok(Table {
                 oid: table,
@@ -55,7 +55,7 @@ pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Op
            JOIN pg_type t ON t.oid = a.atttypid \
           WHERE i.indrelid = $1 AND i.indisprimary AND k.position <= i.indnkeyatts \
           ORDER BY k.position",
-        &mut Params::new().with(table),
+        &mut params![table],
         |row| Ok((row.required(1)?, row.required(2)?, row.required(3)?)),
     )?;
     Ok(Some(described))
@@ -143,7 +143,7 @@ pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> Pg
         "SELECT t.typname::text, a.attgenerated = 'v' \
            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
           WHERE a.attrelid = $1 AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
-        &mut Params::new().with(table.oid).with(column.to_owned()),
+        &mut params![table.oid, column],
         |row| Ok((row.required::<String>(1)?, row.required::<bool>(2)?)),
     )?;
     match found {
@@ -170,7 +170,7 @@ pub fn tree(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<(pg_sys::Oid, String)
            JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.oid \
            JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
           ORDER BY t.level, 2",
-        &mut Params::new().with(table),
+        &mut params![table],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
@@ -215,7 +215,7 @@ pub fn create_triggers(spi: &Spi, table: &str, id: Uuid, place: Place) -> PgResu
                 event.replace("{}", table),
                 place.as_str()
             ),
-            &mut Params::new(),
+            &mut params![],
         )?;
     }
     Ok(())
@@ -231,7 +231,7 @@ pub fn with_triggers(spi: &Spi, id: Uuid) -> PgResult<Vec<(String, String)>> {
           WHERE t.tgfoid OPERATOR(pg_catalog.=) 'memory_agent.attached_rows()'::pg_catalog.regprocedure \
             AND pg_catalog.starts_with(pg_catalog.encode(t.tgargs, 'escape'), $1::pg_catalog.text) \
           ORDER BY 1, 2",
-        &mut Params::new().with(id.to_string()),
+        &mut params![id.to_string()],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
@@ -239,7 +239,7 @@ pub fn with_triggers(spi: &Spi, id: Uuid) -> PgResult<Vec<(String, String)>> {
 /// Drops the triggers of an attachment, on whatever tables they are by now.
 pub fn drop_triggers(spi: &Spi, id: Uuid) -> PgResult<()> {
     for (table, trigger) in with_triggers(spi, id)? {
-        spi.execute(&format!("DROP TRIGGER {trigger} ON {table}"), &mut Params::new())?;
+        spi.execute(&format!("DROP TRIGGER {trigger} ON {table}"), &mut params![])?;
     }
     Ok(())
 }
@@ -252,7 +252,7 @@ pub fn attachment_of(spi: &Spi, table: pg_sys::Oid) -> PgResult<Option<Uuid>> {
           WHERE t.tgrelid OPERATOR(pg_catalog.=) $1 \
             AND t.tgfoid OPERATOR(pg_catalog.=) 'memory_agent.attached_rows()'::pg_catalog.regprocedure \
           LIMIT 1",
-        &mut Params::new().with(table),
+        &mut params![table],
         |row| row.required::<String>(1),
     )?;
     Ok(found.as_deref().and_then(super::queue::uuid))
@@ -269,7 +269,7 @@ pub fn without_triggers(spi: &Spi, table: pg_sys::Oid, id: Uuid) -> PgResult<Vec
                   WHERE t.tgrelid = c.oid AND t.tgfoid = 'memory_agent.attached_rows()'::regprocedure \
                     AND t.tgenabled <> 'D' AND starts_with(encode(t.tgargs, 'escape'), $2)) < $3 \
           ORDER BY 1",
-        &mut Params::new().with(table).with(id.to_string()).with(TRIGGERS.len() as i64),
+        &mut params![table, id.to_string(), TRIGGERS.len() as i64],
         |row| row.required(1),
     )
 }
@@ -302,15 +302,8 @@ pub fn key(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<KeyColumn>> {
                             AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype) e \
           WHERE i.indrelid = $1 AND i.indisprimary AND k.position <= i.indnkeyatts \
           ORDER BY k.position",
-        &mut Params::new().with(table),
-        |row| {
-            Ok(KeyColumn {
-                name: row.required(1)?,
-                type_name: row.required(2)?,
-                greater: row.required(3)?,
-                equal: row.required(4)?,
-            })
-        },
+        &mut params![table],
+        |row| record!(row, KeyColumn: name type_name greater equal),
     )
 }
 
@@ -321,7 +314,7 @@ pub fn estimated_rows(spi: &Spi, table: pg_sys::Oid) -> PgResult<Option<i64>> {
            FROM (SELECT p.relid::oid AS oid FROM pg_partition_tree($1::regclass) p WHERE p.isleaf \
                  UNION SELECT $1) t \
            JOIN pg_class c ON c.oid = t.oid AND c.relkind = 'r'",
-        &mut Params::new().with(table),
+        &mut params![table],
         |row| Ok(row.optional(1)),
     )?;
     Ok(rows.flatten())

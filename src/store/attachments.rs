@@ -3,7 +3,7 @@
 //! table is the one that was attached, and by name after a dump and restore.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::spi::{Row, Session as Spi, params};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use std::str::FromStr;
@@ -162,7 +162,7 @@ pub fn source(spi: &Spi, id: Uuid, table: pg_sys::Oid) -> PgResult<Option<Source
                             AND (a.relation_oid = $2 \
                                  OR a.relation_oid IN (SELECT o.oid FROM ancestors o))) c \
           WHERE a.id = $1",
-        &mut Params::new().with(id).with(table),
+        &mut params![id, table],
         |row| read_source(id, table, row),
     )
 }
@@ -207,7 +207,7 @@ pub fn save(
     table: pg_sys::Oid,
     definition: &Definition,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.attachments AS a \
             (id, relation, content_column, user_id_column, session_id_column, created_at_column, \
              role_column, metadata_columns, user_id, agent_id, role, embed, relation_oid, column_numbers) \
@@ -224,23 +224,14 @@ pub fn save(
                 metadata_columns = excluded.metadata_columns, user_id = excluded.user_id, \
                 agent_id = excluded.agent_id, role = excluded.role, embed = excluded.embed, \
                 relation_oid = excluded.relation_oid, column_numbers = excluded.column_numbers",
-        &mut Params::new()
-            .with(id)
-            .with(label.to_owned())
-            .with(definition.content_column.clone())
-            .with(definition.user_id_column.clone())
-            .with(definition.session_id_column.clone())
-            .with(definition.created_at_column.clone())
-            .with(definition.role_column.clone())
-            .with(definition.metadata_columns.clone())
-            .with(definition.user_id.clone())
-            .with(definition.agent_id.clone())
-            .with(definition.role.clone())
-            .with(definition.embed.as_str().to_owned())
-            .with(table)
-            .with(definition.columns()),
-    )?;
-    Ok(())
+        &mut params![
+            id, label, &definition.content_column, definition.user_id_column.as_deref(),
+            definition.session_id_column.as_deref(), definition.created_at_column.as_deref(),
+            definition.role_column.as_deref(), definition.metadata_columns.clone(),
+            definition.user_id.as_deref(), &definition.agent_id, &definition.role,
+            definition.embed.as_str(), table, definition.columns(),
+        ],
+    )
 }
 
 /// Stores the names and numbers that attached tables and their columns have now, so that a dump has
@@ -278,7 +269,7 @@ pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
             "SELECT a.id, a.relation, (SELECT t.tgrelid FROM {ROOT_TRIGGERS} LIMIT 1) \
                FROM memory_agent.attachments a ORDER BY a.relation"
         ),
-        &mut Params::new(),
+        &mut params![],
         |row| Ok(Listed { id: row.required(1)?, label: row.required(2)?, table: row.optional(3) }),
     )
 }
@@ -288,11 +279,7 @@ pub fn delete(spi: &Spi, id: Uuid) -> PgResult<()> {
     spi.execute(
         "DELETE FROM memory_agent.jobs j \
           WHERE j.kind = 'attach' AND j.status IN ('pending', 'dead') AND j.payload ->> 'attachment' = $1::text",
-        &mut Params::new().with(id.to_string()),
+        &mut params![id.to_string()],
     )?;
-    spi.execute(
-        "DELETE FROM memory_agent.attachments a WHERE a.id = $1",
-        &mut Params::new().with(id),
-    )?;
-    Ok(())
+    spi.run("DELETE FROM memory_agent.attachments a WHERE a.id = $1", &mut params![id])
 }

@@ -2,7 +2,7 @@
 //! nobody extracted from, and sessions that nobody summarised.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::facts::FactScope;
 use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
 use pgrx::prelude::*;
@@ -27,7 +27,7 @@ pub fn scopes(
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE {of_user} AND {SKIPPED} AND ($2::timestamptz IS NULL OR e.created_at >= $2)"
         ),
-        &mut Params::new().with(user_id.map(str::to_owned)).with(since),
+        &mut params![user_id, since],
         |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),
     )?;
     // As every other writer orders sessions: by bytes, not by a collation.
@@ -88,7 +88,7 @@ pub fn unsummarized(
               WHERE {of_user} AND s.unsummarized_tokens > 0 \
                 AND ($2::timestamptz IS NULL OR s.last_turn_at >= $2)"
         ),
-        &mut Params::new().with(user_id.map(str::to_owned)).with(since),
+        &mut params![user_id, since],
         sessions::key_and_fill,
     )?;
     sessions.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -2,7 +2,7 @@
 //! history says so. The session itself and its settings stay, and so do archived conversations.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::history;
 use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
@@ -58,10 +58,7 @@ fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
                                     AND o.kind NOT IN ('embed', 'reembed', 'attach') AND {unfinished} \
                                   ORDER BY o.id FOR UPDATE)"
             ),
-            &mut Params::new()
-                .with(key.user_id.clone())
-                .with(key.agent_id.clone())
-                .with(key.names()),
+            &mut params![&key.user_id, &key.agent_id, key.names()],
         )?;
     }
     Ok(cancelled)
@@ -69,15 +66,14 @@ fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
 
 /// Ends the running episode; no episode of the session is reflected on any more.
 fn close_episodes(spi: &Spi, key: &SessionKey) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.episodes e \
             SET status = CASE WHEN e.status = 'open' THEN 'closed' ELSE e.status END, \
                 close_reason = coalesce(e.close_reason, $4), wants_reflection = false \
           WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 \
             AND (e.status = 'open' OR e.wants_reflection)",
         &mut key.params().with(REASON.to_owned()),
-    )?;
-    Ok(())
+    )
 }
 
 /// Makes the session's turns and facts inactive, in the window or not, and returns those that were

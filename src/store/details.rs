@@ -1,7 +1,7 @@
 //! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::Vector;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -55,30 +55,22 @@ pub fn read(
                 CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
     );
-    spi.all(
-        &statement,
-        &mut Params::new()
-            .with(users.to_vec())
-            .with(ids.to_vec())
-            .with(model.map(str::to_owned))
-            .with(as_of),
-        |row| {
-            Ok(Detail {
-                id: row.required(1)?,
-                kind: row.required(2)?,
-                role: row.required(3)?,
-                text: row.required(4)?,
-                markers: row.required(5)?,
-                token_count: row.required(6)?,
-                session_id: row.optional(7),
-                episode_id: row.optional(8),
-                created_at: row.required(9)?,
-                age_days: row.required(10)?,
-                embedding: row.optional::<Vector>(11).map(|vector| vector.0),
-                words: row.required::<i32>(12)?.max(0).unsigned_abs(),
-                speaker: row.optional(13),
-                unverified: row.optional(14),
-            })
-        },
-    )
+    spi.all(&statement, &mut params![users.to_vec(), ids, model, as_of], |row| {
+        Ok(Detail {
+            id: row.required(1)?,
+            kind: row.required(2)?,
+            role: row.required(3)?,
+            text: row.required(4)?,
+            markers: row.required(5)?,
+            token_count: row.required(6)?,
+            session_id: row.optional(7),
+            episode_id: row.optional(8),
+            created_at: row.required(9)?,
+            age_days: row.required(10)?,
+            embedding: row.optional::<Vector>(11).map(|vector| vector.0),
+            words: row.required::<i32>(12)?.max(0).unsigned_abs(),
+            speaker: row.optional(13),
+            unverified: row.optional(14),
+        })
+    })
 }

@@ -3,7 +3,7 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Row, Session as Spi, scratch};
+use crate::pg::spi::{Row, Session as Spi, params, record, scratch};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
@@ -60,13 +60,7 @@ pub fn incomplete(
 }
 
 fn incomplete_entry(row: &Row<'_>) -> PgResult<Incomplete> {
-    Ok(Incomplete {
-        id: row.required(1)?,
-        content: row.required(2)?,
-        content_hash: row.optional(3),
-        metadata: row.required(4)?,
-        lacks_embedding: row.required(5)?,
-    })
+    record!(row, Incomplete: id content content_hash metadata lacks_embedding)
 }
 
 /// How many entries of a scope lack something.
@@ -114,10 +108,7 @@ pub fn complete(
              WHERE s.user_id = $1 AND s.agent_id = filled.agent_id AND s.session_id = filled.session_id \
                AND filled.in_window AND filled.growth <> 0) \
          SELECT FROM filled",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(entry.id)
-            .with(entry.content_hash.clone())
+        &mut params![user_id, entry.id, entry.content_hash.as_deref()]
             .raw(vector.oid, first.map(|window| Vector(window.clone()).to_datum()))
             .with(embedding.map(|(model, _)| model.to_owned()))
             .with(token_count),

@@ -3,7 +3,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::spi::{Row, Session as Spi, params, record};
 use crate::settings::endpoint::NamedEndpoint;
 use crate::store::schema;
 
@@ -24,17 +24,8 @@ const COLUMNS: &str = "e.name, e.provider, e.base_url, e.model, e.api_version, e
                        e.daily_tokens, e.enabled_in = $1";
 
 fn read(row: &Row<'_>) -> PgResult<NamedEndpoint> {
-    Ok(NamedEndpoint {
-        name: row.required(1)?,
-        provider: row.required(2)?,
-        base_url: row.required(3)?,
-        model: row.required(4)?,
-        api_version: row.required(5)?,
-        key_name: row.optional(6),
-        calls_per_minute: row.required(7)?,
-        daily_tokens: row.required(8)?,
-        is_enabled: row.required(9)?,
-    })
+    record!(row, NamedEndpoint:
+        name provider base_url model api_version key_name calls_per_minute daily_tokens is_enabled)
 }
 
 /// The endpoint that an agent asks; `None` means the one of the settings. One that was deleted by hand is an
@@ -50,10 +41,7 @@ pub fn of_agent(spi: &Spi, agent_id: &str) -> PgResult<Option<NamedEndpoint>> {
                LEFT JOIN memory_agent.endpoints e ON e.name = u.endpoint \
               WHERE u.agent_id IN ($2, $3) ORDER BY u.agent_id = $3 LIMIT 1"
         ),
-        &mut Params::new()
-            .with(catalog::this_database())
-            .with(agent_id.to_owned())
-            .with(EVERY_AGENT.to_owned()),
+        &mut params![catalog::this_database(), agent_id, EVERY_AGENT],
         read,
     )
 }
@@ -68,7 +56,7 @@ pub fn asked(spi: &Spi) -> PgResult<Vec<NamedEndpoint>> {
             "SELECT {COLUMNS} FROM memory_agent.endpoints e \
               WHERE EXISTS (SELECT FROM memory_agent.endpoint_uses u WHERE u.endpoint = e.name) ORDER BY 1"
         ),
-        &mut Params::new().with(catalog::this_database()),
+        &mut params![catalog::this_database()],
         read,
     )
 }
@@ -78,17 +66,16 @@ pub fn are_used(spi: &Spi) -> PgResult<bool> {
     if !schema::has_0_3() {
         return Ok(false);
     }
-    let any = spi.first(
-        "SELECT true FROM memory_agent.endpoint_uses LIMIT 1",
-        &mut Params::new(),
-        |row| row.required(1),
-    )?;
+    let any =
+        spi.first("SELECT true FROM memory_agent.endpoint_uses LIMIT 1", &mut params![], |row| {
+            row.required(1)
+        })?;
     Ok(any.unwrap_or(false))
 }
 
 /// Writes an endpoint, which is enabled in this database alone.
 pub fn set(spi: &Spi, endpoint: NamedEndpoint) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.endpoints AS e \
              (name, provider, base_url, model, api_version, key_name, calls_per_minute, daily_tokens, enabled_in) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
@@ -96,35 +83,27 @@ pub fn set(spi: &Spi, endpoint: NamedEndpoint) -> PgResult<()> {
                                            daily_tokens, enabled_in) = \
              ROW (excluded.provider, excluded.base_url, excluded.model, excluded.api_version, \
                   excluded.key_name, excluded.calls_per_minute, excluded.daily_tokens, excluded.enabled_in)",
-        &mut Params::new()
-            .with(endpoint.name)
-            .with(endpoint.provider)
-            .with(endpoint.base_url)
-            .with(endpoint.model)
-            .with(endpoint.api_version)
-            .with(endpoint.key_name)
-            .with(endpoint.calls_per_minute)
-            .with(endpoint.daily_tokens)
-            .with(catalog::this_database()),
-    )?;
-    Ok(())
+        &mut params![
+            endpoint.name, endpoint.provider, endpoint.base_url, endpoint.model,
+            endpoint.api_version, endpoint.key_name, endpoint.calls_per_minute,
+            endpoint.daily_tokens, catalog::this_database(),
+        ],
+    )
 }
 
 /// Whether there was an endpoint of this name, which is enabled now.
 pub fn enable(spi: &Spi, name: &str) -> PgResult<bool> {
     let rows = spi.execute(
         "UPDATE memory_agent.endpoints e SET enabled_in = $2 WHERE e.name = $1",
-        &mut Params::new().with(name.to_owned()).with(catalog::this_database()),
+        &mut params![name, catalog::this_database()],
     )?;
     Ok(rows > 0)
 }
 
 /// Deletes an endpoint that no agent asks; whether there was one.
 pub fn delete(spi: &Spi, name: &str) -> PgResult<bool> {
-    let rows = spi.execute(
-        "DELETE FROM memory_agent.endpoints e WHERE e.name = $1",
-        &mut Params::new().with(name.to_owned()),
-    )?;
+    let rows =
+        spi.execute("DELETE FROM memory_agent.endpoints e WHERE e.name = $1", &mut params![name])?;
     Ok(rows > 0)
 }
 
@@ -134,7 +113,7 @@ pub fn find(spi: &Spi, name: &str) -> PgResult<Option<bool>> {
     spi.first(
         "SELECT EXISTS (SELECT FROM memory_agent.endpoint_uses u WHERE u.endpoint = e.name) \
            FROM memory_agent.endpoints e WHERE e.name = $1 FOR UPDATE OF e",
-        &mut Params::new().with(name.to_owned()),
+        &mut params![name],
         |row| row.required(1),
     )
 }
@@ -149,8 +128,7 @@ pub fn choose(spi: &Spi, agent_id: Option<String>, name: Option<String>) -> PgRe
         }
         None => "DELETE FROM memory_agent.endpoint_uses u WHERE u.agent_id = $1 AND $2 IS NULL",
     };
-    spi.execute(statement, &mut Params::new().with(agent_id).with(name))?;
-    Ok(())
+    spi.run(statement, &mut params![agent_id, name])
 }
 
 /// All endpoints, by name. An empty agent stands for every one without an endpoint of its own.
@@ -163,7 +141,7 @@ pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
                     e.calls_per_minute, e.daily_tokens, {TOKENS_TODAY} \
                FROM memory_agent.endpoints e ORDER BY 1"
         ),
-        &mut Params::new().with(catalog::this_database()),
+        &mut params![catalog::this_database()],
         |row| {
             Ok((
                 row.required(1)?,

@@ -2,7 +2,7 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
@@ -146,48 +146,49 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
                  $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
                  $29, CASE WHEN NOT $24 THEN now() END, $26, $25, $27::timestamptz, $28)",
-        &mut Params::new()
-            .with(entry.id)
-            .with(entry.user_id.to_owned())
-            .with(entry.agent_id.to_owned())
-            .with(entry.session_id.map(str::to_owned))
-            .with(entry.kind.to_owned())
-            .with(entry.role.to_owned())
-            .with(entry.content.to_owned())
-            .with(content_hash(entry.content))
-            .with(entry.token_count)
-            .with(entry.token_count_exact)
-            .with(entry.markers)
-            .with(entry.metadata)
-            .raw(vector.oid, embedding)
-            .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
-            .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
-            .with(entry.lexeme_config.to_owned())
-            .with(entry.lexemes.document_length())
-            .with(entry.episode_id)
-            .with(entry.fact_key.map(str::to_owned))
-            .with(entry.created_at)
-            .with(entry.expires_at)
-            .with((!entry.source_ids.is_empty()).then_some(entry.source_ids))
-            .with(entry.confidence)
-            .with(matches!(entry.standing, Standing::Active))
-            .with(match entry.standing {
-                Standing::Superseded { by, .. } => Some(by),
-                _ => None,
-            })
-            .with(match entry.standing {
-                Standing::Active => None,
-                // Before anybody could ask for it.
-                Standing::SourceOnly | Standing::Unverified => Some(entry.created_at),
-                Standing::Superseded { since, .. } => Some(since),
-            })
-            .with(entry.facts_from.extracted_at().map(str::to_owned))
-            .with(entry.source_relation.map(str::to_owned))
-            .with(match entry.standing {
-                Standing::Superseded { .. } => Some("superseded".to_owned()),
-                Standing::Unverified => Some("unverified".to_owned()),
-                Standing::Active | Standing::SourceOnly => None,
-            }),
+        &mut params![
+            entry.id,
+            entry.user_id,
+            entry.agent_id,
+            entry.session_id,
+            entry.kind,
+            entry.role,
+            entry.content,
+            content_hash(entry.content),
+            entry.token_count,
+            entry.token_count_exact,
+            entry.markers,
+            entry.metadata
+        ]
+        .raw(vector.oid, embedding)
+        .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
+        .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
+        .with(entry.lexeme_config.to_owned())
+        .with(entry.lexemes.document_length())
+        .with(entry.episode_id)
+        .with(entry.fact_key.map(str::to_owned))
+        .with(entry.created_at)
+        .with(entry.expires_at)
+        .with((!entry.source_ids.is_empty()).then_some(entry.source_ids))
+        .with(entry.confidence)
+        .with(matches!(entry.standing, Standing::Active))
+        .with(match entry.standing {
+            Standing::Superseded { by, .. } => Some(by),
+            _ => None,
+        })
+        .with(match entry.standing {
+            Standing::Active => None,
+            // Before anybody could ask for it.
+            Standing::SourceOnly | Standing::Unverified => Some(entry.created_at),
+            Standing::Superseded { since, .. } => Some(since),
+        })
+        .with(entry.facts_from.extracted_at().map(str::to_owned))
+        .with(entry.source_relation.map(str::to_owned))
+        .with(match entry.standing {
+            Standing::Superseded { .. } => Some("superseded".to_owned()),
+            Standing::Unverified => Some("unverified".to_owned()),
+            Standing::Active | Standing::SourceOnly => None,
+        }),
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
         entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
@@ -206,7 +207,7 @@ pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<([u8;
     spi.all(
         "SELECT e.id, e.content, e.metadata FROM memory_agent.entries e \
           WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
-        &mut Params::new().with(users.to_vec()).with(ids.to_vec()),
+        &mut params![users.to_vec(), ids],
         |row| {
             Ok((
                 *row.required::<Uuid>(1)?.as_bytes(),
@@ -246,10 +247,7 @@ pub fn newest_turns(
           WHERE e.user_id = $1 AND e.session_id = $2 AND e.agent_id = $3 AND e.kind = 'turn' \
             AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at DESC, e.id DESC",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(session_id.to_owned())
-            .with(agent_id.to_owned()),
+        &mut params![user_id, session_id, agent_id],
         50,
         |row| {
             let (role, content): (String, String) = (row.required(2)?, row.required(3)?);
@@ -288,7 +286,7 @@ pub fn episode_turns(
           WHERE e.user_id = $1 AND e.episode_id = $2 AND e.kind = 'turn' AND e.state = 'active' \
             AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at DESC, e.id DESC LIMIT 200",
-        &mut Params::new().with(user_id.to_owned()).with(episode),
+        &mut params![user_id, episode],
         |row| {
             let cost = row.required::<i32>(2)?.max(0) as u32;
             if cost <= left {
@@ -310,7 +308,7 @@ pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgRes
                   WHERE e.embedding_model = $1 LIMIT 1",
                 vector.schema
             ),
-            &mut Params::new().with(model.to_owned()),
+            &mut params![model],
             |row| row.required(1),
         )
     };

@@ -3,7 +3,7 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::Vector;
 use pgrx::datum::Uuid;
 
@@ -37,10 +37,7 @@ pub fn insert_from(
         spi.execute(
             "INSERT INTO memory_agent.entry_windows (user_id, entry_id, ordinal, embedding, embedding_model) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-            &mut Params::new()
-                .with(user_id.to_owned())
-                .with(entry_id)
-                .with(ordinal)
+            &mut params![user_id, entry_id, ordinal]
                 .raw(vector.oid, Some(Vector(window.clone()).to_datum()))
                 .with(model.to_owned()),
         )?;
@@ -50,25 +47,21 @@ pub fn insert_from(
 
 /// Whether these users have any window of a model beside those in the entries themselves.
 pub fn any(spi: &Spi, users: &[String], model: &str) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         "SELECT true FROM memory_agent.entry_windows w \
           WHERE w.embedding_model = $2 AND w.user_id = ANY ($1) LIMIT 1",
-        &mut Params::new().with(users.to_vec()).with(model.to_owned()),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![users.to_vec(), model],
+    )
 }
 
 /// Whether entries of these users are still to get a model's vector as their own: it is a window of
 /// theirs so far.
 pub fn any_first(spi: &Spi, users: &[String], model: &str) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         "SELECT true FROM memory_agent.entry_windows w \
           WHERE w.embedding_model = $2 AND w.user_id = ANY ($1) AND w.ordinal = $3 LIMIT 1",
-        &mut Params::new().with(users.to_vec()).with(model.to_owned()).with(FIRST),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![users.to_vec(), model, FIRST],
+    )
 }
 
 /// The smallest cosine distance of any such window of each of these entries.
@@ -88,9 +81,7 @@ pub fn nearest(
     );
     spi.all(
         &sql,
-        &mut Params::new()
-            .with(users.to_vec())
-            .with(model.to_owned())
+        &mut params![users.to_vec(), model,]
             .raw(vector.oid, Some(query.to_datum()))
             .with(entries.to_vec()),
         |row| Ok((*row.required::<Uuid>(1)?.as_bytes(), row.required(2)?)),

@@ -4,7 +4,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::Vector;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;
@@ -34,7 +34,7 @@ pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
     spi.first(
         "SELECT e.turn_count, e.started_at, e.ended_at, e.wants_reflection FROM memory_agent.episodes e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| {
             Ok(Running {
                 id,
@@ -57,12 +57,7 @@ pub fn start(
     spi.execute(
         "INSERT INTO memory_agent.episodes (id, user_id, agent_id, session_id, started_at, ended_at) \
          VALUES ($4, $1, $2, $3, $5, $5)",
-        &mut Params::new()
-            .with(key.user_id.clone())
-            .with(key.agent_id.clone())
-            .with(key.session_id.clone())
-            .with(id)
-            .with(at),
+        &mut params![&key.user_id, &key.agent_id, &key.session_id, id, at],
     )?;
     Ok(Running { id, turn_count: 0, started_at: at, ended_at: at, wants_reflection: false })
 }
@@ -74,23 +69,23 @@ pub fn save(
     episode: &Running,
     closed: Option<CloseReason>,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.episodes e \
             SET turn_count = $3, ended_at = greatest(e.ended_at, $4), \
                 started_at = least(e.started_at, $6), wants_reflection = $7, \
                 status = CASE WHEN $5::text IS NULL THEN e.status ELSE 'closed' END, \
                 close_reason = $5 \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(episode.id)
-            .with(episode.turn_count)
-            .with(episode.ended_at)
-            .with(closed.map(|reason| reason.as_str().to_owned()))
-            .with(episode.started_at)
-            .with(episode.wants_reflection),
-    )?;
-    Ok(())
+        &mut params![
+            user_id,
+            episode.id,
+            episode.turn_count,
+            episode.ended_at,
+            closed.map(|reason| reason.as_str().to_owned()),
+            episode.started_at,
+            episode.wants_reflection
+        ],
+    )
 }
 
 /// Closes the open episode of a session that the caller has locked; `None` when it was not open.
@@ -98,7 +93,7 @@ pub fn close(spi: &Spi, key: &SessionKey, id: Uuid, reason: &str) -> PgResult<Op
     let ended = spi.first(
         "UPDATE memory_agent.episodes e SET status = 'closed', close_reason = $3 \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open' RETURNING e.wants_reflection",
-        &mut Params::new().with(key.user_id.clone()).with(id).with(reason.to_owned()),
+        &mut params![&key.user_id, id, reason],
         |row| Ok(Ended { wants_reflection: row.required(1)? }),
     )?;
     sessions::clear_open_episode(spi, key)?;
@@ -131,7 +126,7 @@ pub fn idle(
     after: Option<&IdlePlace>,
     most: i64,
 ) -> PgResult<Vec<(SessionKey, IdlePlace)>> {
-    let mut params = Params::new().with(gap.as_secs_f64()).with(most);
+    let mut params = params![gap.as_secs_f64(), most];
     let mut condition = is_idle("$1");
     if let Some(after) = after {
         params = params.with(after.ended_at).with(after.id);
@@ -159,16 +154,14 @@ pub fn idle(
 
 /// Whether an episode is idle, for a caller that holds the lock of its session.
 pub fn is_still_idle(spi: &Spi, user_id: &str, id: Uuid, gap: Duration) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         &format!(
             "SELECT true FROM memory_agent.episodes p \
               WHERE p.user_id = $2 AND p.id = $3 AND {}",
             is_idle("$1")
         ),
-        &mut Params::new().with(gap.as_secs_f64()).with(user_id.to_owned()).with(id),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![gap.as_secs_f64(), user_id, id],
+    )
 }
 
 /// The mean of the embeddings of an episode's turns.
@@ -180,7 +173,7 @@ pub fn centroid(spi: &Spi, user_id: &str, id: Uuid, model: &str) -> PgResult<Opt
                 "SELECT {schema}.avg(e.embedding) FROM memory_agent.entries e \
                   WHERE e.user_id = $1 AND e.episode_id = $2 AND e.embedding_model = $3"
             ),
-            &mut Params::new().with(user_id.to_owned()).with(id).with(model.to_owned()),
+            &mut params![user_id, id, model],
             |row| Ok(row.optional(1)),
         )?
         .flatten())

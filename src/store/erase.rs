@@ -11,7 +11,7 @@ mod jobs;
 
 use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::history;
@@ -97,7 +97,7 @@ struct Erasure<'a> {
 
 impl Erasure<'_> {
     fn params(&self) -> Params {
-        Params::new().with(self.user_id.to_owned())
+        params![self.user_id]
     }
 
     /// Runs a statement about rows of a table, and counts them.

@@ -3,7 +3,7 @@
 
 use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::erase::OP;
 use crate::store::schema;
 
@@ -42,7 +42,7 @@ impl Erasures {
             &format!(
                 "SELECT count(*) FROM memory_agent.history h WHERE h.user_id = $1 AND h.op = '{OP}'"
             ),
-            &mut Params::new().with(self.user_id.clone()),
+            &mut params![&self.user_id],
             |row| row.required(1),
         )?;
         Ok(count.unwrap_or(0))

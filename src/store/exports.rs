@@ -2,7 +2,7 @@
 //! are texts in UTC, so that two servers write the same file.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, params};
 use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
 use memory_agent_core::record::{Archive, Configured};
@@ -21,10 +21,7 @@ pub struct ExportScope<'a> {
 
 impl ExportScope<'_> {
     fn params(&self) -> Params {
-        Params::new()
-            .with(self.user_id.to_owned())
-            .with(self.session_id.map(str::to_owned))
-            .with(self.agent_id.map(str::to_owned))
+        params![self.user_id, self.session_id, self.agent_id]
     }
 
     /// The condition that `e` belongs to the scope, for the parameters of [`Self::params`].
@@ -175,7 +172,7 @@ pub fn scopes(
                             WHERE user_id = $1) e \
               WHERE $2::text IS NULL OR e.agent_id = $2 ORDER BY 1, 2"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(agent_id.map(str::to_owned)),
+        &mut params![user_id, agent_id],
         |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
@@ -205,7 +202,7 @@ pub fn archives(
               WHERE e.user_id = $1 AND ($2::text IS NULL OR e.agent_id = $2) \
               ORDER BY e.created_at, e.id"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(agent_id.map(str::to_owned)),
+        &mut params![user_id, agent_id],
         |row| {
             let archive: Archive = decode(&row.required::<String>(1)?)?;
             Ok((archive.of_this_version(), row.required(2)?))
@@ -225,7 +222,7 @@ pub fn configured(spi: &Spi, user_id: &str, agent_id: Option<&str>) -> PgResult<
           WHERE ($2::text IS NULL OR e.agent_id = $2) \
             AND (e.settings <> '{}' OR e.content_type IS NOT NULL) \
           ORDER BY e.session_id NULLS FIRST, e.agent_id",
-        &mut Params::new().with(user_id.to_owned()).with(agent_id.map(str::to_owned)),
+        &mut params![user_id, agent_id],
         |row| Ok(decode::<Configured>(&row.required::<String>(1)?)?.of_this_version()),
     )
 }

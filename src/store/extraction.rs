@@ -2,7 +2,7 @@
 //! done. `entries.extracted_at` is NULL while a turn waits.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::facts::FactScope;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -103,22 +103,13 @@ pub fn still_waiting(
               WHERE e.user_id = $1 AND e.id = ANY ($2) AND {UNEXTRACTED} AND {STILL_THERE} \
               ORDER BY e.created_at, e.id {lock}"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        &mut params![user_id, ids],
         turn,
     )
 }
 
 fn turn(row: &crate::pg::spi::Row<'_>) -> PgResult<WaitingTurn> {
-    Ok(WaitingTurn {
-        id: row.required(1)?,
-        content: row.required(2)?,
-        speaker: row.optional(3),
-        created_at: row.required(4)?,
-        said_at: row.required(5)?,
-        expires_at: row.optional(6),
-        markers: row.required(7)?,
-        is_assistants: row.required(8)?,
-    })
+    record!(row, WaitingTurn: id content speaker created_at said_at expires_at markers is_assistants)
 }
 
 /// Whether turns of a scope wait that no unfinished job has taken.
@@ -129,15 +120,14 @@ pub fn any_waiting(spi: &Spi, scope: &FactScope<'_>, job: Uuid) -> PgResult<bool
 /// Notes that facts were extracted from these turns. One that was forgotten meanwhile waits again when it
 /// comes back.
 pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         &format!(
             "UPDATE memory_agent.entries e SET extracted_at = now() \
               WHERE e.user_id = $1 AND e.id = ANY ($2) AND {UNEXTRACTED} \
                 AND (e.state <> 'inactive' OR e.state_reason IS NULL)"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
-    )?;
-    Ok(())
+        &mut params![user_id, ids],
+    )
 }
 
 /// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
@@ -158,7 +148,7 @@ pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<S
               LIMIT $1",
             jobs = jobs_of("e.user_id", "e.agent_id", "e.session_id")
         ),
-        &mut Params::new().with(most),
+        &mut params![most],
         |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),
     )
 }

@@ -5,7 +5,7 @@ use crate::identity::Caller;
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, params};
 use crate::pg::sql_types::Vector;
 use crate::store::schema;
 use crate::store::scope;
@@ -47,10 +47,7 @@ impl<'a> FactScope<'a> {
 
     /// User, agent and session as the first three parameters.
     pub fn params(&self) -> Params {
-        Params::new()
-            .with(self.user_id.to_owned())
-            .with(self.agent_id.to_owned())
-            .with(self.session_id.map(str::to_owned))
+        params![self.user_id, self.agent_id, self.session_id]
     }
 
     /// The condition that `e` belongs to the scope, for the parameters of [`Self::params`]. IS NOT
@@ -288,7 +285,7 @@ pub fn count_holding(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
     let count = spi.first(
         "SELECT count(*) FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive'",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        &mut params![user_id, ids],
         |row| row.required::<i64>(1),
     )?;
     Ok(count.unwrap_or(0).unsigned_abs())
@@ -337,26 +334,24 @@ pub fn unreconciled(
 
 /// Notes that a fact was compared with the others.
 pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e SET metadata = e.metadata - 'unreconciled', updated_at = now() \
           WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive'",
-        &mut Params::new().with(user_id.to_owned()).with(id),
-    )?;
-    Ok(())
+        &mut params![user_id, id],
+    )
 }
 
 /// Gives a fact the key of one that it replaced, unless it has one itself or another fact holds that.
 pub fn inherit_key(spi: &Spi, user_id: &str, id: Uuid, key: &str) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e SET fact_key = $3, updated_at = now() \
           WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive' AND e.fact_key IS NULL \
             AND NOT EXISTS (SELECT FROM memory_agent.entries h \
                              WHERE h.user_id = $1 AND h.agent_id = e.agent_id \
                                AND coalesce(h.session_id, '') = coalesce(e.session_id, '') \
                                AND h.fact_key = $3 AND h.state <> 'inactive')",
-        &mut Params::new().with(user_id.to_owned()).with(id).with(key.to_owned()),
-    )?;
-    Ok(())
+        &mut params![user_id, id, key],
+    )
 }
 
 /// Notes that a fact was said again: in these turns, and to be remembered until then (`None`: for
@@ -369,7 +364,7 @@ pub fn said_again(
     sources: &[Uuid],
     expires_at: Option<TimestampWithTimeZone>,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "WITH old AS ( \
             SELECT o.user_id, o.id, o.state = 'archived' AS was_out FROM memory_agent.entries o \
              WHERE o.user_id = $1 AND o.id = $2 AND o.state <> 'inactive' \
@@ -390,13 +385,8 @@ pub fn said_again(
              WHERE s.user_id = $1 AND s.agent_id = said.agent_id AND s.session_id = said.session_id \
                AND said.was_out) \
          SELECT FROM said",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(id)
-            .with(sources.to_vec())
-            .with(expires_at),
-    )?;
-    Ok(())
+        &mut params![user_id, id, sources, expires_at],
+    )
 }
 
 /// Why a fact no longer holds.
@@ -438,12 +428,7 @@ pub fn supersede(
              WHERE s.user_id = $1 AND s.agent_id = ended.agent_id AND s.session_id = ended.session_id \
                AND ended.in_window) \
          SELECT FROM ended",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(old)
-            .with(new)
-            .with(at)
-            .with(reason.to_owned()),
+        &mut params![user_id, old, new, at, reason],
     )?;
     Ok(ended > 0)
 }

@@ -3,7 +3,7 @@
 //! the chain over the commitments stays whole.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
@@ -61,7 +61,7 @@ pub fn append(
 ) -> PgResult<()> {
     wake_at_commit::history_written();
     // The salt makes the commitment useless for guessing an erased body.
-    spi.execute(
+    spi.run(
         &format!(
             "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
              SELECT $1, $2, $3, $4, $5, b.body, $6, {}, $7 \
@@ -69,16 +69,8 @@ pub fn append(
                        FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = $3 OFFSET 0) b",
             commitment("$6", "b.body", "$5")
         ),
-        &mut Params::new()
-            .with(new_id())
-            .with(user_id.to_owned())
-            .with(entry_id)
-            .with(op.to_owned())
-            .with(reason.map(str::to_owned))
-            .with(salt())
-            .with(job),
-    )?;
-    Ok(())
+        &mut params![new_id(), user_id, entry_id, op, reason, salt(), job],
+    )
 }
 
 /// Appends the same event about many entries.
@@ -128,7 +120,7 @@ fn append_rows(
     wake_at_commit::history_written();
     let new_ids: Vec<Uuid> = ids.iter().map(|_| new_id()).collect();
     let salts: Vec<Vec<u8>> = ids.iter().map(|_| salt()).collect();
-    spi.execute(
+    spi.run(
         &format!(
             "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \
              SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {} \
@@ -138,15 +130,8 @@ fn append_rows(
                     LATERAL (SELECT {body} AS body OFFSET 0) b",
             commitment("n.salt", "b.body", "$3")
         ),
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(op.to_owned())
-            .with(reason.map(str::to_owned))
-            .with(ids.to_vec())
-            .with(new_ids)
-            .with(salts),
-    )?;
-    Ok(())
+        &mut params![user_id, op, reason, ids, new_ids, salts],
+    )
 }
 
 /// An event with a body of its own.
@@ -160,22 +145,14 @@ pub struct Event<'a> {
 /// Appends an event with a body of its own.
 pub fn append_event(spi: &Spi, user_id: &str, event: &Event<'_>, body: JsonbText) -> PgResult<()> {
     wake_at_commit::history_written();
-    spi.execute(
+    spi.run(
         &format!(
             "INSERT INTO memory_agent.history (id, user_id, op, entry_id, reason, body, salt, commitment) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, {})",
             commitment("$7", "$6", "$5")
         ),
-        &mut Params::new()
-            .with(event.id)
-            .with(user_id.to_owned())
-            .with(event.op.to_owned())
-            .with(event.entry_id)
-            .with(event.reason.map(str::to_owned))
-            .with(body)
-            .with(salt()),
-    )?;
-    Ok(())
+        &mut params![event.id, user_id, event.op, event.entry_id, event.reason, body, salt()],
+    )
 }
 
 /// 32 random bytes: two version-4 UUIDs carry 244 bits from the operating system.

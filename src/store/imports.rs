@@ -3,7 +3,7 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entries::content_hash;
 use crate::store::entry_windows;
@@ -54,18 +54,13 @@ pub fn read_entry(spi: &Spi, json: &str) -> PgResult<Values> {
                         AND isfinite(coalesce(f.state_at, now())) \
                FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
         ),
-        &mut Params::new().with(JsonbText(json.to_owned())),
+        &mut params![JsonbText(json.to_owned())],
         |row| {
             if !row.required::<bool>(6)? {
                 return Err(not_finite());
             }
-            Ok(Values {
-                id: row.required(1)?,
-                created_at: row.optional(2),
-                episode_id: row.optional(3),
-                waits_for_extraction: row.required(4)?,
-                waits_for_reflection: row.required(5)?,
-            })
+            record!(row, Values:
+                id created_at episode_id waits_for_extraction waits_for_reflection)
         },
     )?
     .ok_or_else(|| Error::internal("a record was not read").into())
@@ -85,7 +80,7 @@ pub fn read_summary(
                     AND isfinite(coalesce(f.last_entry_at, now())) \
                FROM jsonb_to_record($1) AS {SUMMARY_FIELDS}"
         ),
-        &mut Params::new().with(JsonbText(json.to_owned())),
+        &mut params![JsonbText(json.to_owned())],
         |row| {
             if !row.required::<bool>(4)? {
                 return Err(not_finite());
@@ -105,7 +100,7 @@ fn not_finite() -> pgrx::pg_sys::panic::ErrorReport {
 pub fn entry_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
     spi.first(
         "SELECT e.content FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| row.required(1),
     )
 }
@@ -114,7 +109,7 @@ pub fn entry_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Stri
 pub fn summary_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
     spi.first(
         "SELECT s.content FROM memory_agent.session_summaries s WHERE s.user_id = $1 AND s.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| row.required(1),
     )
 }
@@ -122,15 +117,13 @@ pub fn summary_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<St
 /// Whether an entry of the user that is not inactive stands for the row of an attached table that
 /// these values name.
 pub fn holds_source(spi: &Spi, user_id: &str, json: &str) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         "SELECT true FROM jsonb_to_record($2) AS f(source_relation text, source_key jsonb) \
            JOIN memory_agent.entries e \
              ON e.source_relation = f.source_relation AND e.source_key = f.source_key \
           WHERE e.user_id = $1 AND e.state <> 'inactive'",
-        &mut Params::new().with(user_id.to_owned()).with(JsonbText(json.to_owned())),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![user_id, JsonbText(json.to_owned())],
+    )
 }
 
 /// An entry to be stored: its values, and what was worked out anew.
@@ -183,16 +176,11 @@ pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -
                     coalesce(f.recorded_at, now()), coalesce(f.updated_at, now()) \
                FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
         ),
-        &mut Params::new()
-            .with(JsonbText(entry.json.to_owned()))
-            .with(entry.user_id.to_owned())
-            .with(entry.agent_id.to_owned())
-            .with(entry.session_id.map(str::to_owned))
-            .with(entry.content.to_owned())
-            .with((!entry.content.is_empty()).then(|| content_hash(entry.content)))
-            .with(entry.token_count)
-            .with(entry.token_count_exact)
-            .with(entry.markers.clone())
+        &mut params![
+            JsonbText(entry.json.to_owned()), entry.user_id, entry.agent_id, entry.session_id,
+            entry.content, (!entry.content.is_empty()).then(|| content_hash(entry.content)),
+            entry.token_count, entry.token_count_exact, entry.markers.clone(),
+        ]
             .raw(vector.oid, embedding)
             .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
             .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
@@ -282,14 +270,12 @@ pub fn count(
 
 /// Whether a session has a summary in force.
 pub fn has_summary(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         "SELECT true FROM memory_agent.session_summaries s \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
             AND s.level = 'L3' AND s.is_active",
         &mut key.params(),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+    )
 }
 
 /// Stores a summary. One whose file does not say what it was made of, as agent-cli's, covers the turns
@@ -303,7 +289,7 @@ pub fn insert_summary(
     is_complete: bool,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         &format!(
             "INSERT INTO memory_agent.session_summaries \
                 (id, user_id, agent_id, session_id, level, ordinal, content, source_ids, previous_id, \
@@ -331,8 +317,7 @@ pub fn insert_summary(
             .with(created_at)
             .with(JsonbText(json.to_owned()))
             .with(is_complete),
-    )?;
-    Ok(())
+    )
 }
 
 /// The columns of a document or conversation in the archive that are read as they are.
@@ -348,7 +333,7 @@ pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZ
                     AND isfinite(coalesce(f.ended_at, now())) \
                FROM jsonb_to_record($1) AS {ARCHIVE_FIELDS}"
         ),
-        &mut Params::new().with(JsonbText(json.to_owned())),
+        &mut params![JsonbText(json.to_owned())],
         |row| {
             if !row.required::<bool>(3)? {
                 return Err(not_finite());
@@ -363,7 +348,7 @@ pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZ
 pub fn archive_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
     spi.first(
         "SELECT a.content FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| row.required(1),
     )
 }

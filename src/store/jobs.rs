@@ -2,7 +2,7 @@
 //! that no worker has seen. What workers do with jobs is in `queue`.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
@@ -38,14 +38,10 @@ pub fn enqueue(
                              OR j.payload->>'forced' = 'true' THEN j.payload \
                            ELSE excluded.payload END \
          RETURNING j.id",
-        &mut Params::new()
-            .with(new_id())
-            .with(kind.as_str().to_owned())
-            .with(user_id.to_owned())
-            .with(agent_id.to_owned())
-            .with(session_id.map(str::to_owned))
-            .with(JsonbText(payload.text()))
-            .with(max_attempts),
+        &mut params![
+            new_id(), kind.as_str(), user_id, agent_id, session_id, JsonbText(payload.text()),
+            max_attempts,
+        ],
         |row| row.required(1),
     )?;
     wake_at_commit::job_queued();

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session};
+use crate::pg::spi::{Session, params};
 use memory_agent_core::lexical::{self, PlacedLexeme, Term};
 use pgrx::pg_sys;
 use std::cmp::Ordering;
@@ -54,7 +54,7 @@ impl Lexemes {
     }
 
     fn index_piece(session: &Session, configuration: &str, piece: &str) -> PgResult<Self> {
-        let mut params = Params::new().with(configuration.to_owned()).with(piece.to_owned());
+        let mut params = params![configuration, piece];
         session
             .first("SELECT to_tsvector($1::regconfig, $2)", &mut params, |row| {
                 let datum =

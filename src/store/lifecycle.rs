@@ -2,7 +2,7 @@
 //! of its session, or of the user's global facts, and keep the session's counters.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
@@ -107,7 +107,7 @@ pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<S
                     e.embedding IS NULL \
                FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 {lock}"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| {
             Ok(Stored {
                 id: row.required(1)?,
@@ -155,7 +155,7 @@ pub fn id_behind(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Uuid> {
         let is_taken = spi.first(
             "SELECT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2) \
                  OR EXISTS (SELECT FROM memory_agent.history h WHERE h.user_id = $1 AND h.entry_id = $2)",
-            &mut Params::new().with(user_id.to_owned()).with(next),
+            &mut params![user_id, next],
             |row| row.required::<bool>(1),
         )?;
         if is_taken == Some(false) {
@@ -167,50 +167,46 @@ pub fn id_behind(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Uuid> {
 
 /// Ends an entry that a new version takes the place of.
 pub fn supersede(spi: &Spi, user_id: &str, old: Uuid, new: Uuid) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'superseded', state_at = now(), valid_to = now(), \
                 replaced_by = $3, updated_at = now() \
           WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(old).with(new),
-    )?;
-    Ok(())
+        &mut params![user_id, old, new],
+    )
 }
 
 /// Puts a new version where the old one was: out of the window, for the same reason.
 pub fn archive_like(spi: &Spi, user_id: &str, new: Uuid, reason: Option<&str>) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e \
             SET state = 'archived', state_reason = $3, state_at = now(), updated_at = now() \
           WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(new).with(reason.map(str::to_owned)),
-    )?;
-    Ok(())
+        &mut params![user_id, new, reason],
+    )
 }
 
 /// Forgets an entry. What is only a source never held; it is not extracted from any more.
 pub fn forget(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'deleted', updated_at = now(), \
                 valid_to = CASE WHEN e.state = 'inactive' THEN e.valid_to ELSE now() END, \
                 state_at = CASE WHEN e.state = 'inactive' THEN e.state_at ELSE now() END \
           WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
-    )?;
-    Ok(())
+        &mut params![user_id, id],
+    )
 }
 
 /// Lets a source that was forgotten wait for extraction again, unless facts were made of it before.
 pub fn restore_source(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e \
             SET state_reason = NULL, updated_at = now(), \
                 expires_at = CASE WHEN e.expires_at > now() THEN e.expires_at END \
           WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
-    )?;
-    Ok(())
+        &mut params![user_id, id],
+    )
 }
 
 /// Brings an entry back into the window: it holds as if nothing had happened, and for good if its time
@@ -223,7 +219,7 @@ pub fn restore(
     model: Option<&str>,
     may_wait: bool,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "WITH dropped AS ( \
             DELETE FROM memory_agent.entry_windows w \
              WHERE w.user_id = $1 AND w.entry_id = $2 AND w.embedding_model <> $3) \
@@ -242,13 +238,8 @@ pub fn restore(
                                                     AND p.status = 'open') THEN e.extracted_at \
                                     WHEN $4 THEN NULL ELSE '-infinity' END \
           WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(id)
-            .with(model.map(str::to_owned))
-            .with(may_wait),
-    )?;
-    Ok(())
+        &mut params![user_id, id, model, may_wait],
+    )
 }
 
 /// What replaced `e` is a version of the same memory, not another one that says otherwise: turns are
@@ -272,7 +263,7 @@ pub fn later_versions(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<(Uuid,
                JOIN memory_agent.entries n ON n.user_id = $1 AND n.id = c.id AND n.kind = c.kind \
               ORDER BY c.step"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
@@ -285,18 +276,13 @@ pub fn undo(spi: &Spi, user_id: &str, later: &[Uuid], restored: Uuid) -> PgResul
             SET valid_to = e.created_at, updated_at = now(), \
                 replaced_by = CASE WHEN e.id = $3 THEN $4 ELSE e.replaced_by END \
           WHERE e.user_id = $1 AND e.id = ANY ($2)",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(later.to_vec())
-            .with(later.last().copied())
-            .with(restored),
+        &mut params![user_id, later, later.last().copied(), restored],
     )?;
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e SET replaced_by = $3, updated_at = now() \
           WHERE e.user_id = $1 AND e.replaced_by = ANY ($2) AND e.id <> ALL ($2) AND e.id <> $3",
-        &mut Params::new().with(user_id.to_owned()).with(later.to_vec()).with(restored),
-    )?;
-    Ok(())
+        &mut params![user_id, later, restored],
+    )
 }
 
 /// The entry that stands for the same row of an attached table.
@@ -306,7 +292,7 @@ pub fn holder_of_row(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Uuid
            JOIN memory_agent.entries o ON o.user_id = $1 AND o.source_relation = e.source_relation \
                 AND o.source_key = e.source_key AND o.state <> 'inactive' AND o.id <> e.id \
           WHERE e.user_id = $1 AND e.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| row.required(1),
     )
 }

@@ -2,7 +2,7 @@
 //! only while `memory_agent.trace` asks for them.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::schema;
@@ -37,19 +37,20 @@ pub fn record(
 ) -> PgResult<()> {
     for (index, call) in calls.iter().enumerate() {
         let bodies = purpose.bodies.as_ref().filter(|_| index + 1 == calls.len());
-        let mut params = Params::new()
-            .with(new_id())
-            .with(origin.user_id.to_owned())
-            .with(origin.job_id)
-            .with(purpose.purpose.to_owned())
-            .with(purpose.model.to_owned())
-            .with(call.prompt_tokens.map(saturated))
-            .with(call.completion_tokens.map(saturated))
-            .with(f64::from(call.latency_ms) / 1000.0)
-            .with(call.status.clone())
-            .with(call.error.clone())
-            .with(bodies.map(|(request, _)| request.clone()))
-            .with(bodies.and_then(|(_, response)| response.clone()));
+        let mut params = params![
+            new_id(),
+            origin.user_id,
+            origin.job_id,
+            purpose.purpose,
+            purpose.model,
+            call.prompt_tokens.map(saturated),
+            call.completion_tokens.map(saturated),
+            f64::from(call.latency_ms) / 1000.0,
+            &call.status,
+            call.error.as_deref(),
+            bodies.map(|(request, _)| request.clone()),
+            bodies.and_then(|(_, response)| response.clone())
+        ];
         // Before 0.3.0 there is no such column, and no endpoint but that of the settings.
         let (mut column, mut value) = ("", "");
         if let Some(endpoint) = origin.endpoint {
@@ -88,7 +89,7 @@ pub fn tokens_today(spi: &Spi, endpoint: Option<&str>) -> PgResult<i64> {
                 AND c.at < (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC' \
                 AND {of_endpoint}"
         ),
-        &mut Params::new().with(endpoint.map(str::to_owned)),
+        &mut params![endpoint],
         |row| row.required(1),
     )?;
     Ok(tokens.unwrap_or(0))
@@ -103,6 +104,6 @@ pub fn delete_old(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
              WHERE o.at < least(now() - make_interval(secs => $1), \
                                 date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') \
              ORDER BY o.at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-        &mut Params::new().with(age.as_secs_f64()).with(most),
+        &mut params![age.as_secs_f64(), most],
     )
 }

@@ -10,7 +10,7 @@
 use crate::identity::SHARED_USER;
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entry_windows;
 use crate::store::jobs::{self, JobKind};
@@ -36,7 +36,7 @@ pub fn queue(spi: &Spi, model: &str, max_attempts: i32) -> PgResult<Uuid> {
             SET status = 'done', finished_at = now(), leased_by = NULL, leased_until = NULL, \
                 payload = '{}', last_error = 'cancelled: another embedding model was asked for' \
           WHERE j.kind = 'reembed' AND j.status IN ('pending', 'running', 'dead')",
-        &mut Params::new(),
+        &mut params![],
     )?;
     let payload = Reembed { model: model.to_owned(), ..Reembed::default() };
     jobs::enqueue(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, &payload, max_attempts)
@@ -61,16 +61,8 @@ pub fn current(spi: &Spi) -> PgResult<Option<Change>> {
           WHERE j.user_id = $1 AND j.session_id IS NULL AND j.kind = 'reembed' \
             AND j.status <> 'done' \
           ORDER BY j.id DESC LIMIT 1",
-        &mut Params::new().with(SHARED_USER.to_owned()),
-        |row| {
-            Ok(Change {
-                job: row.required(1)?,
-                model: row.optional(2),
-                status: row.required(3)?,
-                done: row.required(4)?,
-                of: row.required(5)?,
-            })
-        },
+        &mut params![SHARED_USER],
+        |row| record!(row, Change: job model status done of),
     )
 }
 
@@ -80,7 +72,7 @@ pub fn count_steps(spi: &Spi, model: &str) -> PgResult<i64> {
         "SELECT 2 * count(*) - (SELECT count(*) FROM memory_agent.entry_windows w \
                                  WHERE w.embedding_model = $1 AND w.ordinal = $2) \
            FROM memory_agent.entries e WHERE e.embedding_model <> $1",
-        &mut Params::new().with(model.to_owned()).with(entry_windows::FIRST),
+        &mut params![model, entry_windows::FIRST],
         |row| row.required::<i64>(1),
     )?;
     Ok(count.unwrap_or(0).max(0))
@@ -97,12 +89,7 @@ pub fn others(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<
            FROM memory_agent.entries e \
           WHERE (e.user_id, e.id) > ($3, $4) AND e.embedding_model <> $1 \
           ORDER BY e.user_id, e.id LIMIT $5",
-        &mut Params::new()
-            .with(model.to_owned())
-            .with(entry_windows::FIRST)
-            .with(after.0.clone())
-            .with(after.1)
-            .with(most),
+        &mut params![model, entry_windows::FIRST, &after.0, after.1, most],
         |row| Ok(((row.required(1)?, row.required(2)?), row.required(3)?)),
     )
 }
@@ -124,7 +111,7 @@ pub fn texts(spi: &Spi, places: &[Place]) -> PgResult<Vec<Text>> {
            FROM unnest($1::text[], $2::uuid[]) place(user_id, id) \
            JOIN memory_agent.entries e ON e.user_id = place.user_id AND e.id = place.id \
           ORDER BY e.user_id, e.id",
-        &mut Params::new().with(users).with(ids),
+        &mut params![users, ids],
         |row| {
             Ok(Text {
                 place: (row.required(1)?, row.required(2)?),
@@ -146,18 +133,13 @@ pub fn put_beside(
 ) -> PgResult<bool> {
     let (user_id, id) = &text.place;
     // Whoever deletes the row waits, and finds the windows then.
-    let is_there = spi.first(
+    let is_there = spi.exists(
         "SELECT true FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.content_hash IS NOT DISTINCT FROM $3 \
             AND e.embedding_model <> $4 FOR KEY SHARE SKIP LOCKED",
-        &mut Params::new()
-            .with(user_id.clone())
-            .with(*id)
-            .with(text.content_hash.clone())
-            .with(model.to_owned()),
-        |_| Ok(()),
+        &mut params![user_id, *id, text.content_hash.as_deref(), model],
     )?;
-    if is_there.is_some() {
+    if is_there {
         entry_windows::insert_from(
             spi,
             vector,
@@ -168,7 +150,7 @@ pub fn put_beside(
             vectors,
         )?;
     }
-    Ok(is_there.is_some())
+    Ok(is_there)
 }
 
 /// Moves a model's vectors into the next rows that have them beside, at most `most`, and deletes what
@@ -194,12 +176,7 @@ pub fn move_in(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec
              WHERE e.user_id = t.user_id AND e.id = t.entry_id \
                AND t.embedding_model = $1 AND t.ordinal = $2) \
          SELECT due.user_id, due.id FROM due ORDER BY 1, 2",
-        &mut Params::new()
-            .with(model.to_owned())
-            .with(entry_windows::FIRST)
-            .with(after.0.clone())
-            .with(after.1)
-            .with(most),
+        &mut params![model, entry_windows::FIRST, &after.0, after.1, most],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
@@ -211,7 +188,7 @@ pub fn delete_other_windows(spi: &Spi, model: &str, most: i64) -> PgResult<u64> 
           WHERE w.ctid = ANY (ARRAY( \
                 SELECT o.ctid FROM memory_agent.entry_windows o \
                  WHERE o.embedding_model <> $1 LIMIT $2 FOR UPDATE SKIP LOCKED))",
-        &mut Params::new().with(model.to_owned()).with(most),
+        &mut params![model, most],
     )
 }
 
@@ -220,7 +197,7 @@ pub fn other_models(spi: &Spi, model: &str) -> PgResult<Vec<String>> {
     spi.all(
         "SELECT m.name FROM memory_agent.models m WHERE m.kind = 'embedder' AND m.name <> $1 \
           ORDER BY m.name",
-        &mut Params::new().with(model.to_owned()),
+        &mut params![model],
         |row| row.required(1),
     )
 }
@@ -246,7 +223,7 @@ pub fn left_behind(spi: &Spi) -> PgResult<Option<String>> {
             AND NOT EXISTS (SELECT FROM memory_agent.jobs j \
                              WHERE j.user_id = $1 AND j.session_id IS NULL AND j.kind = 'reembed' \
                                AND j.status IN ('pending', 'running', 'dead'))",
-        &mut Params::new().with(SHARED_USER.to_owned()),
+        &mut params![SHARED_USER],
         |row| row.required(1),
     )
 }

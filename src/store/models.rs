@@ -1,7 +1,7 @@
 //! `memory_agent.models`: the models known in this database.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 
 /// What a model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Kind {
 pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<String>)>> {
     spi.first(
         "SELECT m.name, m.location FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
-        &mut Params::new().with(kind.as_str().to_owned()),
+        &mut params![kind.as_str()],
         |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
@@ -40,7 +40,7 @@ pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<Strin
 pub fn known(spi: &Spi, name: &str) -> PgResult<Option<(Kind, bool)>> {
     let found = spi.first(
         "SELECT m.kind, m.active FROM memory_agent.models m WHERE m.name = $1",
-        &mut Params::new().with(name.to_owned()),
+        &mut params![name],
         |row| Ok((Kind::parse(&row.required::<String>(1)?), row.required(2)?)),
     )?;
     Ok(found.and_then(|(kind, active)| kind.map(|kind| (kind, active))))
@@ -56,7 +56,7 @@ pub struct Registered {
 pub fn registered(spi: &Spi, name: &str) -> PgResult<Option<Registered>> {
     spi.first(
         "SELECT m.dimension, m.location FROM memory_agent.models m WHERE m.name = $1",
-        &mut Params::new().with(name.to_owned()),
+        &mut params![name],
         |row| Ok(Registered { dimension: row.optional(1), location: row.optional(2) }),
     )
 }
@@ -69,10 +69,7 @@ pub fn activate(spi: &Spi, kind: Kind, name: &str) -> PgResult<()> {
         "UPDATE memory_agent.models m SET active = true \
           WHERE m.kind = $1 AND NOT m.active AND m.name = $2",
     ] {
-        spi.execute(
-            statement,
-            &mut Params::new().with(kind.as_str().to_owned()).with(name.to_owned()),
-        )?;
+        spi.execute(statement, &mut params![kind.as_str(), name])?;
     }
     Ok(())
 }
@@ -89,21 +86,15 @@ pub fn register(
     if activate {
         spi.execute(
             "UPDATE memory_agent.models m SET active = false WHERE m.kind = $1 AND m.active",
-            &mut Params::new().with(kind.as_str().to_owned()),
+            &mut params![kind.as_str()],
         )?;
     }
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.models AS m (name, kind, dimension, location, active) \
          VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (name) DO UPDATE \
             SET kind = excluded.kind, dimension = excluded.dimension, location = excluded.location, \
                 active = m.active OR excluded.active, registered_at = now()",
-        &mut Params::new()
-            .with(name.to_owned())
-            .with(kind.as_str().to_owned())
-            .with(dimension)
-            .with(location.map(str::to_owned))
-            .with(activate),
-    )?;
-    Ok(())
+        &mut params![name, kind.as_str(), dimension, location, activate],
+    )
 }

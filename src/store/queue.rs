@@ -2,7 +2,7 @@
 //! Who finishes must still hold the lease, so a result is applied once, however often a job was run.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
@@ -105,14 +105,9 @@ pub fn release_slot(spi: &Spi, slot: u32, held: &[&Job]) -> PgResult<bool> {
            OR NOT EXISTS (SELECT FROM memory_agent.jobs a \
                            WHERE a.status = 'running' AND a.kind = 'attach' AND starts_with(a.leased_by, $1)) \
          THEN 1 ELSE 0 END";
-    let params = || Params::new().with(lessee(slot)).with(leases(held));
+    let params = || params![lessee(slot), leases(held)];
     release(spi, lost, counted, params())?;
-    let left = spi.first(
-        &format!("SELECT true FROM memory_agent.jobs j WHERE {lost} LIMIT 1"),
-        &mut params(),
-        |_| Ok(()),
-    )?;
-    Ok(left.is_some())
+    spi.exists(&format!("SELECT true FROM memory_agent.jobs j WHERE {lost} LIMIT 1"), &mut params())
 }
 
 fn leases(jobs: &[&Job]) -> Vec<String> {
@@ -121,7 +116,7 @@ fn leases(jobs: &[&Job]) -> Vec<String> {
 
 /// Gives back the jobs whose leases ran out.
 pub fn release_expired(spi: &Spi) -> PgResult<u64> {
-    release(spi, "j.status = 'running' AND j.leased_until < now()", "1", Params::new())
+    release(spi, "j.status = 'running' AND j.leased_until < now()", "1", params![])
 }
 
 /// `counted` is how many interruptions it is for a job.
@@ -201,12 +196,7 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
              LIMIT 1) \
          RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts, j.interrupted"
         ),
-        &mut Params::new()
-            .with(kind.as_str().to_owned())
-            .with(lease.clone())
-            .with(LEASE.as_secs_f64())
-            .with(exclusive)
-            .with(after.to_owned()),
+        &mut params![kind.as_str(), &lease, LEASE.as_secs_f64(), exclusive, after],
         |row| {
             Ok(Job {
                 id: row.required(1)?,
@@ -230,32 +220,25 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
 pub fn do_others_wait(spi: &Spi, job: &Job) -> PgResult<bool> {
     let rivals: Vec<String> =
         job.kind.rivals().iter().map(|kind| kind.as_str().to_owned()).collect();
-    let found = spi.first(
+    spi.exists(
         "SELECT true WHERE EXISTS (SELECT FROM memory_agent.jobs j \
                                     WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id < $2 \
                                       AND j.run_after <= now()) \
                         OR EXISTS (SELECT FROM memory_agent.jobs j \
                                     WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id > $2 \
                                       AND j.run_after <= now())",
-        &mut Params::new().with(rivals).with(job.user_id.clone()),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![rivals, &job.user_id])
 }
 
 /// Gives a job back in the middle, with what its payload says of how far it has come, so that other users
 /// have their turn.
 pub fn hand_over(spi: &Spi, job: &Job) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.jobs j \
             SET status = 'pending', leased_until = NULL, run_after = now(), payload = $3 \
           WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'",
-        &mut Params::new()
-            .with(job.id)
-            .with(job.lease.clone())
-            .with(JsonbText(job.payload.to_string())),
-    )?;
-    Ok(())
+        &mut params![job.id, &job.lease, JsonbText(job.payload.to_string())],
+    )
 }
 
 /// Takes jobs of the same kind and scope along that writers of attached tables queued each by itself:
@@ -268,61 +251,50 @@ pub fn fold(spi: &Spi, job: &Job) -> PgResult<u64> {
                AND o.kind = $4 AND o.status = 'pending' AND o.leased_by IS NULL \
                AND o.entry_id IS NOT NULL AND o.id <> $5 \
                FOR UPDATE SKIP LOCKED)",
-        &mut Params::new()
-            .with(job.user_id.clone())
-            .with(job.agent_id.clone())
-            .with(job.session_id.clone())
-            .with(job.kind.as_str().to_owned())
-            .with(job.id),
+        &mut params![
+            &job.user_id, &job.agent_id, job.session_id.as_deref(), job.kind.as_str(), job.id,
+        ],
     )
 }
 
 /// Locks a claimed job until the end of the transaction; false when it no longer is this worker's:
 /// its result must be dropped.
 pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         "SELECT true FROM memory_agent.jobs j \
           WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running' FOR UPDATE",
-        &mut Params::new().with(job.id).with(job.lease.clone()),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params![job.id, &job.lease],
+    )
 }
 
 /// Marks a job as done. Its payload may hold texts, which nobody needs any more.
 pub fn finish(spi: &Spi, job: &Job) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.jobs j \
             SET status = 'done', finished_at = now(), leased_until = NULL, last_error = NULL, payload = '{}' \
           WHERE j.id = $1 AND j.leased_by = $2",
-        &mut Params::new().with(job.id).with(job.lease.clone()),
-    )?;
-    Ok(())
+        &mut params![job.id, &job.lease],
+    )
 }
 
 /// Stores how far a job has come, so that the next attempt goes on from there.
 pub fn save(spi: &Spi, job: &Job) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.jobs j SET payload = $3 WHERE j.id = $1 AND j.leased_by = $2",
-        &mut Params::new()
-            .with(job.id)
-            .with(job.lease.clone())
-            .with(JsonbText(job.payload.to_string())),
-    )?;
-    Ok(())
+        &mut params![job.id, &job.lease, JsonbText(job.payload.to_string())],
+    )
 }
 
 /// Stores the progress of a job, for `memory_jobs`; `of` is the whole, when it became known. Of what ended its
 /// workers before, it is not the cause: only the fact is kept.
 pub fn progress(spi: &Spi, job: &Job, done: i64, of: Option<i64>) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.jobs j SET progress = $3, progress_of = coalesce($4, j.progress_of), \
                 interrupted = CASE WHEN $3 > coalesce(j.progress, 0) THEN least(j.interrupted, 1) \
                                    ELSE j.interrupted END \
           WHERE j.id = $1 AND j.leased_by = $2",
-        &mut Params::new().with(job.id).with(job.lease.clone()).with(done).with(of),
-    )?;
-    Ok(())
+        &mut params![job.id, &job.lease, done, of],
+    )
 }
 
 /// Gives a job back for reasons that are not its own (an outage); it does not count as an attempt.
@@ -345,29 +317,23 @@ fn give_back(
     delay: Duration,
     reason: &str,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         &format!(
             "UPDATE memory_agent.jobs j \
                 SET {change}, leased_until = NULL, last_error = $4, \
                     run_after = now() + make_interval(secs => $3) \
               WHERE j.id = $1 AND j.leased_by = $2 AND j.status = 'running'"
         ),
-        &mut Params::new()
-            .with(job.id)
-            .with(job.lease.clone())
-            .with(delay.as_secs_f64())
-            .with(shortened(reason)),
-    )?;
-    Ok(())
+        &mut params![job.id, &job.lease, delay.as_secs_f64(), shortened(reason)],
+    )
 }
 
 /// Keeps the reason why a job that is done did less than it should have.
 pub fn note_error(spi: &Spi, job: &Job, reason: &str) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.jobs j SET last_error = $3 WHERE j.id = $1 AND j.leased_by = $2",
-        &mut Params::new().with(job.id).with(job.lease.clone()).with(shortened(reason)),
-    )?;
-    Ok(())
+        &mut params![job.id, &job.lease, shortened(reason)],
+    )
 }
 
 fn shortened(reason: &str) -> String {
@@ -377,12 +343,11 @@ fn shortened(reason: &str) -> String {
 /// Keeps claimed jobs for another lease.
 pub fn renew(spi: &Spi, jobs: &[&Job]) -> PgResult<()> {
     let ids: Vec<Uuid> = jobs.iter().map(|job| job.id).collect();
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.jobs j SET leased_until = now() + make_interval(secs => $3) \
           WHERE j.id = ANY ($1) AND j.leased_by = ANY ($2) AND j.status = 'running'",
-        &mut Params::new().with(ids).with(leases(jobs)).with(LEASE.as_secs_f64()),
-    )?;
-    Ok(())
+        &mut params![ids, leases(jobs), LEASE.as_secs_f64()],
+    )
 }
 
 /// Runs a dead job again, from the first attempt. `user_id` narrows it to jobs of that user.
@@ -391,7 +356,7 @@ pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
         "UPDATE memory_agent.jobs j \
             SET status = 'pending', attempts = 0, interrupted = 0, run_after = now(), finished_at = NULL \
           WHERE j.id = $1 AND j.status = 'dead' AND ($2::text IS NULL OR j.user_id = $2)",
-        &mut Params::new().with(id).with(user_id.map(str::to_owned)),
+        &mut params![id, user_id],
     )?;
     Ok(retried > 0)
 }
@@ -399,7 +364,7 @@ pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
 /// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.
 pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) -> PgResult<bool> {
     // Only the conditions that are needed: a plan for all cases would read every open job.
-    let mut params = Params::new();
+    let mut params = params![];
     let mut conditions = String::new();
     if let Some(user_id) = user_id {
         params = params.with(user_id.to_owned());
@@ -410,14 +375,11 @@ pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) 
             conditions.push_str(" AND j.agent_id = $2 AND coalesce(j.session_id, '') = ANY ($3)");
         }
     }
-    let found = spi.first(
+    spi.exists(
         &format!(
             "SELECT true FROM memory_agent.jobs j WHERE j.status IN ('pending', 'running'){conditions} LIMIT 1"
         ),
-        &mut params,
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+        &mut params)
 }
 
 /// Seconds until the next job of these kinds that waits for its time; `None` when none does.
@@ -426,7 +388,7 @@ pub fn next_due(spi: &Spi, kinds: &[JobKind]) -> PgResult<Option<Duration>> {
     let seconds = spi.first(
         "SELECT extract(epoch FROM min(j.run_after) - now())::float8 FROM memory_agent.jobs j \
           WHERE j.status = 'pending' AND j.run_after > now() AND j.kind = ANY ($1)",
-        &mut Params::new().with(kinds),
+        &mut params![kinds],
         |row| Ok(row.optional::<f64>(1)),
     )?;
     Ok(seconds.flatten().map(|seconds| Duration::from_secs_f64(seconds.max(0.0))))

@@ -2,7 +2,7 @@
 //! that was ahead are mended, jobs whose session has come are run, done ones are forgotten.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::queue::{LEASE, NO_SESSION};
 use std::time::Duration;
 
@@ -31,10 +31,7 @@ pub fn mend_times(spi: &Spi, most: i64) -> PgResult<u64> {
             ahead("o.status = 'running' AND o.leased_until"),
             ahead("o.status = 'dead' AND o.finished_at"),
         ),
-        &mut Params::new()
-            .with(LONGEST_WAIT.as_secs_f64())
-            .with(LEASE.as_secs_f64())
-            .with(most),
+        &mut params![LONGEST_WAIT.as_secs_f64(), LEASE.as_secs_f64(), most],
     )
 }
 
@@ -52,7 +49,7 @@ pub fn revive_with_session(spi: &Spi, most: i64) -> PgResult<u64> {
              WHERE o.last_error = $1 \
                AND (o.status = 'dead' OR o.status = 'pending' AND o.run_after > now()) \
              ORDER BY o.id LIMIT $2 FOR UPDATE OF o SKIP LOCKED)",
-        &mut Params::new().with(NO_SESSION.to_owned()).with(most),
+        &mut params![NO_SESSION, most],
     )
 }
 
@@ -63,6 +60,6 @@ pub fn forget_done(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
             SELECT j.id FROM memory_agent.jobs j \
              WHERE j.status = 'done' AND j.finished_at < now() - make_interval(secs => $1) \
              LIMIT $2 FOR UPDATE SKIP LOCKED)",
-        &mut Params::new().with(age.as_secs_f64()).with(most),
+        &mut params![age.as_secs_f64(), most],
     )
 }

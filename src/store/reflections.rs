@@ -4,7 +4,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::facts::{self, FactScope, NearFact};
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
@@ -52,12 +52,7 @@ pub fn waiting(spi: &Spi, key: &SessionKey, job: Uuid, most: i64) -> PgResult<Ve
                 AND NOT {} ORDER BY p.id LIMIT $5",
             is_taken("$4")
         ),
-        &mut Params::new()
-            .with(key.user_id.clone())
-            .with(key.agent_id.clone())
-            .with(key.session_id.clone())
-            .with(job)
-            .with(most),
+        &mut params![&key.user_id, &key.agent_id, &key.session_id, job, most],
         episode,
     )
 }
@@ -76,7 +71,7 @@ pub fn still_waiting(
             "SELECT p.id, p.turn_count, {QUIET_SINCE} FROM memory_agent.episodes p \
               WHERE p.user_id = $1 AND p.id = ANY ($2) AND {WAITS} ORDER BY p.id {lock}"
         ),
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        &mut params![user_id, ids],
         episode,
     )
 }
@@ -111,7 +106,7 @@ pub fn due(spi: &Spi, min_turns: i32, patience: Duration, most: i64) -> PgResult
               LIMIT $3",
             taken = is_taken("'00000000-0000-0000-0000-000000000000'")
         ),
-        &mut Params::new().with(min_turns).with(patience.as_secs_f64()).with(most),
+        &mut params![min_turns, patience.as_secs_f64(), most],
         |row| {
             Ok(SessionKey {
                 user_id: row.required(1)?,
@@ -156,23 +151,9 @@ pub fn turns(
             AND coalesce((e.created_at, e.id) > (SELECT a.created_at, a.id FROM memory_agent.entries a \
                                                   WHERE a.user_id = $1 AND a.id = $3), true) \
           ORDER BY e.created_at, e.id LIMIT $4",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(episodes.to_vec())
-            .with(after)
-            .with(most),
-        |row| {
-            Ok(EpisodeTurn {
-                id: row.required(1)?,
-                role: row.required(2)?,
-                content: row.required(3)?,
-                speaker: row.optional(4),
-                created_at: row.required(5)?,
-                said_at: row.required(6)?,
-                expires_at: row.optional(7),
-                markers: row.required(8)?,
-            })
-        },
+        &mut params![user_id, episodes, after, most],
+        |row| record!(row, EpisodeTurn:
+                id role content speaker created_at said_at expires_at markers),
     )
 }
 
@@ -183,7 +164,7 @@ pub fn lock_turns(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Vec<Uuid>>
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
             AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        &mut params![user_id, ids],
         |row| row.required(1),
     )
 }
@@ -265,13 +246,12 @@ pub fn known(spi: &Spi, scope: &FactScope<'_>, most: i32) -> PgResult<(i64, Valu
 /// Notes that facts were made of these turns. One that was forgotten meanwhile waits again when it comes
 /// back.
 pub fn mark_turns(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e SET extracted_at = now() \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.extracted_at = 'infinity' \
             AND e.state <> 'inactive'",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
-    )?;
-    Ok(())
+        &mut params![user_id, ids],
+    )
 }
 
 /// Notes that these episodes were reflected on together; all but the last were carried into it.
@@ -281,13 +261,12 @@ pub fn mark_reflected(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
         "UPDATE memory_agent.episodes p \
             SET status = 'reflected', carried_into = CASE WHEN p.id <> $3 THEN $3 END \
           WHERE p.user_id = $1 AND p.id = ANY ($2) AND p.status = 'closed'",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()).with(*last),
+        &mut params![user_id, ids, *last],
     )?;
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.entries e SET extracted_at = now() \
           WHERE e.user_id = $1 AND e.episode_id = ANY ($2) AND e.extracted_at = 'infinity' \
             AND e.state <> 'inactive'",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
-    )?;
-    Ok(())
+        &mut params![user_id, ids],
+    )
 }

@@ -5,7 +5,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::entries::new_id;
 use pgrx::datum::Uuid;
 
@@ -30,7 +30,7 @@ pub fn ended(spi: &Spi, user_id: &str, fact: Uuid) -> PgResult<Option<Ended>> {
            LEFT JOIN memory_agent.entries by \
              ON by.user_id = $1 AND by.id = f.replaced_by AND by.kind = 'fact' \
           WHERE f.user_id = $1 AND f.id = $2 AND f.state = 'inactive' AND f.content <> ''",
-        &mut Params::new().with(user_id.to_owned()).with(fact),
+        &mut params![user_id, fact],
         |row| {
             Ok(Ended { content: row.required(1)?, by: row.optional(2), sessions: row.required(3)? })
         },
@@ -78,11 +78,7 @@ pub fn answers(
                JOIN memory_agent.entries t ON t.user_id = $1 AND t.id = said.id \
               WHERE said.place <= $4 ORDER BY said.place, said.id"
         ),
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(fact)
-            .with(sessions.to_vec())
-            .with(most),
+        &mut params![user_id, fact, sessions.to_vec(), most],
         |row| {
             Ok(Answer { id: row.required(1)?, content: row.required(2)?, similarity: row.optional(3) })
         },
@@ -110,7 +106,7 @@ pub fn keep(
     if turns.is_empty() {
         return Ok(());
     }
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.entries \
             (id, user_id, agent_id, session_id, kind, role, content, token_count, doc_len, lexemes, \
              lexeme_config, metadata, source_ids, created_at, valid_to, state, state_reason, state_at, \
@@ -119,13 +115,9 @@ pub fn keep(
                 jsonb_strip_nulls(jsonb_build_object('job_id', $6::text)), $4, f.created_at, f.created_at, \
                 'inactive', CASE WHEN $5 THEN 'superseded' END, now(), f.id \
            FROM memory_agent.entries f WHERE f.user_id = $1 AND f.id = $2",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(fact)
-            .with(new_id())
-            .with(turns.to_vec())
-            .with(relation == Relation::Outdated)
-            .with(job.map(|job| job.to_string())),
-    )?;
-    Ok(())
+        &mut params![
+            user_id, fact, new_id(), turns, relation == Relation::Outdated,
+            job.map(|job| job.to_string()),
+        ],
+    )
 }

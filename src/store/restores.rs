@@ -5,7 +5,7 @@
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use pgrx::pg_sys;
 
 /// The name by which pg_restore's sessions are known.
@@ -42,10 +42,7 @@ pub fn running(spi: &Spi) -> PgResult<Option<Restore>> {
           WHERE a.datname = current_database() AND a.application_name = $1 \
             AND a.usesysid IS NOT NULL AND pg_catalog.pg_has_role(a.usesysid, $2, $3) \
           ORDER BY a.backend_start LIMIT 1",
-        &mut Params::new()
-            .with(APPLICATION_NAME.to_owned())
-            .with(catalog::owner()?)
-            .with(RELATION.to_owned()),
+        &mut params![APPLICATION_NAME, catalog::owner()?, RELATION],
         |row| {
             Ok(Restore { pid: row.required(1)?, role: row.required(2)?, since: row.required(3)? })
         },

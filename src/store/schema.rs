@@ -10,7 +10,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use memory_agent_core::text::GLOBAL;
 use pgrx::pg_sys;
 use std::cmp::Ordering;
@@ -63,7 +63,7 @@ pub fn has_function(name: &CStr) -> bool {
 pub fn version(spi: &Spi) -> PgResult<Option<String>> {
     spi.first(
         "SELECT x.extversion FROM pg_extension x WHERE x.extname = 'memory_agent'",
-        &mut Params::new(),
+        &mut params![],
         |row| row.required(1),
     )
 }

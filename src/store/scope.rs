@@ -3,7 +3,7 @@
 
 use crate::identity::{Caller, SHARED_USER};
 use crate::pg::error::PgResult;
-use crate::pg::spi::Params;
+use crate::pg::spi::{Params, params};
 use crate::pg::sql_types::JsonbText;
 use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
@@ -77,7 +77,7 @@ pub struct ScopeSql {
 impl Scope {
     /// Builds the clauses. Each part reads one prefix of `entries_scope_idx`.
     pub fn to_sql(&self) -> PgResult<ScopeSql> {
-        let mut params = Params::new();
+        let mut params = params![];
         let common = self.common_conditions(&mut params)?;
         let user = bind(&mut params, self.caller.user_id.clone());
         let mut places = Vec::new();

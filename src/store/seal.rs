@@ -3,7 +3,7 @@
 //! written by the callers' own transactions would make a user's calls wait for each other.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::spi::{Row, Session as Spi, params, record};
 use crate::store::history;
 use memory_agent_core::history_chain::{self, Body, Event, Key, Reader, Sealed, Verdict};
 use pgrx::datum::Uuid;
@@ -17,7 +17,7 @@ pub fn next_user(spi: &Spi, after: &str) -> PgResult<Option<String>> {
     spi.first(
         "SELECT h.user_id FROM memory_agent.history h WHERE h.seq IS NULL AND h.user_id > $1 \
           ORDER BY h.user_id LIMIT 1",
-        &mut Params::new().with(after.to_owned()),
+        &mut params![after],
         |row| row.required(1),
     )
 }
@@ -47,25 +47,18 @@ pub fn seal(spi: &Spi, user_id: &str, key: Option<&Key>, most: i64) -> PgResult<
         history::old_commitment("h.salt", "h.body"),
         history::commitment("h.salt", "h.body", "h.reason"),
     );
-    let rows =
-        spi.all(&statement, &mut Params::new().with(user_id.to_owned()).with(most), |row| {
-            Ok(Unsealed {
-                id: row.required(1)?,
-                entry_id: row.optional(2),
-                op: row.required(3)?,
-                at_micros: row.required(4)?,
-                actor: row.required(5)?,
-                job_id: row.optional(6),
-                commitment: row.required(7)?,
-            })
-        })?;
+    let rows = spi.all(
+        &statement,
+        &mut params![user_id, most],
+        |row| record!(row, Unsealed: id entry_id op at_micros actor job_id commitment),
+    )?;
     if rows.is_empty() {
         return Ok(0);
     }
     let head: Option<(i64, Vec<u8>)> = spi.first(
         "SELECT h.seq, h.hash FROM memory_agent.history h WHERE h.user_id = $1 AND h.seq IS NOT NULL \
           ORDER BY h.seq DESC LIMIT 1",
-        &mut Params::new().with(user_id.to_owned()),
+        &mut params![user_id],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     write(spi, user_id, key, head, rows)
@@ -111,14 +104,15 @@ fn write(
                     commitment = n.commitment, key_id = $7 \
                FROM unnest($2, $3, $4, $5, $6) n(id, seq, previous, hash, commitment) \
               WHERE h.user_id = $1 AND h.id = n.id AND h.seq IS NULL",
-            &mut Params::new()
-                .with(user_id.to_owned())
-                .with(ids)
-                .with(seqs)
-                .with(previous)
-                .with(hashes)
-                .with(commitments)
-                .with(key.map(|key| key.id().to_owned())),
+            &mut params![
+                user_id,
+                ids,
+                seqs,
+                previous,
+                hashes,
+                commitments,
+                key.map(|key| key.id().to_owned())
+            ],
         )
     })?;
     if sealed != count {
@@ -132,7 +126,7 @@ pub fn waiting(spi: &Spi) -> PgResult<(i64, f64)> {
     let waiting = spi.first(
         "SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(h.at)), 0)::float8 \
            FROM memory_agent.history h WHERE h.seq IS NULL",
-        &mut Params::new(),
+        &mut params![],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(waiting.unwrap_or_default())
@@ -144,7 +138,7 @@ pub fn users(spi: &Spi) -> PgResult<Vec<String>> {
     // One step of the index a user: most have many rows.
     while let Some(next) = spi.first(
         "SELECT h.user_id FROM memory_agent.history h WHERE h.user_id > $1 ORDER BY h.user_id LIMIT 1",
-        &mut Params::new().with(users.last().cloned().unwrap_or_default()),
+        &mut params![users.last().cloned().unwrap_or_default()],
         |row| row.required(1),
     )? {
         users.push(next);
@@ -176,7 +170,7 @@ pub fn verify(
             &format!(
                 "SELECT {columns} FROM memory_agent.history h WHERE h.user_id = $1 AND {rows}"
             ),
-            &mut Params::new().with(user_id.to_owned()),
+            &mut params![user_id],
             FETCHED,
             |row| {
                 take(&mut reader, user_id, row)?;

@@ -3,7 +3,7 @@
 
 use crate::pg::catalog::{self, VectorType};
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::Vector;
 use crate::store::entry_windows;
 use crate::store::indexed::through_indexes;
@@ -137,7 +137,7 @@ fn estimated_entries(spi: &Spi) -> PgResult<f64> {
     Ok(spi
         .first(
             "SELECT c.reltuples::float8 FROM pg_class c WHERE c.oid = 'memory_agent.entries'::regclass",
-            &mut Params::new(),
+            &mut params![],
             |row| row.required(1),
         )?
         .unwrap_or(-1.0))

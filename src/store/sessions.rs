@@ -2,7 +2,7 @@
 
 use crate::identity::Caller;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::spi::{Params, Row, Session as Spi, params};
 use crate::store::schema;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -42,10 +42,7 @@ impl SessionKey {
 
     /// User, agent and session as the first three parameters.
     pub fn params(&self) -> Params {
-        Params::new()
-            .with(self.user_id.clone())
-            .with(self.agent_id.clone())
-            .with(self.session_id.clone())
+        params![&self.user_id, &self.agent_id, &self.session_id]
     }
 }
 
@@ -197,7 +194,7 @@ pub fn adjust(spi: &Spi, key: &SessionKey, change: Change) -> PgResult<Option<Fi
 
 /// Counts anew what is in a session's window. The caller holds the session's lock.
 pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.sessions s \
             SET active_entries = w.entries, active_tokens = w.tokens \
            FROM (SELECT count(*) AS entries, \
@@ -207,18 +204,16 @@ pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<()> {
                     AND e.kind IN ('turn', 'fact') AND e.source_relation IS NULL) w \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
         &mut key.params(),
-    )?;
-    Ok(())
+    )
 }
 
 /// Notes that a session has no open episode any more.
 pub fn clear_open_episode(spi: &Spi, key: &SessionKey) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.sessions s SET open_episode_id = NULL \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
         &mut key.params(),
-    )?;
-    Ok(())
+    )
 }
 
 /// The open episode of a session, without locking.

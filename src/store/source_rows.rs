@@ -3,7 +3,7 @@
 
 use crate::pg::catalog::quote_identifier;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Row, Session as Spi, scratch};
+use crate::pg::spi::{Params, Row, Session as Spi, params, scratch};
 use crate::pg::sql_types::JsonbText;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
@@ -116,7 +116,7 @@ pub fn added(
         source.table.to_u32(),
         columns(source, "n")
     );
-    batches(spi, &sql, Params::new().with(max_bytes), batch)
+    batches(spi, &sql, params![max_bytes], batch)
 }
 
 /// Reads the rows whose attached columns an update changed, batch by batch; a row whose key it changed
@@ -146,7 +146,7 @@ pub fn changed(
         texts("n"),
         texts("o"),
     );
-    batches(spi, &sql, Params::new().with(max_bytes), batch)
+    batches(spi, &sql, params![max_bytes], batch)
 }
 
 /// Whether the transition tables of an update hold a row twice: a foreign key changed it again, as part
@@ -165,7 +165,7 @@ pub fn has_several_versions(spi: &Spi, source: &Source) -> PgResult<bool> {
         twice("memory_agent_new"),
         twice("memory_agent_old")
     );
-    let found = spi.first(&sql, &mut Params::new(), |row| row.required(1))?;
+    let found = spi.first(&sql, &mut params![], |row| row.required(1))?;
     Ok(found.unwrap_or(false))
 }
 
@@ -214,7 +214,7 @@ fn keys(
     mut batch: impl FnMut(Vec<JsonbText>) -> PgResult<()>,
 ) -> PgResult<()> {
     let mut found = Vec::new();
-    spi.scan(sql, &mut Params::new(), BATCH, |row| {
+    spi.scan(sql, &mut params![], BATCH, |row| {
         found.push(scratch(|| row.required::<JsonbText>(1))?);
         if found.len() >= BATCH {
             batch(std::mem::take(&mut found))?;
@@ -261,7 +261,7 @@ pub fn after(
     most: usize,
     max_bytes: i32,
 ) -> PgResult<Stretch> {
-    let mut params = Params::new().with(max_bytes);
+    let mut params = params![max_bytes];
     let condition = match after {
         Some(values) => {
             params = params.with(values.to_vec());
@@ -320,7 +320,7 @@ pub fn with_keys(
             source.table_name,
             equal(key)
         ),
-        &mut Params::new().with(max_bytes).with(keys.to_vec()),
+        &mut params![max_bytes, keys.to_vec()],
         source_row,
     )
 }
@@ -329,7 +329,7 @@ pub fn with_keys(
 pub fn can_be_read(spi: &Spi, source: &Source) -> PgResult<bool> {
     let readable = spi.first(
         "SELECT pg_catalog.has_table_privilege($1, 'SELECT') AND NOT pg_catalog.row_security_active($1)",
-        &mut Params::new().with(source.table),
+        &mut params![source.table],
         |row| row.required(1),
     )?;
     Ok(readable.unwrap_or(false))
@@ -360,7 +360,7 @@ pub fn untold(
             same("t"),
             same("n"),
         ),
-        &mut Params::new().with(max_bytes),
+        &mut params![max_bytes],
         source_row,
     )
 }
@@ -382,7 +382,7 @@ pub fn of_each(
             source.table_name,
             equal(key)
         ),
-        &mut Params::new().with(max_bytes).with(keys.to_vec()),
+        &mut params![max_bytes, keys.to_vec()],
         |row| {
             let position = usize::try_from(row.required::<i64>(9)? - 1).unwrap_or(usize::MAX);
             if let Some(of_key) = found.get_mut(position) {
@@ -408,7 +408,7 @@ pub fn vanished(
             source.table_name,
             equal(key)
         ),
-        &mut Params::new().with(keys.to_vec()),
+        &mut params![keys.to_vec()],
         |row| row.required(1),
     )
 }

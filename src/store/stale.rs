@@ -2,7 +2,7 @@
 //! replaced since.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::scope::{Scope, bind};
 use crate::store::sessions::SessionKey;
 use memory_agent_core::augment::Outdated;
@@ -62,11 +62,9 @@ fn replacements(
                      ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END \
           GROUP BY c.turn, f.id, f.created_at ORDER BY c.turn, f.created_at DESC, f.id DESC"
     );
-    spi.all(
-        &statement,
-        &mut Params::new().with(users.to_vec()).with(turns.to_vec()).with(as_of),
-        |row| Ok((row.required(1)?, row.required(2)?)),
-    )
+    spi.all(&statement, &mut params![users.to_vec(), turns, as_of], |row| {
+        Ok((row.required(1)?, row.required(2)?))
+    })
 }
 
 /// Of these turns those that also say something that holds: a fact that a job made of them, or that they
@@ -80,7 +78,7 @@ pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<U
           WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) AND f.kind = 'fact' \
             AND CASE WHEN f.content <> '' THEN CASE WHEN f.metadata ? 'job_id' THEN f.state END \
                      WHEN f.state_reason IS NULL THEN r.state END <> 'inactive'",
-        &mut Params::new().with(users.to_vec()).with(turns.to_vec()),
+        &mut params![users.to_vec(), turns],
         |row| row.required(1),
     )
 }
@@ -107,7 +105,7 @@ pub fn no_longer_true(
                     AND (f.content <> '' OR f.state_reason IS NULL) AND o.state = 'inactive' AND o.replaced_by IS NOT NULL AND o.content <> '' \
                   GROUP BY turn.id, o.content) s \
           WHERE s.place <= 5 ORDER BY s.turn, s.place",
-        &mut Params::new().with(users.to_vec()).with(turns.to_vec()),
+        &mut params![users.to_vec(), turns],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }

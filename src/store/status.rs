@@ -1,7 +1,7 @@
 //! Counts for `memory_status()` and `memory_stats()`: never content.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::{schema, scope};
 
@@ -21,15 +21,8 @@ pub fn queue(spi: &Spi) -> PgResult<Queue> {
                     count(*) FILTER (WHERE j.status = 'dead'), \
                     greatest(extract(epoch FROM now() - min(j.created_at) FILTER (WHERE j.status = 'pending')), 0)::float8 \
                FROM memory_agent.jobs j WHERE j.status <> 'done'",
-            &mut Params::new(),
-            |row| {
-                Ok(Queue {
-                    pending: row.required(1)?,
-                    running: row.required(2)?,
-                    dead: row.required(3)?,
-                    oldest_seconds: row.optional(4),
-                })
-            },
+            &mut params![],
+            |row| record!(row, Queue: pending running dead oldest_seconds),
         )?
         .unwrap_or(Queue { pending: 0, running: 0, dead: 0, oldest_seconds: None }))
 }
@@ -80,7 +73,7 @@ pub fn estimated_entries(spi: &Spi) -> PgResult<i64> {
 }
 
 fn count(spi: &Spi, sql: &str) -> PgResult<i64> {
-    Ok(spi.first(sql, &mut Params::new(), |row| row.required(1))?.unwrap_or(0))
+    Ok(spi.first(sql, &mut params![], |row| row.required(1))?.unwrap_or(0))
 }
 
 /// The counts of one session, or of all sessions of a user, as one document.
@@ -138,13 +131,6 @@ pub fn stats(
         me = in_session("me"),
         e = in_session("e"),
     );
-    spi.first(
-        &statement,
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(agent_id.map(str::to_owned))
-            .with(session_id.map(str::to_owned)),
-        |row| row.required(1),
-    )?
-    .ok_or_else(|| crate::pg::error::Error::internal("an aggregate returned no row").into())
+    spi.first(&statement, &mut params![user_id, agent_id, session_id], |row| row.required(1))?
+        .ok_or_else(|| crate::pg::error::Error::internal("an aggregate returned no row").into())
 }

@@ -9,7 +9,7 @@ pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::entries::new_id;
 use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
 use memory_agent_core::summarize::Sections;
@@ -170,15 +170,7 @@ pub fn last_sections(spi: &Spi, key: &SessionKey) -> PgResult<Option<Sections>> 
               ORDER BY u.created_at DESC, u.id DESC LIMIT 1"
         ),
         &mut key.params(),
-        |row| {
-            Ok(Sections {
-                summary: row.required(1)?,
-                topics: row.required(2)?,
-                entities: row.required(3)?,
-                decisions: row.required(4)?,
-                questions: row.required(5)?,
-            })
-        },
+        |row| record!(row, Sections: summary topics entities decisions questions),
     )
 }
 
@@ -252,29 +244,28 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
 
 /// Ends a session's active L3. It stays: the next one rests on it.
 pub fn deactivate(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.session_summaries u SET is_active = false, updated_at = now() \
           WHERE u.user_id = $1 AND u.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
-    )?;
-    Ok(())
+        &mut params![user_id, id],
+    )
 }
 
 /// Adds topics, entities, decisions and questions to a summary that was made without.
 pub fn add_sections(spi: &Spi, user_id: &str, id: Uuid, sections: &Sections) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "UPDATE memory_agent.session_summaries u \
             SET topics = $3, entities = $4, decisions = $5, questions = $6, updated_at = now() \
           WHERE u.user_id = $1 AND u.id = $2",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(id)
-            .with(sections.topics.clone())
-            .with(sections.entities.clone())
-            .with(sections.decisions.clone())
-            .with(sections.questions.clone()),
-    )?;
-    Ok(())
+        &mut params![
+            user_id,
+            id,
+            sections.topics.clone(),
+            sections.entities.clone(),
+            sections.decisions.clone(),
+            sections.questions.clone()
+        ],
+    )
 }
 
 /// Counts anew the tokens of a session's turns that no summary covers, and returns them. The caller
@@ -304,12 +295,10 @@ pub fn recount_after(spi: &Spi, key: &SessionKey, before: i64, covered: i64) -> 
 
 /// Whether a session's active L3 covers a turn.
 pub fn covers(spi: &Spi, key: &SessionKey, turn: Uuid) -> PgResult<bool> {
-    let covered = spi.first(
+    spi.exists(
         &format!("{COVERED} SELECT true FROM covered c WHERE c.id = $4 LIMIT 1"),
         &mut key.params().with(turn),
-        |_| Ok(()),
-    )?;
-    Ok(covered.is_some())
+    )
 }
 
 /// An original behind a summary.
@@ -337,16 +326,8 @@ pub fn originals(spi: &Spi, user_id: &str, summary: Uuid) -> PgResult<Vec<Origin
                            JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.id \
                           CROSS JOIN LATERAL unnest(u.source_ids) s(id)) \
           ORDER BY e.created_at, e.id",
-        &mut Params::new().with(user_id.to_owned()).with(summary),
-        |row| {
-            Ok(Original {
-                id: row.required(1)?,
-                role: row.required(2)?,
-                content: row.required(3)?,
-                created_at: row.required(4)?,
-                state: row.required(5)?,
-            })
-        },
+        &mut params![user_id, summary],
+        |row| record!(row, Original: id role content created_at state),
     )
 }
 
@@ -391,7 +372,7 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
             no_job("IN ('pending', 'running')"),
             no_job("= 'dead'")
         ),
-        &mut Params::new().with(min_tokens).with(most),
+        &mut params![min_tokens, most],
         sessions::key_and_fill,
     )
 }

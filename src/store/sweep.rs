@@ -2,7 +2,7 @@
 //! say so.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::history;
 use pgrx::datum::Uuid;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
                       FROM expired x WHERE x.in_window GROUP BY 1, 2, 3) gone \
              WHERE s.user_id = gone.user_id AND s.agent_id = gone.agent_id AND s.session_id = gone.session_id) \
          SELECT x.user_id, x.id, x.kind = 'fact' FROM expired x",
-        &mut Params::new().with(most),
+        &mut params![most],
         |row| Ok((row.required(1)?, row.required(2)?, row.required(3)?)),
     )?;
     for (user_id, id, _) in expired.iter().filter(|(_, _, is_fact)| *is_fact) {
@@ -75,7 +75,7 @@ pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
             DELETE FROM memory_agent.entries e USING due \
              WHERE NOT due.is_link AND e.user_id = due.user_id AND e.id = due.id) \
          SELECT d.user_id, d.parent FROM due d",
-        &mut Params::new().with(age.as_secs_f64()).with(most),
+        &mut params![age.as_secs_f64(), most],
         |row| Ok((row.required(1)?, row.optional(2))),
     )?;
     let (users, parents): (Vec<String>, Vec<String>) =
@@ -87,7 +87,7 @@ pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
                 AND NOT EXISTS (SELECT FROM memory_agent.entries e \
                                  WHERE e.user_id = a.user_id AND e.kind = 'document' \
                                    AND e.metadata ->> 'parent_id' = gone.parent)",
-            &mut Params::new().with(users).with(parents),
+            &mut params![users, parents],
         )?;
     }
     Ok(purged.len() as u64)

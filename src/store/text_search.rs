@@ -1,14 +1,12 @@
 //! Text search configurations: by which of them the words of a user's memory are indexed.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 
 /// The name that PostgreSQL shows of a configuration; one that does not exist is its ERROR (42704).
 pub fn name(spi: &Spi, given: &str) -> PgResult<String> {
-    spi.first("SELECT $1::regconfig::text", &mut Params::new().with(given.to_owned()), |row| {
-        row.required(1)
-    })?
-    .ok_or_else(|| Error::internal("a configuration has no name").into())
+    spi.first("SELECT $1::regconfig::text", &mut params![given], |row| row.required(1))?
+        .ok_or_else(|| Error::internal("a configuration has no name").into())
 }
 
 /// The configurations that agents and sessions of these users have of their own, as far as they exist.
@@ -22,7 +20,7 @@ pub fn of_users(spi: &Spi, users: &[String]) -> PgResult<Vec<String>> {
                      UNION SELECT {OF} FROM memory_agent.sessions WHERE {WHERE}) own \
               WHERE EXISTS (SELECT FROM pg_ts_config c WHERE c.oid::regconfig::text = own.name)"
         ),
-        &mut Params::new().with(users.to_vec()),
+        &mut params![users.to_vec()],
         |row| row.required(1),
     )
 }

@@ -3,7 +3,7 @@
 //! here, so that whoever reads the table, or a dump of it, can use none.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use pgrx::prelude::*;
 
 /// A token, without what would let anybody use it: whose, its name, since when and until when, and what was
@@ -23,11 +23,7 @@ pub fn insert(
     let rows = Spi::read_write()?.execute(
         "INSERT INTO memory_agent.tokens (user_id, name, hash, expires_at) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (user_id, name) DO NOTHING",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(name.to_owned())
-            .with(hash)
-            .with(expires_at),
+        &mut params![user_id, name, hash, expires_at],
     )?;
     Ok(rows > 0)
 }
@@ -36,7 +32,7 @@ pub fn insert(
 pub fn delete(user_id: &str, name: &str) -> PgResult<bool> {
     let rows = Spi::read_write()?.execute(
         "DELETE FROM memory_agent.tokens t WHERE t.user_id = $1 AND t.name = $2",
-        &mut Params::new().with(user_id.to_owned()).with(name.to_owned()),
+        &mut params![user_id, name],
     )?;
     Ok(rows > 0)
 }
@@ -50,7 +46,7 @@ pub fn all() -> PgResult<Vec<Token>> {
                LEFT JOIN memory_agent.spending s ON s.token_hash = t.hash AND s.day = {TODAY} \
               ORDER BY 1, 2"
         ),
-        &mut Params::new(),
+        &mut params![],
         |row| {
             Ok((
                 row.required(1)?,
@@ -68,7 +64,7 @@ pub fn user_of(hash: Vec<u8>) -> PgResult<Option<String>> {
     Spi::read_only()?.first(
         "SELECT t.user_id FROM memory_agent.tokens t \
           WHERE t.hash = $1 AND (t.expires_at IS NULL OR t.expires_at > now())",
-        &mut Params::new().with(hash),
+        &mut params![hash],
         |row| row.required(1),
     )
 }
@@ -86,7 +82,7 @@ pub fn spend(hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Optio
              WHERE $3 IS NULL OR s.day < excluded.day OR s.tokens < $3 \
              RETURNING s.tokens"
         ),
-        &mut Params::new().with(hash).with(tokens).with(at_most),
+        &mut params![hash, tokens, at_most],
         |row| row.required(1),
     )
 }
@@ -94,6 +90,6 @@ pub fn spend(hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Optio
 /// Forgets the spending of callers that were not here for a week.
 pub fn tidy() -> PgResult<()> {
     let sql = format!("DELETE FROM memory_agent.spending s WHERE s.day < {TODAY} - 7");
-    Spi::read_write()?.execute(&sql, &mut Params::new())?;
+    Spi::read_write()?.execute(&sql, &mut params![])?;
     Ok(())
 }

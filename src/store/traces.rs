@@ -2,7 +2,7 @@
 //! reflection came to.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::new_id;
 use crate::store::queue::Job;
@@ -27,7 +27,7 @@ pub fn insert(
     body: &Value,
     effects: &Effects<'_>,
 ) -> PgResult<()> {
-    spi.execute(
+    spi.run(
         "INSERT INTO memory_agent.traces (id, user_id, agent_id, session_id, episode_id, job_id, body) \
          SELECT $1, $2, $3, $4, $5, $6, \
                 $7 || jsonb_build_object( \
@@ -39,18 +39,11 @@ pub fn insert(
                             'id', e.id, 'content', e.content, 'reason', e.state_reason, \
                             'replaced_by', e.replaced_by) ORDER BY e.id), '[]') \
                         FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = ANY ($9)))",
-        &mut Params::new()
-            .with(new_id())
-            .with(job.user_id.clone())
-            .with(job.agent_id.clone())
-            .with(job.session_id.clone())
-            .with(episode)
-            .with(job.id)
-            .with(JsonbText(body.to_string()))
-            .with(effects.saved.to_vec())
-            .with(effects.ended.to_vec()),
-    )?;
-    Ok(())
+        &mut params![
+            new_id(), &job.user_id, &job.agent_id, job.session_id.as_deref(), episode, job.id,
+            JsonbText(body.to_string()), effects.saved, effects.ended,
+        ],
+    )
 }
 
 /// Deletes traces that are older than `age`, at most `most`, and returns how many.
@@ -60,6 +53,6 @@ pub fn delete_old(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
             SELECT o.user_id, o.id FROM memory_agent.traces o \
              WHERE o.at < now() - make_interval(secs => $1) \
              ORDER BY o.at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-        &mut Params::new().with(age.as_secs_f64()).with(most),
+        &mut params![age.as_secs_f64(), most],
     )
 }

@@ -4,7 +4,7 @@
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
 use crate::pg::settings_level::{Refused, SettingsLevel};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use std::ffi::CString;
 
 /// Most dimensions of an indexed vector (pgvector's limit).
@@ -43,7 +43,7 @@ pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
            JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attnum = 1 \
           WHERE n.nspname = 'memory_agent' AND c.relname = $1 AND i.indisvalid",
-        &mut Params::new().with(name.clone()),
+        &mut params![&name],
         |row| Ok(VectorIndex { name, dimension: row.required(1)?, method: row.required(2)? }),
     )
 }
@@ -51,13 +51,9 @@ pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
 /// Drops the index of a model that is not used any more. Never waits for the table, since readers
 /// would wait too: the ERROR is 55P03 while anybody uses it.
 pub fn drop(spi: &Spi, index: &VectorIndex) -> PgResult<()> {
-    spi.execute(
-        "LOCK TABLE memory_agent.entries IN ACCESS EXCLUSIVE MODE NOWAIT",
-        &mut Params::new(),
-    )?;
+    spi.execute("LOCK TABLE memory_agent.entries IN ACCESS EXCLUSIVE MODE NOWAIT", &mut params![])?;
     let statement = format!("DROP INDEX memory_agent.{}", index.name);
-    spi.execute(&statement, &mut Params::new())?;
-    Ok(())
+    spi.run(&statement, &mut params![])
 }
 
 /// Creates the index. `method` is `hnsw` or `ivfflat`; the caller has checked it.
@@ -78,7 +74,7 @@ pub fn create(
             vector.schema,
             pgrx::spi::quote_literal(model)
         ),
-        &mut Params::new(),
+        &mut params![],
     )?;
     Ok(name)
 }

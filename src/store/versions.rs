@@ -2,7 +2,7 @@
 //! took its place.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -45,7 +45,7 @@ pub fn events(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<Event>> {
             AND NOT EXISTS (SELECT FROM memory_agent.history h \
                              WHERE h.user_id = $1 AND h.entry_id = e.id AND h.op IN ('add', 'import')) \
           ORDER BY 1, 8 NULLS LAST, 9",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| {
             Ok((
                 row.required(1)?,

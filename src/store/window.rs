@@ -1,7 +1,7 @@
 //! The window of a session: the turns that are not archived, and the summary that stands for what is.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
 use pgrx::datum::Uuid;
@@ -78,10 +78,7 @@ pub fn archive(spi: &Spi, user_id: &str, turns: &[Uuid], why: Leaving) -> PgResu
         "UPDATE memory_agent.entries e \
             SET state = 'archived', state_reason = $3, state_at = now(), updated_at = now() \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state = 'active'",
-        &mut Params::new()
-            .with(user_id.to_owned())
-            .with(turns.to_vec())
-            .with(why.as_str().to_owned()),
+        &mut params![user_id, turns, why.as_str()],
     )
 }
 

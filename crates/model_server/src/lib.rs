@@ -17,6 +17,7 @@ pub mod model;
 pub mod onnx;
 pub mod server;
 pub mod service;
+pub mod session;
 pub mod tokenizer;
 
 mod batch;

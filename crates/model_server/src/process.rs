@@ -2,6 +2,8 @@
 //! behind that a successor could not clean up.
 #![allow(unsafe_code)]
 
+use rustix::fs::Mode;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, RawFd};
@@ -15,10 +17,7 @@ use std::thread;
 /// # Errors
 /// The operating system's, or one that says that the parent is gone.
 pub fn die_with_parent(parent: Option<u32>) -> io::Result<()> {
-    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     match parent {
         Some(parent) if parent != std::os::unix::process::parent_id() => {
             Err(io::Error::other(format!("the parent process {parent} is gone")))
@@ -34,33 +33,21 @@ pub fn die_with_parent(parent: Option<u32>) -> io::Result<()> {
 /// # Errors
 /// The operating system's.
 pub fn forbid_dumps() -> io::Result<()> {
-    // SAFETY: PR_SET_DUMPABLE takes a flag and touches no memory.
-    match unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Lets this process hold as many connections as its hard limit allows. PostgreSQL may have more
 /// backends than the usual soft limit of 1024 files.
 pub fn raise_open_file_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls get a valid rlimit; a failure leaves the old limit, which is no error.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
-    }
+    let limit = getrlimit(Resource::Nofile);
+    // A failure leaves the old limit, which is no error.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Files made from now on are for this user only. Affects the whole process, so it is called
 /// before any thread starts.
 pub fn restrict_new_files() {
-    // SAFETY: umask cannot fail and touches no memory.
-    unsafe {
-        libc::umask(0o077);
-    }
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
 /// Ends the process when the other end of the pipe `descriptor` closes, that is, when the

@@ -4,20 +4,12 @@
 use crate::pg::background_transaction;
 use pgrx::pg_sys;
 
-/// A row of pg_database.
-#[derive(Clone, Copy, Debug)]
-pub struct Database {
-    pub oid: pg_sys::Oid,
-    /// Whether a worker may run there: it takes connections, is no template and was not left half
-    /// dropped.
-    pub is_usable: bool,
-}
-
 /// pg_database.datconnlimit of a database whose DROP was interrupted (DATCONNLIMIT_INVALID_DB).
 const INVALID: i32 = -2;
 
-/// All databases of the cluster.
-pub fn all() -> Result<Vec<Database>, String> {
+/// The databases of the cluster in which a worker may run: they take connections, are no templates and are not
+/// being dropped, or left half dropped.
+pub fn usable() -> Result<Vec<pg_sys::Oid>, String> {
     background_transaction::try_transaction(|| {
         let mut databases = Vec::new();
         // SAFETY: a heap scan of a shared catalog, which needs no database; each tuple is copied
@@ -39,12 +31,9 @@ pub fn all() -> Result<Vec<Database>, String> {
                     break;
                 }
                 let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
-                databases.push(Database {
-                    oid: row.oid,
-                    is_usable: row.datallowconn
-                        && !row.datistemplate
-                        && row.datconnlimit != INVALID,
-                });
+                if row.datallowconn && !row.datistemplate && row.datconnlimit != INVALID {
+                    databases.push(row.oid);
+                }
             }
             pg_sys::systable_endscan(scan);
             pg_sys::table_close(relation, lock);

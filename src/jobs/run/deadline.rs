@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::jobs::run::slots::{self, Outcome};
-use crate::jobs::run::start::{self, Assignment};
+use crate::jobs::run::start::Assignment;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ extern "C" fn alarm() {
     }
 }
 
-/// Prepares a worker: one that is ended here is no failure of the worker's, and leaves others' work behind.
+/// Prepares a worker: one that is ended here is no failure of the worker's, and another takes its place.
 pub fn prepare(assignment: Assignment) {
     ASSIGNMENT.set(Some(assignment));
     // SAFETY: a function of this library, which is never unloaded.
@@ -57,12 +57,8 @@ pub fn prepare(assignment: Assignment) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
-    let Some(assignment) = ASSIGNMENT.get().filter(|_| ALARMS.load(Ordering::Relaxed) > 1) else {
-        return;
-    };
-    slots::leave(assignment.database, assignment.slot, Outcome::Yielded);
-    if assignment.is_on_demand {
-        start::register(assignment, None);
+    if let Some(assignment) = ASSIGNMENT.get().filter(|_| ALARMS.load(Ordering::Relaxed) > 1) {
+        slots::leave(assignment.database, assignment.slot, Outcome::Yielded);
     }
 }
 

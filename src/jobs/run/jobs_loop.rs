@@ -79,8 +79,6 @@ pub struct JobsLoop {
     last_error: Option<(String, u64)>,
     /// Nothing new is begun.
     is_closing: bool,
-    /// Whether jobs wait for their time.
-    has_postponed: bool,
     /// Whether there may be more to claim at once.
     has_more: bool,
 }
@@ -114,7 +112,6 @@ impl JobsLoop {
             release_at: Some(now),
             last_error: None,
             is_closing: false,
-            has_postponed: false,
             has_more: false,
         }
     }
@@ -290,7 +287,6 @@ impl JobsLoop {
         let next_job = self
             .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &JobKind::ALL)))
             .flatten();
-        self.has_postponed = next_job.is_some();
         due.extend(next_job);
         due.into_iter().min()
     }
@@ -356,10 +352,6 @@ impl Body for JobsLoop {
             (0, true) => format!("embedding{waiting}"),
             (calls, true) => format!("embedding, {calls} LLM calls{waiting}"),
         }
-    }
-
-    fn has_postponed(&self) -> bool {
-        self.has_postponed
     }
 
     fn last_error(&self) -> Option<(String, u64)> {

@@ -1,6 +1,7 @@
 //! The background worker that keeps job workers running: one per cluster, in no database. It finds
 //! the databases with the extension by starting a worker in each, which ends at once where there is
-//! none, and starts workers again that were ended from outside.
+//! none, and starts workers again that were ended from outside. It runs from the server's start where the
+//! library is preloaded, else from the first transaction that queues a job until no database has the extension.
 //!
 //! It sleeps on its latch: workers report their end, transactions without a worker wake it, and every
 //! ten minutes it looks at all databases.
@@ -9,6 +10,8 @@
 use crate::jobs::run::worker_places::{Limits, Places, Seen};
 use crate::jobs::run::{databases, notes, signals, slots, start};
 use crate::pg::locked_file::{self, LockedFile};
+use crate::pg::preload::is_preloaded;
+use crate::pg::spi::scratch;
 use crate::settings::Workers;
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
 use pgrx::pg_sys;
@@ -34,16 +37,25 @@ pub struct LauncherState {
     pub lacks_slots: bool,
 }
 
-/// Registers the launcher with the postmaster; only while shared libraries are preloaded. On a
-/// standby it starts after promotion.
-pub fn register() {
+fn builder() -> BackgroundWorkerBuilder {
     BackgroundWorkerBuilder::new("memory_agent launcher")
         .set_type("memory_agent launcher")
         .set_library("memory_agent")
         .set_function("memory_agent_launcher_main")
         .enable_spi_access()
         .set_restart_time(Some(Duration::from_secs(1)))
-        .load();
+}
+
+/// Registers the launcher with the postmaster; only while shared libraries are preloaded. On a
+/// standby it starts after promotion.
+pub fn register() {
+    builder().load();
+}
+
+/// Asks the postmaster for a launcher, unless it starts one by itself; `false` when max_worker_processes is
+/// used up.
+pub fn start() -> bool {
+    is_preloaded() || scratch(|| builder().load_dynamic().is_ok())
 }
 
 /// The launcher's state, or `None` when none is alive.
@@ -77,8 +89,9 @@ pub extern "C-unwind" fn memory_agent_launcher_main(_argument: pg_sys::Datum) {
     signals::attach();
     let lock = match LockedFile::take(Path::new(PATH)) {
         Ok(Some(lock)) => lock,
-        // The one before is not quite gone: come back in a second.
-        Ok(None) => signals::exit(1),
+        // The one before is not quite gone: come back in a second. Of several that sessions started at once
+        // one stays.
+        Ok(None) => signals::exit(i32::from(is_preloaded())),
         Err(error) => {
             log!("memory_agent: the launcher cannot lock its state: {error}");
             signals::exit(1)
@@ -98,12 +111,17 @@ struct Launcher {
 }
 
 impl Launcher {
-    fn run(&mut self) -> ! {
+    fn run(mut self) -> ! {
         self.publish();
         loop {
             signals::heed();
             let pause = self.turn();
             self.publish();
+            if !is_preloaded() && self.places.are_useless() {
+                // Who sees no launcher starts one; who saw this one left a note.
+                drop(self.lock);
+                signals::exit(i32::from(!notes::wanted().is_empty()));
+            }
             signals::wait(pause, None);
         }
     }
@@ -137,9 +155,9 @@ impl Launcher {
         }
         for assignment in plan.start {
             if !slots::prepare(assignment.database, assignment.slot) {
-                // A transaction had one started while there was no launcher; it is seen next time.
+                // The one before is not quite gone; it is seen next time.
                 pause = pause.min(Duration::from_secs(1));
-            } else if start::register(assignment, Some(std::process::id() as i32)) {
+            } else if start::register(assignment) {
                 notes::want_no_more(assignment.database);
                 notes::forget_yield(assignment.database, assignment.slot);
                 self.places.started(&assignment, now);
@@ -173,14 +191,12 @@ impl Launcher {
     }
 
     fn look(&mut self, now: Instant) -> Result<(), String> {
-        let all = databases::all()?;
-        let usable: Vec<_> = all.iter().filter(|one| one.is_usable).map(|one| one.oid).collect();
-        self.places.set_databases(&usable, now);
-        let exists = |oid: pg_sys::Oid| all.iter().any(|one| one.oid == oid);
+        let usable = databases::usable()?;
+        self.places.set_databases(&usable);
         for slot in slots::all() {
-            if !slot.is_live && !exists(slot.database) {
+            if !slot.is_live && !usable.contains(&slot.database) {
                 slots::remove(slot.database, slot.number);
-                notes::forget(slot.database, slot.number + 1);
+                notes::forget_yield(slot.database, slot.number);
                 continue;
             }
             let state = slot.state;
@@ -198,16 +214,10 @@ impl Launcher {
             self.places.observe(slot.database, slot.number, seen, now);
         }
         for database in notes::wanted() {
-            if exists(database) {
+            if usable.contains(&database) {
                 self.places.want(database);
-            }
-        }
-        for database in usable {
-            self.places.stay_away(database, notes::stay_away(database), now);
-        }
-        for database in notes::all() {
-            if !exists(database) {
-                notes::forget(database, 1);
+            } else {
+                notes::want_no_more(database);
             }
         }
         Ok(())

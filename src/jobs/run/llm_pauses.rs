@@ -1,5 +1,6 @@
-//! Pauses of the LLMs that jobs ask. Each model at each endpoint has one of its own: a summary model
-//! that is not to be had does not hold up the extraction of facts.
+//! Until when LLMs are not asked that were not to be had. Each model at each endpoint has a pause of its own: a
+//! summary model that is not to be had does not hold up the extraction of facts. The model server says how long
+//! a pause is, and its circuit breaker finds out with one call whether that was long enough; nothing here tries.
 
 use crate::jobs::registry;
 use crate::jobs::run::pause::Pause;
@@ -7,17 +8,6 @@ use crate::memory::endpoints::Chosen;
 use crate::store::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::Duration;
-
-/// What jobs of a kind may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permission {
-    /// Ask.
-    Ask,
-    /// Ask one at a time: a pause has just ended, and one job finds out whether it was long enough.
-    Probe,
-    /// Wait.
-    Wait,
-}
 
 /// Whom a job asks; `None` where nobody can be asked.
 pub type Asked = Option<Endpoint>;
@@ -38,6 +28,9 @@ pub struct LlmPauses {
 
 impl LlmPauses {
     /// Begins a pause of whom a job asks.
+    ///
+    /// * `retry_in`: as the model server says; `None` where it could not be asked, or the settings make no call
+    ///   possible.
     pub fn begin(&mut self, asked: Asked, retry_in: Option<Duration>) -> Duration {
         self.forget_others();
         match self.pauses.iter_mut().find(|(known, _)| *known == asked) {
@@ -62,13 +55,9 @@ impl LlmPauses {
     }
 
     /// Whether they may be asked now.
-    pub fn permission(&mut self, asked: &Asked) -> Permission {
+    pub fn may_ask(&mut self, asked: &Asked) -> bool {
         self.forget_others();
-        match self.pauses.iter().find(|(known, _)| known == asked) {
-            None => Permission::Ask,
-            Some((_, pause)) if pause.is_over() => Permission::Probe,
-            Some(_) => Permission::Wait,
-        }
+        self.pauses.iter().all(|(known, pause)| known != asked || pause.is_over())
     }
 
     /// Whether anybody is not asked now.

@@ -6,7 +6,6 @@
 
 pub mod databases;
 pub mod deadline;
-pub mod drop_hook;
 pub mod jobs_loop;
 pub mod launcher;
 pub mod llm_pauses;
@@ -15,7 +14,6 @@ pub mod pause;
 pub mod signals;
 pub mod slots;
 pub mod start;
-pub mod vacated_database;
 pub mod waker;
 pub mod worker_places;
 pub mod worker_process;

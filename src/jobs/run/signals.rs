@@ -48,15 +48,15 @@ pub fn heed() {
     }
 }
 
-/// Sleeps until the latch is set, the socket can be read, or the time is over.
-pub fn wait(time: Duration, socket: Option<RawFd>) {
+/// Sleeps until the latch is set, the socket can be read, or the time is over; whether it was before that.
+pub fn wait(time: Duration, socket: Option<RawFd>) -> bool {
     let mut wake = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH | pg_sys::WL_TIMEOUT;
     if socket.is_some() {
         wake |= pg_sys::WL_SOCKET_READABLE;
     }
     // SAFETY: MyLatch is this process's latch; the caller holds the socket open.
     unsafe {
-        pg_sys::WaitLatchOrSocket(
+        let events = pg_sys::WaitLatchOrSocket(
             pg_sys::MyLatch,
             wake as i32,
             socket.unwrap_or(-1),
@@ -65,6 +65,7 @@ pub fn wait(time: Duration, socket: Option<RawFd>) {
             pg_sys::PG_WAIT_EXTENSION,
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);
+        events as u32 & pg_sys::WL_TIMEOUT == 0
     }
 }
 

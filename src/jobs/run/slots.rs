@@ -72,12 +72,6 @@ fn state_of(content: &Content) -> WorkerState {
     serde_json::from_str(&content.text).unwrap_or_default()
 }
 
-/// The state of the worker that lives in a slot.
-pub fn read(database: pg_sys::Oid, slot: u32) -> Option<WorkerState> {
-    let content = locked_file::read(&path(database, slot))?;
-    content.is_locked.then(|| state_of(&content))
-}
-
 /// The state of the worker that lives in a slot, or of the last one that did.
 pub fn last(database: pg_sys::Oid, slot: u32) -> Option<WorkerState> {
     locked_file::read(&path(database, slot)).map(|content| state_of(&content))
@@ -99,21 +93,12 @@ pub fn all() -> Vec<Slot> {
         .collect()
 }
 
-/// Database, slot and state of every living worker of the cluster.
-pub fn all_live() -> Vec<(pg_sys::Oid, u32, WorkerState)> {
-    let live = all().into_iter().filter(|slot| slot.is_live);
-    live.map(|slot| (slot.database, slot.number, slot.state)).collect()
-}
-
-/// The living workers of a database, those that are about to end too.
-pub fn live_of(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
-    let live = all().into_iter().filter(|slot| slot.is_live && slot.database == database);
-    live.map(|slot| (slot.number, slot.state)).collect()
-}
-
 /// The workers of a database to whom new jobs can be left.
 pub fn at_work_in(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
-    live_of(database).into_iter().filter(|(_, state)| state.is_at_work()).collect()
+    let at_work = all()
+        .into_iter()
+        .filter(|slot| slot.is_live && slot.database == database && slot.state.is_at_work());
+    at_work.map(|slot| (slot.number, slot.state)).collect()
 }
 
 /// Forgets how the last worker of a slot ended, so that the end of the next one can be told from it.
@@ -131,7 +116,7 @@ pub fn prepare(database: pg_sys::Oid, slot: u32) -> bool {
     }
 }
 
-/// Removes the file of a slot whose database is gone, unless a worker still has it.
+/// Removes the file of a slot whose database may have no worker, unless one still has it.
 pub fn remove(database: pg_sys::Oid, slot: u32) {
     if let Ok(Some(_lock)) = SlotLock::lock(database, slot) {
         let _ = std::fs::remove_file(path(database, slot));

@@ -1,13 +1,10 @@
-//! How a job worker is started: its registration with the postmaster, and the assignment that
+//! How the launcher starts a job worker: its registration with the postmaster, and the assignment that
 //! travels with it.
 
 use crate::pg::spi::scratch;
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::pg_sys;
 use std::time::Duration;
-
-/// How long a worker that was started by a client's transaction waits for more work.
-pub const ON_DEMAND_LINGER: Duration = Duration::from_secs(60);
 
 /// What a worker is started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +13,12 @@ pub struct Assignment {
     pub slot: u32,
     /// How long it stays without work; `None` is until it is told otherwise.
     pub linger: Option<Duration>,
-    /// Whether nobody looks after it: it was started by a client's transaction, not the launcher.
-    pub is_on_demand: bool,
 }
 
 impl Assignment {
     fn to_text(self) -> String {
         let linger = self.linger.map_or("-".into(), |linger| linger.as_secs().to_string());
-        let by = if self.is_on_demand { "demand" } else { "launcher" };
-        format!("{} {} {linger} {by}", self.database.to_u32(), self.slot)
+        format!("{} {} {linger}", self.database.to_u32(), self.slot)
     }
 
     /// Reads what [`register`] sent along.
@@ -37,14 +31,13 @@ impl Assignment {
                 "-" => None,
                 seconds => Some(Duration::from_secs(seconds.parse().ok()?)),
             },
-            is_on_demand: words.next()? == "demand",
         })
     }
 }
 
-/// Asks the postmaster for a worker; `false` when max_worker_processes is used up. The process
-/// `notify` hears of its start and its end.
-pub fn register(assignment: Assignment, notify: Option<i32>) -> bool {
+/// Asks the postmaster for a worker; `false` when max_worker_processes is used up. This process hears of
+/// its start and its end.
+pub fn register(assignment: Assignment) -> bool {
     let name = format!("memory_agent worker {}.{}", assignment.database.to_u32(), assignment.slot);
     let builder = BackgroundWorkerBuilder::new(&name)
         .set_type("memory_agent worker")
@@ -54,7 +47,7 @@ pub fn register(assignment: Assignment, notify: Option<i32>) -> bool {
         // The postmaster never looks whether the database still exists; the launcher does.
         .set_restart_time(None)
         .set_extra(&assignment.to_text())
-        .set_notify_pid(notify.unwrap_or(0));
+        .set_notify_pid(std::process::id() as i32);
     // The handle is not kept: slots tell what became of the worker.
     scratch(|| builder.load_dynamic().is_ok())
 }

@@ -1,10 +1,9 @@
-//! Wakes the database's workers when a transaction that queued jobs commits, once per transaction;
-//! where there is none, has one started.
+//! Has a database's workers hear of it when a transaction that queued jobs commits, once per transaction.
 //!
-//! What may fail happens before the commit; after it there are only latches, small files, and the
-//! rare start of a worker whose predecessor ended in between.
+//! What may fail happens before the commit: the launcher is started where the library is not preloaded and
+//! none runs. After it there are only latches and small files.
+#![allow(unsafe_code)] // a hook
 
-use crate::jobs::run::start::{self, Assignment, ON_DEMAND_LINGER};
 use crate::jobs::run::{launcher, notes, signals, slots};
 use crate::pg::wake_at_commit::{self, Waker};
 use crate::settings::Workers;
@@ -12,34 +11,64 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 thread_local! {
-    /// Whether this transaction had a worker started.
-    static STARTED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this transaction created an extension or a database.
+    static CREATED: Cell<bool> = const { Cell::new(false) };
     /// Whether this session was told that no worker can be started.
     static WARNED: Cell<bool> = const { Cell::new(false) };
 }
+
+/// The hook that was there before ours.
+static PREVIOUS: OnceLock<pg_sys::object_access_hook_type> = OnceLock::new();
 
 /// Lets the workers hear of what transactions queue; called once when the library is loaded.
 pub fn register() {
     wake_at_commit::register(Waker {
         before_commit,
-        after_commit,
-        forget: || STARTED.set(false),
+        after_commit: wake_any_of,
         hears_of_history: launcher::is_running,
         history_committed: |database| {
             if Workers::current().worker && slots::at_work_in(database).is_empty() {
-                notes::want(database);
-                launcher::wake();
+                wake_launcher(database);
             }
         },
-        record_left,
     });
+    // SAFETY: the library is loaded once per process, by its only thread.
+    unsafe {
+        PREVIOUS.get_or_init(|| pg_sys::object_access_hook);
+        pg_sys::object_access_hook = Some(object_access);
+    }
 }
 
-/// To be called when the extension was created: the launcher has a new database to look after.
-pub fn extension_created() {
+/// The hook. It is not guarded, and nothing here has a destructor: an ERROR of the hook before jumps over this
+/// frame.
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    part: i32,
+    argument: *mut std::ffi::c_void,
+) {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        if let Some(Some(previous)) = PREVIOUS.get() {
+            previous(access, class, object, part, argument);
+        }
+        if access == pg_sys::ObjectAccessType::OAT_POST_CREATE
+            && (class == pg_sys::ExtensionRelationId || class == pg_sys::DatabaseRelationId)
+        {
+            created();
+        }
+    }
+}
+
+/// The launcher has a database to look into that it did not know, or in which there was nothing to do.
+#[pg_guard]
+unsafe extern "C-unwind" fn created() {
     if launcher::is_running() {
+        CREATED.set(true);
         wake_at_commit::job_queued();
     }
 }
@@ -49,75 +78,31 @@ fn before_commit(database: pg_sys::Oid) -> bool {
     if !Workers::current().worker {
         return false;
     }
-    // Workers that are on their way out are counted as gone, so the one started here may have to
-    // wait for its slot.
-    STARTED.set(!launcher::is_running() && start_missing(database));
+    if !launcher::is_running() {
+        // It is found by the one that starts.
+        notes::want(database);
+        // Another session may have been quicker and taken the last slot for the same purpose.
+        if !launcher::start() && !launcher::is_running() {
+            warn_once();
+        }
+    }
     true
 }
 
-fn after_commit(database: pg_sys::Oid) {
-    let started = STARTED.take();
-    if !wake_any_of(database) && !started && has_place() {
-        start::register(on_demand(database, 0), None);
-    }
-}
-
-/// Nobody is started for what a worker has to record: it counts already.
-fn record_left(database: pg_sys::Oid) {
-    wake_any_of(database);
-}
-
-/// Wakes the workers of a database, or else the launcher; whether there is any of them.
-fn wake_any_of(database: pg_sys::Oid) -> bool {
+/// Wakes the workers of a database, or else the launcher.
+fn wake_any_of(database: pg_sys::Oid) {
     let at_work = slots::at_work_in(database);
     for (_, state) in &at_work {
         signals::wake(state.pid);
     }
-    if at_work.is_empty() && launcher::is_running() {
-        notes::want(database);
-        launcher::wake();
-        return true;
+    if CREATED.take() || at_work.is_empty() {
+        wake_launcher(database);
     }
-    !at_work.is_empty()
 }
 
-fn on_demand(database: pg_sys::Oid, slot: u32) -> Assignment {
-    Assignment { database, slot, linger: Some(ON_DEMAND_LINGER), is_on_demand: true }
-}
-
-/// Whether one more worker is within `memory_agent.max_workers`.
-fn has_place() -> bool {
-    slots::all_live().len() < Workers::current().max_workers
-}
-
-/// Starts the workers that this database lacks; whether any was started.
-fn start_missing(database: pg_sys::Oid) -> bool {
-    if notes::stay_away(database).is_some() {
-        return false;
-    }
-    let at_work = slots::at_work_in(database);
-    let mut started = false;
-    for slot in 0..Workers::current().job_workers {
-        if at_work.iter().any(|&(taken, _)| taken == slot) {
-            continue;
-        }
-        if !has_place() {
-            // The first worker of another database that has nothing to do gives its place away.
-            if at_work.is_empty() && !started {
-                notes::want(database);
-            }
-            break;
-        }
-        if start::register(on_demand(database, slot), None) {
-            started = true;
-        } else {
-            if at_work.is_empty() && !started {
-                warn_once();
-            }
-            break;
-        }
-    }
-    started
+fn wake_launcher(database: pg_sys::Oid) {
+    notes::want(database);
+    launcher::wake();
 }
 
 fn warn_once() {

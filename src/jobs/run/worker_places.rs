@@ -98,7 +98,6 @@ enum Extension {
 struct Database {
     extension: Extension,
     is_wanted: bool,
-    stay_away_until: Instant,
     /// When its last worker found nothing to do.
     idle_at: Option<Instant>,
     last_turn: Option<Instant>,
@@ -113,13 +112,12 @@ pub struct Places {
 
 impl Places {
     /// Takes note of which databases workers may run in.
-    pub fn set_databases(&mut self, usable: &[pg_sys::Oid], now: Instant) {
+    pub fn set_databases(&mut self, usable: &[pg_sys::Oid]) {
         self.databases.retain(|&oid, _| usable.iter().any(|known| known.to_u32() == oid));
         for oid in usable {
             self.databases.entry(oid.to_u32()).or_insert_with(|| Database {
                 extension: Extension::Unknown,
                 is_wanted: false,
-                stay_away_until: now,
                 idle_at: None,
                 last_turn: None,
                 slots: BTreeMap::new(),
@@ -131,13 +129,6 @@ impl Places {
     pub fn want(&mut self, database: pg_sys::Oid) {
         if let Some(database) = self.databases.get_mut(&database.to_u32()) {
             database.is_wanted = true;
-        }
-    }
-
-    /// Takes note of how long workers are asked to stay away from a database.
-    pub fn stay_away(&mut self, database: pg_sys::Oid, time: Option<Duration>, now: Instant) {
-        if let Some(database) = self.databases.get_mut(&database.to_u32()) {
-            database.stay_away_until = now + time.unwrap_or_default();
         }
     }
 
@@ -179,8 +170,8 @@ impl Places {
             }
             Seen::Ended(Some(Outcome::Idle)) => database.idle_at = Some(now),
             Seen::Ended(Some(Outcome::Yielded | Outcome::Off)) => database.idle_at = None,
-            // It was seen to be needed unused by the worker itself; the asking one leaves a note.
-            Seen::Ended(Some(Outcome::Leaving)) => {}
+            // The next one waits while it connects, until the command is over: a short one is left to itself.
+            Seen::Ended(Some(Outcome::Leaving)) => slot.due = now + FIRST_BACK_OFF,
             _ => {
                 if now >= ran_since + HEALTHY_AFTER {
                     slot.back_off = FIRST_BACK_OFF;
@@ -195,6 +186,10 @@ impl Places {
     pub fn started(&mut self, assignment: &Assignment, now: Instant) {
         let Some(database) = self.databases.get_mut(&assignment.database.to_u32()) else { return };
         database.is_wanted = false;
+        // It is looked into again: a worker that does not come so far is followed by another one.
+        if matches!(database.extension, Extension::Absent { .. }) {
+            database.extension = Extension::Unknown;
+        }
         if let Some(slot) = database.slots.get_mut(&assignment.slot) {
             slot.phase = Phase::Starting { since: now };
         }
@@ -212,6 +207,17 @@ impl Places {
     /// How many databases are known to have the extension.
     pub fn with_extension(&self) -> usize {
         self.databases.values().filter(|one| one.extension == Extension::Present).count()
+    }
+
+    /// Whether no database has the extension, wants a worker or is still to be looked into.
+    pub fn are_useless(&self) -> bool {
+        let mut databases = self.databases.values();
+        !self.databases.is_empty()
+            && databases.all(|one| {
+                matches!(one.extension, Extension::Absent { .. })
+                    && !one.is_wanted
+                    && one.slots.values().all(|slot| matches!(slot.phase, Phase::Vacant))
+            })
     }
 
     /// Decides who is started, who makes room, and when to decide again.
@@ -243,7 +249,6 @@ impl Places {
                 database: pg_sys::Oid::from(oid),
                 slot: number,
                 linger: is_crowded.then_some(LINGER),
-                is_on_demand: false,
             });
         }
         if running.iter().any(|(_, _, run)| !run.is_own) {
@@ -324,6 +329,6 @@ impl Database {
             }
             _ => now,
         };
-        Some(turn.max(slot.due).max(self.stay_away_until))
+        Some(turn.max(slot.due))
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::jobs::run::jobs_loop::JobsLoop;
 use crate::jobs::run::slots::{self, Outcome, SlotLock, WorkerState};
-use crate::jobs::run::start::{self, Assignment, ON_DEMAND_LINGER};
+use crate::jobs::run::start::Assignment;
 use crate::jobs::run::{deadline, launcher, notes, signals};
 use crate::pg::background_transaction;
 use crate::pg::catalog;
@@ -20,14 +20,10 @@ use std::time::{Duration, Instant};
 /// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another
 /// worker) is found after so long.
 const FALLBACK: Duration = Duration::from_secs(10);
-/// How often a worker that nobody looks after sees whether someone needs the database to be unused.
+/// How often a worker sees whether someone needs the database to be unused, who waits five seconds for that.
 const DATABASE_LOOK: Duration = Duration::from_secs(1);
-/// How long a worker without work stays when other databases wait for its place.
-const MAKE_ROOM_AFTER: Duration = Duration::from_secs(5);
 /// How long a worker that was switched off may go on with what it has begun.
 const OFF_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a worker waits for one that is about to leave its slot.
-const SLOT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a worker does.
 pub trait Body {
@@ -40,10 +36,6 @@ pub trait Body {
 
     /// What is under way, for the people who watch.
     fn activity(&self) -> String;
-
-    /// Whether jobs are left that can only be done later. While they are, a worker that nobody would
-    /// start again stays.
-    fn has_postponed(&self) -> bool;
 
     /// The last error and when it happened, in seconds since 1970.
     fn last_error(&self) -> Option<(String, u64)>;
@@ -71,46 +63,28 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
         signals::exit(1)
     };
     wake_at_commit::become_worker();
-    // The lock comes before the connection: whoever asks workers to leave the database leaves the
-    // note first and looks for locks then, so that one of the two always sees the other.
     let Some(lock) = take_slot(&assignment) else { signals::exit(0) };
     let mut worker = Worker::new(assignment, lock);
-    let outcome = match worker.reason_not_to_start() {
-        Some(outcome) => outcome,
-        None => {
-            BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
-            background_transaction::settle_session();
-            deadline::prepare(assignment);
-            worker.run(&mut JobsLoop::new(assignment.slot))
-        }
+    let outcome = if worker.is_superfluous() {
+        Outcome::Off
+    } else {
+        BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
+        background_transaction::settle_session();
+        deadline::prepare(assignment);
+        worker.run(&mut JobsLoop::new(assignment.slot))
     };
     worker.state.outcome = Some(outcome);
     worker.lock.publish(&worker.state);
-    worker.pass_on();
     // The lock is held until the kernel closes the file: by then the process is gone for everyone.
     signals::exit(0)
 }
 
-/// The slot, or `None` when it has a worker that stays.
+/// The slot, or `None` when it has a worker.
 fn take_slot(assignment: &Assignment) -> Option<SlotLock> {
-    let deadline = Instant::now() + SLOT_PATIENCE;
-    loop {
-        match SlotLock::take(assignment.database, assignment.slot) {
-            Ok(Some(lock)) => return Some(lock),
-            Ok(None) => {}
-            Err(error) => {
-                log!("memory_agent: a worker cannot lock its slot: {error}");
-                return None;
-            }
-        }
-        let stays = slots::read(assignment.database, assignment.slot)
-            .is_some_and(|state| state.pid != 0 && state.outcome.is_none());
-        if stays || Instant::now() >= deadline {
-            return None;
-        }
-        signals::wait(Duration::from_millis(10), None);
-        signals::heed();
-    }
+    SlotLock::take(assignment.database, assignment.slot).unwrap_or_else(|error| {
+        log!("memory_agent: a worker cannot lock its slot: {error}");
+        None
+    })
 }
 
 struct Worker {
@@ -118,8 +92,6 @@ struct Worker {
     lock: SlotLock,
     state: WorkerState,
     idle_since: Option<Instant>,
-    /// Whether it makes room although jobs are left for later.
-    leaves_jobs: bool,
     /// Why and since when it is about to end.
     closing: Option<(Outcome, Instant)>,
 }
@@ -127,15 +99,7 @@ struct Worker {
 impl Worker {
     fn new(assignment: Assignment, lock: SlotLock) -> Self {
         let state = slots::last(assignment.database, assignment.slot).unwrap_or_default();
-        Self { assignment, lock, state, idle_since: None, leaves_jobs: false, closing: None }
-    }
-
-    fn reason_not_to_start(&self) -> Option<Outcome> {
-        if notes::stay_away(self.assignment.database).is_some() {
-            Some(Outcome::Leaving)
-        } else {
-            self.is_superfluous().then_some(Outcome::Off)
-        }
+        Self { assignment, lock, state, idle_since: None, closing: None }
     }
 
     fn is_superfluous(&self) -> bool {
@@ -146,9 +110,6 @@ impl Worker {
     fn run(&mut self, body: &mut impl Body) -> Outcome {
         loop {
             signals::heed();
-            if notes::stay_away(self.assignment.database).is_some() {
-                return Outcome::Leaving;
-            }
             if !extension_is_here() {
                 return Outcome::Absent;
             }
@@ -161,7 +122,10 @@ impl Worker {
             if let Some(outcome) = self.is_over(body) {
                 return outcome;
             }
-            self.wait(next);
+            // Also in the middle of work: what was claimed is given back by the next worker of the slot.
+            if self.wait(next) == Wait::DatabaseNeeded {
+                return Outcome::Leaving;
+            }
         }
     }
 
@@ -193,10 +157,6 @@ impl Worker {
     }
 
     fn is_over(&mut self, body: &mut impl Body) -> Option<Outcome> {
-        // Also in the middle of work: what was claimed is given back by the next worker of the slot.
-        if self.assignment.is_on_demand && is_needed_unused(self.assignment.database) {
-            return Some(Outcome::Leaving);
-        }
         if !body.is_idle() {
             self.idle_since = None;
             return match self.closing {
@@ -210,15 +170,7 @@ impl Worker {
             return Some(outcome);
         }
         let idle_for = self.idle_since.get_or_insert_with(Instant::now).elapsed();
-        if self.assignment.is_on_demand
-            && idle_for >= MAKE_ROOM_AFTER
-            && others_wait(self.assignment.database)
-        {
-            self.leaves_jobs = body.has_postponed();
-            return self.confirm_idle(body);
-        }
-        let is_needed_later = self.assignment.is_on_demand && body.has_postponed();
-        if self.assignment.linger.is_some_and(|linger| idle_for >= linger) && !is_needed_later {
+        if self.assignment.linger.is_some_and(|linger| idle_for >= linger) {
             return self.confirm_idle(body);
         }
         None
@@ -238,7 +190,8 @@ impl Worker {
         None
     }
 
-    fn wait(&self, next: Next) {
+    /// Waits for the next turn, and for somebody who needs the database to be unused.
+    fn wait(&self, next: Next) -> Wait {
         let mut time = next.wait_until.unwrap_or(FALLBACK).min(FALLBACK);
         if let Some(since) = self.idle_since {
             background_transaction::flush_statistics();
@@ -247,39 +200,29 @@ impl Worker {
                 time = time.min(left);
             }
         }
-        if self.assignment.is_on_demand {
-            time = time.min(DATABASE_LOOK);
-        }
         if let Some((Outcome::Off, since)) = self.closing {
             time = time.min(OFF_PATIENCE.saturating_sub(since.elapsed()));
         }
-        signals::wait(time, next.socket);
-    }
-
-    /// Gives its place to a database that waits for one, where there is no launcher to do so.
-    fn pass_on(&self) {
-        if !self.assignment.is_on_demand || launcher::is_running() {
-            return;
-        }
-        let own = self.assignment.database;
-        if let Some(database) = notes::wanted().into_iter().find(|&wanted| wanted != own) {
-            notes::want_no_more(database);
-            let assignment = Assignment {
-                database,
-                slot: 0,
-                linger: Some(ON_DEMAND_LINGER),
-                is_on_demand: true,
-            };
-            start::register(assignment, None);
-        }
-        if self.leaves_jobs {
-            notes::want(own);
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let is_woken = signals::wait(left.min(DATABASE_LOOK), next.socket);
+            if is_needed_unused(self.assignment.database) {
+                return Wait::DatabaseNeeded;
+            }
+            if is_woken || left <= DATABASE_LOOK {
+                return Wait::Over;
+            }
         }
     }
 }
 
-fn others_wait(database: pg_sys::Oid) -> bool {
-    notes::wanted().iter().any(|&wanted| wanted != database)
+/// How a wait ended.
+#[derive(PartialEq, Eq)]
+enum Wait {
+    /// The next turn is due.
+    Over,
+    DatabaseNeeded,
 }
 
 fn extension_is_here() -> bool {
@@ -292,8 +235,8 @@ fn extension_is_here() -> bool {
     }
 }
 
-/// Whether someone holds or waits for a lock on the database that keeps new sessions out, as DROP
-/// DATABASE and CREATE DATABASE .. TEMPLATE do for the five seconds in which they wait for us.
+/// Whether someone holds or waits for a lock on the database that keeps new sessions out: DROP DATABASE, ALTER
+/// DATABASE .. RENAME and .. SET TABLESPACE, and CREATE DATABASE .. TEMPLATE do, and wait for us meanwhile.
 fn is_needed_unused(database: pg_sys::Oid) -> bool {
     let tag = pg_sys::LOCKTAG {
         locktag_field1: 0,

@@ -1,7 +1,7 @@
 //! What an erasure takes along: found, and locked, before anything is deleted.
 
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, params};
 use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
@@ -114,7 +114,7 @@ impl Doomed {
     /// A document, or an entry with its versions, and what was made of it. An id that nobody has is that
     /// of an entry which is gone: history may still know it.
     pub fn of_id(spi: &Spi, user_id: &str, id: Uuid, hold: Hold) -> PgResult<Self> {
-        let one = || Params::new().with(user_id.to_owned()).with(id);
+        let one = || params![user_id, id];
         let archives = ids(
             spi,
             &format!(
@@ -139,7 +139,7 @@ impl Doomed {
     /// Lists of ids are negated as `NOT IN (SELECT .. unnest ..)`, which PostgreSQL hashes; `<> ALL` of a
     /// parameter would compare them one by one.
     fn derive(&mut self, spi: &Spi, user_id: &str, hold: Hold) -> PgResult<()> {
-        let user = || Params::new().with(user_id.to_owned());
+        let user = || params![user_id];
         let find = |sql: &str, params: Params| ids(spi, &format!("{sql}{}", hold.clause()), params);
         let made_of_them = match self.entries.len() {
             ..MANY_IDS => "e.source_ids && $2".to_owned(),
@@ -231,7 +231,7 @@ pub fn place(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Opt
          UNION ALL \
          SELECT u.agent_id, u.session_id FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.id = $2",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
@@ -242,7 +242,7 @@ pub fn refuse_part(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
         "SELECT a.id FROM memory_agent.entries e \
            JOIN memory_agent.archives a ON a.user_id = e.user_id AND a.id::text = e.metadata ->> 'parent_id' \
           WHERE e.user_id = $1 AND e.id = $2 AND e.kind = 'document'",
-        &mut Params::new().with(user_id.to_owned()).with(id),
+        &mut params![user_id, id],
         |row| row.required(1),
     )?;
     match whole {

@@ -100,7 +100,7 @@ pub fn are_there(spi: &Spi, user_id: &str, chunks: &[Uuid]) -> PgResult<bool> {
     let found: Vec<Uuid> = spi.all(
         "SELECT u.id FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.id = ANY ($2) AND u.is_active",
-        &mut Params::new().with(user_id.to_owned()).with(chunks.to_vec()),
+        &mut params![user_id, chunks.to_vec()],
         |row| row.required(1),
     )?;
     Ok(found.len() == chunks.len())

@@ -3,7 +3,7 @@
 
 use super::{COVERED, SUMMARIZED, tail};
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Row, Session as Spi};
+use crate::pg::spi::{Row, Session as Spi, params};
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -105,7 +105,7 @@ pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Option<i
           WHERE e.user_id = $1 AND e.id = ANY ($2) \
             AND (e.state <> 'inactive' OR e.kind = 'turn' AND e.state_reason IS NULL) \
           ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
-        &mut Params::new().with(user_id.to_owned()).with(ids.to_vec()),
+        &mut params![user_id, ids],
         |row| row.required(1),
     )?;
     Ok((tokens.len() == ids.len()).then(|| tokens.into_iter().map(i64::from).sum()))

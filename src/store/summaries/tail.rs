@@ -42,7 +42,7 @@ fn has_tokens(expression: &str) -> String {
 
 /// Whether what comes after the active L3 is all that it lacks.
 pub fn is_all(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
-    let agrees = spi.first(
+    spi.exists(
         &format!(
             "{COVERED} SELECT true FROM memory_agent.sessions s \
               WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
@@ -50,9 +50,7 @@ pub fn is_all(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
             has_tokens("s.unsummarized_tokens")
         ),
         &mut key.params(),
-        |_| Ok(()),
-    )?;
-    Ok(agrees.is_some())
+    )
 }
 
 /// Notes that a session lacks `expected` tokens of a summary, if those that come after the active L3 are as

@@ -326,7 +326,10 @@ impl Attempt {
     pub fn throttled(self, pause: Option<Duration>, label: &str) -> u64 {
         let now = self.endpoint.now();
         let mut health = self.endpoint.lock();
-        health.throttled = health.throttled.saturating_add(1);
+        // Calls that were under way when the pause began say nothing new.
+        if health.paused_until_ms <= now {
+            health.throttled = health.throttled.saturating_add(1);
+        }
         let pause = millis(pause.unwrap_or_else(|| back_off(health.throttled, 1.0)));
         health.paused_until_ms = health.paused_until_ms.max(now + pause);
         health.last_error = Some(label.to_owned());

@@ -133,6 +133,16 @@ fn pauses_nobody_asked_for_grow_until_a_success() {
 }
 
 #[test]
+fn calls_under_way_when_a_pause_begins_do_not_make_it_longer() {
+    let state = get(&Endpoints::new(), "m", "key");
+    let (first, second) = (state.begin(0).unwrap(), state.begin(0).unwrap());
+    let pause = first.throttled(None, "slow down");
+    assert_eq!(second.throttled(None, "slow down"), pause);
+    state.lock().paused_until_ms = 0;
+    assert!(state.begin(0).unwrap().throttled(None, "slow down") > pause);
+}
+
+#[test]
 fn a_learned_dialect_is_forgotten_after_an_hour() {
     let started = Instant::now().checked_sub(Duration::from_secs(3700)).unwrap();
     let state = EndpointState::new(half_open().id.clone(), [0; 32], started, Arc::default());

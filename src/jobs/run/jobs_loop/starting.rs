@@ -7,7 +7,7 @@ use crate::jobs::exchange::Llm;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::registry::{self, Started};
 use crate::jobs::run::jobs_loop::JobsLoop;
-use crate::jobs::run::llm_pauses::{self, Asked, Permission};
+use crate::jobs::run::llm_pauses::{self, Asked};
 use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
 use crate::pg::background_transaction::transaction;
@@ -79,22 +79,8 @@ impl JobsLoop {
     fn may_ask_settings(&mut self, kind: JobKind) -> bool {
         endpoint::missing_llm().is_none()
             && (!self.llm_pauses.is_any_known()
-                || self.may_ask(&llm_pauses::of_settings(kind)) == Permission::Ask)
+                || self.llm_pauses.may_ask(&llm_pauses::of_settings(kind)))
             && self.has_tokens_left()
-    }
-
-    /// What jobs that ask this LLM may do: one at a time, while it is not known whether it works again.
-    fn may_ask(&mut self, asked: &Asked) -> Permission {
-        match self.llm_pauses.permission(asked) {
-            Permission::Probe => {
-                let jobs: Vec<_> = self.asking.iter().map(|(_, task)| task.job().clone()).collect();
-                match jobs.iter().any(|job| self.asked_by_job(job) == *asked) {
-                    true => Permission::Wait,
-                    false => Permission::Ask,
-                }
-            }
-            permission => permission,
-        }
     }
 
     /// Whether the tokens of the day are not used up.
@@ -162,7 +148,7 @@ impl JobsLoop {
             return None;
         }
         let asked = self.asked_by_job(job);
-        if self.may_ask(&asked) != Permission::Ask {
+        if !self.llm_pauses.may_ask(&asked) {
             return Some((SHORT_DELAY, "the LLM's endpoint is waited for".to_owned()));
         }
         let used_up = self.try_or_note(|_| {

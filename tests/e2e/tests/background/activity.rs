@@ -28,16 +28,18 @@ pub fn workers(client: &mut Client, database: &str) -> Vec<i32> {
     )
 }
 
+/// The ids of the launchers that there are.
+pub fn launchers(client: &mut Client) -> Vec<i32> {
+    values(
+        client,
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'memory_agent launcher'",
+        &[],
+    )
+}
+
 /// The id of the launcher, which is waited for.
 pub fn launcher(client: &mut Client) -> i32 {
-    retry_until(PATIENCE, "a launcher", || {
-        let pids: Vec<i32> = values(
-            client,
-            "SELECT pid FROM pg_stat_activity WHERE backend_type = 'memory_agent launcher'",
-            &[],
-        );
-        pids.first().copied()
-    })
+    retry_until(PATIENCE, "a launcher", || launchers(client).first().copied())
 }
 
 /// The id of a worker of a database that is none of `others`, which is waited for.

@@ -1,8 +1,9 @@
-//! Without the library preloaded there is no launcher: the transaction that queues the first job
-//! starts a worker.
+//! Without the library preloaded nothing runs after the server's start: the transaction that queues the first
+//! job starts the launcher.
 
 use crate::activity::{
-    drain, facts, in_session, noted_sentences, say_in_sessions, start_with, worker, workers,
+    drain, facts, in_session, launcher, launchers, noted_sentences, reconnect, say_in_sessions,
+    start_with, worker, workers,
 };
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
@@ -28,7 +29,7 @@ fn drop_from_a_stranger(cluster: &Cluster, command: &str) {
 }
 
 #[test]
-fn the_first_job_starts_a_worker() {
+fn the_first_job_starts_launcher_and_worker() {
     let mut scene = without_preload(&[]);
     assert!(scene.status("launcher").contains("on demand"));
     assert!(scene.status("worker").contains("not running"));
@@ -36,9 +37,12 @@ fn the_first_job_starts_a_worker() {
         .client
         .batch_execute("BEGIN; SELECT memory_ingest('s', 'user', 'Taken back.'); ROLLBACK")
         .unwrap();
+    assert_eq!(launchers(&mut scene.client).len(), 0, "nobody queued a job");
     assert_eq!(workers(&mut scene.client, DATABASE).len(), 0, "nobody queued a job");
     scene.say_and_wait("I live in Oslo.");
     assert_eq!(scene.facts(), ["Noted: I live in Oslo."]);
+    let shown = launcher(&mut scene.client);
+    assert!(scene.status("launcher").contains(&format!("running: pid {shown}")));
     let first = worker(&mut scene.client, DATABASE);
     assert!(scene.status("worker").contains(&format!("pid {first}")));
 
@@ -49,15 +53,54 @@ fn the_first_job_starts_a_worker() {
     drain(&mut other);
     assert_eq!(workers(&mut scene.client, DATABASE), [first]);
 
-    // The next job brings another one when it was ended.
-    assert!(value::<bool>(&mut scene.client, "SELECT pg_terminate_backend($1, 10000)", &[&first]));
+    // Both come back when they are ended.
+    for ended in [first, shown] {
+        assert!(value::<bool>(
+            &mut scene.client,
+            "SELECT pg_terminate_backend($1, 10000)",
+            &[&ended]
+        ));
+    }
     scene.say_and_wait("I live in Rome.");
+    wait_until(PATIENCE, "another launcher", || launcher(&mut scene.client) != shown);
     assert_ne!(worker(&mut scene.client, DATABASE), first);
     assert_eq!(scene.facts().len(), 5);
 }
 
+/// After a restart the jobs of all databases run again as soon as one is queued in any of them.
 #[test]
-fn sessions_that_queue_at_once_start_one_worker() {
+fn the_first_job_after_a_restart_brings_those_of_all_databases() {
+    let mut scene = without_preload(&[]);
+    drop(scene.cluster.database("second").connect());
+    scene.stub.hold(true);
+    say_in_sessions(&mut scene.client, 1);
+    scene.cluster.restart();
+    scene.stub.hold(false);
+    reconnect(&mut scene);
+    assert!(scene.status("launcher").contains("on demand"));
+    assert_eq!(launchers(&mut scene.client).len(), 0);
+    let mut second = scene.cluster.connect("second");
+    run(&mut second, "SET memory_agent.user_id = 'alice'");
+    say_in_sessions(&mut second, 1);
+    scene.drain();
+    assert_eq!(scene.facts(), noted_sentences(1));
+}
+
+#[test]
+fn the_launcher_leaves_with_the_last_extension() {
+    let mut scene = without_preload(&[]);
+    scene.say_and_wait("I live in Oslo.");
+    let before = launcher(&mut scene.client);
+    run(&mut scene.client, "DROP EXTENSION memory_agent");
+    wait_until(PATIENCE, "the launcher to leave", || launchers(&mut scene.client).is_empty());
+    run(&mut scene.client, "CREATE EXTENSION memory_agent");
+    scene.say_and_wait("I live in Rome.");
+    assert_eq!(scene.facts(), ["Noted: I live in Rome."]);
+    assert_ne!(launcher(&mut scene.client), before);
+}
+
+#[test]
+fn sessions_that_queue_at_once_start_one_launcher() {
     let mut scene = without_preload(&[]);
     let clients: Vec<_> = (0..6).map(|_| scene.cluster.connect(DATABASE)).collect();
     let threads: Vec<_> = clients
@@ -78,9 +121,10 @@ fn sessions_that_queue_at_once_start_one_worker() {
     }
     scene.drain();
     assert_eq!(scene.facts(), noted_sentences(6));
-    wait_until(PATIENCE, "workers that came late to leave", || {
-        workers(&mut scene.client, DATABASE).len() == 1
+    wait_until(PATIENCE, "launchers that came late to leave", || {
+        launchers(&mut scene.client).len() == 1
     });
+    assert_eq!(workers(&mut scene.client, DATABASE).len(), 1);
 }
 
 #[test]
