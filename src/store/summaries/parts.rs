@@ -5,7 +5,7 @@
 use super::sources::{SOURCE, Source, source};
 use super::{COVERED, Coverage, SUMMARIZED};
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Session as Spi, params};
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
