@@ -88,9 +88,12 @@ pub async fn show(asked: &Asked) -> Result<Option<Markup>, Trouble> {
         section aria-labelledby="spent" {
             h2 #spent { "Calls of the LLM" }
             form.search method="get" action="/ui/background" {
-                label { "For the memory of " input name="of" value=(user) list="users"; }
-                datalist #users { @for name in users(&tokens) { option value=(name) {} } }
-                button type="submit" { "Show" }
+                div.field.wide {
+                    label for="of" { "For the memory of" }
+                    input #of type="text" name="of" value=(user) list="users" autocomplete="off";
+                    datalist #users { @for name in users(&tokens) { option value=(name) {} } }
+                }
+                div.actions { button type="submit" { "Show" } }
             }
             (calls(&spent))
         }
