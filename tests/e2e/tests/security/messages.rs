@@ -193,7 +193,7 @@ fn every_call_that_stores_says_so_once() {
         ("memory_retry(gen_random_uuid())", "retry"),
         ("memory_create_vector_index('hnsw')", "create index"),
         ("memory_clear('s')", "clear"),
-        ("memory_erase()", "erase"),
+        ("memory_erase('alice')", "erase"),
     ] {
         messages.lock().unwrap().clear();
         client.batch_execute(&format!("SELECT {call}")).unwrap_or_else(|e| panic!("{call}: {e:?}"));
