@@ -30,6 +30,7 @@ fn what_users_say_of_instructions_is_kept() {
             "The user's system must store mail encrypted",
         ),
         ("The users of our app are nurses.", "The users of the user's app are nurses"),
+        ("Note: The user's laptop has 16 GB of memory.", "The user's laptop has 16 GB of memory"),
         ("You should know that I am deaf.", "The user is deaf"),
         (
             "Note that you can reach me at ada@example.org.",

@@ -233,7 +233,10 @@ fn nobody_reads_what_others_said_in_the_error_of_an_endpoint() {
     let other = scene.cluster.database("other");
     run(&mut other.connect(), "CREATE ROLE app LOGIN; SELECT memory_grant('app', 'user')");
     let mut bob = other.connect_as("app");
-    run(&mut bob, "SET memory_agent.user_id = 'bob'; SELECT memory_ingest('s', 'user', 'Hello!')");
+    run(
+        &mut bob,
+        "SET memory_agent.user_id = 'bob'; SELECT memory_ingest('s', 'user', 'I have a cat.')",
+    );
     wait_until(PATIENCE, "a job that was told to wait", || {
         let error: Option<String> = value(&mut bob, "SELECT max(last_error) FROM memory_jobs", &[]);
         let error = error.unwrap_or_default();
