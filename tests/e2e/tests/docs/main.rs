@@ -30,7 +30,13 @@ fn examples_of_docs_run() {
 
 /// The pages with links, beside those for users.
 fn all_pages() -> Vec<Document> {
-    let others = ["CONTRIBUTING.md", "CHANGELOG.md", "models/README.md", "tests/README.md"];
+    let others = [
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/internals/seeds.md",
+        "models/README.md",
+        "tests/README.md",
+    ];
     Document::for_users().into_iter().chain(others.map(Document::read)).collect()
 }
 

@@ -1,4 +1,4 @@
-//! docs/seeds.md names nothing that is not there: functions with their arguments, views, settings and
+//! docs/internals/seeds.md names nothing that is not there: functions with their arguments, views, settings and
 //! the values they take, tables, columns, files, and the defaults shown beside them.
 
 use crate::markdown::{Document, code, repository};
@@ -138,7 +138,7 @@ fn problem(catalog: &Catalog, cells: &[String]) -> Result<(), String> {
 #[test]
 fn seeds_page_names_what_is_there() {
     let catalog = Catalog::read(&mut shared().database("seeds_page_names_what_is_there").connect());
-    let page = Document::read("docs/seeds.md");
+    let page = Document::read("docs/internals/seeds.md");
     let mut problems = Vec::new();
     for (header, least) in TABLES {
         let rows = page.rows_under(header);
@@ -173,7 +173,7 @@ fn a_wrong_name_is_noticed() {
         ("`memory_recall(top_k)`", "`5`", "like `memory_agent.fusion = rrf`"),
         ("`memory_agent.fusion`", "`weighted`", ""),
         ("`memory_agent.entries.id`, `memory_jobs`", "", ""),
-        ("`docs/seeds.md`, `make bench`", "", ""),
+        ("`docs/internals/seeds.md`, `make bench`", "", ""),
         ("no", "", "because"),
     ] {
         assert_eq!(row(here, default, remarks), Ok(()), "{here} {default} {remarks}");
