@@ -86,9 +86,12 @@ fn read(folder: &Path) -> Result<Option<Language>, String> {
 fn text(file: &Path) -> io::Result<String> {
     let mut text = String::new();
     match File::open(file) {
-        Ok(file) => file.take(MAX_BYTES).read_to_string(&mut text)?,
+        Ok(file) => file.take(MAX_BYTES + 1).read_to_string(&mut text)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(text),
         Err(error) => return Err(error),
     };
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+    }
     Ok(text)
 }

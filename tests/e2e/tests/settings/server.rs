@@ -182,6 +182,12 @@ fn language_dir() {
     // One that cannot be read is as if it were not there, and the server's log says why.
     assert_eq!(markers(&mut client, "french", "Nous avons décidé de partir."), ["decision"]);
     wait_until(PATIENCE, "the log to name the section", || cluster.log().contains("[gaol]"));
+    std::fs::create_dir(folder.0.join("italian")).unwrap();
+    std::fs::write(folder.0.join("italian/markers.txt"), "#".repeat(1024 * 1024 + 1)).unwrap();
+    let mut client = cluster.connect("language_dir");
+    run(&mut client, "SET memory_agent.user_id = 'alice'; SET memory_agent.embed_on_ingest = off");
+    assert_eq!(markers(&mut client, "italian", "Abbiamo deciso di partire."), ["decision"]);
+    wait_until(PATIENCE, "the log to name the size", || cluster.log().contains("1048576 bytes"));
 }
 
 #[test]
