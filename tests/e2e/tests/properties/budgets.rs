@@ -186,7 +186,7 @@ fn a_loaded_window_stays_within_its_budget() {
         prop::sample::select(vec!["one", "two", "none"]),
         prop::option::of(prop_oneof![0..60i32, 0..600i32, 0..6000i32]),
     );
-    let outcome = runner("budgets of load", 60).run(&case, |(session, budget)| {
+    let check = |session: &str, budget: Option<i32>| -> Result<(), TestCaseError> {
         let client = &mut *client.borrow_mut();
         let columns = "role, content, token_count, id::text";
         let rows = |client: &mut Client,
@@ -230,8 +230,14 @@ fn a_loaded_window_stays_within_its_budget() {
             *cut.borrow_mut() += i32::from(told != full.1.trim());
         }
         Ok(())
-    });
+    };
+    let outcome =
+        runner("budgets of load", 60).run(&case, |(session, budget)| check(session, budget));
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    // A part of these has room for a part of the summary, whatever the random ones had.
+    for budget in (200..1_000).step_by(100) {
+        check("one", Some(budget)).unwrap_or_else(|failure| panic!("{budget}: {failure}"));
+    }
     assert!(
         *cut.borrow() > 0 && *dropped.borrow() > 5,
         "{} summaries cut, {} windows dropped turns",
