@@ -79,7 +79,8 @@ fn read(folder: &Path) -> Result<Option<Language>, String> {
         return Ok(None);
     }
     let list = |file: &str| text(&folder.join(file)).map_err(|error| format!("{file}: {error}"));
-    let language = Language::parse(&list("markers.txt")?, &list("freshness.txt")?);
+    let language =
+        Language::parse(&list("markers.txt")?, &list("freshness.txt")?, &list("times.txt")?);
     language.map(Some).map_err(|error| error.to_string())
 }
 

@@ -4,15 +4,19 @@
 
 use std::sync::LazyLock;
 
+use chrono::{DateTime, Utc};
+
 use crate::freshness;
 use crate::markers;
 use crate::phrases::PhraseList;
+use crate::time_phrases::{Span, Times};
 
 /// The phrases of one language.
 #[derive(Debug, Default)]
 pub struct Language {
     markers: PhraseList,
     freshness: PhraseList,
+    times: Times,
 }
 
 /// A file of phrases that cannot be used.
@@ -20,11 +24,15 @@ pub struct Language {
 #[error("{0}")]
 pub struct LanguageError(String);
 
+const BUILT_IN: [&str; 3] = [
+    include_str!("markers_en.txt"),
+    include_str!("freshness_en.txt"),
+    include_str!("times_en.txt"),
+];
+
 // A unit test proves that the built-in lists can be read.
-static ENGLISH: LazyLock<Language> = LazyLock::new(|| {
-    Language::parse(include_str!("markers_en.txt"), include_str!("freshness_en.txt"))
-        .unwrap_or_default()
-});
+static ENGLISH: LazyLock<Language> =
+    LazyLock::new(|| Language::parse(BUILT_IN[0], BUILT_IN[1], BUILT_IN[2]).unwrap_or_default());
 
 impl Language {
     /// What is built in.
@@ -32,12 +40,13 @@ impl Language {
         &ENGLISH
     }
 
-    /// Reads the two lists of a language. The sections of the first are markers, `[question]` and `[filler]`;
-    /// the phrases of the second are in the section `[fresh]`.
-    pub fn parse(markers: &str, freshness: &str) -> Result<Self, LanguageError> {
+    /// Reads the lists of a language. The sections of the first are markers, `[question]` and `[filler]`; the
+    /// phrases of the second are in the section `[fresh]`; `time_phrases.rs` describes those of the third.
+    pub fn parse(markers: &str, freshness: &str, times: &str) -> Result<Self, LanguageError> {
         Ok(Self {
             markers: list(markers, &markers::BUILT_IN)?,
             freshness: list(freshness, &["fresh"])?,
+            times: Times::parse(times).map_err(|error| LanguageError(error.to_string()))?,
         })
     }
 
@@ -45,6 +54,11 @@ impl Language {
     pub fn markers(&self, text: &str) -> Vec<&'static str> {
         let found: Vec<&str> = self.markers.find(text).collect();
         markers::BUILT_IN.into_iter().filter(|marker| found.contains(marker)).collect()
+    }
+
+    /// The times that a question names, asked at a moment. At most one for each word of it.
+    pub fn times(&self, question: &str, asked_at: DateTime<Utc>) -> Vec<Span> {
+        self.times.spans(question, asked_at)
     }
 
     /// Whether the query has a phrase that asks for something fresh, or an ISO date (`YYYY-MM-DD`), as whole
@@ -75,16 +89,14 @@ mod tests {
 
     #[test]
     fn the_built_in_lists_can_be_read() {
-        let english =
-            Language::parse(include_str!("markers_en.txt"), include_str!("freshness_en.txt"))
-                .unwrap();
+        let english = Language::parse(BUILT_IN[0], BUILT_IN[1], BUILT_IN[2]).unwrap();
         assert_eq!(english.markers.sections(), markers::BUILT_IN);
         assert_eq!(english.freshness.sections(), ["fresh"]);
     }
 
     #[test]
     fn a_language_of_ones_own_has_its_phrases_and_no_others() {
-        let own = Language::parse("[goal]\nmi volas", "[fresh]\nhodiaŭ").unwrap();
+        let own = Language::parse("[goal]\nmi volas", "[fresh]\nhodiaŭ", "").unwrap();
         assert_eq!(own.markers("Mi volas lerni"), ["goal"]);
         assert!(own.markers("We decided to go").is_empty());
         assert!(own.asks_for_fresh("Kio okazis hodiaŭ?") && own.asks_for_fresh("2024-03-05"));
@@ -94,7 +106,7 @@ mod tests {
     #[test]
     fn files_that_cannot_be_used_say_why() {
         let error =
-            |markers, freshness| Language::parse(markers, freshness).unwrap_err().to_string();
+            |markers, freshness| Language::parse(markers, freshness, "").unwrap_err().to_string();
         let expected = "unknown section [gaol], expected decision, constraint, failure, goal";
         assert_eq!(error("[gaol]\nmi volas", ""), expected);
         assert_eq!(error("", "[old]\nhieraŭ"), "unknown section [old], expected fresh");

@@ -4,18 +4,22 @@
 use super::*;
 
 struct Sample {
-    files: (&'static str, &'static str),
+    files: [&'static str; 3],
     markers: &'static [(&'static str, &'static [&'static str])],
     fresh: &'static [&'static str],
     not_fresh: &'static [&'static str],
+    /// Questions asked on 15 June 2023, with the first and the last day that each means.
+    times: &'static [(&'static str, &'static str, &'static str)],
+    no_times: &'static [&'static str],
 }
 
 macro_rules! files {
     ($name:literal) => {
-        (
+        [
             include_str!(concat!("../../../languages/", $name, "/markers.txt")),
             include_str!(concat!("../../../languages/", $name, "/freshness.txt")),
-        )
+            include_str!(concat!("../../../languages/", $name, "/times.txt")),
+        ]
     };
 }
 
@@ -48,6 +52,15 @@ const SAMPLES: [Sample; 5] = [
             "Was war am Montag?",
         ],
         not_fresh: &["Wo wohnt Anna?", "Guten Morgen!", "im Mai 2023", "Was isst sie gern?"],
+        times: &[
+            ("Was hat sie am 7. Mai 2023 gemacht?", "2023-05-07", "2023-05-07"),
+            ("Wann war er im März in Rom?", "2023-03-01", "2023-03-31"),
+            ("Treffen im Jänner 2022", "2022-01-01", "2022-01-31"),
+            ("Was war vorige Woche?", "2023-06-01", "2023-06-11"),
+            ("Wo war ich vor zwei Wochen?", "2023-05-27", "2023-06-06"),
+            ("Was gab es gestern zu essen?", "2023-06-14", "2023-06-14"),
+        ],
+        no_times: &["Was ist 30 plus 5?", "vor langer Zeit"],
     },
     Sample {
         files: files!("french"),
@@ -75,6 +88,15 @@ const SAMPLES: [Sample; 5] = [
             "ce matin",
         ],
         not_fresh: &["Où habite Anne ?", "Bonjour !", "en mai 2023", "Qu'aime-t-elle manger ?"],
+        times: &[
+            ("Qu'a-t-elle fait le 7 mai 2023 ?", "2023-05-07", "2023-05-07"),
+            ("le 1er juin", "2023-06-01", "2023-06-01"),
+            ("Où étaient-ils en mars ?", "2023-03-01", "2023-03-31"),
+            ("la semaine dernière", "2023-06-01", "2023-06-11"),
+            ("il y a deux semaines", "2023-05-27", "2023-06-06"),
+            ("Qu'ai-je mangé aujourd'hui ?", "2023-06-15", "2023-06-15"),
+        ],
+        no_times: &["Qui vit sur Mars ?"],
     },
     Sample {
         files: files!("spanish"),
@@ -108,6 +130,15 @@ const SAMPLES: [Sample; 5] = [
             "en mayo de 2023",
             "¿Qué le gusta comer?",
         ],
+        times: &[
+            ("¿Qué hizo el 7 de mayo de 2023?", "2023-05-07", "2023-05-07"),
+            ("¿Dónde estaban en agosto?", "2022-08-01", "2022-08-31"),
+            ("en enero de 2022", "2022-01-01", "2022-01-31"),
+            ("la semana pasada", "2023-06-01", "2023-06-11"),
+            ("hace un par de semanas", "2023-05-27", "2023-06-06"),
+            ("¿Qué comí ayer?", "2023-06-14", "2023-06-14"),
+        ],
+        no_times: &["hace calor"],
     },
     Sample {
         files: files!("italian"),
@@ -140,6 +171,15 @@ const SAMPLES: [Sample; 5] = [
             "a maggio 2023",
             "Che cosa le piace mangiare?",
         ],
+        times: &[
+            ("Che cosa ha fatto il 7 maggio 2023?", "2023-05-07", "2023-05-07"),
+            ("il 1º giugno", "2023-06-01", "2023-06-01"),
+            ("a gennaio del 2022", "2022-01-01", "2022-01-31"),
+            ("la settimana scorsa", "2023-06-01", "2023-06-11"),
+            ("due settimane fa", "2023-05-27", "2023-06-06"),
+            ("Che cosa ho mangiato oggi?", "2023-06-15", "2023-06-15"),
+        ],
+        no_times: &["tempo fa"],
     },
     Sample {
         files: files!("portuguese"),
@@ -166,14 +206,25 @@ const SAMPLES: [Sample; 5] = [
             "a última versão",
         ],
         not_fresh: &["Onde mora a Ana?", "bom dia", "em maio de 2023", "O que ela gosta de comer?"],
+        times: &[
+            ("O que ela fez em 7 de maio de 2023?", "2023-05-07", "2023-05-07"),
+            ("em março", "2023-03-01", "2023-03-31"),
+            ("janeiro de 2022", "2022-01-01", "2022-01-31"),
+            ("na semana passada", "2023-06-01", "2023-06-11"),
+            ("duas semanas atrás", "2023-05-27", "2023-06-06"),
+            ("há duas semanas", "2023-05-27", "2023-06-06"),
+            ("O que comi ontem?", "2023-06-14", "2023-06-14"),
+        ],
+        no_times: &["há muito tempo"],
     },
 ];
 
 #[test]
-fn installed_languages_know_markers_and_freshness() {
+fn installed_languages_know_markers_freshness_and_times() {
+    let asked_at: DateTime<Utc> = "2023-06-15T12:00:00Z".parse().unwrap();
     let mut wrong = Vec::new();
     for sample in SAMPLES {
-        let language = Language::parse(sample.files.0, sample.files.1).unwrap();
+        let language = Language::parse(sample.files[0], sample.files[1], sample.files[2]).unwrap();
         assert_eq!(language.markers.sections(), markers::BUILT_IN);
         for (sentence, expected) in sample.markers {
             let found = language.markers(sentence);
@@ -181,6 +232,19 @@ fn installed_languages_know_markers_and_freshness() {
                 wrong.push(format!("{sentence}: {found:?}"));
             }
         }
+        let days = |question: &str| {
+            let spans = language.times(question, asked_at);
+            let last = |span: &Span| (span.to - chrono::TimeDelta::seconds(1)).date_naive();
+            spans.iter().map(|span| [span.from.date_naive(), last(span)]).collect::<Vec<_>>()
+        };
+        for (question, first, last) in sample.times {
+            let expected = [first, last].map(|day| day.parse().unwrap());
+            if days(question) != [expected] {
+                wrong.push(format!("{question}: {:?}", days(question)));
+            }
+        }
+        let dated = sample.no_times.iter().filter(|question| !days(question).is_empty());
+        wrong.extend(dated.map(|question| format!("{question}: {:?}", days(question))));
         for (queries, is_fresh) in [(sample.fresh, true), (sample.not_fresh, false)] {
             let other = queries.iter().filter(|query| language.asks_for_fresh(query) != is_fresh);
             wrong.extend(other.map(|query| format!("{query}: fresh is {}", !is_fresh)));

@@ -59,23 +59,12 @@ impl PhraseList {
     /// Reads a word list.
     pub(crate) fn parse(source: &str) -> Result<Self, PhraseListError> {
         let mut list = Self::default();
-        let mut section: Option<String> = None;
-        for (number, line) in source.lines().enumerate() {
-            let error = |problem| PhraseListError { line: number + 1, problem };
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if line.is_empty() {
-                continue;
-            }
-            if let Some(name) = line.strip_prefix('[') {
-                let name = name.strip_suffix(']').ok_or(error("a section needs ]"))?;
-                section = Some(name.to_owned());
-                continue;
-            }
-            let section = section.as_deref().ok_or(error("a phrase needs a section"))?;
+        for line in lines(source) {
+            let Line { number, section, text } = line?;
             match section {
-                "question" => list.question_openers.extend(words_of(line)),
-                "filler" => list.fillers.extend(words_of(line)),
-                _ => list.add(section, line).map_err(error)?,
+                "question" => list.question_openers.extend(words_of(text)),
+                "filler" => list.fillers.extend(words_of(text)),
+                _ => list.add(section, text).map_err(|problem| error(number, problem))?,
             }
         }
         Ok(list)
@@ -159,12 +148,41 @@ impl PhraseList {
     }
 }
 
+/// A line of a list that is no comment, no section's name and not empty.
+pub(crate) struct Line<'a> {
+    /// Counted from 1.
+    pub(crate) number: usize,
+    pub(crate) section: &'a str,
+    pub(crate) text: &'a str,
+}
+
+pub(crate) fn error(line: usize, problem: &'static str) -> PhraseListError {
+    PhraseListError { line, problem }
+}
+
+/// The lines of a list, each with the section it stands in.
+pub(crate) fn lines(source: &str) -> impl Iterator<Item = Result<Line<'_>, PhraseListError>> {
+    let mut section = None;
+    source.lines().zip(1..).filter_map(move |(line, number)| {
+        let text = line.split('#').next().unwrap_or_default().trim();
+        if text.is_empty() {
+            return None;
+        }
+        let Some(name) = text.strip_prefix('[') else {
+            let section = section.ok_or(error(number, "a phrase needs a section"));
+            return Some(section.map(|section| Line { number, section, text }));
+        };
+        section = name.strip_suffix(']');
+        section.is_none().then(|| Err(error(number, "a section needs ]")))
+    })
+}
+
 fn words_of(line: &str) -> impl Iterator<Item = String> {
     line.split_whitespace().map(str::to_owned)
 }
 
 /// All the word sequences that a phrase with alternatives stands for.
-fn expand(phrase: &str) -> Vec<Vec<String>> {
+pub(crate) fn expand(phrase: &str) -> Vec<Vec<String>> {
     let mut sequences: Vec<Vec<String>> = vec![Vec::new()];
     for item in phrase.split_whitespace() {
         let (words, optional) = match item.strip_suffix('?') {

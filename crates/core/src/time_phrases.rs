@@ -1,11 +1,22 @@
 //! The times that a question names: "in May", "on 7 May 2023", "last week", as spans of time.
 //!
-//! English, as people write: months with or without a day and a year, years, ISO dates, and times
-//! relative to the moment of the question. A month without a year is the latest one that has begun.
-//! "May" and "march" are words as well: alone they count only where a preposition says that a time
-//! is meant. Days are those of UTC.
+//! The words are data, a list for each language: months with or without a day and a year, and times relative to
+//! the moment of the question. Years and ISO dates are read in every language. A month without a year is the
+//! latest one that has begun. Days are those of UTC.
+//!
+//! A list has the form of `phrases.rs` with these sections:
+//!
+//! - `[month]`: twelve lines with the names of a month each, January first;
+//! - `[ambiguous]`: names of months that are other words as well, which count alone only after a word of `[lead]`;
+//! - `[of]`: words between day, month and year; `[ordinal]`: what follows the digits of a day;
+//! - `[number]`: lines of words and the number they mean;
+//! - the names of [`RELATIVE`]: phrases, in which `N` is a number.
+
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, TimeDelta, Utc};
+
+use crate::phrases::{self, PhraseListError};
 
 pub(crate) const MONTHS: [&str; 12] = [
     "january",
@@ -21,14 +32,207 @@ pub(crate) const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// Months that are other words as well.
-const AMBIGUOUS: [u32; 2] = [3, 5];
-const BEFORE_A_TIME: [&str; 15] = [
-    "in", "of", "during", "since", "by", "on", "early", "late", "last", "mid", "until", "before",
-    "after", "around", "from",
+/// Sections of phrases for a time relative to the moment of the question.
+const RELATIVE: [&str; 8] = [
+    "today",
+    "yesterday",
+    "this week",
+    "last week",
+    "last month",
+    "days ago",
+    "weeks ago",
+    "months ago",
 ];
+/// Stands for a number in a phrase.
+const NUMBER: &str = "N";
 /// Years that are read as such.
 const YEARS: std::ops::RangeInclusive<i32> = 1900..=2199;
+
+/// The words for times of one language, in lower case.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    months: HashMap<String, u32>,
+    ambiguous: HashSet<String>,
+    lead: HashSet<String>,
+    of: HashSet<String>,
+    ordinals: Vec<String>,
+    numbers: HashMap<String, f64>,
+    /// The longest first.
+    relative: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Times {
+    pub(crate) fn parse(source: &str) -> Result<Self, PhraseListError> {
+        let mut times = Self::default();
+        let mut month = 0;
+        for line in phrases::lines(source) {
+            let phrases::Line { number, section, text } = line?;
+            let words = text.split_whitespace().map(str::to_owned);
+            match section {
+                "month" => {
+                    month += 1;
+                    times.months.extend(words.map(|name| (name, month)));
+                }
+                "ambiguous" => times.ambiguous.extend(words),
+                "lead" => times.lead.extend(words),
+                "of" => times.of.extend(words),
+                "ordinal" => times.ordinals.extend(words),
+                "number" => {
+                    let meant = text.rsplit(' ').next().and_then(|last| last.parse().ok());
+                    let meant =
+                        meant.ok_or(phrases::error(number, "a number has to end the line"))?;
+                    times.numbers.extend(words.map(|word| (word, meant)));
+                }
+                _ => {
+                    let name = RELATIVE.into_iter().find(|name| *name == section);
+                    let name = name.ok_or(phrases::error(number, "an unknown section of times"))?;
+                    // Words end at an apostrophe here, as those of the question do.
+                    if name.ends_with("ago") && !text.split(' ').any(|word| word == NUMBER) {
+                        return Err(phrases::error(number, "a phrase of this section needs N"));
+                    }
+                    times.relative.extend(phrases::expand(text).into_iter().map(|phrase| {
+                        (
+                            name,
+                            phrase
+                                .iter()
+                                .flat_map(|word| words_of(word))
+                                .map(str::to_owned)
+                                .collect(),
+                        )
+                    }));
+                }
+            }
+        }
+        if ![0, 12].contains(&month) {
+            return Err(phrases::error(source.lines().count(), "a year has twelve months"));
+        }
+        times.relative.sort_by_key(|(_, words): &(_, Vec<String>)| std::cmp::Reverse(words.len()));
+        Ok(times)
+    }
+
+    /// The times that a question names, asked at a moment. At most one for each word of it.
+    pub(crate) fn spans(&self, question: &str, asked_at: DateTime<Utc>) -> Vec<Span> {
+        let folded = question.to_lowercase();
+        let words: Vec<&str> = words_of(&folded).collect();
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < words.len() {
+            let read =
+                self.dated(&words, at, asked_at).or_else(|| self.relative(&words[at..], asked_at));
+            let (span, length) = read.unwrap_or((None, 1));
+            found.extend(span);
+            at += length;
+        }
+        if found.is_empty() {
+            found.extend(words.iter().filter_map(|word| year(word)).filter_map(Span::year));
+        }
+        found
+    }
+
+    /// A date with the name of a month, or an ISO date.
+    fn dated(&self, words: &[&str], at: usize, asked_at: DateTime<Utc>) -> Reading {
+        let mut rest = Words { times: self, words: &words[at..], read: 0 };
+        if let (Some(of_year), Some(of_month), Some(day)) =
+            (year(rest.word(0)), two_digits(rest.word(1)), two_digits(rest.word(2)))
+        {
+            return Some((NaiveDate::from_ymd_opt(of_year, of_month, day).and_then(Span::day), 3));
+        }
+        // "7 May 2023", "7th of May", "7 de mayo de 2023".
+        if let Some(day) = self.day_of_month(rest.word(0)) {
+            rest.read = 1;
+            let month = rest.after_of(|word| self.months.get(word).copied())?;
+            let year = rest.after_of(year);
+            return Some((date(year, month, day, asked_at), rest.read));
+        }
+        let name = rest.word(0);
+        let month = self.months.get(name).copied()?;
+        // "May 7, 2023"; "May 2023".
+        if let Some(day) = self.day_of_month(rest.word(1)) {
+            rest.read = 2;
+            let year = rest.after_of(year);
+            return Some((date(year, month, day, asked_at), rest.read));
+        }
+        rest.read = 1;
+        if let Some(year) = rest.after_of(year) {
+            return Some((Span::month(year, month), rest.read));
+        }
+        let is_led_to = at > 0 && self.lead.contains(words[at - 1]);
+        if self.ambiguous.contains(name) && !is_led_to {
+            return None;
+        }
+        let has_begun = asked_at.month() >= month;
+        Some((Span::month(asked_at.year() - i32::from(!has_begun), month), 1))
+    }
+
+    /// A time relative to the moment of the question. "Last week" and "a month ago" are vague, and so are
+    /// their spans.
+    fn relative(&self, words: &[&str], asked_at: DateTime<Utc>) -> Reading {
+        let (name, length, number) = self.relative.iter().find_map(|(name, phrase)| {
+            let mut number = 0.0;
+            let matches = words.len() >= phrase.len()
+                && phrase.iter().zip(words).all(|(expected, word)| {
+                    if expected != NUMBER {
+                        return expected == word;
+                    }
+                    let read = self.number(word);
+                    number = read.unwrap_or_default();
+                    read.is_some()
+                });
+            matches.then_some((*name, phrase.len(), number))
+        })?;
+        let today = asked_at.date_naive();
+        let ago = |days: f64| {
+            Span::days_before(asked_at, (number + 0.6) * days + 1.0, (number - 0.6) * days - 1.0)
+        };
+        let span = match name {
+            "today" => Span::day(today),
+            "yesterday" => today.pred_opt().and_then(Span::day),
+            "this week" => Span::days_before(asked_at, 7.0, 0.0),
+            "last week" => Span::days_before(asked_at, 14.0, 4.0),
+            "last month" => Span::days_before(asked_at, 62.0, 20.0),
+            "days ago" => ago(1.0),
+            "weeks ago" => ago(7.0),
+            _ => ago(30.0),
+        };
+        Some((span, length))
+    }
+
+    fn number(&self, word: &str) -> Option<f64> {
+        let digits = || (word.len() <= 3).then(|| word.parse::<u16>().ok()).flatten();
+        self.numbers.get(word).copied().or_else(|| digits().map(f64::from))
+    }
+
+    /// "7", "7th".
+    fn day_of_month(&self, word: &str) -> Option<u32> {
+        let suffix = self.ordinals.iter().find_map(|suffix| word.strip_suffix(suffix.as_str()));
+        let digits = suffix.unwrap_or(word);
+        (digits.len() <= 2)
+            .then(|| digits.parse().ok())
+            .flatten()
+            .filter(|day| (1..=31).contains(day))
+    }
+}
+
+/// Words of a question while they are read.
+struct Words<'a> {
+    times: &'a Times,
+    words: &'a [&'a str],
+    read: usize,
+}
+
+impl<'a> Words<'a> {
+    fn word(&self, at: usize) -> &'a str {
+        self.words.get(at).copied().unwrap_or_default()
+    }
+
+    /// What the next word means, or the one after a word such as "of". Nothing is read if it means nothing.
+    fn after_of<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let at = self.read + usize::from(self.times.of.contains(self.word(self.read)));
+        let found = meaning(self.word(at))?;
+        self.read = at + 1;
+        Some(found)
+    }
+}
 
 /// A time that a question names: from its begin to its end, which is not part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,63 +272,9 @@ impl Span {
     }
 }
 
-/// The times that a question names, asked at a moment. At most one for each word of it.
-#[must_use]
-pub fn spans(question: &str, asked_at: DateTime<Utc>) -> Vec<Span> {
-    let folded = question.to_lowercase();
-    let words: Vec<&str> =
-        folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < words.len() {
-        let read = dated(&words, at, asked_at).or_else(|| relative(&words, at, asked_at));
-        let (span, length) = read.unwrap_or((None, 1));
-        found.extend(span);
-        at += length;
-    }
-    if found.is_empty() {
-        found.extend(words.iter().filter_map(|word| year(word)).filter_map(Span::year));
-    }
-    found
-}
-
 /// A span that begins with a word, and how many words it takes; `None` for the span of a date that does
 /// not exist.
 type Reading = Option<(Option<Span>, usize)>;
-
-/// A date with the name of a month, or an ISO date.
-fn dated(words: &[&str], at: usize, asked_at: DateTime<Utc>) -> Reading {
-    let word = |offset: usize| words.get(at + offset).copied().unwrap_or_default();
-    if let (Some(of_year), Some(of_month), Some(day)) =
-        (year(word(0)), two_digits(word(1)), two_digits(word(2)))
-    {
-        return Some((NaiveDate::from_ymd_opt(of_year, of_month, day).and_then(Span::day), 3));
-    }
-    // "7 May 2023", "7th of May".
-    if let Some(day) = day_of_month(word(0)) {
-        let of = usize::from(word(1) == "of");
-        if let Some(month) = month(word(1 + of)) {
-            let year = year(word(2 + of));
-            return Some((date(year, month, day, asked_at), 2 + of + usize::from(year.is_some())));
-        }
-        return None;
-    }
-    let of_month = month(word(0))?;
-    // "May 7, 2023"; "May 2023".
-    if let Some(day) = day_of_month(word(1)) {
-        let year = year(word(2));
-        return Some((date(year, of_month, day, asked_at), 2 + usize::from(year.is_some())));
-    }
-    if let Some(year) = year(word(1)) {
-        return Some((Span::month(year, of_month), 2));
-    }
-    let is_led_to = at > 0 && BEFORE_A_TIME.contains(&words[at - 1]);
-    if AMBIGUOUS.contains(&of_month) && !is_led_to {
-        return None;
-    }
-    let has_begun = asked_at.month() >= of_month;
-    Some((Span::month(asked_at.year() - i32::from(!has_begun), of_month), 1))
-}
 
 /// A day; without a year, the latest one that has begun.
 fn date(year: Option<i32>, month: u32, day: u32, asked_at: DateTime<Utc>) -> Option<Span> {
@@ -133,48 +283,8 @@ fn date(year: Option<i32>, month: u32, day: u32, asked_at: DateTime<Utc>) -> Opt
     NaiveDate::from_ymd_opt(year, month, day).and_then(Span::day)
 }
 
-/// A time relative to the moment of the question. "Last week" and "a month ago" are vague, and so are
-/// their spans.
-fn relative(words: &[&str], at: usize, asked_at: DateTime<Utc>) -> Reading {
-    let word = |offset: usize| words.get(at + offset).copied().unwrap_or_default();
-    let today = asked_at.date_naive();
-    match (word(0), word(1), word(2)) {
-        ("today" | "tonight", ..) => Some((Span::day(today), 1)),
-        ("yesterday", ..) => Some((today.pred_opt().and_then(Span::day), 1)),
-        ("this", "morning" | "afternoon" | "evening", _) => Some((Span::day(today), 2)),
-        ("this", "week", _) => Some((Span::days_before(asked_at, 7.0, 0.0), 2)),
-        ("last", "week", _) => Some((Span::days_before(asked_at, 14.0, 4.0), 2)),
-        ("last", "month", _) => Some((Span::days_before(asked_at, 62.0, 20.0), 2)),
-        (number, unit, "ago") => {
-            let days = match unit.trim_end_matches('s') {
-                "day" => 1.0,
-                "week" => 7.0,
-                "month" => 30.0,
-                _ => return None,
-            };
-            let number = match number {
-                "a" | "one" => 1.0,
-                "two" | "couple" => 2.0,
-                "three" => 3.0,
-                "few" | "four" => 4.0,
-                digits if digits.len() <= 3 => digits.parse::<u16>().ok()?.into(),
-                _ => return None,
-            };
-            Some((
-                Span::days_before(
-                    asked_at,
-                    (number + 0.6) * days + 1.0,
-                    (number - 0.6) * days - 1.0,
-                ),
-                3,
-            ))
-        }
-        _ => None,
-    }
-}
-
-fn month(word: &str) -> Option<u32> {
-    MONTHS.iter().position(|name| *name == word).and_then(|place| u32::try_from(place + 1).ok())
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
 fn year(word: &str) -> Option<i32> {
@@ -183,15 +293,6 @@ fn year(word: &str) -> Option<i32> {
 
 fn two_digits(word: &str) -> Option<u32> {
     (word.len() == 2).then(|| word.parse().ok()).flatten()
-}
-
-/// "7", "7th".
-fn day_of_month(word: &str) -> Option<u32> {
-    let digits = ["st", "nd", "rd", "th"]
-        .iter()
-        .find_map(|suffix| word.strip_suffix(suffix))
-        .unwrap_or(word);
-    (digits.len() <= 2).then(|| digits.parse().ok()).flatten().filter(|day| (1..=31).contains(day))
 }
 
 #[cfg(test)]
@@ -204,9 +305,14 @@ mod tests {
         "2023-06-15T12:00:00Z".parse().unwrap()
     }
 
+    fn english() -> Times {
+        Times::parse(include_str!("times_en.txt")).unwrap()
+    }
+
     /// First and last day of each span.
     fn days(question: &str) -> Vec<(String, String)> {
-        spans(question, asked_at())
+        english()
+            .spans(question, asked_at())
             .iter()
             .map(|span| {
                 let last = span.to - TimeDelta::seconds(1);
@@ -233,6 +339,7 @@ mod tests {
             ("Which books did she read this week?", "2023-06-08", "2023-06-15"),
             ("What did she do last week?", "2023-06-01", "2023-06-11"),
             ("Where was he two weeks ago?", "2023-05-27", "2023-06-06"),
+            ("Where was he a month ago?", "2023-04-27", "2023-06-04"),
         ] {
             assert_eq!(days(question), [(first.to_owned(), last.to_owned())], "{question}");
         }
@@ -250,7 +357,7 @@ mod tests {
             "long ago",
             "1000 days ago",
         ] {
-            assert_eq!(spans(question, asked_at()), [], "{question}");
+            assert_eq!(days(question), [], "{question}");
         }
     }
 
@@ -260,13 +367,26 @@ mod tests {
         assert_eq!(days("from May 2022 until June 2022").len(), 2);
     }
 
+    #[test]
+    fn lists_that_cannot_be_used_say_why() {
+        let error = |list: &str| Times::parse(list).unwrap_err().to_string();
+        for (list, expected) in [
+            ("[month]\njanuary\nfebruary", "word list line 3: a year has twelve months"),
+            ("[number]\none", "word list line 2: a number has to end the line"),
+            ("[days ago]\nlong ago", "word list line 2: a phrase of this section needs N"),
+            ("[then]\nlong ago", "word list line 2: an unknown section of times"),
+        ] {
+            assert_eq!(error(list), expected);
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_and_spans_are_in_order(
             text in "([a-z0-9 ]|may|june|ago|week|last|of|2023|-){0,60}", seconds in -1e11..1e11f64,
         ) {
             let asked_at = DateTime::from_timestamp(seconds as i64, 0).unwrap_or_default();
-            for span in spans(&text, asked_at) {
+            for span in english().spans(&text, asked_at) {
                 prop_assert!(span.from < span.to, "{span:?}");
             }
         }

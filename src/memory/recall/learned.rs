@@ -1,11 +1,11 @@
 //! The learned ranking: what its regressions need, from what a recall knows.
 
+use crate::memory::language::Phrases;
 use crate::memory::recall::request::Request;
 use crate::store::details::Detail;
 use chrono::{DateTime, TimeDelta, Utc};
 use memory_agent_core::blend::{self, Features, Query, Row};
 use memory_agent_core::fuse::ArmScores;
-use memory_agent_core::time_phrases;
 use pgrx::pg_sys;
 
 /// So long after a time that a question names, what happened then is still talked about.
@@ -24,7 +24,8 @@ pub fn features(
         return None;
     }
     let asked_at = asked_at(request);
-    let spans = time_phrases::spans(&request.query, asked_at);
+    let phrases = Phrases::of(&request.scope.search.text_search_config);
+    let spans = phrases.times(&request.query, asked_at);
     let words = words_of(&request.query);
     let query = Query {
         chars: request.query.chars().count(),

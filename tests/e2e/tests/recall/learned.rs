@@ -126,6 +126,27 @@ fn speakers_and_times_that_a_question_names_count() {
 }
 
 #[test]
+fn times_are_read_in_the_language_of_the_call() {
+    let mut client = talk("learned_languages");
+    for (configuration, question) in [
+        ("english", "What did Caroline paint in May 2023?"),
+        ("german", "Was hat Caroline im Mai 2023 gemalt?"),
+        ("portuguese", "O que Caroline pintou em maio de 2023?"),
+    ] {
+        let settings = format!("{{\"text_search_config\": \"{configuration}\"}}");
+        run(&mut client, &format!("SELECT memory_configure(settings => '{settings}')"));
+        let document = explain(&mut client, &format!("'{question}'"));
+        let in_time = candidates(&document).iter().filter(|row| row["features"]["in_time"] == 1.0);
+        assert_eq!(in_time.count(), 2, "{document}");
+    }
+    let document = explain(&mut client, "'What did Caroline paint in May?'");
+    assert!(
+        candidates(&document).iter().all(|row| row["features"]["in_time"] == 0.0),
+        "English names of months are no Portuguese ones: {document}"
+    );
+}
+
+#[test]
 fn a_weight_of_recency_replaces_what_was_learned_of_age() {
     let mut client = shared().database("learned_age").connect();
     for date in ["2020-01-01", "2023-09-01"] {
