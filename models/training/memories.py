@@ -224,7 +224,7 @@ class Builder:
         """Some words of the text, as somebody types who looks for it, half of the time with the speaker's name."""
         words = [word.strip(".,!?;:").lower() for word in text.split()]
         start = self.random.randrange(len(words) - 3)
-        chosen = words[start : start + self.random.randint(3, 8)]
+        chosen = words[start : start + self.random.randint(3, 5)]
         return " ".join([name] * self.random.randint(0, 1) + chosen)
 
     def general(self) -> None:
