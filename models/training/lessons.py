@@ -15,9 +15,9 @@ import pairs
 
 # Of lists without labels: rows that are drawn anew, lists whose query is a row, lists whose rows are several turns in a
 # row (turns of the data are shorter than what is remembered).
-FRESH_ROWS = 5
-ROW_AS_QUERY = 0.15
-LONGER_ROWS = 0.35
+FRESH_ROWS = 2
+ROW_AS_QUERY = 0.03
+LONGER_ROWS = 0.25
 # Lessons to draw the next one from, and how many the teacher may be ahead of the student.
 POOL = 16
 AHEAD = 4

@@ -29,15 +29,17 @@ import decontaminate
 import memories
 
 LENGTH = 16
-BEST = 10
-NEIGHBOURS = 2
+# Of the search: the best rows, and some of the next ones, which a pool of 50 has as well.
+BEST = 6
+NEXT, NEXT_OF = 6, 34
+NEIGHBOURS = 1
 RELEVANT = 3
 KINDS = ("made", "asked", "slot", "statement", "long_statement")
 # At most so many lists of a kind from a memory. SGD is ten times the chats, which are nearer to what is recalled.
 MOST = {
-    "spc": {"made": 500, "statement": 24, "long_statement": 16},
-    "qmsum": {"made": 150, "asked": 60, "statement": 24, "long_statement": 16},
-    "sgd": {"made": 50, "slot": 24, "statement": 16, "long_statement": 10},
+    "spc": {"made": 500, "statement": 150, "long_statement": 16},
+    "qmsum": {"made": 150, "asked": 60, "statement": 60, "long_statement": 16},
+    "sgd": {"made": 15, "slot": 8, "statement": 6, "long_statement": 3},
 }
 HELD_SHARE = 0.02
 K1, B = 1.2, 0.3
@@ -86,12 +88,14 @@ class Lexical:
 def rows_of(
     query: memories.Query, lexical: Lexical, allowed: list[int], known: set[int], random_source: random.Random
 ) -> list[int]:
-    """The rows of a list: some that are relevant, the best by BM25, neighbours of the origin, and any others."""
+    """The rows of a list: some that are relevant, good ones by BM25, neighbours of the origin, and any others."""
     chosen = random_source.sample(query.relevant, min(RELEVANT, len(query.relevant)))
     if query.origin >= 0:
         chosen.append(query.origin)
-    chosen += lexical.best(query.text, BEST)
+    best = lexical.best(query.text, BEST + NEXT_OF)
+    chosen += best[:BEST]
     around = chosen[0] if chosen else 0
+    chosen += random_source.sample(best[BEST:], min(NEXT, len(best[BEST:])))
     chosen += random_source.sample([around - 2, around - 1, around + 1, around + 2], NEIGHBOURS)
     chosen = [row for row in dict.fromkeys(chosen) if row in known][: LENGTH - 2]
     while len(chosen) < LENGTH:

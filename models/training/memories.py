@@ -34,7 +34,8 @@ ROWS = 300
 JOINED_DIALOGUES = 0.4
 SAME_PEOPLE = 0.7
 QUESTIONS_OF_A_TURN = 2
-STATEMENT_SHARE = 0.06
+STATEMENT_SHARE = 0.12
+PHRASE_SHARE = 0.12
 ASSISTANT_SHARE = 0.15
 OPENINGS = (
     "About the {topic} we talked about:",
@@ -216,6 +217,15 @@ class Builder:
             if topics and self.random.random() < 0.6:
                 opening = self.random.choice(OPENINGS).format(topic=self.random.choice(topics)) + " "
             self.memory.queries.append(Query(opening + text, "statement", [], -1))
+        if len(text.split()) > 7 and self.random.random() < PHRASE_SHARE:
+            self.memory.queries.append(Query(self.phrase(text, name), "statement", [], row))
+
+    def phrase(self, text: str, name: str) -> str:
+        """Some words of the text, as somebody types who looks for it, half of the time with the speaker's name."""
+        words = [word.strip(".,!?;:").lower() for word in text.split()]
+        start = self.random.randrange(len(words) - 3)
+        chosen = words[start : start + self.random.randint(3, 5)]
+        return " ".join([name] * self.random.randint(0, 1) + chosen)
 
     def general(self) -> None:
         """Questions that could be asked of anybody."""

@@ -20,11 +20,11 @@ HEADS = 12
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Scaled dot-product attention, step by step on a CPU: PyTorch's own needs five times as long for its gradient."""
-    if query.device.type != "cpu":
+    """Scaled dot-product attention, step by step where a CPU trains: the gradient of PyTorch's own is slow there."""
+    if query.device.type != "cpu" or not torch.is_grad_enabled():
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-    return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1).to(value.dtype) @ value
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1) @ value
 
 
 class Layer(nn.Module):

@@ -79,6 +79,44 @@ class Rules(unittest.TestCase):
             self.assertTrue(texts[1].endswith("lives in Rome."))
 
 
+    def test_phrases_are_words_of_the_turn(self):
+        builder = memories.Builder("spc", random.Random(4))
+        text = "I visited the old museum in Oslo with my sister."
+        for _ in range(20):
+            words = builder.phrase(text, "Ana").removeprefix("Ana ").split()
+            self.assertTrue(3 <= len(words) <= 5)
+            self.assertIn(" ".join(words), text.lower())
+
+    def test_rows_are_the_best_and_some_of_the_next(self):
+        """All rows have the word, the first ones most often."""
+        rows = ["ski " * (60 - row) + "trip" for row in range(60)]
+        query = memories.Query("ski", "made", [])
+        chosen = lists.rows_of(query, lists.Lexical(rows), list(range(60)), set(range(60)), random.Random(1))
+        best = lists.Lexical(rows).best("ski", lists.BEST + lists.NEXT_OF)
+        self.assertEqual(chosen[: lists.BEST], best[: lists.BEST])
+        self.assertGreaterEqual(len(set(chosen) & set(best[lists.BEST :])), lists.NEXT)
+        self.assertEqual(len(set(chosen)), lists.LENGTH)
+
+
+class Losses(unittest.TestCase):
+    def test_an_error_on_a_good_row_counts_more(self):
+        teachers = torch.tensor([[6.0, -2.0, -8.0, -8.0]])
+        none, made = torch.full((1, 4), -1), torch.zeros(1)
+        good, bad = teachers.clone(), teachers.clone()
+        good[0, 0] -= 1
+        bad[0, 2] -= 1
+        losses = [float(train.list_loss(z, teachers, none, made)) for z in (teachers, bad, good)]
+        self.assertAlmostEqual(losses[0], 0, places=5)
+        self.assertGreater(losses[2], 2 * losses[1])
+
+    def test_hidden_states_are_compared_after_normalisation(self):
+        mine, other = torch.randn(2, 5, 384, generator=torch.Generator().manual_seed(1)).chunk(2)
+        real = torch.tensor([[True, True, True, False, False]])
+        found = train.hidden_loss([3 * mine + 1], [teacher.normalised(other)], real)
+        expected = (teacher.normalised(mine) - teacher.normalised(other))[:, :3].square().mean()
+        self.assertAlmostEqual(float(found), float(expected), places=3)
+
+
 class Lists(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -169,6 +207,9 @@ class Lists(unittest.TestCase):
         trainer.run()
         self.assertTrue((self.data / "run/checkpoint.pt").exists())
         self.assertFalse(torch.equal(before, trainer.model.classifier.weight))
+        for kept, computing in zip(trainer.trained, trainer.computing, strict=True):
+            self.assertEqual(kept.dtype, torch.float32)
+            self.assertTrue(torch.equal(kept.to(computing.dtype), computing))
 
 
 class Graph(unittest.TestCase):

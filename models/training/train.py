@@ -3,8 +3,10 @@
 The loss of a list, with z the logits and target t = the teacher's logits, raised by LABEL_BONUS for a row that is
 labelled as relevant and that the teacher, too, ranks in the better half:
 
-    KL(softmax(t) || softmax(z))            the order, most of all of the best
-    + SQUARED * mean (z - t)^2              the scale: recall takes sigmoids and thresholds of logits
+    mean over temperatures T of T * KL(softmax(t / T) || softmax(z / T))
+                                            the order: T = 1 of the best, 3 of the next ones too
+    + SQUARED * mean w (z - t)^2            the scale: recall takes sigmoids and thresholds of logits;
+                                            w from 1 to 1 + GOOD_ROWS, with the sigmoid of t: good rows are few
     + hidden_weight * mean squared difference of normalised hidden states, each layer's and a layer's of the teacher
 
 For long statements the teacher is no good, so their lists have only KL to an even distribution over the labelled rows.
@@ -13,7 +15,7 @@ The hidden states say more than a logit does, so they count most while the layer
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import dataclasses
 import json
 import math
@@ -32,14 +34,16 @@ import student
 import teacher
 
 LABEL_BONUS = 2.0
+TEMPERATURES = (1.0, 3.0)
 SQUARED = 0.05
+GOOD_ROWS = 3.0
 HIDDEN = 3.0
 LABEL_SMOOTHING = 0.1
 WARM_UP = 0.05
 LEAST_RATE = 0.02
 WEIGHT_DECAY = 0.01
 SAVE_SECONDS = 240
-REPORT_SECONDS = 60
+REPORT_SECONDS = 180
 SYNCHRONISE = 20
 LONG_STATEMENT = lists_file.KINDS.index("long_statement")
 
@@ -68,14 +72,14 @@ def defaults(device: str) -> dict:
     """What suits the device: on a GPU the teacher costs next to nothing."""
     if device == "cuda":
         return {"steps": 12000, "batch": 128, "part": 40000, "rate": 4e-4, "passes": 1, "validated": 800}
-    return {"steps": 6000, "batch": 16, "part": 1024, "rate": 4e-4, "passes": 2, "validated": 120}
+    part = 2048 if torch.cpu._is_amx_tile_supported() else 1024
+    return {"steps": 6000, "batch": 16, "part": part, "rate": 4e-4, "passes": 2, "validated": 120}
 
 
-def mixed(device: str):
+def working_type(device: str) -> torch.dtype:
     """bfloat16 where the device computes it faster than float32."""
-    if device == "cuda" or torch.cpu._is_avx512_bf16_supported():
-        return torch.autocast(device, dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+    fast = device == "cuda" or torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if fast else torch.float32
 
 
 def targets(count: int, of: int) -> list[int]:
@@ -99,25 +103,32 @@ def list_loss(z: Tensor, logits: Tensor, label: Tensor, kind: Tensor) -> Tensor:
     """The mean loss of lists without the hidden states; all but `kind` [lists, LENGTH]."""
     better_half = logits >= logits.median(dim=1, keepdim=True).values
     target = logits + LABEL_BONUS * ((label == 1) & better_half)
-    by_teacher = functional.softmax(target, dim=1)
     relevant = (label == 1).float()
     by_label = relevant / relevant.sum(dim=1, keepdim=True).clamp(min=1)
     by_label = by_label * (1 - LABEL_SMOOTHING) + LABEL_SMOOTHING / label.shape[1]
     labels_only = (kind == LONG_STATEMENT)[:, None]
-    goal = torch.where(labels_only, by_label, by_teacher)
-    logs = functional.log_softmax(z, dim=1)
-    divergence = (goal * (goal.clamp(min=1e-9).log() - logs)).sum(dim=1)
-    squared = torch.where(labels_only, 0.0, (z - target) ** 2).mean(dim=1)
+    divergence = torch.zeros(len(z), device=z.device)
+    for temperature in TEMPERATURES:
+        by_teacher = functional.softmax(target / temperature, dim=1)
+        goal = torch.where(labels_only, by_label, by_teacher)
+        logs = functional.log_softmax(z / temperature, dim=1)
+        one = (goal * (goal.clamp(min=1e-9).log() - logs)).sum(dim=1)
+        divergence = divergence + one * temperature / len(TEMPERATURES)
+    weight = 1 + GOOD_ROWS * torch.sigmoid(target)
+    squared = torch.where(labels_only, 0.0, weight * (z - target) ** 2).mean(dim=1)
     return (divergence + SQUARED * squared).mean()
 
 
 def hidden_loss(mine: list[Tensor], teachers: list[Tensor], real: Tensor) -> Tensor:
-    """Mean squared difference of the normalised hidden states of tokens that are not padding."""
+    """Mean squared difference of the normalised hidden states of tokens that are not padding.
+
+    Both have mean 0 and variance 1, so it is 2 less twice the mean of their product.
+    """
     total = mine[0].new_zeros((), dtype=torch.float32)
     for one, other in zip(mine, teachers):
         counted = real[:, : one.shape[1]]
-        difference = teacher.normalised(one) - other.float()
-        total = total + (difference.square().mean(dim=-1) * counted).sum() / counted.sum()
+        product = (teacher.normalised(one) * other).mean(dim=-1, dtype=torch.float32)
+        total = total + 2 - 2 * (product * counted).sum() / counted.sum()
     return total / len(mine)
 
 
@@ -132,18 +143,21 @@ class Trainer:
         self.model = student.from_teacher(whole, options.layers).to(options.device).train()
         taught = teacher.teacher(teacher_graph, targets(len(options.layers), len(whole.layers)), options.device)
         self.maker = lessons.Maker(self.lists, taught, options.batch, options.part)
-        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        decayed = [parameter for parameter in trained if parameter.dim() > 1]
-        others = [parameter for parameter in trained if parameter.dim() == 1]
+        self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        decayed = [parameter for parameter in self.trained if parameter.dim() > 1]
+        others = [parameter for parameter in self.trained if parameter.dim() == 1]
         groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98), fused=True)
         self.step = 0
         self.seconds = 0.0
         self.held: list[lessons.Lesson] = []
         self.resume()
+        # The copy that computes; the optimizer changes the weights in full precision.
+        self.working = copy.deepcopy(self.model).to(working_type(options.device))
+        self.computing = [parameter for parameter in self.working.parameters() if parameter.requires_grad]
         # After an interruption the lists come in another order: what was waiting is not kept.
         made = self.maker.endless([options.seed, self.step])
-        made = lessons.ahead(made) if options.device == "cpu" else made
+        made = lessons.ahead(made) if isinstance(taught, teacher.InRuntime) else made
         self.lessons = lessons.repeated(made, options.passes, [options.seed, self.step])
 
     @property
@@ -173,11 +187,10 @@ class Trainer:
         count = lesson.logits.numel()
         hidden = torch.zeros((), device=self.options.device)
         found = []
-        with mixed(self.options.device):
-            for part in lesson.parts:
-                logits, mine = self.model(part.ids, part.types, part.real)
-                hidden = hidden + hidden_loss(mine, part.hidden, part.real) * len(part.positions) / count
-                found.append(logits.float())
+        for part in lesson.parts:
+            logits, mine = self.working(part.ids, part.types, part.real)
+            hidden = hidden + hidden_loss(mine, part.hidden, part.real) * len(part.positions) / count
+            found.append(logits.float())
         order = torch.argsort(torch.cat([part.positions for part in lesson.parts]))
         return torch.cat(found)[order].view(lesson.logits.shape), hidden
 
@@ -193,10 +206,14 @@ class Trainer:
         lesson = next(self.lessons)
         z, hidden = self.forward(lesson)
         loss = list_loss(z, lesson.logits, lesson.label, lesson.kind)
-        self.optimizer.zero_grad(set_to_none=True)
         (loss + hidden_weight(self.done()) * hidden).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for parameter, computing in zip(self.trained, self.computing):
+            parameter.grad, computing.grad = computing.grad.float(), None
+        torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
         self.optimizer.step()
+        with torch.no_grad():
+            for parameter, computing in zip(self.trained, self.computing):
+                computing.copy_(parameter)
         self.step += 1
         return loss.detach(), hidden.detach()
 
