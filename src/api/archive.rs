@@ -27,8 +27,7 @@ fn memory_archive(
         return Err(Error::invalid(
             "session \"global\" is the user's global memory, and no conversation",
             "Every session finds global memory: it need not be archived.",
-        )
-        .into());
+        ));
     }
     scope_settings::scoped(&caller, Some(&key.session_id), || {
         let read = || Archived::of_session(&Spi::read_only()?, &key);

@@ -64,8 +64,7 @@ fn memory_attach(
             return Err(Error::duplicate(
                 format!("{name} is a partition of {} and attached by itself", table.name),
                 "Run memory_detach with the partition first; its entries are kept.",
-            )
-            .into());
+            ));
         }
         let place = if oid == table.oid { Place::Whole } else { Place::Part };
         tables::create_triggers(&caller, &name, id, place)?;
@@ -95,8 +94,7 @@ fn memory_detach(
         return Err(Error::undefined(
             format!("\"{relation}\" is not attached"),
             "SELECT relation FROM memory_agent.attachments lists what is.",
-        )
-        .into());
+        ));
     };
     if let Some(oid) = table {
         describe(oid)?.map_or(Ok(()), |table| table.check_owner())?;
@@ -123,7 +121,7 @@ fn default_agent() -> String {
 
 /// Checks what can be checked without the table.
 fn check(definition: &Definition) -> PgResult<()> {
-    text::validate_role(&definition.role).map_err(Error::from)?;
+    text::validate_role(&definition.role).map_err(Error::refused)?;
     identity::check_id("agent_id", &definition.agent_id)?;
     if let Some(user_id) = &definition.user_id {
         identity::check_id("user_id", user_id)?;
@@ -131,8 +129,7 @@ fn check(definition: &Definition) -> PgResult<()> {
             return Err(Error::invalid(
                 "user_id and user_id_column exclude each other",
                 "user_id names the user of all rows, user_id_column the column that says it of each.",
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -157,8 +154,7 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
             return Err(Error::wrong_type(
                 format!("created_at_column: \"{column}\" has the type {found}"),
                 "It must be timestamptz, or timestamp or date, which are read as UTC.",
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -173,7 +169,6 @@ fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
     let described = relation.map_or(Ok(None), describe)?;
     described.ok_or_else(|| {
         Error::undefined("there is no such table", "Example: memory_attach('notes', 'body').")
-            .into()
     })
 }
 
@@ -202,8 +197,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
             return Err(Error::duplicate(
                 format!("{} is a partition of an attached table", table.name),
                 "Its rows are in memory already.",
-            )
-            .into());
+            ));
         }
         if own.is_none()
             && let Some(other) = all.iter().find(|listed| listed.label == table.name)
@@ -215,8 +209,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
                 } else {
                     "That table is gone. Run memory_detach with the name first."
                 },
-            )
-            .into());
+            ));
         }
         let (id, label) = match own {
             Some(own) => (own.id, own.label.clone()),

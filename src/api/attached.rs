@@ -4,7 +4,7 @@
 
 use crate::memory::followed_rows;
 use crate::memory::intake::{Intake, Via, warn};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::roles;
 use crate::pg::spi::{Session as Spi, sees_one_snapshot};
@@ -18,7 +18,6 @@ use crate::store::queue;
 use crate::store::restores;
 use crate::store::source_rows::{self, Gone, SourceRow};
 use pgrx::heap_tuple::PgHeapTuple;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::pgbox::AllocatedByPostgres;
 use pgrx::prelude::*;
 
@@ -37,7 +36,7 @@ fn attached_rows<'a>(
 fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     let arguments = trigger.extra_args().map_err(misused)?;
     let (Some(id), Some(place)) = (arguments.first(), arguments.get(1)) else {
-        return Err(by_hand().into());
+        return Err(by_hand());
     };
     let id = queue::uuid(id).ok_or_else(by_hand)?;
     let is_whole = place == Place::Whole.as_str();
@@ -299,7 +298,7 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
     })
 }
 
-fn by_hand() -> Error {
+fn by_hand() -> ErrorReport {
     Error::unsupported(
         "a trigger of memory_agent.attached_rows() was not made by memory_attach",
         "Drop it, and attach the table with memory_attach.",
@@ -307,5 +306,5 @@ fn by_hand() -> Error {
 }
 
 fn misused(error: PgTriggerError) -> ErrorReport {
-    Error::internal(format!("the trigger cannot be read: {error}")).into()
+    Error::internal(format!("the trigger cannot be read: {error}"))
 }

@@ -14,7 +14,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
 use crate::memory::recall::request::Arguments;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::{MemoryMessage, Prompts, Recall};
@@ -28,7 +28,6 @@ use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::fence;
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
 use memory_agent_core::text;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -132,7 +131,7 @@ fn memory_augment_within(
 /// The session that an argument names.
 pub fn session_of(session_id: Option<String>) -> PgResult<String> {
     let session_id = session_id.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     Ok(session_id)
 }
 
@@ -141,11 +140,11 @@ pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatBody> {
     let text = messages.map_or_else(|| "null".to_owned(), |messages| messages.0);
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| refused(format!("messages cannot be read: {error}")))?;
-    ChatBody::parse(value).map_err(|error| refused(error).into())
+    ChatBody::parse(value).map_err(|error| refused(error))
 }
 
 /// The error of messages, or of a request, that are none.
-pub fn refused(reason: impl std::fmt::Display) -> Error {
+pub fn refused(reason: impl std::fmt::Display) -> ErrorReport {
     Error::invalid(
         reason.to_string(),
         "Example: [{\"role\": \"user\", \"content\": \"Where do I live?\"}], or {\"messages\": [...], ...}.",
@@ -169,8 +168,7 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
         return Err(Error::invalid(
             format!("the messages have {said} tokens, the budget is {}", wanted.budget),
             "Send fewer or shorter messages, or raise token_budget or memory_agent.context_limit.",
-        )
-        .into());
+        ));
     }
     let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
     let original = augment::original_message(&message);

@@ -32,15 +32,13 @@ fn memory_backfill(
             return Err(Error::invalid(
                 "all_users and user_id exclude each other",
                 "Leave one of them out.",
-            )
-            .into());
+            ));
         }
         (true, None) if level < Level::Admin => {
             return Err(Error::not_permitted(
                 "only administrators may ask for the work of all users",
                 "Leave all_users out, or ask for SELECT memory_grant(role, 'admin').",
-            )
-            .into());
+            ));
         }
         (true, None) => None,
         (false, user_id) => Some(identity::resolve(user_id.as_deref(), None, Level::User)?.user_id),
@@ -49,8 +47,7 @@ fn memory_backfill(
         return Err(Error::not_ready(
             format!("facts cannot be extracted: {reason}"),
             "Configure an LLM first; see docs/worker.md.",
-        )
-        .into());
+        ));
     }
     let turns = roles::as_owner(|| {
         let spi = Spi::read_write()?;

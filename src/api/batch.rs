@@ -1,7 +1,7 @@
 //! The turns of `memory_ingest_batch`, read from their jsonb array.
 
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::{JsonbText, without_nulls};
 use memory_agent_core::limits::MAX_TURNS;
@@ -48,7 +48,7 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
         |row| Ok(row.optional::<String>(1)),
     )?;
     if let Some(problem) = problem.flatten() {
-        return Err(Error::invalid(problem, HINT).into());
+        return Err(Error::invalid(problem, HINT));
     }
     PgTryBuilder::new(AssertUnwindSafe(|| rows(&spi, turns, session_id)))
         .catch_when(PgSqlErrorCode::ERRCODE_INVALID_DATETIME_FORMAT, |error| Err(bad_time(error)))
@@ -65,7 +65,6 @@ fn bad_time(error: CaughtError) -> ErrorReport {
         report.message().to_owned(),
         "created_at is a timestamp such as 2026-01-31T10:00:00Z, ttl an interval such as 7 days.",
     )
-    .into()
 }
 
 /// The turns as PostgreSQL reads them.

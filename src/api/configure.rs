@@ -31,7 +31,7 @@ fn memory_configure(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let (agent, session) = (caller.agent(), session_id.as_deref());
     let stored = configure(&caller, session, settings.as_ref(), content_type.as_deref())?;
@@ -88,8 +88,7 @@ pub fn check_content_type(content_type: &str) -> PgResult<()> {
     Err(Error::invalid(
         format!("unknown content_type \"{content_type}\""),
         format!("Content types are {}.", CONTENT_TYPES.join(", ")),
-    )
-    .into())
+    ))
 }
 
 /// What is to be stored, by names without the prefix; `null` takes a setting away. PostgreSQL checks
@@ -97,7 +96,7 @@ pub fn check_content_type(content_type: &str) -> PgResult<()> {
 fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
     const HINT: &str = "Example: {\"recent_messages_to_keep\": 20, \"archive_conversations\": true}; null takes a setting away.";
     let Ok(Value::Object(given)) = serde_json::from_str(&settings.0) else {
-        return Err(Error::invalid("settings must be a JSON object", HINT).into());
+        return Err(Error::invalid("settings must be a JSON object", HINT));
     };
     let mut changes = Map::new();
     for (given, value) in given {
@@ -106,8 +105,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
             return Err(Error::invalid(
                 format!("\"{given}\" is no setting of agents and sessions"),
                 "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_entries and text_search_config.",
-            )
-            .into());
+            ));
         }
         match overrides::text(name, &value) {
             Some(text) if text.len() > SETTING_BYTES => {
@@ -115,7 +113,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
                 let problem = format!(
                     "the value of \"{given}\" is too long: {bytes} bytes, expected at most {SETTING_BYTES}"
                 );
-                return Err(Error::invalid(problem, HINT).into());
+                return Err(Error::invalid(problem, HINT));
             }
             Some(text) => overrides::check(name, &text),
             None if value.is_null() => {}
@@ -126,7 +124,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
                 };
                 let problem =
                     format!("the value of \"{given}\" is no string, number or boolean{list}");
-                return Err(Error::invalid(problem, HINT).into());
+                return Err(Error::invalid(problem, HINT));
             }
         }
         changes.insert(name.to_owned(), value);

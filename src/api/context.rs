@@ -64,7 +64,7 @@ fn memory_context(
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let query = query.unwrap_or_default();
     check_content(&query)?;
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
@@ -96,8 +96,7 @@ impl Wanted {
             return Err(Error::invalid(
                 format!("the current message has {current} tokens, the budget is {}", self.budget),
                 "Raise token_budget or memory_agent.context_limit, or shorten the message.",
-            )
-            .into());
+            ));
         }
         let mut left = self.budget - current;
 

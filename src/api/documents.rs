@@ -10,7 +10,7 @@ use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -22,7 +22,6 @@ use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Map, json};
 
@@ -49,7 +48,7 @@ fn memory_add_document(
     check_title(title.as_deref())?;
     let doc_type = check_type(doc_type)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     check_metadata(&metadata, &Content::current())?;
@@ -65,8 +64,7 @@ pub fn check_title(title: Option<&str>) -> PgResult<()> {
         return Err(Error::invalid(
             format!("title must have at most {TITLE_BYTES} bytes"),
             "Put the rest into content.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -78,15 +76,13 @@ pub fn check_type(doc_type: Option<String>) -> PgResult<String> {
         return Err(Error::invalid(
             format!("doc_type must have 1 to {DOC_TYPE_BYTES} bytes and not be blank"),
             "Leave it out for 'document'.",
-        )
-        .into());
+        ));
     }
     if singular(&doc_type) == CONVERSATION {
         return Err(Error::invalid(
             "doc_type 'conversation' is for conversations that were archived",
             "Store the turns of a conversation with memory_ingest.",
-        )
-        .into());
+        ));
     }
     Ok(doc_type)
 }
@@ -148,7 +144,7 @@ impl Document {
                 // Somebody stored the same text since we looked.
                 return archives::with_content(&spi, &document.scope, &self.content)?
                     .map(|(id, _)| id)
-                    .ok_or_else(|| Error::internal("a document vanished").into());
+                    .ok_or_else(|| Error::internal("a document vanished"));
             };
             let mut keys = Map::new();
             keys.insert("parent_id".into(), json!(id.to_string()));

@@ -5,14 +5,13 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::{self, Level};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints;
 use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm_endpoint::{host, is_name};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 const NAMES: &str = "A name has letters, digits, \".\", \"_\" and \"-\", at most 63, and begins with a letter or a digit.";
@@ -64,8 +63,7 @@ fn memory_drop_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResult
             return Err(Error::not_ready(
                 format!("agents ask the endpoint \"{name}\""),
                 "Give them another one with memory_use_endpoint first; memory_list_endpoints() lists them.",
-            )
-            .into());
+            ));
         }
         debug1!("memory_agent: drop endpoint name={name}");
         endpoints::delete(&spi, &name)
@@ -83,8 +81,7 @@ fn memory_use_endpoint(
         return Err(Error::invalid(
             format!("agent_id must have 1 to {ID_BYTES} bytes"),
             "Leave it out for every agent that has no endpoint of its own.",
-        )
-        .into());
+        ));
     }
     roles::as_owner(|| {
         let spi = Spi::read_write()?;
@@ -94,8 +91,7 @@ fn memory_use_endpoint(
             return Err(Error::undefined(
                 "there is no endpoint of this name",
                 "memory_list_endpoints() lists them; the extension's owner adds one with memory_set_endpoint.",
-            )
-            .into());
+            ));
         }
         debug1!("memory_agent: use endpoint name={name:?} agent={agent_id:?}");
         endpoints::choose(&spi, agent_id, name)
@@ -127,11 +123,11 @@ fn memory_list_endpoints(
 
 fn named(name: Option<String>) -> PgResult<String> {
     name.filter(|name| is_name(name))
-        .ok_or_else(|| Error::invalid("this cannot be the name of an endpoint", NAMES).into())
+        .ok_or_else(|| Error::invalid("this cannot be the name of an endpoint", NAMES))
 }
 
 fn check(endpoint: &NamedEndpoint) -> PgResult<()> {
-    let refused = |problem: &str, hint: &str| Err(Error::invalid(problem, hint).into());
+    let refused = |problem: &str, hint: &str| Err(Error::invalid(problem, hint));
     if !PROVIDERS.contains(&endpoint.provider.as_str()) {
         return refused("unknown provider", &format!("Providers are {}.", PROVIDERS.join(", ")));
     }

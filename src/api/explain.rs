@@ -7,13 +7,12 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
-use crate::pg::error::PgResult;
+use crate::pg::error::{ErrorReport, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::scope::Layer;
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use crate::identity::grants::Level;
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
 use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -25,7 +25,6 @@ use memory_agent_core::markdown::{MarkdownError, Memory};
 use memory_agent_core::record::{Archive, Configured, Record};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -98,7 +97,7 @@ fn memory_import_json(
     }
 }
 
-fn refused(error: MarkdownError) -> Error {
+fn refused(error: MarkdownError) -> ErrorReport {
     Error::invalid(
         error.to_string(),
         "A memory is {\"role\": \"user\", \"content\": \"...\"} and what else \
@@ -110,7 +109,7 @@ fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<(
     let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
     let session = configured.session_id.as_deref();
     if let Some(session) = session {
-        text::validate_session_id(session).map_err(Error::from)?;
+        text::validate_session_id(session).map_err(Error::refused)?;
     }
     let settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
     let content_type = configured.content_type.as_deref();
@@ -122,7 +121,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
     let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
     let session_id = archive.session_id.as_deref();
     if let Some(session_id) = session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     check_content(content)?;
     check_title(archive.title.as_deref())?;
@@ -134,7 +133,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
         Some(session_id) => Some(SessionKey::of(&caller, session_id.to_owned())),
         None if conversation => {
             let problem = "an archived conversation belongs to a session";
-            return Err(Error::invalid(problem, "Put its name under session_id.").into());
+            return Err(Error::invalid(problem, "Put its name under session_id."));
         }
         None => None,
     };
@@ -174,8 +173,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
             return Err(Error::taken(
                 "a document with this text is stored already, with another id",
                 "Leave the record out, or forget that document first.",
-            )
-            .into());
+            ));
         }
         if let (Some(key), Some(chunks)) = (&key, &chunks) {
             insert_chunks(&spi, key, id, &metadata, ended_at, chunks)?;

@@ -4,14 +4,13 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::pg::error::Error;
+use crate::pg::error::{Error, ErrorReport};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::exports::{self, ExportScope};
 use crate::store::schema;
 use memory_agent_core::markdown::Memory;
 use memory_agent_core::text;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ fn memory_export_markdown(
 ) -> Result<TableIterator<'static, (name!(path, String), name!(content, String))>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let session_id = schema::home_of(session_id.as_deref());
     let scope = ExportScope {

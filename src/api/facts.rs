@@ -83,7 +83,7 @@ fn memory_add(
     let content = content.unwrap_or_default();
     check_content(&content)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
@@ -120,8 +120,7 @@ pub fn check_fact_key(key: &str) -> PgResult<()> {
         return Err(Error::invalid(
             format!("fact_key must have 1 to {FACT_KEY_BYTES} bytes and not be blank"),
             "Example: fact_key => 'home_city'.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -133,15 +132,13 @@ fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
         return Err(Error::not_ready(
             format!("memory_add cannot extract facts: {reason}"),
             "Pass infer => false to store the text itself as one fact, or configure an LLM.",
-        )
-        .into());
+        ));
     }
     if has_key {
         return Err(Error::invalid(
             "fact_key names one fact, and several may be extracted from the text",
             "Pass infer => false to store the text itself as the fact of this key.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }

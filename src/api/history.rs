@@ -4,7 +4,7 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::pg::error::Error;
+use crate::pg::error::{Error, ErrorReport};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::audit_keys;
@@ -12,7 +12,6 @@ use crate::store::history;
 use crate::store::seal;
 use memory_agent_core::history_chain::{Id, Verdict};
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// user_id, state, seq, hash, id, sealed, unsealed, detail.
@@ -60,7 +59,7 @@ fn memory_verify_history(
         (None, None) => None,
         _ => {
             let hint = "Pass both, as memory_verify_history returned them before, or neither.";
-            return Err(Error::invalid("seq and hash belong together", hint).into());
+            return Err(Error::invalid("seq and hash belong together", hint));
         }
     };
     let one = match user_id {

@@ -13,7 +13,7 @@ use crate::memory::scope_settings;
 use crate::memory::session_writer;
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -67,7 +67,7 @@ pub fn import(memory: &Memory, body: &str, user_id: Option<&str>) -> PgResult<Uu
     }
 }
 
-fn refused(error: MarkdownError) -> Error {
+fn refused(error: MarkdownError) -> ErrorReport {
     Error::invalid(
         error.to_string(),
         "A file begins with --- and lines such as `role: user`, then --- and the text. \
@@ -81,8 +81,7 @@ fn check_one_of(key: &str, value: Option<&str>, known: &[&str]) -> PgResult<()> 
         Some(value) if !known.contains(&value) => Err(Error::invalid(
             format!("{key} in the front matter must be one of {}", known.join(", ")),
             "Leave the line out, or correct it.",
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }
@@ -96,8 +95,7 @@ pub fn read_values<T>(read: impl FnOnce(&Spi) -> PgResult<T>) -> PgResult<T> {
         Err(Error::invalid(
             format!("the front matter cannot be read: {}", report.message()),
             "Ids are UUIDs, times are timestamps such as 2026-01-31T10:00:00Z.",
-        )
-        .into())
+        ))
     };
     // No table is read and no text becomes SQL, so this runs as the caller.
     let spi = Spi::read_only()?;
@@ -112,7 +110,7 @@ pub fn read_values<T>(read: impl FnOnce(&Spi) -> PgResult<T>) -> PgResult<T> {
 
 fn json_of<T: serde::Serialize>(value: &T) -> PgResult<String> {
     serde_json::to_string(value)
-        .map_err(|error| Error::internal(format!("a front matter is no JSON: {error}")).into())
+        .map_err(|error| Error::internal(format!("a front matter is no JSON: {error}")))
 }
 
 /// The id of what is there already and says the same.
@@ -124,8 +122,7 @@ pub fn same(id: Uuid, stored: Option<String>, body: &str) -> PgResult<Option<Uui
             format!("{id} is stored already, with another content"),
             "Take the line `id` out of the front matter and change the file's name to store it as \
              a new memory.",
-        )
-        .into()),
+        )),
     }
 }
 
@@ -142,9 +139,9 @@ struct Checked<'a> {
 
 fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     if let Some(session_id) = entry.session() {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
-    text::validate_role(&entry.role).map_err(Error::from)?;
+    text::validate_role(&entry.role).map_err(Error::refused)?;
     check_one_of("kind", Some(&entry.kind), &text::KINDS)?;
     check_one_of("state", entry.state.as_deref(), &STATES)?;
     check_one_of("state_reason", entry.state_reason.as_deref(), &REASONS)?;
@@ -157,8 +154,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
         return Err(Error::invalid(
             "state_reason and replaced_by belong to memories that are not active",
             "Leave them out, or add `state: inactive`.",
-        )
-        .into());
+        ));
     }
     if let Some(metadata) = &entry.metadata {
         check_metadata(&JsonbText(metadata.0.clone()), &Content::current())?;
@@ -166,25 +162,23 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     if let Some(key) = &entry.fact_key {
         check_fact_key(key)?;
         if entry.kind != "fact" {
-            return Err(Error::invalid("only a fact has a fact_key", "Leave it out.").into());
+            return Err(Error::invalid("only a fact has a fact_key", "Leave it out."));
         }
     }
     if entry.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
-        return Err(Error::invalid("confidence must be between 0 and 1", "Leave it out.").into());
+        return Err(Error::invalid("confidence must be between 0 and 1", "Leave it out."));
     }
     if entry.source_relation.is_some() != entry.source_key.is_some() {
         return Err(Error::invalid(
             "source_relation and source_key name a row together",
             "Give both, or neither.",
-        )
-        .into());
+        ));
     }
     if entry.source_relation.as_deref() == Some(ARCHIVES) {
         return Err(Error::invalid(
             "chunks of archived conversations are made by the archive only",
             "Leave the file out.",
-        )
-        .into());
+        ));
     }
     let json = json_of(entry)?;
     let values = read_values(|spi| imports::read_entry(spi, &json))?;
@@ -210,8 +204,7 @@ fn check_may_name_row() -> PgResult<()> {
         return Err(Error::not_permitted(
             "only administrators may import the memory of an attached table's row",
             format!("{AS_A_TURN}."),
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -268,8 +261,7 @@ fn store_entry(
             return Err(Error::invalid(
                 "the episode of this turn belongs to another session",
                 "Take the line `episode_id` out of the front matter.",
-            )
-            .into());
+            ));
         }
     }
     let default_expiry = match entry.is_complete() || !checked.is_active {
@@ -322,8 +314,7 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
         return Err(Error::taken(
             format!("the fact {} holds the fact_key of this one", holder.id),
             "Take the line `fact_key` out of the front matter.",
-        )
-        .into());
+        ));
     }
     if checked.entry.source_relation.is_some()
         && imports::holds_source(spi, scope.user_id, &checked.json)?
@@ -331,8 +322,7 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
         return Err(Error::taken(
             "the row of the attached table that this memory stands for has one already",
             format!("Leave the file out. {AS_A_TURN}."),
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -377,14 +367,13 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
         return Err(Error::invalid(
             "a summary belongs to a session, and global memory is none",
             "Put the session's name in the line `conversation_id`.",
-        )
-        .into());
+        ));
     };
-    text::validate_session_id(session_id).map_err(Error::from)?;
+    text::validate_session_id(session_id).map_err(Error::refused)?;
     check_content(body)?;
     check_one_of("method", summary.method.as_deref(), &METHODS)?;
     if summary.ordinal.is_some_and(|ordinal| ordinal < 0) {
-        return Err(Error::invalid("ordinal is negative", "Summaries count from 0.").into());
+        return Err(Error::invalid("ordinal is negative", "Summaries count from 0."));
     }
     let json = json_of(summary)?;
     let (id, since, created_at) = read_values(|spi| imports::read_summary(spi, &json))?;

@@ -6,7 +6,7 @@ use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::ingest;
 use crate::memory::turn::{self, Turn};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::locks::Lock;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -16,7 +16,6 @@ use crate::store::sessions::SessionKey;
 use crate::store::turns::{self, REQUEST_KEY};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
@@ -36,7 +35,7 @@ fn memory_ingest_once(
 ) -> Result<TableIterator<'static, (name!(id, Uuid), name!(is_new, bool))>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let content = content.unwrap_or_default();
     // An empty key names no request.
     let request_key = request_key.filter(|key| !key.trim().is_empty());

@@ -27,7 +27,7 @@ fn memory_wait(
 ) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     // Administrators who name nobody wait for everything.
     let caller = if level == Level::Admin && session_id.is_none() && user_id.is_none() {
@@ -70,22 +70,19 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
         return Err(Error::not_ready(
             "memory_wait cannot be used on a standby: no worker runs here",
             "Wait on the primary.",
-        )
-        .into());
+        ));
     }
     if spi::sees_one_snapshot() {
         return Err(Error::active_transaction(
             "memory_wait needs isolation level READ COMMITTED: this transaction never sees the work done",
             "Call it outside of the transaction.",
-        )
-        .into());
+        ));
     }
     if wake_at_commit::queued_in_this_transaction() {
         return Err(Error::active_transaction(
             "memory_wait would wait for jobs that this transaction queued",
             "Commit first: workers see jobs only then.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -97,8 +94,7 @@ fn duration(timeout: Option<Interval>) -> PgResult<Duration> {
         return Err(Error::invalid(
             "timeout must not be negative or longer than 30 years",
             "Example: interval '1 minute'.",
-        )
-        .into());
+        ));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -128,7 +124,7 @@ fn memory_retry(
 ) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
     let Some(job_id) = job_id else {
-        return Err(Error::null("job_id is NULL", "Take it from the view memory_jobs.").into());
+        return Err(Error::null("job_id is NULL", "Take it from the view memory_jobs."));
     };
     let caller = if level == Level::Admin && user_id.is_none() {
         None

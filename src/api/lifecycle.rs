@@ -8,7 +8,7 @@ use crate::memory::follow_ups;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -24,7 +24,6 @@ use crate::store::summaries;
 use crate::store::versions;
 use memory_agent_core::jobs::payloads;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// The events in history. The one of an update is about the version that was replaced.
@@ -105,7 +104,6 @@ pub fn given_id(id: Option<Uuid>) -> PgResult<Uuid> {
             "id is NULL",
             "Take it from memory_recall, memory_load or the view memory_entries.",
         )
-        .into()
     })
 }
 
@@ -277,8 +275,7 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
         return Err(Error::not_ready(
             format!("the content of {id} was deleted for good"),
             "memory_agent.purge_after says how long what is inactive is kept.",
-        )
-        .into());
+        ));
     }
     if entry.state != "inactive" {
         return Ok(());
@@ -287,8 +284,7 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
         Err(Error::not_ready(
             format!("{id} cannot be brought back: {by} {as_what}"),
             format!("SELECT memory_forget('{by}') first."),
-        )
-        .into())
+        ))
     };
     if let Some((by, _)) = later.iter().find(|(_, holds)| *holds) {
         return taken(*by, "is a later version of it".to_owned());

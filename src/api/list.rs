@@ -5,14 +5,13 @@ use crate::api::arguments::WithinLimits;
 use crate::api::search_archive::check_limit;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::store::listing::{self, Kind, Listed, Wanted};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// Entries on a page where the call does not say how many.
@@ -60,11 +59,11 @@ fn memory_list(
 > {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     if from_at.is_none() && from_id.is_some() {
         let hint = "Pass created_at and id of the entry that the page begins at.";
-        return Err(Error::invalid("from_id needs from_at", hint).into());
+        return Err(Error::invalid("from_id needs from_at", hint));
     }
     let wanted = Wanted {
         id,
@@ -107,6 +106,6 @@ fn known(kind: &str) -> PgResult<Kind> {
         "turn" => Ok(Kind::Turn),
         "fact" => Ok(Kind::Fact),
         "document" => Ok(Kind::Document),
-        _ => Err(Error::invalid("unknown kind", "Kinds are turn, fact and document.").into()),
+        _ => Err(Error::invalid("unknown kind", "Kinds are turn, fact and document.")),
     }
 }

@@ -77,7 +77,6 @@ fn checked_dimension(name: &str, location: Option<&str>) -> PgResult<i32> {
         _ => Err(Error::wrong_object(
             format!("the kind of \"{name}\" is {}, not embedder", description.kind),
             "Name an embedder: SELECT name FROM memory_agent.models WHERE kind = 'embedder'.",
-        )
-        .into()),
+        )),
     }
 }

@@ -5,10 +5,9 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{RecallRow, rows, run};
-use crate::pg::error::PgResult;
+use crate::pg::error::{ErrorReport, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]

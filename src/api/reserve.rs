@@ -9,7 +9,7 @@ use crate::memory::llm;
 use crate::memory::scope_settings;
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::memory::window_summary;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::sessions::{self, SessionKey};
@@ -17,7 +17,6 @@ use crate::store::summaries;
 use crate::store::window::{self, Leaving};
 use memory_agent_core::window::Plan;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -46,8 +45,7 @@ fn memory_reserve_tokens(
         return Err(Error::read_only(
             "memory_reserve_tokens takes turns out of the window, which a read-only transaction cannot",
             "Use memory_context with a token_budget, which changes nothing.",
-        )
-        .into());
+        ));
     }
     let plan = scope_settings::scoped(&caller, Some(&key.session_id), || {
         let budget = checked_budget(budget)?;
@@ -82,7 +80,6 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
                 "budget is negative",
                 "Leave it out for memory_agent.context_limit less context_margin.",
             )
-            .into()
         }),
         None => Ok(prompt_limit::longest()),
     }

@@ -5,13 +5,12 @@ use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::sql_types::JsonbText;
 use crate::store::archives::CONVERSATION;
 use crate::store::scope::Archives;
 use memory_agent_core::limits::MAX_LISTED;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::json;
 
@@ -82,8 +81,7 @@ pub fn check_limit(limit: Option<i32>, default: i32) -> PgResult<i32> {
         limit if limit > MAX_LISTED => Err(Error::invalid(
             format!("limit must be at most {MAX_LISTED}"),
             "Read memory_agent.archives to see everything.",
-        )
-        .into()),
+        )),
         limit => Ok(limit.max(0)),
     }
 }

@@ -20,7 +20,6 @@ use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_core::text;
 use memory_agent_model_server::model::missing_files;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cmp::Ordering;
 use std::path::Path;
@@ -364,7 +363,7 @@ fn memory_stats(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     // A session belongs to one agent; without a session, no agent means all of them.
     let agent = match &session_id {

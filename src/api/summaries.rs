@@ -7,7 +7,7 @@ use crate::identity::grants::Level;
 use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
@@ -18,7 +18,6 @@ use crate::store::summaries;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -30,14 +29,13 @@ fn memory_compress(
 ) -> PgResult<Option<Uuid>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, caller.agent()))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_compress cannot summarise: {reason}"),
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
-        )
-        .into());
+        ));
     }
     let key = SessionKey::of(&caller, session_id);
     scope_settings::scoped(&caller, Some(&key.session_id), || {
@@ -81,8 +79,7 @@ fn memory_originals(
         return Err(Error::null(
             "summary_id is NULL",
             "Take it from the view memory_session_summaries.",
-        )
-        .into());
+        ));
     };
     let originals =
         roles::as_owner(|| summaries::originals(&Spi::read_only()?, &caller.user_id, summary_id))?;

@@ -45,8 +45,7 @@ fn memory_summarize(
         return Err(Error::invalid(
             format!("max_tokens must be between {} and {}", TOKENS.start(), TOKENS.end()),
             "Leave it out for 128.",
-        )
-        .into());
+        ));
     }
     let content_type = content_type.unwrap_or_else(|| ContentType::default().as_str().to_owned());
     configure::check_content_type(&content_type)?;
@@ -55,8 +54,7 @@ fn memory_summarize(
         return Err(Error::read_only(
             "memory_summarize records what it did, which a read-only transaction cannot",
             "Call it in a transaction that may write, on the primary.",
-        )
-        .into());
+        ));
     }
     let key = audit_keys::key()?;
     let condensed = scope_settings::scoped(&caller, None, || {

@@ -6,11 +6,10 @@
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, SHARED_USER};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::store::tokens;
 use memory_agent_core::limits::WORD_BYTES;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -33,7 +32,7 @@ fn memory_create_token(
     let (user_id, name) = named(user_id, name)?;
     if expires.is_some_and(|expires| expires <= pgrx::datum::datetime_support::now()) {
         let hint = "Name a time to come, or leave it out.";
-        return Err(Error::invalid("expires is not in the future", hint).into());
+        return Err(Error::invalid("expires is not in the future", hint));
     }
     let token = new_token();
     let hash = Sha256::digest(token.as_bytes()).to_vec();
@@ -43,7 +42,7 @@ fn memory_create_token(
     };
     if !roles::as_owner(insert)? {
         let hint = "Choose another name, or call memory_revoke_token first.";
-        return Err(Error::duplicate("the user has a token of this name", hint).into());
+        return Err(Error::duplicate("the user has a token of this name", hint));
     }
     debug1!("memory_agent: create token user={user_id}");
     Ok(token)
@@ -109,7 +108,7 @@ fn memory_spend(
     let within = |number: &i64| (-MAX_TOKENS..=MAX_TOKENS).contains(number);
     let (Some(hash), Some(tokens)) = (hash, tokens.filter(within)) else {
         let hint = "Pass the SHA-256 of a token, and a number of tokens.";
-        return Err(Error::invalid("token_hash or tokens is missing or out of range", hint).into());
+        return Err(Error::invalid("token_hash or tokens is missing or out of range", hint));
     };
     let sum = roles::as_owner(|| tokens::spend(hash, tokens, at_most))?;
     debug1!("memory_agent: spend tokens={tokens} counted={}", sum.is_some());
@@ -121,11 +120,11 @@ fn named(user_id: Option<String>, name: Option<String>) -> PgResult<(String, Str
     identity::check_id("user_id", &user_id)?;
     if user_id == SHARED_USER {
         let hint = "Name one user; '*' is the memory that all users share.";
-        return Err(Error::invalid("a token cannot be for '*'", hint).into());
+        return Err(Error::invalid("a token cannot be for '*'", hint));
     }
     if name.trim().is_empty() {
         let hint = format!("Say what uses it, in at most {WORD_BYTES} bytes: 'laptop'.");
-        return Err(Error::invalid("name is blank", hint).into());
+        return Err(Error::invalid("name is blank", hint));
     }
     Ok((user_id, name))
 }

@@ -14,7 +14,7 @@ use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
 use crate::memory::turn;
 use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -27,7 +27,6 @@ use crate::store::sessions::{self, Change};
 use crate::store::summaries;
 use memory_agent_core::markers;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -78,7 +77,6 @@ fn unknown(id: Uuid) -> ErrorReport {
         format!("there is no entry {id} of this user"),
         "Take the id from memory_recall, memory_load or the view memory_entries.",
     )
-    .into()
 }
 
 /// Refuses what has no text of its own to be changed, and what does not hold any more.

@@ -7,7 +7,7 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::context::loaded;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::clearing;
@@ -16,7 +16,6 @@ use crate::store::sessions::{self, SessionKey};
 use crate::store::window;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// The caller, and the session that is meant.
@@ -28,7 +27,7 @@ pub fn session(
 ) -> PgResult<(Caller, SessionKey)> {
     let caller = identity::resolve(user_id, agent_id, needed)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let key = SessionKey::of(&caller, session_id);
     Ok((caller, key))
 }
@@ -43,8 +42,7 @@ pub fn confirm(key: &SessionKey, is_meant: Option<bool>, verb: &str) -> PgResult
     Err(Error::invalid(
         "session \"global\" is the user's global memory, which all their sessions share",
         format!("If you want to {verb} it, confirm that: {all}."),
-    )
-    .into())
+    ))
 }
 
 #[pg_extern(sql = false)]

@@ -31,7 +31,7 @@ impl Level {
             "reader" => Ok(Self::Reader),
             "user" => Ok(Self::User),
             "admin" => Ok(Self::Admin),
-            other => Err(Error::internal(format!("unknown level \"{other}\"")).into()),
+            other => Err(Error::internal(format!("unknown level \"{other}\""))),
         }
     }
 }

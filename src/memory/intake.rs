@@ -24,7 +24,6 @@ use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::tokens;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

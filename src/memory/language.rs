@@ -2,9 +2,9 @@
 //! English. Files are read once for each process.
 
 use crate::models::paths;
+use crate::pg::error::ErrorReport;
 use crate::settings::Models;
 use memory_agent_core::language::Language;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;

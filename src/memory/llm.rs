@@ -5,7 +5,7 @@
 
 use crate::memory::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -75,13 +75,11 @@ impl Llm {
             Some(NO_LLM) => Err(Error::not_ready(
                 "no LLM is configured",
                 "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
-            )
-            .into()),
+            )),
             Some(_) => Err(Error::not_ready(
                 "an LLM is called by the model server only, and there is none with memory_agent.inference = backend",
                 "Set memory_agent.inference = server in postgresql.conf, and reload.",
-            )
-            .into()),
+            )),
             None => Ok(Self { chosen, erasures: erasures.clone(), model: String::new() }),
         }
     }
@@ -203,7 +201,7 @@ pub fn may_write() -> bool {
 }
 
 /// A failure as an ERROR, for functions that have nothing to fall back on (58000).
-pub fn error(failure: &ChatFailure) -> Error {
+pub fn error(failure: &ChatFailure) -> ErrorReport {
     Error::inference(format!("the LLM gave no answer: {}", failure.message), hint(failure.kind))
 }
 

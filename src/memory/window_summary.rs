@@ -7,7 +7,7 @@ use crate::memory::llm::{self, Llm};
 use crate::memory::renew;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
@@ -17,7 +17,6 @@ use crate::store::summaries;
 use crate::store::window::WindowTurn;
 use memory_agent_core::levels;
 use memory_agent_core::summarize::ContentType;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// The summary has at most this part of the budget, as in `memory_context`.
@@ -40,8 +39,7 @@ pub fn summarize(
         return Err(Error::read_only(
             "memory_reserve_tokens changes the window, which a read-only transaction cannot",
             "memory_context makes a prompt that fits without changing anything.",
-        )
-        .into());
+        ));
     }
     let room = budget / SUMMARY_SHARE;
     let Some(material) = roles::as_owner(|| material(key, budget, room, counts))? else {
@@ -106,7 +104,7 @@ fn condense(
     condenser: &Condenser<'_>,
     material: &Material,
     room: u32,
-) -> PgResult<Result<summary_tree::Tree, Error>> {
+) -> PgResult<Result<summary_tree::Tree, ErrorReport>> {
     let division = match Division::of(material, job_settings::summary().chunks()) {
         Ok(division) => division,
         Err(failure) => return Ok(Err(failure.into_error())),

@@ -1,11 +1,10 @@
 //! What can be asked of the models, and why an answer could not be had.
 
 use super::paths;
-use crate::pg::error::Error;
+use crate::pg::error::{Error, ErrorReport};
 use memory_agent_model_server::protocol::{
     Encoding, ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
 };
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// Embeddings and token counts of the texts of one call.
@@ -80,7 +79,7 @@ impl Failure {
     }
 
     /// The failure as an ERROR, for functions whose only purpose is inference.
-    pub fn into_error(self) -> Error {
+    pub fn into_error(self) -> ErrorReport {
         Error::inference(paths::without_secret_places(&self.message), self.hint)
     }
 

@@ -104,7 +104,7 @@ impl Row<'_> {
     /// The value of a column that is never NULL.
     pub fn required<T: FromDatum>(&self, column: usize) -> PgResult<T> {
         self.optional(column)
-            .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")).into())
+            .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")))
     }
 
     /// The datum of a column as it is, for types without a Rust mapping. It lives as long as the row.
@@ -162,7 +162,7 @@ impl Session {
         // SAFETY: balanced by SPI_finish in Drop, or by transaction abort after an ERROR.
         let code = unsafe { pg_sys::SPI_connect() };
         if code < 0 {
-            return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
+            return Err(Error::internal(format!("SPI_connect failed with {code}")));
         }
         Ok(Self { visibility, _search_path: settings_level::our_search_path() })
     }
@@ -173,9 +173,7 @@ impl Session {
         // SAFETY: the trigger's data outlives its call, and so this connection; SPI only reads it.
         let code = unsafe { pg_sys::SPI_register_trigger_data(data) };
         if code < 0 {
-            return Err(
-                Error::internal(format!("SPI_register_trigger_data failed with {code}")).into()
-            );
+            return Err(Error::internal(format!("SPI_register_trigger_data failed with {code}")));
         }
         Ok(())
     }
@@ -209,9 +207,7 @@ impl Session {
                 )
             });
             if code < 0 {
-                return Err(
-                    Error::internal(format!("a statement failed with SPI code {code}")).into()
-                );
+                return Err(Error::internal(format!("a statement failed with SPI code {code}")));
             }
             let processed = pg_sys::SPI_processed;
             let table = pg_sys::SPI_tuptable;

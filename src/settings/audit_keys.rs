@@ -36,9 +36,6 @@ pub fn keys() -> PgResult<Vec<Key>> {
             let older = lines.filter(|line| !line.is_empty());
             Ok(std::iter::once(first).chain(older).map(Key::new).collect())
         }
-        _ => {
-            Err(Error::configuration("the file of memory_agent.audit_key_file is empty", HINT)
-                .into())
-        }
+        _ => Err(Error::configuration("the file of memory_agent.audit_key_file is empty", HINT)),
     }
 }

@@ -34,7 +34,7 @@ fn params(user_id: &str, agent_id: &str, session_id: Option<&str>) -> Params {
 fn object(row: &Row<'_>, column: usize) -> PgResult<Value> {
     let text = row.required::<JsonbText>(column)?.0;
     serde_json::from_str(&text)
-        .map_err(|error| Error::internal(format!("stored settings cannot be read: {error}")).into())
+        .map_err(|error| Error::internal(format!("stored settings cannot be read: {error}")))
 }
 
 /// The settings of an agent and a session as one object, the nearest ones winning.
@@ -77,7 +77,7 @@ pub fn stored(
             })
         },
     )?
-    .ok_or_else(|| Error::internal("the settings have no row").into())
+    .ok_or_else(|| Error::internal("the settings have no row"))
 }
 
 /// Changes what is stored for an agent: `settings` are joined to those that are there, NULL takes one

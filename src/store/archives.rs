@@ -62,7 +62,7 @@ pub fn upsert_conversation(
         ],
         |row| row.required(1),
     )?
-    .ok_or_else(|| Error::internal("a conversation was archived without an id").into())
+    .ok_or_else(|| Error::internal("a conversation was archived without an id"))
 }
 
 /// Sessions in which nothing was said for so long, and of which the archive lacks something, those that fell

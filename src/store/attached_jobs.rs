@@ -81,7 +81,7 @@ pub fn queue_intake(
         |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
-    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id").into())
+    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id"))
 }
 
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in

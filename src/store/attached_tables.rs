@@ -70,14 +70,12 @@ impl Table {
         Err(Error::not_permitted(
             format!("only the owner of {} may attach or detach it", self.name),
             "A trigger runs on every write to the table.",
-        )
-        .into())
+        ))
     }
 
     /// Errors (0A000, 42710, 55000) when the table cannot be attached.
     pub fn check(&self) -> PgResult<()> {
-        let unsupported =
-            |problem: String, hint: &str| Err(Error::unsupported(problem, hint).into());
+        let unsupported = |problem: String, hint: &str| Err(Error::unsupported(problem, hint));
         let name = &self.name;
         if self.is_reserved {
             return unsupported(
@@ -119,8 +117,7 @@ impl Table {
             return Err(Error::not_ready(
                 format!("{name} has no primary key"),
                 "Memory finds the row of an entry by it: ALTER TABLE .. ADD PRIMARY KEY.",
-            )
-            .into());
+            ));
         }
         // The categories whose values JSON holds as one number, string or boolean.
         let exotic =
@@ -149,15 +146,15 @@ pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> Pg
     match found {
         Some((type_name, false)) => Ok(type_name),
         Some((_, true)) => Err(Error::unsupported(
-            format!("{argument}: \"{column}\" is a virtual generated column, which has no value in a trigger"),
+            format!(
+                "{argument}: \"{column}\" is a virtual generated column, which has no value in a trigger"
+            ),
             "Make it STORED, or name the columns that it is computed from.",
-        )
-        .into()),
+        )),
         None => Err(Error::undefined_column(
             format!("{argument}: {} has no column \"{column}\"", table.name),
             "Name a column of the table, as it is spelled in the catalog.",
-        )
-        .into()),
+        )),
     }
 }
 

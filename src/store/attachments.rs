@@ -2,7 +2,7 @@
 //! their attachment by its id, so that a table may be renamed; the columns are known by number while the
 //! table is the one that was attached, and by name after a dump and restore.
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::spi::{Row, Session as Spi, params};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
@@ -30,9 +30,9 @@ impl Embed {
 }
 
 impl FromStr for Embed {
-    type Err = Error;
+    type Err = ErrorReport;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, ErrorReport> {
         match text {
             "sync" => Ok(Self::Sync),
             "async" => Ok(Self::Async),

@@ -319,9 +319,7 @@ pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgRes
 /// Refuses a timestamp that is not finite: it would break every age.
 pub fn finite(what: &str, at: TimestampWithTimeZone) -> PgResult<TimestampWithTimeZone> {
     if at.is_infinity() || at.is_neg_infinity() {
-        return Err(
-            Error::invalid(format!("{what} must be finite"), "Leave it out for now().").into()
-        );
+        return Err(Error::invalid(format!("{what} must be finite"), "Leave it out for now()."));
     }
     Ok(at)
 }

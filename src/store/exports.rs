@@ -52,7 +52,7 @@ fn pairs(columns: &[&str], times: &[&str]) -> String {
 
 fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
     serde_json::from_str(json)
-        .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")).into())
+        .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")))
 }
 
 /// The entries of a scope with their contents, by age; not the chunks of archived conversations, whose

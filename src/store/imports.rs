@@ -2,7 +2,7 @@
 //! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entries::content_hash;
@@ -63,7 +63,7 @@ pub fn read_entry(spi: &Spi, json: &str) -> PgResult<Values> {
                 id created_at episode_id waits_for_extraction waits_for_reflection)
         },
     )?
-    .ok_or_else(|| Error::internal("a record was not read").into())
+    .ok_or_else(|| Error::internal("a record was not read"))
 }
 
 /// Reads a summary's values, like [`read_entry`]: its id, and the time from which its session was
@@ -88,12 +88,11 @@ pub fn read_summary(
             Ok((row.required(1)?, row.required(2)?, row.optional(3)))
         },
     )?
-    .ok_or_else(|| Error::internal("a record was not read").into())
+    .ok_or_else(|| Error::internal("a record was not read"))
 }
 
-fn not_finite() -> pgrx::pg_sys::panic::ErrorReport {
+fn not_finite() -> ErrorReport {
     Error::invalid("a time in the front matter is not finite", "Leave out what is not known.")
-        .into()
 }
 
 /// The content of an entry of the user, if there is one of that id.
@@ -265,7 +264,7 @@ pub fn count(
             .with(added.to_summarize),
         |row| row.required(1),
     )?
-    .ok_or_else(|| Error::internal("the session row vanished").into())
+    .ok_or_else(|| Error::internal("the session row vanished"))
 }
 
 /// Whether a session has a summary in force.
@@ -341,7 +340,7 @@ pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZ
             Ok((row.required(1)?, row.required(2)?))
         },
     )?
-    .ok_or_else(|| Error::internal("a record was not read").into())
+    .ok_or_else(|| Error::internal("a record was not read"))
 }
 
 /// The whole text of an archive of the user, if there is one of that id.

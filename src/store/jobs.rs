@@ -45,5 +45,5 @@ pub fn enqueue(
         |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
-    id.ok_or_else(|| Error::internal("a job was queued without an id").into())
+    id.ok_or_else(|| Error::internal("a job was queued without an id"))
 }

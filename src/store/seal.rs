@@ -116,7 +116,7 @@ fn write(
         )
     })?;
     if sealed != count {
-        return Err(Error::internal(format!("{sealed} of {count} rows of history sealed")).into());
+        return Err(Error::internal(format!("{sealed} of {count} rows of history sealed")));
     }
     Ok(count)
 }

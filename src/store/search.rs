@@ -320,8 +320,7 @@ pub fn check_dimension(spi: &Spi, model: &str, given: usize) -> PgResult<()> {
         Some(stored) if stored as usize != given => Err(Error::invalid(
             format!("query_embedding has {given} dimensions, the model \"{model}\" has {stored}"),
             "Embed the query with memory_embed(), or with the model that embedded the memory.",
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }

@@ -66,7 +66,7 @@ pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<
         &mut key.params().with(at),
         |row| Ok(row.optional(1)),
     )?
-    .ok_or_else(|| Error::internal("the session row vanished").into())
+    .ok_or_else(|| Error::internal("the session row vanished"))
 }
 
 /// Locks an existing session; `None` when there is none. The inner value is its open episode.
@@ -157,7 +157,7 @@ pub fn grow(
             })
         },
     )?
-    .ok_or_else(|| Error::internal("the session row vanished").into())
+    .ok_or_else(|| Error::internal("the session row vanished"))
 }
 
 /// What one entry that was there before changes about its session.

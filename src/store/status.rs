@@ -132,5 +132,5 @@ pub fn stats(
         e = in_session("e"),
     );
     spi.first(&statement, &mut params![user_id, agent_id, session_id], |row| row.required(1))?
-        .ok_or_else(|| crate::pg::error::Error::internal("an aggregate returned no row").into())
+        .ok_or_else(|| crate::pg::error::Error::internal("an aggregate returned no row"))
 }

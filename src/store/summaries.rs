@@ -239,7 +239,7 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
             .with(new.model.to_owned()),
         |row| row.required(1),
     )?
-    .ok_or_else(|| Error::internal("a summary was stored without an id").into())
+    .ok_or_else(|| Error::internal("a summary was stored without an id"))
 }
 
 /// Ends a session's active L3. It stays: the next one rests on it.

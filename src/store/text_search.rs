@@ -6,7 +6,7 @@ use crate::pg::spi::{Session as Spi, params};
 /// The name that PostgreSQL shows of a configuration; one that does not exist is its ERROR (42704).
 pub fn name(spi: &Spi, given: &str) -> PgResult<String> {
     spi.first("SELECT $1::regconfig::text", &mut params![given], |row| row.required(1))?
-        .ok_or_else(|| Error::internal("a configuration has no name").into())
+        .ok_or_else(|| Error::internal("a configuration has no name"))
 }
 
 /// The configurations that agents and sessions of these users have of their own, as far as they exist.

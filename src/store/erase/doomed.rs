@@ -249,7 +249,7 @@ pub fn refuse_part(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
         None => Ok(()),
         Some(whole) => {
             let hint = format!("Erase the whole: SELECT memory_erase(id => '{whole}').");
-            Err(Error::wrong_object("a chunk cannot be erased without its document", hint).into())
+            Err(Error::wrong_object("a chunk cannot be erased without its document", hint))
         }
     }
 }
