@@ -4,7 +4,6 @@
 // to PostgreSQL, and errors end the statement anyway.
 #![allow(clippy::result_large_err)]
 
-use crate::pg::error::ErrorReport;
 use pgrx::prelude::*;
 
 // Functions have as many arguments and columns as SQL gives them.

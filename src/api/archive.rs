@@ -34,12 +34,9 @@ fn memory_archive(
         let Some(archived) = roles::as_owner(read)? else { return Ok(None) };
         let (model, embed_now) = embedder()?;
         let chunks = archived.prepare(Content::current().chunks, model, embed_now);
-        roles::as_owner(|| {
-            let spi = Spi::read_write()?;
-            match sessions::lock_existing(&spi, &key)? {
-                None => Ok(None),
-                Some(_) => archive_conversation(&spi, &key, &archived, &chunks).map(Some),
-            }
+        roles::write_as_owner(|spi| match sessions::lock_existing(spi, &key)? {
+            None => Ok(None),
+            Some(_) => archive_conversation(spi, &key, &archived, &chunks).map(Some),
         })
     })
 }

@@ -121,7 +121,7 @@ unsafe fn check_one(
 /// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
 pub fn check_content(content: &str) -> PgResult<()> {
     let most = Content::current().max_content_bytes;
-    text::validate_content(content, most).map_err(|problem| Error::from(problem))
+    text::validate_content(content, most).map_err(Error::refused)
 }
 
 const HINT: &str = "docs/limits.md lists how large each argument may be.";

@@ -55,7 +55,7 @@ fn memory_attach(
     let table = table(relation)?;
     table.check_owner()?;
     table.check()?;
-    roles::as_owner(|| check_columns(&Spi::read_only()?, &table, &definition))?;
+    roles::read_as_owner(|spi| check_columns(spi, &table, &definition))?;
     let user_id = intake_user(&definition)?;
     let id = save(&table, &definition)?;
     let caller = Spi::read_write()?;
@@ -74,10 +74,10 @@ fn memory_attach(
     if !backfill.unwrap_or(true) {
         return Ok(None);
     }
-    roles::as_owner(|| {
-        let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
+    roles::write_as_owner(|spi| {
+        let attempts = LlmLimits::current().max_attempts;
         let agent = &definition.agent_id;
-        jobs::queue_intake(&spi, id, &user_id, agent, Extent::All, attempts).map(Some)
+        jobs::queue_intake(spi, id, &user_id, agent, Extent::All, attempts).map(Some)
     })
 }
 
@@ -102,11 +102,10 @@ fn memory_detach(
     let caller = Spi::read_write()?;
     tables::drop_triggers(&caller, id)?;
     drop(caller);
-    let forgotten = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        attachments::delete(&spi, id)?;
+    let forgotten = roles::write_as_owner(|spi| {
+        attachments::delete(spi, id)?;
         if forget.unwrap_or(false) {
-            entries::end_all(&spi, &label, "its table was detached")
+            entries::end_all(spi, &label, "its table was detached")
         } else {
             Ok(0)
         }
@@ -162,7 +161,7 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
 
 fn describe(table: pg_sys::Oid) -> PgResult<Option<Table>> {
     let role = roles::current_role();
-    roles::as_owner(|| tables::describe(&Spi::read_only()?, table, role))
+    roles::read_as_owner(|spi| tables::describe(spi, table, role))
 }
 
 fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
@@ -189,9 +188,8 @@ fn intake_user(definition: &Definition) -> PgResult<String> {
 /// Stores the attachment of a table, the one it has or a new one, and returns its id.
 fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
     let attached = tables::attachment_of(&Spi::read_only()?, table.oid)?;
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let all = attachments::all(&spi)?;
+    roles::write_as_owner(|spi| {
+        let all = attachments::all(spi)?;
         let own = all.iter().find(|listed| listed.table == Some(table.oid));
         if own.is_none() && attached.is_some_and(|id| all.iter().any(|listed| listed.id == id)) {
             return Err(Error::duplicate(
@@ -215,7 +213,7 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
             Some(own) => (own.id, own.label.clone()),
             None => (new_id(), table.name.clone()),
         };
-        attachments::save(&spi, id, &label, table.oid, definition)?;
+        attachments::save(spi, id, &label, table.oid, definition)?;
         Ok(id)
     })
 }
@@ -224,8 +222,8 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
 fn find(relation: &str) -> PgResult<Option<Listed>> {
     let table = catalog::relation_named(relation);
     let described = table.map_or(Ok(None), describe)?;
-    roles::as_owner(|| {
-        let mut all = attachments::all(&Spi::read_only()?)?;
+    roles::read_as_owner(|spi| {
+        let mut all = attachments::all(spi)?;
         let position =
             all.iter().position(|listed| table.is_some() && listed.table == table).or_else(|| {
                 let names = |listed: &Listed| {

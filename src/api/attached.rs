@@ -3,8 +3,8 @@
 //! neither the models (unless the attachment says `embed => 'sync'`) nor the worker have to run.
 
 use crate::memory::followed_rows;
-use crate::memory::intake::{Intake, Via, warn};
-use crate::pg::error::{Error, ErrorReport, PgResult};
+use crate::memory::intake::{Intake, Via};
+use crate::pg::error::{Error, ErrorReport, PgResult, warn};
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::roles;
 use crate::pg::spi::{Session as Spi, sees_one_snapshot};
@@ -77,8 +77,8 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert)?;
             let attempts = LlmLimits::current().max_attempts;
-            roles::as_owner(|| {
-                jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose(), attempts)
+            roles::write_as_owner(|spi| {
+                jobs::queue_restored(spi, &source, &intake.whose(), attempts)
             })
         }
         operation => {
@@ -175,7 +175,7 @@ fn key_of_readable(source: &Source) -> PgResult<Option<Vec<KeyColumn>>> {
     if !is_readable {
         return Ok(None);
     }
-    roles::as_owner(|| tables::key(&Spi::read_only()?, source.table)).map(Some)
+    roles::read_as_owner(|spi| tables::key(spi, source.table)).map(Some)
 }
 
 /// The rows that a statement touched, on their way to memory.
@@ -233,9 +233,9 @@ impl Rows<'_> {
         if whose.of_nobody {
             return Ok(());
         }
-        roles::as_owner(|| {
+        roles::write_as_owner(|spi| {
             let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_written(&Spi::read_write()?, self.source, &whose, false, &double, attempts)
+            jobs::queue_written(spi, self.source, &whose, false, &double, attempts)
         })
     }
 
@@ -250,8 +250,8 @@ impl Rows<'_> {
 
 /// A table that is emptied with all its partitions.
 fn forget_table(source: &Source) -> PgResult<()> {
-    roles::as_owner(|| {
-        entries::for_all_keys(&Spi::read_write()?, &source.label, |keys| {
+    roles::write_as_owner(|spi| {
+        entries::for_all_keys(spi, &source.label, |keys| {
             end(source, keys, "its table was truncated")
         })
     })
@@ -277,9 +277,9 @@ fn forget_partition(source: &Source) -> PgResult<()> {
 fn queue_comparison(source: &Source) -> PgResult<()> {
     let writer = roles::current_role_name();
     let agent = &source.definition.agent_id;
-    roles::as_owner(|| {
-        let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
-        jobs::queue_intake(&spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
+    roles::write_as_owner(|spi| {
+        let attempts = LlmLimits::current().max_attempts;
+        jobs::queue_intake(spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
     })
 }
 
@@ -290,11 +290,10 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         return Ok(());
     }
     let writer = roles::current_role_name();
-    roles::as_owner(|| {
+    roles::write_as_owner(|spi| {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
-        let spi = Spi::read_write()?;
-        entries::end_keys(&spi, &source.label, &keys, reason)?;
-        jobs::queue_gone(&spi, source, &writer, &out_of_sight, LlmLimits::current().max_attempts)
+        entries::end_keys(spi, &source.label, &keys, reason)?;
+        jobs::queue_gone(spi, source, &writer, &out_of_sight, LlmLimits::current().max_attempts)
     })
 }
 

@@ -14,7 +14,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
 use crate::memory::recall::request::Arguments;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, ErrorReport, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult, warn};
 use crate::pg::roles;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::{MemoryMessage, Prompts, Recall};
@@ -140,7 +140,7 @@ pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatBody> {
     let text = messages.map_or_else(|| "null".to_owned(), |messages| messages.0);
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| refused(format!("messages cannot be read: {error}")))?;
-    ChatBody::parse(value).map_err(|error| refused(error))
+    ChatBody::parse(value).map_err(refused)
 }
 
 /// The error of messages, or of a request, that are none.
@@ -349,28 +349,18 @@ fn ask(step: &Step, question: Question, wanted: &Wanted) -> PgResult<Option<Stri
     let llm = match Llm::configured(&wanted.erasures, wanted.caller.agent()) {
         Ok(llm) => llm,
         Err(report) => {
-            warn(step, report.message(), "Configure an LLM, or switch the option off.");
+            let hint = "Configure an LLM, or switch the option off.";
+            warn(format!("{}: {}", step.without, report.message()), hint);
             return Ok(None);
         }
     };
     match llm.ask(&wanted.caller.user_id, step.purpose, question)?.result {
         Ok(answer) => Ok(Some(answer.text)),
         Err(failure) => {
-            warn(step, &failure.message, llm::hint(failure.kind));
+            warn(format!("{}: {}", step.without, failure.message), llm::hint(failure.kind));
             Ok(None)
         }
     }
-}
-
-/// Tells the user that a step was left out.
-fn warn(step: &Step, reason: &str, hint: &str) {
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!("{}: {reason}", step.without),
-        "memory_agent",
-    )
-    .set_hint(hint)
-    .report(PgLogLevel::WARNING);
 }
 
 fn beginning(text: &str, most: usize) -> &str {

@@ -43,24 +43,23 @@ fn memory_backfill(
         (true, None) => None,
         (false, user_id) => Some(identity::resolve(user_id.as_deref(), None, Level::User)?.user_id),
     };
-    if let Some(reason) = roles::as_owner(|| endpoints::all_missing(&Spi::read_only()?))? {
+    if let Some(reason) = roles::read_as_owner(endpoints::all_missing)? {
         return Err(Error::not_ready(
             format!("facts cannot be extracted: {reason}"),
             "Configure an LLM first; see docs/worker.md.",
         ));
     }
-    let turns = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let scopes = backfill::scopes(&spi, user_id.as_deref(), since)?;
-        let unsummarized = backfill::unsummarized(&spi, user_id.as_deref(), since)?;
-        lock_sessions(&spi, &scopes, &unsummarized)?;
+    let turns = roles::write_as_owner(|spi| {
+        let scopes = backfill::scopes(spi, user_id.as_deref(), since)?;
+        let unsummarized = backfill::unsummarized(spi, user_id.as_deref(), since)?;
+        lock_sessions(spi, &scopes, &unsummarized)?;
         let mut turns = 0;
         for scope in scopes {
-            turns += queue_facts(&spi, &scope, since)?;
+            turns += queue_facts(spi, &scope, since)?;
             pgrx::check_for_interrupts!();
         }
         for (key, fill) in unsummarized {
-            queue_summary(&spi, &key, &fill)?;
+            queue_summary(spi, &key, &fill)?;
             pgrx::check_for_interrupts!();
         }
         Ok(turns)

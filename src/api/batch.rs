@@ -5,7 +5,7 @@ use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::{JsonbText, without_nulls};
 use memory_agent_core::limits::MAX_TURNS;
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,7 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
                         content, metadata, markers, created_at, ttl.";
     // No table is read and no text becomes SQL, so this runs as the caller.
     let spi = Spi::read_only()?;
-    let problem = spi.first(
+    let problem = spi.row::<Option<String>>(
         "SELECT CASE \
             WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
             WHEN pg_catalog.jsonb_array_length($1) OPERATOR(pg_catalog.>) $2 \
@@ -45,7 +45,6 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
                       OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
                    ORDER BY t.position LIMIT 1) END",
         &mut params![turns.clone(), MAX_TURNS as i32],
-        |row| Ok(row.optional::<String>(1)),
     )?;
     if let Some(problem) = problem.flatten() {
         return Err(Error::invalid(problem, HINT));

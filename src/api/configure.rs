@@ -6,7 +6,6 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
@@ -56,27 +55,26 @@ pub fn configure(
         identity::require(Level::Admin)?;
     }
     let agent = caller.agent();
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         if changes.is_some() || content_type.is_some() {
             let mut changes = changes.unwrap_or_default();
             if let Some(Value::String(name)) = changes.get_mut(overrides::TEXT_SEARCH_CONFIG) {
-                *name = text_search::name(&spi, name)?;
+                *name = text_search::name(spi, name)?;
             }
             let changes = JsonbText(Value::Object(changes).to_string());
             match session {
                 Some(session) => {
                     let key = SessionKey::of(caller, session.to_owned());
-                    sessions::lock(&spi, &key, pgrx::datum::datetime_support::now())?;
-                    agents::configure_session(&spi, &key, changes, content_type)?;
+                    sessions::lock(spi, &key, pgrx::datum::datetime_support::now())?;
+                    agents::configure_session(spi, &key, changes, content_type)?;
                 }
                 None => {
-                    agents::configure_agent(&spi, &caller.user_id, agent, changes, content_type)?;
+                    agents::configure_agent(spi, &caller.user_id, agent, changes, content_type)?;
                 }
             }
             debug1!("memory_agent: configure user={} agent={agent}", caller.user_id);
         }
-        agents::stored(&spi, &caller.user_id, agent, session)
+        agents::stored(spi, &caller.user_id, agent, session)
     })
 }
 

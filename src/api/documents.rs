@@ -126,12 +126,11 @@ impl Document {
             is_headed: true,
         };
         let chunks = prepare_chunks(&text, Content::current().chunks, model, embed_now);
-        roles::as_owner(|| {
-            let spi = Spi::read_write()?;
+        roles::write_as_owner(|spi| {
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
                 let key = SessionKey::of(caller, session_id.clone());
-                sessions::lock(&spi, &key, now)?;
+                sessions::lock(spi, &key, now)?;
             }
             let document = NewDocument {
                 scope: self.scope(caller),
@@ -140,9 +139,9 @@ impl Document {
                 doc_type: &self.doc_type,
                 metadata: &self.metadata,
             };
-            let Some(id) = archives::insert_document(&spi, &document)? else {
+            let Some(id) = archives::insert_document(spi, &document)? else {
                 // Somebody stored the same text since we looked.
-                return archives::with_content(&spi, &document.scope, &self.content)?
+                return archives::with_content(spi, &document.scope, &self.content)?
                     .map(|(id, _)| id)
                     .ok_or_else(|| Error::internal("a document vanished"));
             };
@@ -159,7 +158,7 @@ impl Document {
                 at: now,
                 source_relation: None,
             };
-            chunks::insert_chunks(&spi, &parent, &chunks)?;
+            chunks::insert_chunks(spi, &parent, &chunks)?;
             debug1!(
                 "memory_agent: document user={} id={id} chunks={} embedded={}",
                 caller.user_id,
@@ -196,13 +195,8 @@ fn memory_list_documents(
 > {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
-    let listed = roles::as_owner(|| {
-        archives::list(
-            &Spi::read_only()?,
-            &caller.visible(),
-            doc_type.as_deref().map(singular),
-            i64::from(limit),
-        )
+    let listed = roles::read_as_owner(|spi| {
+        archives::list(spi, &caller.visible(), doc_type.as_deref().map(singular), i64::from(limit))
     })?;
     let row = |row: Listed| {
         (

@@ -7,7 +7,6 @@ use crate::identity;
 use crate::identity::grants::{self, Level};
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints;
 use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
@@ -42,7 +41,7 @@ fn memory_set_endpoint(
     };
     check(&endpoint)?;
     debug1!("memory_agent: set endpoint name={}", endpoint.name);
-    roles::as_owner(|| endpoints::set(&Spi::read_write()?, endpoint))
+    roles::write_as_owner(|spi| endpoints::set(spi, endpoint))
 }
 
 #[pg_extern(sql = false)]
@@ -50,23 +49,22 @@ fn memory_enable_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResu
     grants::require_owner()?;
     let name = named(name)?;
     debug1!("memory_agent: enable endpoint name={name}");
-    roles::as_owner(|| endpoints::enable(&Spi::read_write()?, &name))
+    roles::write_as_owner(|spi| endpoints::enable(spi, &name))
 }
 
 #[pg_extern(sql = false)]
 fn memory_drop_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResult<bool> {
     grants::require_owner()?;
     let name = named(name)?;
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        if endpoints::find(&spi, &name)? == Some(true) {
+    roles::write_as_owner(|spi| {
+        if endpoints::find(spi, &name)? == Some(true) {
             return Err(Error::not_ready(
                 format!("agents ask the endpoint \"{name}\""),
                 "Give them another one with memory_use_endpoint first; memory_list_endpoints() lists them.",
             ));
         }
         debug1!("memory_agent: drop endpoint name={name}");
-        endpoints::delete(&spi, &name)
+        endpoints::delete(spi, &name)
     })
 }
 
@@ -83,10 +81,9 @@ fn memory_use_endpoint(
             "Leave it out for every agent that has no endpoint of its own.",
         ));
     }
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         if let Some(name) = &name
-            && endpoints::find(&spi, name)?.is_none()
+            && endpoints::find(spi, name)?.is_none()
         {
             return Err(Error::undefined(
                 "there is no endpoint of this name",
@@ -94,7 +91,7 @@ fn memory_use_endpoint(
             ));
         }
         debug1!("memory_agent: use endpoint name={name:?} agent={agent_id:?}");
-        endpoints::choose(&spi, agent_id, name)
+        endpoints::choose(spi, agent_id, name)
     })
 }
 
@@ -118,7 +115,7 @@ fn memory_list_endpoints(
     ErrorReport,
 > {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::as_owner(|| endpoints::all(&Spi::read_only()?))?))
+    Ok(TableIterator::new(roles::read_as_owner(endpoints::all)?))
 }
 
 fn named(name: Option<String>) -> PgResult<String> {

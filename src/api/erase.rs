@@ -57,11 +57,10 @@ fn erase(caller: &Caller, target: &Target, reason: Option<&str>) -> PgResult<Jso
                        this transaction does not see what was stored since it began";
         return Err(Error::active_transaction(problem, "Call it outside of the transaction."));
     }
-    let counts = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let (counts, sessions) = store::erase(&spi, &caller.user_id, target, reason)?;
+    let counts = roles::write_as_owner(|spi| {
+        let (counts, sessions) = store::erase(spi, &caller.user_id, target, reason)?;
         for key in &sessions {
-            queue_summary(&spi, key)?;
+            queue_summary(spi, key)?;
         }
         Ok(counts)
     })?;

@@ -12,7 +12,6 @@ use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION};
@@ -37,14 +36,11 @@ fn memory_export_json(
     // All agents, unless one is named.
     let agent = caller.agent_id.filter(|_| caller.agent_is_explicit);
     let user = caller.user_id;
-    let (archives, scopes, configured) = roles::as_owner(|| {
-        let (spi, agent) = (Spi::read_only()?, agent.as_deref());
-        let archives = exports::archives(&spi, &user, agent)?;
-        Ok((
-            archives,
-            exports::scopes(&spi, &user, agent)?,
-            exports::configured(&spi, &user, agent)?,
-        ))
+    let (archives, scopes, configured) = roles::read_as_owner(|spi| {
+        let agent = agent.as_deref();
+        let archives = exports::archives(spi, &user, agent)?;
+        let scopes = exports::scopes(spi, &user, agent)?;
+        Ok((archives, scopes, exports::configured(spi, &user, agent)?))
     })?;
     let archives = (archives.into_iter())
         .map(|(archive, content)| Record::Archive(archive).write(Some(&content)));
@@ -63,11 +59,10 @@ fn memory_export_json(
 
 fn memories(user_id: &str, agent: &str, session_id: Option<&str>) -> PgResult<Vec<String>> {
     let scope = ExportScope { user_id, agent_id: Some(agent), session_id };
-    roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        let entries = (exports::entries(&spi, &scope)?.into_iter())
+    roles::read_as_owner(|spi| {
+        let entries = (exports::entries(spi, &scope)?.into_iter())
             .map(|(entry, content)| (Memory::Entry(entry), content));
-        let summaries = (exports::summaries(&spi, &scope)?.into_iter())
+        let summaries = (exports::summaries(spi, &scope)?.into_iter())
             .map(|(summary, content)| (Memory::Summary(summary), content));
         let write = |(memory, content): (Memory, String)| {
             Record::Memory(Box::new(memory)).write(Some(&content))
@@ -147,7 +142,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
     let json = Record::Archive(archive.clone()).write(None);
     let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
     let user = caller.user_id.as_str();
-    let stored = roles::as_owner(|| imports::archive_content(&Spi::read_only()?, user, id))?;
+    let stored = roles::read_as_owner(|spi| imports::archive_content(spi, user, id))?;
     if let Some(id) = same(id, stored, content)? {
         return Ok(id);
     }
@@ -158,27 +153,26 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
         }
         false => None,
     };
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         if let Some(key) = &key {
-            sessions::lock(&spi, key, ended_at)?;
+            sessions::lock(spi, key, ended_at)?;
         }
         // Another call may have stored it since.
-        let stored = imports::archive_content(&spi, user, id)?;
+        let stored = imports::archive_content(spi, user, id)?;
         if let Some(id) = same(id, stored, content)? {
             return Ok(id);
         }
         let scope = FactScope::of(&caller, session_id);
-        if !imports::insert_archive(&spi, &scope, &namespace, &json, content)? {
+        if !imports::insert_archive(spi, &scope, &namespace, &json, content)? {
             return Err(Error::taken(
                 "a document with this text is stored already, with another id",
                 "Leave the record out, or forget that document first.",
             ));
         }
         if let (Some(key), Some(chunks)) = (&key, &chunks) {
-            insert_chunks(&spi, key, id, &metadata, ended_at, chunks)?;
+            insert_chunks(spi, key, id, &metadata, ended_at, chunks)?;
             if archive.is_forgotten == Some(true) {
-                archives::forget_chunks(&spi, user, id)?;
+                archives::forget_chunks(spi, user, id)?;
             }
         }
         debug1!("memory_agent: import user={user} id={id} archive={}", archive.doc_type);

@@ -6,7 +6,6 @@ use crate::identity;
 use crate::identity::grants::Level;
 use crate::pg::error::{Error, ErrorReport};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::store::exports::{self, ExportScope};
 use crate::store::schema;
 use memory_agent_core::markdown::Memory;
@@ -35,9 +34,8 @@ fn memory_export_markdown(
         },
         session_id,
     };
-    let (entries, summaries) = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        Ok((exports::entries(&spi, &scope)?, exports::summaries(&spi, &scope)?))
+    let (entries, summaries) = roles::read_as_owner(|spi| {
+        Ok((exports::entries(spi, &scope)?, exports::summaries(spi, &scope)?))
     })?;
     let entries = entries.into_iter().map(|(entry, body)| (Memory::Entry(entry), body));
     let summaries = summaries.into_iter().map(|(summary, body)| (Memory::Summary(summary), body));

@@ -127,7 +127,7 @@ pub fn check_fact_key(key: &str) -> PgResult<()> {
 
 /// Refuses what could only be promised: nobody would extract facts without an LLM.
 fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
-    let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, agent_id))?;
+    let missing = roles::read_as_owner(|spi| endpoints::missing(spi, agent_id))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_add cannot extract facts: {reason}"),

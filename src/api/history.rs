@@ -6,7 +6,6 @@ use crate::identity;
 use crate::identity::grants::Level;
 use crate::pg::error::{Error, ErrorReport};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::audit_keys;
 use crate::store::history;
 use crate::store::seal;
@@ -67,15 +66,14 @@ fn memory_verify_history(
         user => Some(identity::resolve(user.as_deref(), None, Level::Reader)?.user_id),
     };
     let keys = audit_keys::keys()?;
-    let lines = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
+    let lines = roles::read_as_owner(|spi| {
         let users = match one {
             Some(user) => vec![user],
-            None => seal::users(&spi)?,
+            None => seal::users(spi)?,
         };
         let mut lines = Vec::new();
         for user in users {
-            let verdict = seal::verify(&spi, &user, &keys, kept.clone())?;
+            let verdict = seal::verify(spi, &user, &keys, kept.clone())?;
             tell(&user, verdict, &mut lines);
         }
         Ok(lines)

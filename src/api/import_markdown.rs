@@ -212,8 +212,7 @@ fn check_may_name_row() -> PgResult<()> {
 fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     let checked = check_entry(entry, body)?;
     let id = checked.values.id;
-    let stored =
-        roles::as_owner(|| imports::entry_content(&Spi::read_only()?, &caller.user_id, id))?;
+    let stored = roles::read_as_owner(|spi| imports::entry_content(spi, &caller.user_id, id))?;
     match stored {
         Some(stored) if stored == body => return Ok(id),
         Some(_) => return take_up(&caller.user_id, id, body),
@@ -378,15 +377,14 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
     let json = json_of(summary)?;
     let (id, since, created_at) = read_values(|spi| imports::read_summary(spi, &json))?;
     let key = SessionKey::of(caller, session_id.to_owned());
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        sessions::lock(&spi, &key, since)?;
-        let stored = imports::summary_content(&spi, &caller.user_id, id)?;
+    roles::write_as_owner(|spi| {
+        sessions::lock(spi, &key, since)?;
+        let stored = imports::summary_content(spi, &caller.user_id, id)?;
         if let Some(id) = same(id, stored, body)? {
             return Ok(id);
         }
         let mut is_active = summary.is_active.unwrap_or(true);
-        if is_active && summary.summary_kind == "L3" && imports::has_summary(&spi, &key)? {
+        if is_active && summary.summary_kind == "L3" && imports::has_summary(spi, &key)? {
             notice!(
                 "the session has a summary already; this one is stored as one that was replaced"
             );
@@ -394,8 +392,8 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
         }
         let created_at = created_at.unwrap_or_else(pgrx::datum::datetime_support::now);
         let is_complete = summary.is_complete();
-        imports::insert_summary(&spi, &key, &json, body, is_active, is_complete, created_at)?;
-        summaries::recount(&spi, &key)?;
+        imports::insert_summary(spi, &key, &json, body, is_active, is_complete, created_at)?;
+        summaries::recount(spi, &key)?;
         debug1!("memory_agent: import user={} id={id}", caller.user_id);
         Ok(id)
     })

@@ -130,10 +130,9 @@ fn memory_register_model(
     }
     let dimension = description.dimension.map(|dimension| dimension as i32);
     let activate = activate.unwrap_or(false);
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         debug1!("memory_agent: register model name={name}");
-        let (known_kind, is_active) = model_store::known(&spi, &name)?.unwrap_or((kind, false));
+        let (known_kind, is_active) = model_store::known(spi, &name)?.unwrap_or((kind, false));
         if known_kind != kind {
             return Err(Error::duplicate(
                 format!("\"{name}\" is registered as another kind of model"),
@@ -141,12 +140,12 @@ fn memory_register_model(
             ));
         }
         if kind == Kind::Embedder {
-            refuse_other_dimension(&spi, &name, dimension)?;
+            refuse_other_dimension(spi, &name, dimension)?;
             if activate || is_active {
-                refuse_with_other_embeddings(&spi, &name)?;
+                refuse_with_other_embeddings(spi, &name)?;
             }
         }
-        model_store::register(&spi, &name, kind, dimension, location.as_deref(), activate)
+        model_store::register(spi, &name, kind, dimension, location.as_deref(), activate)
     })?;
     Ok(JsonbText(
         json!({
@@ -163,11 +162,10 @@ fn memory_register_model(
 
 /// A model cannot be switched under rows of another one: recall would compare nothing.
 fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
-    let other = spi.first(
+    let other = spi.row::<String>(
         "SELECT e.embedding_model FROM memory_agent.entries e \
           WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
         &mut params![name],
-        |row| row.required::<String>(1),
     )?;
     match other {
         Some(other) => Err(Error::not_ready(
@@ -260,7 +258,7 @@ fn check_texts(texts: &[String]) -> PgResult<()> {
 }
 
 fn active(kind: Kind) -> PgResult<ModelRef> {
-    roles::as_owner(|| active_model::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
+    roles::read_as_owner(|spi| active_model::active(spi, kind))?.ok_or_else(|| {
         Error::undefined(
             format!("no {} is active", kind.as_str()),
             "Register one with memory_register_model(name, kind, activate => true).",
@@ -276,16 +274,15 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
         return Err(Error::invalid("unknown index method", "Methods are hnsw and ivfflat."));
     }
     let model = active(Kind::Embedder)?;
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         let vector = catalog::vector_type()?;
-        if let Some(index) = vector_index::find(&spi, &model.name)? {
+        if let Some(index) = vector_index::find(spi, &model.name)? {
             return Err(Error::duplicate(
                 format!("the index memory_agent.{} exists already", index.name),
                 "Drop it first to build another one.",
             ));
         }
-        let stored = crate::store::entries::embedding_dimension(&spi, &vector, &model.name)?;
+        let stored = crate::store::entries::embedding_dimension(spi, &vector, &model.name)?;
         let dimension = match stored {
             Some(dimension) => dimension,
             None => models::current()
@@ -295,6 +292,6 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
                 .map_or(0, |dimension| dimension as i32),
         };
         debug1!("memory_agent: create index model={}", model.name);
-        vector_index::create(&spi, &vector, &model.name, dimension, &method)
+        vector_index::create(spi, &vector, &model.name, dimension, &method)
     })
 }

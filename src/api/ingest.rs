@@ -10,7 +10,6 @@ use crate::memory::ingest::ingest;
 use crate::memory::turn::Turn;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::{JsonbText, without_nulls};
 use crate::store::episodes;
 use crate::store::sessions::{self, SessionKey};
@@ -77,12 +76,11 @@ fn memory_close_episode(
         return Err(Error::invalid("reason is blank", "Leave it out for 'manual'."));
     }
     let key = SessionKey::of(&caller, session_id);
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else { return Ok(None) };
-        let closed = episodes::close(&spi, &key, episode, &reason)?;
+    roles::write_as_owner(|spi| {
+        let Some(Some(episode)) = sessions::lock_existing(spi, &key)? else { return Ok(None) };
+        let closed = episodes::close(spi, &key, episode, &reason)?;
         if closed.as_ref().is_some_and(|closed| closed.wants_reflection) {
-            queue_reflection(&spi, &key)?;
+            queue_reflection(spi, &key)?;
         }
         debug1!("memory_agent: close episode user={} closed={}", key.user_id, closed.is_some());
         Ok(closed.map(|_| episode))

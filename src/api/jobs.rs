@@ -5,7 +5,7 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::{self, Session as Spi};
+use crate::pg::spi::{self};
 use crate::pg::wake_at_commit;
 use crate::store::queue;
 use memory_agent_core::text;
@@ -53,11 +53,10 @@ fn memory_wait(
 }
 
 fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> {
-    roles::as_owner(|| {
+    roles::write_as_owner(|spi| {
         let session = caller.and_then(|caller| Some((caller.agent(), session_id?)));
         // Not read-only: each look needs a snapshot of its own.
-        let spi = Spi::read_write()?;
-        queue::is_busy(&spi, caller.map(|caller| caller.user_id.as_str()), session)
+        queue::is_busy(spi, caller.map(|caller| caller.user_id.as_str()), session)
     })
 }
 
@@ -131,9 +130,9 @@ fn memory_retry(
     } else {
         Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
     };
-    let retried = roles::as_owner(|| {
+    let retried = roles::write_as_owner(|spi| {
         let user_id = caller.as_ref().map(|caller| caller.user_id.as_str());
-        queue::retry(&Spi::read_write()?, job_id, user_id)
+        queue::retry(spi, job_id, user_id)
     })?;
     if retried {
         wake_at_commit::job_queued();

@@ -55,12 +55,9 @@ fn memory_restore(
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
     let user = caller.user_id.as_str();
-    let home = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        match lifecycle::find(&spi, user, id, false)? {
-            Some(entry) => Ok(Some((entry.agent_id, entry.session_id))),
-            None => archives::home(&spi, user, id),
-        }
+    let home = roles::read_as_owner(|spi| match lifecycle::find(spi, user, id, false)? {
+        Some(entry) => Ok(Some((entry.agent_id, entry.session_id))),
+        None => archives::home(spi, user, id),
     })?;
     let Some((agent_id, session_id)) = home else { return Ok(false) };
     scope_settings::scoped_to(user, &agent_id, session_id.as_deref(), || {
@@ -93,7 +90,7 @@ fn memory_history(
 > {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let id = given_id(id)?;
-    let events = roles::as_owner(|| versions::events(&Spi::read_only()?, &caller.user_id, id))?;
+    let events = roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id))?;
     Ok(TableIterator::new(events))
 }
 

@@ -7,7 +7,6 @@ use crate::identity;
 use crate::identity::grants::Level;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::store::listing::{self, Kind, Listed, Wanted};
 use memory_agent_core::text;
@@ -75,7 +74,7 @@ fn memory_list(
         oldest_first: oldest_first.unwrap_or(false),
         limit: check_limit(limit, DEFAULT_LISTED)?,
     };
-    let listed = roles::as_owner(|| listing::page(&Spi::read_only()?, &caller.visible(), &wanted))?;
+    let listed = roles::read_as_owner(|spi| listing::page(spi, &caller.visible(), &wanted))?;
     let row = |row: Listed| {
         (
             row.id,

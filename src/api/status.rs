@@ -8,7 +8,7 @@ use crate::identity::grants::{self, Level};
 use crate::memory::active_model;
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::preload::is_preloaded;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -61,26 +61,25 @@ fn memory_status() -> Result<
     };
     let runtime_at = rows.len();
     rows.push(runtime());
-    roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        rows.insert(1, schema_row(&spi)?);
+    roles::read_as_owner(|spi| {
+        rows.insert(1, schema_row(spi)?);
         let runtime_at = runtime_at + 1;
         for kind in [Kind::Embedder, Kind::Reranker] {
-            let (row, failure) = model(kind, active_model::active(&spi, kind)?, server.is_some());
+            let (row, failure) = model(kind, active_model::active(spi, kind)?, server.is_some());
             rows.push(row);
             if let Some(failure) = failure.filter(|failure| failure.is_outage) {
                 rows[runtime_at] = row_of_failure("onnxruntime", &failure);
             }
         }
-        rows.extend(change_of_model(&spi)?);
-        rows.push(embeddings(&spi)?);
-        rows.extend(worker_status::rows(&spi, server.as_ref())?);
-        rows.push(index(&spi)?);
+        rows.extend(change_of_model(spi)?);
+        rows.push(embeddings(spi)?);
+        rows.extend(worker_status::rows(spi, server.as_ref())?);
+        rows.push(index(spi)?);
         if schema::has_0_2() {
-            rows.extend(attached_status::rows(&spi, level)?);
+            rows.extend(attached_status::rows(spi, level)?);
         }
         if schema::has_0_3() {
-            rows.extend(levels(&spi)?);
+            rows.extend(levels(spi)?);
         }
         Ok(())
     })?;
@@ -370,7 +369,7 @@ fn memory_stats(
         Some(_) => Some(caller.agent().to_owned()),
         None => caller.agent_id.clone(),
     };
-    roles::as_owner(|| {
-        status::stats(&Spi::read_only()?, &caller.user_id, agent.as_deref(), session_id.as_deref())
+    roles::read_as_owner(|spi| {
+        status::stats(spi, &caller.user_id, agent.as_deref(), session_id.as_deref())
     })
 }

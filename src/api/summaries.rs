@@ -9,7 +9,6 @@ use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
@@ -30,7 +29,7 @@ fn memory_compress(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
     text::validate_session_id(&session_id).map_err(Error::refused)?;
-    let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, caller.agent()))?;
+    let missing = roles::read_as_owner(|spi| endpoints::missing(spi, caller.agent()))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_compress cannot summarise: {reason}"),
@@ -40,10 +39,9 @@ fn memory_compress(
     let key = SessionKey::of(&caller, session_id);
     scope_settings::scoped(&caller, Some(&key.session_id), || {
         let settings = job_settings::summary();
-        roles::as_owner(|| {
-            let spi = Spi::read_write()?;
-            if sessions::lock_existing(&spi, &key)?.is_none()
-                || compression::older(&spi, &key, settings.keep)?.turns == 0
+        roles::write_as_owner(|spi| {
+            if sessions::lock_existing(spi, &key)?.is_none()
+                || compression::older(spi, &key, settings.keep)?.turns == 0
             {
                 return Ok(None);
             }
@@ -51,7 +49,7 @@ fn memory_compress(
             let session = Some(key.session_id.as_str());
             let (user, agent) = (&key.user_id, &key.agent_id);
             debug1!("memory_agent: compress user={user} agent={agent}");
-            follow_ups::enqueue(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
+            follow_ups::enqueue(spi, JobKind::Compress, user, agent, session, &payload).map(Some)
         })
     })
 }
@@ -82,7 +80,7 @@ fn memory_originals(
         ));
     };
     let originals =
-        roles::as_owner(|| summaries::originals(&Spi::read_only()?, &caller.user_id, summary_id))?;
+        roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))?;
     Ok(TableIterator::new(originals.into_iter().map(|original| {
         (original.id, original.role, original.content, original.created_at, original.state)
     })))

@@ -141,7 +141,7 @@ impl Request<'_> {
     ) -> PgResult<Condensed> {
         let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
         let messages = self.ask(SummaryPrompt::Meta, Material::Summaries(&texts), target);
-        Ok(condenser.answer(messages, target, most)??)
+        condenser.answer(messages, target, most)?
     }
 
     fn ask(
@@ -174,10 +174,9 @@ fn record(
 ) -> PgResult<JsonbText> {
     let spi = Spi::read_write()?;
     let at = spi
-        .first(
+        .row::<String>(
             "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
             &mut params![],
-            |row| row.required::<String>(1),
         )?
         .ok_or_else(|| Error::internal("there is no time"))?;
     let digest = signature::digest(text);

@@ -36,11 +36,11 @@ fn memory_create_token(
     }
     let token = new_token();
     let hash = Sha256::digest(token.as_bytes()).to_vec();
-    let insert = || {
-        tokens::tidy()?;
-        tokens::insert(&user_id, &name, hash, expires)
-    };
-    if !roles::as_owner(insert)? {
+    let is_new = roles::write_as_owner(|spi| {
+        tokens::tidy(spi)?;
+        tokens::insert(spi, &user_id, &name, hash, expires)
+    })?;
+    if !is_new {
         let hint = "Choose another name, or call memory_revoke_token first.";
         return Err(Error::duplicate("the user has a token of this name", hint));
     }
@@ -56,7 +56,7 @@ fn memory_revoke_token(
 ) -> PgResult<bool> {
     identity::require(Level::Admin)?;
     let (user_id, name) = named(user_id, name)?;
-    let revoked = roles::as_owner(|| tokens::delete(&user_id, &name))?;
+    let revoked = roles::write_as_owner(|spi| tokens::delete(spi, &user_id, &name))?;
     debug1!("memory_agent: revoke token user={user_id} revoked={revoked}");
     Ok(revoked)
 }
@@ -78,7 +78,7 @@ fn memory_list_tokens(
     ErrorReport,
 > {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::as_owner(tokens::all)?))
+    Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
 }
 
 /// Knowing the hash is not knowing the token: this answers nobody who could not name the user anyway.
@@ -89,7 +89,7 @@ fn memory_token_user(
 ) -> PgResult<Option<String>> {
     identity::require(Level::User)?;
     match token_hash {
-        Some(hash) => roles::as_owner(|| tokens::user_of(hash)),
+        Some(hash) => roles::read_as_owner(|spi| tokens::user_of(spi, hash)),
         None => Ok(None),
     }
 }
@@ -110,7 +110,7 @@ fn memory_spend(
         let hint = "Pass the SHA-256 of a token, and a number of tokens.";
         return Err(Error::invalid("token_hash or tokens is missing or out of range", hint));
     };
-    let sum = roles::as_owner(|| tokens::spend(hash, tokens, at_most))?;
+    let sum = roles::write_as_owner(|spi| tokens::spend(spi, hash, tokens, at_most))?;
     debug1!("memory_agent: spend tokens={tokens} counted={}", sum.is_some());
     Ok(sum)
 }

@@ -44,8 +44,7 @@ fn memory_update(
 }
 
 fn find(user: &str, id: Uuid) -> PgResult<Stored> {
-    roles::as_owner(|| lifecycle::find(&Spi::read_only()?, user, id, false))?
-        .ok_or_else(|| unknown(id))
+    roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))?.ok_or_else(|| unknown(id))
 }
 
 fn update(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
@@ -103,7 +102,7 @@ fn check(old: &Stored) -> PgResult<()> {
         };
         Error::not_ready(format!("{id} is not memory any more"), hint)
     };
-    Err(error.into())
+    Err(error)
 }
 
 /// A new text for an entry, with everything about it that is known before the database is touched.

@@ -9,7 +9,6 @@ use crate::memory::context::loaded;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::store::clearing;
 use crate::store::facts::{self, FactScope};
 use crate::store::sessions::{self, SessionKey};
@@ -65,7 +64,7 @@ fn memory_load(
     ErrorReport,
 > {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let loaded = roles::as_owner(|| window::load(&Spi::read_only()?, &key))?;
+    let loaded = roles::read_as_owner(|spi| window::load(spi, &key))?;
     Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
 }
 
@@ -119,14 +118,13 @@ fn memory_clear_confirmed(
 ) -> PgResult<i32> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     confirm(&key, confirm_global, "clear")?;
-    let cleared = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let is_there = sessions::lock_existing(&spi, &key)?.is_some();
+    let cleared = roles::write_as_owner(|spi| {
+        let is_there = sessions::lock_existing(spi, &key)?.is_some();
         if key.is_global() {
             facts::lock_global(&FactScope::of_session(&key));
         }
         if is_there || key.is_global() {
-            clearing::clear(&spi, &key)
+            clearing::clear(spi, &key)
         } else {
             Ok(clearing::Cleared::default())
         }

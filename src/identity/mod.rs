@@ -9,8 +9,8 @@ use crate::identity::grants::Level;
 use crate::pg::catalog;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::preload::is_preloaded;
-use crate::pg::roles::{as_owner, current_role_name};
-use crate::pg::spi::{Session, params};
+use crate::pg::roles::{as_owner, current_role_name, read_as_owner};
+use crate::pg::spi::params;
 use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
@@ -192,11 +192,10 @@ fn refuse_hidden_settings() -> PgResult<()> {
         return Ok(());
     }
     let names: Vec<String> = given_before_load().iter().map(|name| (*name).to_owned()).collect();
-    let hidden = as_owner(|| {
-        Session::read_only()?.first(
+    let hidden = read_as_owner(|spi| {
+        spi.row::<String>(
             "SELECT s.name FROM pg_settings s WHERE s.name = ANY ($1) AND s.source = 'default' LIMIT 1",
             &mut params![names],
-            |row| row.required::<String>(1),
         )
     })?;
     match hidden {

@@ -8,7 +8,7 @@ use crate::memory::prepare;
 use crate::memory::scope_settings;
 use crate::memory::turn;
 use crate::pg::catalog;
-use crate::pg::error::PgResult;
+use crate::pg::error::{PgResult, warn};
 use crate::pg::pinned_settings::by_index;
 use crate::pg::roles;
 use crate::pg::spi::{Session as Spi, scratch, sees_one_snapshot};
@@ -126,15 +126,14 @@ impl<'a> Intake<'a> {
                 Ok(())
             })
         };
-        roles::as_owner(|| {
+        roles::write_as_owner(|spi| {
             if !sees_one_snapshot() {
                 return by_index(|| compare(rows));
             }
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
-            let spi = Spi::read_write()?;
             let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_written(&spi, self.source, &self.whose(), self.is_new, &left, attempts)?;
+            jobs::queue_written(spi, self.source, &self.whose(), self.is_new, &left, attempts)?;
             by_index(|| compare(&rows))
         })
     }
@@ -145,9 +144,9 @@ impl<'a> Intake<'a> {
         if to_embed.is_empty() {
             return Ok(());
         }
-        roles::as_owner(|| {
-            let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
-            jobs::queue_embedding(&spi, &self.source.definition.agent_id, &to_embed, attempts)
+        roles::write_as_owner(|spi| {
+            let attempts = LlmLimits::current().max_attempts;
+            jobs::queue_embedding(spi, &self.source.definition.agent_id, &to_embed, attempts)
         })
     }
 
@@ -372,13 +371,6 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         embeddings::complete(spi, &vector, row.user_id, &entry, windows, tokens)?;
     }
     Ok(true)
-}
-
-/// Tells whoever writes a table what memory could not do; the statement goes on.
-pub fn warn(problem: String, hint: &str) {
-    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, problem, "memory_agent")
-        .set_hint(hint)
-        .report(PgLogLevel::WARNING);
 }
 
 fn is_user(id: &str) -> bool {

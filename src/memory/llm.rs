@@ -67,9 +67,8 @@ impl Llm {
     /// # Errors
     /// 55000 when there is none, or nobody who would call it.
     pub fn configured(erasures: &Erasures, agent_id: &str) -> PgResult<Self> {
-        let (missing, chosen) = roles::as_owner(|| {
-            let spi = Spi::read_only()?;
-            Ok((endpoints::missing(&spi, agent_id)?, Chosen::of_agent(&spi, agent_id)?))
+        let (missing, chosen) = roles::read_as_owner(|spi| {
+            Ok((endpoints::missing(spi, agent_id)?, Chosen::of_agent(spi, agent_id)?))
         })?;
         match missing {
             Some(NO_LLM) => Err(Error::not_ready(
@@ -291,7 +290,7 @@ fn record(
         model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
         bodies: asked.traced.map(|asked| (asked, answer)),
     };
-    roles::as_owner(|| llm_calls::record(&Spi::read_write()?, origin, &purpose, &outcome.calls))?;
+    roles::write_as_owner(|spi| llm_calls::record(spi, origin, &purpose, &outcome.calls))?;
     let calls = outcome.calls.clone();
     let spent = Spent::new(origin.user_id, origin.endpoint, purpose.purpose, purpose.model, calls);
     match entry {

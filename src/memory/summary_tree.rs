@@ -184,7 +184,7 @@ impl Material {
             let last = self.last_sections.as_ref().map(Sections::to_string);
             let ask =
                 self.ask(SummaryPrompt::Standard, last.as_deref(), target.max(current.tokens));
-            let ask = Ask { material: summarize::Material::Text(&current.content), ..ask };
+            let ask = Ask { material: summarize::Material::Text(&current.sections.summary), ..ask };
             return whole(&ask, Vec::new(), Vec::new(), answers);
         }
         let previous = self.previous();
@@ -326,10 +326,10 @@ impl Material {
         let current = self.current.as_ref()?;
         match &self.last_sections {
             Some(last) if self.with_sections => {
-                let summary = current.content.clone();
+                let summary = current.sections.summary.clone();
                 Some(Sections { summary, ..last.clone() }.to_string().into())
             }
-            _ => Some(current.content.as_str().into()),
+            _ => Some(current.sections.summary.as_str().into()),
         }
     }
 

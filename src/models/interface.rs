@@ -1,11 +1,10 @@
 //! What can be asked of the models, and why an answer could not be had.
 
 use super::paths;
-use crate::pg::error::{Error, ErrorReport};
+use crate::pg::error::{Error, ErrorReport, warn};
 use memory_agent_model_server::protocol::{
     Encoding, ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
 };
-use pgrx::prelude::*;
 
 /// Embeddings and token counts of the texts of one call.
 pub struct Prepared {
@@ -85,13 +84,8 @@ impl Failure {
 
     /// Tells the user, once in a call, that the call went on without inference.
     pub fn warn(&self, consequence: &str) {
-        ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_WARNING,
-            format!("{consequence}: {}", paths::without_secret_places(&self.message)),
-            "memory_agent",
-        )
-        .set_hint(self.hint)
-        .report(PgLogLevel::WARNING);
+        let message = paths::without_secret_places(&self.message);
+        warn(format!("{consequence}: {message}"), self.hint);
     }
 }
 

@@ -4,7 +4,8 @@
 
 use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::roles::as_owner;
+use crate::pg::roles::write_as_owner;
+use crate::pg::spi::Session;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
@@ -163,8 +164,8 @@ pub fn try_transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Abort
 }
 
 /// Runs `body` in a transaction of its own, as the extension's owner.
-pub fn transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Aborted> {
-    try_transaction(|| as_owner(body))
+pub fn transaction<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> Result<T, Aborted> {
+    try_transaction(|| write_as_owner(body))
 }
 
 /// Hands in the statistics that are held back to be sent together; before a longer pause.

@@ -4,7 +4,7 @@ use memory_agent_core::filter::FilterError;
 use memory_agent_core::markers::MarkerError;
 use memory_agent_core::text::TextError;
 pub use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::PgSqlErrorCode;
+use pgrx::prelude::{PgLogLevel, PgSqlErrorCode};
 use std::fmt::Display;
 
 /// What a `#[pg_extern]` returns: an [`ErrorReport`] keeps its SQLSTATE and hint.
@@ -30,8 +30,6 @@ kinds! {
     invalid = ERRCODE_INVALID_PARAMETER_VALUE;
     /// An argument that must have a value is NULL (22004).
     null = ERRCODE_NULL_VALUE_NOT_ALLOWED;
-    /// Something is longer, or more, than a limit allows (54000).
-    limit_exceeded = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
     /// The caller may not do this, or not as this user (42501).
     not_permitted = ERRCODE_INSUFFICIENT_PRIVILEGE;
     /// A named object does not exist (42704).
@@ -75,7 +73,12 @@ impl Error {
 }
 
 fn report(code: PgSqlErrorCode, message: impl Into<String>) -> ErrorReport {
-    ErrorReport::new(code, message, "memory_agent")
+    ErrorReport::new(code, message.into(), "memory_agent")
+}
+
+/// Tells the caller (01000) that a statement goes on without something.
+pub fn warn(message: impl Into<String>, hint: impl Into<String>) {
+    report(PgSqlErrorCode::ERRCODE_WARNING, message).set_hint(hint).report(PgLogLevel::WARNING);
 }
 
 /// Why the core crate refuses an argument.

@@ -9,7 +9,7 @@
 use crate::pg::error::{Error, PgResult};
 use crate::pg::plans;
 use crate::pg::settings_level::{self, SettingsLevel};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::sql_types::{JsonbText, Vector};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -62,33 +62,70 @@ pub struct Row<'a> {
     types: &'a [pg_sys::Oid],
 }
 
-/// The value of a column as a field of a struct: only a field that may be `None` takes a NULL.
-pub trait Column: Sized {
-    fn read(row: &Row<'_>, column: usize) -> PgResult<Self>;
+/// What a row is read into: a column, or a tuple or struct of such, one after the other. An `Option`
+/// takes a NULL, and a count, which is unsigned, takes NULL and what is negative for 0.
+pub trait Record: Sized {
+    /// Reads the columns behind `column`, and moves that to the last one read.
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self>;
 }
 
-impl<T: FromDatum> Column for Option<T> {
-    fn read(row: &Row<'_>, column: usize) -> PgResult<Self> {
-        Ok(row.optional(column))
+impl<T: FromDatum> Record for Option<T> {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        *column += 1;
+        Ok(row.optional(*column))
     }
 }
 
 macro_rules! columns {
-    ($($type:ty)*) => { $(impl Column for $type {
-        fn read(row: &Row<'_>, column: usize) -> PgResult<Self> {
-            row.required(column)
+    ($($type:ty)*) => { $(impl Record for $type {
+        fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+            *column += 1;
+            row.required(*column)
         }
     })* };
 }
 columns!(bool i16 i32 i64 f32 f64 String Uuid TimestampWithTimeZone JsonbText pg_sys::Oid);
-columns!(Vec<u8> Vec<Option<String>> Vec<String> Vec<Uuid>);
+columns!(Vec<u8> Vec<Option<String>> Vec<String> Vec<Uuid> Vector);
 
-/// A struct out of a row: its fields in the order of the columns.
+macro_rules! counts {
+    ($($type:ident of $column:ident)*) => { $(impl Record for $type {
+        fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+            let count: Option<$column> = Record::read(row, column)?;
+            Ok(count.unwrap_or(0).max(0).unsigned_abs())
+        }
+    })* };
+}
+counts!(u32 of i32 u64 of i64);
+
+impl Record for serde_json::Value {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        let JsonbText(text) = Record::read(row, column)?;
+        serde_json::from_str(&text)
+            .map_err(|error| Error::internal(format!("stored JSON cannot be read: {error}")))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($part:ident)*))*) => { $(impl<$($part: Record),*> Record for ($($part,)*) {
+        fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+            Ok(($($part::read(row, column)?,)*))
+        }
+    })* };
+}
+tuples!((A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H));
+
+/// Reads rows into a struct, its fields in the order of the columns.
 macro_rules! record {
-    ($row:ident, $type:ident: $($field:ident)*) => {{
-        let mut column = 0;
-        Ok($type { $($field: { column += 1; $crate::pg::spi::Column::read($row, column)? }),* })
-    }};
+    ($type:ident: $($field:ident)*) => {
+        impl $crate::pg::spi::Record for $type {
+            fn read(
+                row: &$crate::pg::spi::Row<'_>,
+                column: &mut usize,
+            ) -> $crate::pg::error::PgResult<Self> {
+                Ok(Self { $($field: $crate::pg::spi::Record::read(row, column)?),* })
+            }
+        }
+    };
 }
 pub(crate) use record;
 
@@ -105,6 +142,11 @@ impl Row<'_> {
     pub fn required<T: FromDatum>(&self, column: usize) -> PgResult<T> {
         self.optional(column)
             .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")))
+    }
+
+    /// The columns from the first one on.
+    pub fn record<T: Record>(&self) -> PgResult<T> {
+        T::read(self, &mut 0)
     }
 
     /// The datum of a column as it is, for types without a Rust mapping. It lives as long as the row.
@@ -249,6 +291,21 @@ impl Session {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// The first row, as a record.
+    pub fn row<T: Record>(&self, sql: &str, params: &mut Params) -> PgResult<Option<T>> {
+        self.first(sql, params, |row| row.record())
+    }
+
+    /// All rows, as records.
+    pub fn rows<T: Record>(&self, sql: &str, params: &mut Params) -> PgResult<Vec<T>> {
+        self.all(sql, params, |row| row.record())
+    }
+
+    /// The row of a statement that always returns one.
+    pub fn one<T: Record>(&self, sql: &str, params: &mut Params) -> PgResult<T> {
+        self.row(sql, params)?.ok_or_else(|| Error::internal("a statement returned no row"))
     }
 
     /// Whether there is a row.

@@ -111,7 +111,7 @@ pub fn in_sight<T>(
 
 /// Per key the row versions of its entries.
 fn versions(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<Option<String>>> {
-    spi.all(
+    spi.rows(
         "SELECT v.rows FROM unnest($2::jsonb[]) WITH ORDINALITY k(key, position), \
                 LATERAL (SELECT string_agg(e.ctid || ' ' || e.xmin, ',' ORDER BY e.ctid) AS rows \
                            FROM memory_agent.entries e \
@@ -119,7 +119,6 @@ fn versions(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<Option<S
                             AND e.source_key IS NOT NULL AND e.state <> 'inactive') v \
           ORDER BY k.position",
         &mut params![label, keys.to_vec()],
-        |row| Ok(row.optional(1)),
     )
 }
 
@@ -247,12 +246,11 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
 /// Locks the entries with these keys until the end of the transaction, in the order in which whoever
 /// forgets or erases a session does. Returns their users and ids.
 pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<(String, Uuid)>> {
-    spi.all(
+    spi.rows(
         "SELECT e.user_id, e.id FROM memory_agent.entries e \
           WHERE e.source_relation = $1 AND e.source_key = ANY ($2) AND e.source_key IS NOT NULL \
             AND e.state <> 'inactive' ORDER BY e.created_at, e.id FOR UPDATE",
         &mut params![label, keys.to_vec()],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -288,7 +286,7 @@ pub fn keys_after(spi: &Spi, label: &str, after: Option<&JsonbText>) -> PgResult
           WHERE e.source_relation = $1 AND e.source_key IS NOT NULL AND e.state <> 'inactive' {behind} \
           ORDER BY e.source_key LIMIT {BATCH}"
     );
-    by_index(|| spi.all(&sql, &mut params, |row| row.required(1)))
+    by_index(|| spi.rows(&sql, &mut params))
 }
 
 /// Calls `each` with the keys of all entries of a table, batch by batch.

@@ -3,7 +3,7 @@
 //! table is the one that was attached, and by name after a dump and restore.
 
 use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::spi::{Row, Session as Spi, params};
+use crate::pg::spi::{Row, Session as Spi, params, record};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use std::str::FromStr;
@@ -262,15 +262,16 @@ pub struct Listed {
     pub table: Option<pg_sys::Oid>,
 }
 
+record!(Listed: id label table);
+
 /// All attachments, by name.
 pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT a.id, a.relation, (SELECT t.tgrelid FROM {ROOT_TRIGGERS} LIMIT 1) \
                FROM memory_agent.attachments a ORDER BY a.relation"
         ),
         &mut params![],
-        |row| Ok(Listed { id: row.required(1)?, label: row.required(2)?, table: row.optional(3) }),
     )
 }
 

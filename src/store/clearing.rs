@@ -90,7 +90,7 @@ fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
         ),
         &mut key.params(),
     )?;
-    spi.all(
+    spi.rows(
         &format!(
             "UPDATE memory_agent.entries e \
                 SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
@@ -104,16 +104,14 @@ fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
             in_session("o", key)
         ),
         &mut key.params(),
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
 fn end_summaries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Uuid>> {
-    spi.all(
+    spi.rows(
         "UPDATE memory_agent.session_summaries s SET is_active = false, updated_at = now() \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.is_active \
          RETURNING s.id",
         &mut key.params(),
-        |row| row.required(1),
     )
 }

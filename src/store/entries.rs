@@ -302,14 +302,13 @@ pub fn episode_turns(
 /// The dimension of what a model embedded; `None` when that is nothing.
 pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
     let of = |table: &str| {
-        spi.first(
+        spi.row(
             &format!(
                 "SELECT {}.vector_dims(e.embedding) FROM memory_agent.{table} e \
                   WHERE e.embedding_model = $1 LIMIT 1",
                 vector.schema
             ),
             &mut params![model],
-            |row| row.required(1),
         )
     };
     // While models are changed, the vectors of one of them are windows.

@@ -117,11 +117,10 @@ impl Erasure<'_> {
 
     /// Locks the facts of the user that belong to no session.
     fn lock_facts(&self) -> PgResult<()> {
-        let agents: Vec<String> = self.spi.all(
+        let agents: Vec<String> = self.spi.rows(
             "SELECT DISTINCT e.agent_id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.session_id IS NULL ORDER BY 1",
             &mut self.params(),
-            |row| row.required(1),
         )?;
         for agent_id in &agents {
             Lock::global_facts(self.user_id, agent_id).hold();

@@ -26,7 +26,7 @@ pub fn enqueue(
     payload: &impl Payload,
     max_attempts: i32,
 ) -> PgResult<Uuid> {
-    let id = spi.first(
+    let id = spi.row(
         "INSERT INTO memory_agent.jobs AS j \
             (id, kind, user_id, agent_id, session_id, payload, max_attempts) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) \
@@ -42,7 +42,6 @@ pub fn enqueue(
             new_id(), kind.as_str(), user_id, agent_id, session_id, JsonbText(payload.text()),
             max_attempts,
         ],
-        |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
     id.ok_or_else(|| Error::internal("a job was queued without an id"))

@@ -227,7 +227,8 @@ pub fn do_others_wait(spi: &Spi, job: &Job) -> PgResult<bool> {
                         OR EXISTS (SELECT FROM memory_agent.jobs j \
                                     WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id > $2 \
                                       AND j.run_after <= now())",
-        &mut params![rivals, &job.user_id])
+        &mut params![rivals, &job.user_id],
+    )
 }
 
 /// Gives a job back in the middle, with what its payload says of how far it has come, so that other users
@@ -385,11 +386,10 @@ pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) 
 /// Seconds until the next job of these kinds that waits for its time; `None` when none does.
 pub fn next_due(spi: &Spi, kinds: &[JobKind]) -> PgResult<Option<Duration>> {
     let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
-    let seconds = spi.first(
+    let seconds = spi.row::<Option<f64>>(
         "SELECT extract(epoch FROM min(j.run_after) - now())::float8 FROM memory_agent.jobs j \
           WHERE j.status = 'pending' AND j.run_after > now() AND j.kind = ANY ($1)",
         &mut params![kinds],
-        |row| Ok(row.optional::<f64>(1)),
     )?;
     Ok(seconds.flatten().map(|seconds| Duration::from_secs_f64(seconds.max(0.0))))
 }

@@ -165,7 +165,7 @@ pub fn has_several_versions(spi: &Spi, source: &Source) -> PgResult<bool> {
         twice("memory_agent_new"),
         twice("memory_agent_old")
     );
-    let found = spi.first(&sql, &mut params![], |row| row.required(1))?;
+    let found = spi.row(&sql, &mut params![])?;
     Ok(found.unwrap_or(false))
 }
 
@@ -327,10 +327,9 @@ pub fn with_keys(
 
 /// Whether whoever runs this may read all rows of the table.
 pub fn can_be_read(spi: &Spi, source: &Source) -> PgResult<bool> {
-    let readable = spi.first(
+    let readable = spi.row(
         "SELECT pg_catalog.has_table_privilege($1, 'SELECT') AND NOT pg_catalog.row_security_active($1)",
         &mut params![source.table],
-        |row| row.required(1),
     )?;
     Ok(readable.unwrap_or(false))
 }
@@ -401,7 +400,7 @@ pub fn vanished(
     key: &[KeyColumn],
     keys: &[JsonbText],
 ) -> PgResult<Vec<JsonbText>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT k.key FROM unnest($1::jsonb[]) k(key) \
               WHERE NOT EXISTS (SELECT FROM {} t WHERE {})",
@@ -409,7 +408,6 @@ pub fn vanished(
             equal(key)
         ),
         &mut params![keys.to_vec()],
-        |row| row.required(1),
     )
 }
 

@@ -8,7 +8,6 @@ use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::store::extraction;
 use crate::store::facts as fact_store;
 use crate::store::facts::NearFact;
@@ -67,9 +66,9 @@ impl ExtractTask {
 
     /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
     fn look(&mut self) -> Result<Asked, Aborted> {
-        let earlier = transaction(|| {
+        let earlier = transaction(|spi| {
             let model = self.model.as_ref().map(|model| model.name.as_str());
-            fact_store::unreconciled(&Spi::read_write()?, &self.fact_scope(), model, UNRECONCILED)
+            fact_store::unreconciled(spi, &self.fact_scope(), model, UNRECONCILED)
         })?;
         let mut all: Vec<Fact> = earlier.into_iter().map(found::of_unreconciled).collect();
         self.facts.append(&mut self.deferred);
@@ -78,10 +77,9 @@ impl ExtractTask {
         (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
         // Those that are stored already are read again by the next round.
         self.deferred.retain(|fact| fact.stored_as.is_none());
-        let asked = transaction(|| {
-            let spi = Spi::read_write()?;
+        let asked = transaction(|spi| {
             let configuration = &self.settings.text_search_config;
-            let (spi, scope, model) = (&spi, self.fact_scope(), self.model.as_ref());
+            let (spi, scope, model) = (spi, self.fact_scope(), self.model.as_ref());
             let comparison = Comparison { spi, scope, model, thresholds, configuration };
             let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
             for (index, fact) in self.facts.iter().enumerate() {
@@ -208,8 +206,7 @@ impl ExtractTask {
         decisions: &[Decision],
         judgement: apply::Judgement<'_>,
     ) -> Result<Applied, Aborted> {
-        transaction(|| {
-            let spi = Spi::read_write()?;
+        transaction(|spi| {
             let work = apply::Work {
                 target: Target {
                     job: &self.job,
@@ -223,24 +220,24 @@ impl ExtractTask {
                 decisions,
                 unverified: &self.unverified,
             };
-            let applied = apply::apply(&spi, &work, judgement)?;
+            let applied = apply::apply(spi, &work, judgement)?;
             if applied != Applied::Stored {
                 return Ok(applied);
             }
             if self.deferred.is_empty() {
                 let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
-                extraction::mark_done(&spi, &self.job.user_id, &ids)?;
-                queue::finish(&spi, &self.job)?;
+                extraction::mark_done(spi, &self.job.user_id, &ids)?;
+                queue::finish(spi, &self.job)?;
                 if let Some(error) = &self.undecided {
-                    queue::note_error(&spi, &self.job, error)?;
+                    queue::note_error(spi, &self.job, error)?;
                 }
-                self.queue_rest(&spi)?;
+                self.queue_rest(spi)?;
             } else {
                 // An attempt after this one goes on with the rest.
                 let mut job = self.job.clone();
                 let saved = found::to_saved(&self.deferred);
                 job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved));
-                queue::save(&spi, &job)?;
+                queue::save(spi, &job)?;
             }
             Ok(applied)
         })

@@ -157,23 +157,22 @@ impl ExtractTask {
             taken.truncate(taken.len().div_ceil(2));
         }
         self.job.keep(|payload: &mut payloads::Extract| payload.tried = Some(attempts));
-        let (turns, model) = transaction(|| {
-            let spi = Spi::read_write()?;
+        let (turns, model) = transaction(|spi| {
             let turns = if taken.is_empty() {
                 let scope = self.scope();
-                extraction::waiting(&spi, &scope, self.job.id, TURNS, CHARS)?
+                extraction::waiting(spi, &scope, self.job.id, TURNS, CHARS)?
             } else {
-                extraction::still_waiting(&spi, &self.job.user_id, &taken, false)?
+                extraction::still_waiting(spi, &self.job.user_id, &taken, false)?
             };
             if taken.is_empty() || attempts != tried {
                 let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
                 self.job.keep(|payload: &mut payloads::Extract| payload.entries = ids);
-                queue::save(&spi, &self.job)?;
+                queue::save(spi, &self.job)?;
             }
             if shortened {
-                self.queue_rest(&spi)?;
+                self.queue_rest(spi)?;
             }
-            Ok((turns, active_model::active(&spi, Kind::Embedder)?))
+            Ok((turns, active_model::active(spi, Kind::Embedder)?))
         })?;
         self.turns = turns;
         self.model = model;
@@ -186,12 +185,11 @@ impl ExtractTask {
 
     /// Its turns were erased, or extracted from by somebody else.
     fn finish_empty(&self) -> Progress {
-        let finished = transaction(|| {
-            let spi = Spi::read_write()?;
-            if queue::lock(&spi, &self.job)? {
-                queue::finish(&spi, &self.job)?;
+        let finished = transaction(|spi| {
+            if queue::lock(spi, &self.job)? {
+                queue::finish(spi, &self.job)?;
             }
-            self.queue_rest(&spi)
+            self.queue_rest(spi)
         });
         match finished {
             Ok(()) => Progress::Finished,

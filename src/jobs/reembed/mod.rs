@@ -166,27 +166,26 @@ impl ReembedTask {
     /// The next texts without a vector of the model, and the place up to which they were looked for.
     fn next_batch(&mut self, bytes: usize) -> Result<Batch, Aborted> {
         let name = self.model();
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            if !queue::lock(&spi, &self.job)? {
+        transaction(|spi| {
+            if !queue::lock(spi, &self.job)? {
                 return Ok(Batch::Lost);
             }
-            let Some(registered) = model_store::registered(&spi, &name)? else {
+            let Some(registered) = model_store::registered(spi, &name)? else {
                 return Ok(Batch::NoModel);
             };
             if !self.has_counted {
-                let of = store::count_steps(&spi, &name)?;
-                queue::progress(&spi, &self.job, 0, Some(of))?;
+                let of = store::count_steps(spi, &name)?;
+                queue::progress(spi, &self.job, 0, Some(of))?;
                 self.has_counted = true;
             }
-            let page = store::others(&spi, &name, &self.after, PAGE)?;
+            let page = store::others(spi, &name, &self.after, PAGE)?;
             let Some((end, _)) = page.last() else { return Ok(Batch::End) };
             let end = end.clone();
             let mut lacking: Vec<Place> =
                 page.into_iter().filter(|(_, has_it)| !has_it).map(|(place, _)| place).collect();
             let is_whole = lacking.len() <= BATCH;
             lacking.truncate(BATCH);
-            let texts = store::texts(&spi, &lacking)?;
+            let texts = store::texts(spi, &lacking)?;
             let wanted = texts.len();
             let texts = fitting(texts, bytes);
             let reached = match texts.last() {
@@ -209,17 +208,16 @@ impl ReembedTask {
         embeddings: &[Vec<Vec<f32>>],
     ) -> Result<bool, Aborted> {
         let name = self.model();
-        let stored = transaction(|| -> PgResult<Option<u64>> {
-            let spi = Spi::read_write()?;
-            if !queue::lock(&spi, &self.job)? {
+        let stored = transaction(|spi| -> PgResult<Option<u64>> {
+            if !queue::lock(spi, &self.job)? {
                 return Ok(None);
             }
             let vector = catalog::vector_type()?;
             let mut stored = 0;
             for (text, vectors) in texts.iter().zip(embeddings) {
-                stored += u64::from(store::put_beside(&spi, &vector, &name, text, vectors)?);
+                stored += u64::from(store::put_beside(spi, &vector, &name, text, vectors)?);
             }
-            queue::progress(&spi, &self.job, self.done + texts.len() as i64, None)?;
+            queue::progress(spi, &self.job, self.done + texts.len() as i64, None)?;
             Ok(Some(stored))
         })?;
         let Some(stored) = stored else { return Ok(false) };
@@ -342,10 +340,7 @@ impl ReembedTask {
 
     /// Runs one transaction, unless the job is not this worker's any more.
     fn in_step<T>(&self, body: impl FnOnce(&Spi) -> PgResult<T>) -> Result<Option<T>, Aborted> {
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            if queue::lock(&spi, &self.job)? { body(&spi).map(Some) } else { Ok(None) }
-        })
+        transaction(|spi| if queue::lock(spi, &self.job)? { body(spi).map(Some) } else { Ok(None) })
     }
 }
 

@@ -241,7 +241,7 @@ impl JobsLoop {
         self.renew_at = Instant::now() + RENEW_EVERY;
         let held = self.held();
         if !held.is_empty() {
-            let renewed = transaction(|| queue::renew(&Spi::read_write()?, &held));
+            let renewed = transaction(|spi| queue::renew(spi, &held));
             self.try_or_note(|_| renewed);
         }
     }
@@ -249,7 +249,7 @@ impl JobsLoop {
     /// Gives back what the slot has leased and no task works at; again soon, if that did not succeed.
     fn release(&mut self) {
         let (slot, held) = (self.slot, self.held());
-        let released = transaction(|| queue::release_slot(&Spi::read_write()?, slot, &held));
+        let released = transaction(|spi| queue::release_slot(spi, slot, &held));
         let is_done = self.try_or_note(|_| released) == Some(false);
         self.release_at = (!is_done).then(|| Instant::now() + BUSY_DELAY);
     }
@@ -284,9 +284,8 @@ impl JobsLoop {
         }
         let pauses = self.llm_pauses.left().chain(self.models_pause.left());
         due.extend(pauses.filter(|left| !left.is_zero()));
-        let next_job = self
-            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &JobKind::ALL)))
-            .flatten();
+        let next_job =
+            self.try_or_note(|_| transaction(|spi| queue::next_due(spi, &JobKind::ALL))).flatten();
         due.extend(next_job);
         due.into_iter().min()
     }

@@ -16,7 +16,6 @@ use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
@@ -108,7 +107,7 @@ impl Start for SummaryTask {
 impl SummaryTask {
     fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
         self.step = Step::Beginning;
-        match transaction(|| Need::of(&Spi::read_write()?, &self.job, &self.key, &self.settings)) {
+        match transaction(|spi| Need::of(spi, &self.job, &self.key, &self.settings)) {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(Need::NoSession) => Progress::NoSession,
             Ok(Need::Nothing) => self.finish_idle(),
@@ -142,12 +141,11 @@ impl SummaryTask {
     /// Ends a job that has nothing to do. The count that it was queued for may have been wrong, for
     /// example because turns expired.
     fn finish_idle(&self) -> Progress {
-        let finished = transaction(|| {
-            let spi = Spi::read_write()?;
-            sessions::lock_existing(&spi, &self.key)?;
-            if queue::lock(&spi, &self.job)? {
-                summaries::recount(&spi, &self.key)?;
-                queue::finish(&spi, &self.job)?;
+        let finished = transaction(|spi| {
+            sessions::lock_existing(spi, &self.key)?;
+            if queue::lock(spi, &self.job)? {
+                summaries::recount(spi, &self.key)?;
+                queue::finish(spi, &self.job)?;
             }
             Ok(())
         });
@@ -164,7 +162,9 @@ impl SummaryTask {
                 let material = &condensing.material;
                 // What is only taken apart into its sections stays as it was written.
                 let summary = match &material.current {
-                    Some(current) if material.sources.is_empty() => current.content.clone(),
+                    Some(current) if material.sources.is_empty() => {
+                        current.sections.summary.clone()
+                    }
                     _ => tree.whole.text.clone(),
                 };
                 let sections = tree.whole.sections.clone().unwrap_or_default();
@@ -248,8 +248,7 @@ impl SummaryTask {
             && self.job.kind == JobKind::Compress
             && self.settings.archives
         {
-            let active = || active_model::active(&Spi::read_write()?, Kind::Embedder);
-            let model = match transaction(active) {
+            let model = match transaction(|spi| active_model::active(spi, Kind::Embedder)) {
                 Ok(model) => model,
                 Err(aborted) => return Progress::Aborted(aborted),
             };
@@ -272,7 +271,7 @@ impl SummaryTask {
             archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
             has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
         };
-        match transaction(|| renew::store(&Spi::read_write()?, &renewal)) {
+        match transaction(|spi| renew::store(spi, &renewal)) {
             Ok(Renewed::Stored { archived }) => {
                 self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
                 Progress::Finished

@@ -218,13 +218,13 @@ impl Doomed {
 }
 
 fn ids(spi: &Spi, sql: &str, mut params: Params) -> PgResult<Vec<Uuid>> {
-    spi.all(sql, &mut params, |row| row.required(1))
+    spi.rows(sql, &mut params)
 }
 
 /// Where something is that has an id: its agent, and its session if it has one. Nothing is locked: the
 /// session's lock comes before those of its entries.
 pub fn place(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Option<String>)>> {
-    spi.first(
+    spi.row(
         "SELECT e.agent_id, e.session_id FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 \
          UNION ALL \
          SELECT a.agent_id, a.session_id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2 \
@@ -232,18 +232,16 @@ pub fn place(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Opt
          SELECT u.agent_id, u.session_id FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.id = $2",
         &mut params![user_id, id],
-        |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
 
 /// Refuses a chunk (42809): its text would stay in the whole.
 pub fn refuse_part(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
-    let whole: Option<Uuid> = spi.first(
+    let whole: Option<Uuid> = spi.row(
         "SELECT a.id FROM memory_agent.entries e \
            JOIN memory_agent.archives a ON a.user_id = e.user_id AND a.id::text = e.metadata ->> 'parent_id' \
           WHERE e.user_id = $1 AND e.id = $2 AND e.kind = 'document'",
         &mut params![user_id, id],
-        |row| row.required(1),
     )?;
     match whole {
         None => Ok(()),

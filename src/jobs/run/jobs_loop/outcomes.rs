@@ -124,7 +124,7 @@ impl JobsLoop {
     /// What cannot be stored, because another session has the row locked, say, is forgotten: the job is given
     /// back as one that was interrupted.
     fn give_back(&mut self, store: impl FnOnce(&Spi) -> PgResult<()>) {
-        let stored = self.try_or_note(|_| transaction(|| store(&Spi::read_write()?)));
+        let stored = self.try_or_note(|_| transaction(|spi| store(spi)));
         if stored.is_none() {
             self.release_at = Some(Instant::now() + BUSY_DELAY);
         }
