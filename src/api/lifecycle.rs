@@ -1,6 +1,7 @@
 //! `memory_forget`, `memory_restore` and `memory_history`: what a user can do about one memory. Nothing
 //! is deleted here: what is forgotten stays for history and for questions about the past.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
@@ -8,7 +9,7 @@ use crate::memory::follow_ups;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
-use crate::pg::error::{Error, ErrorReport, PgResult};
+use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -72,22 +73,16 @@ fn memory_history(
     _limits: WithinLimits,
     id: Option<Uuid>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(at, TimestampWithTimeZone),
-            name!(op, String),
-            name!(actor, Option<String>),
-            name!(reason, Option<String>),
-            name!(content, Option<String>),
-            name!(entry, Option<JsonbText>),
-            name!(job_id, Option<Uuid>),
-            name!(seq, Option<i64>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(at, TimestampWithTimeZone),
+    name!(op, String),
+    name!(actor, Option<String>),
+    name!(reason, Option<String>),
+    name!(content, Option<String>),
+    name!(entry, Option<JsonbText>),
+    name!(job_id, Option<Uuid>),
+    name!(seq, Option<i64>),
+)> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let id = given_id(id)?;
     let events = roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id))?;

@@ -1,13 +1,14 @@
 //! `memory_compress` and `memory_originals`. Summaries themselves are made by the worker
 //! (`jobs/summarize`).
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, ErrorReport, PgResult};
+use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::settings::job_settings;
 use crate::store::compression;
@@ -59,19 +60,13 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(state, String),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(id, Uuid),
+    name!(role, String),
+    name!(content, String),
+    name!(created_at, TimestampWithTimeZone),
+    name!(state, String),
+)> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(
