@@ -6,7 +6,6 @@
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::settings::Content;
 use memory_agent_core::limits::{self, Limit};
-use memory_agent_core::text;
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pg_catalog::pg_proc::PgProc;
 use pgrx::prelude::*;
@@ -116,12 +115,6 @@ unsafe fn check_one(
         }
         _ => within(name, stored, most, limit),
     }
-}
-
-/// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
-pub fn check_content(content: &str) -> PgResult<()> {
-    let most = Content::current().max_content_bytes;
-    text::validate_content(content, most).map_err(Error::refused)
 }
 
 const HINT: &str = "docs/limits.md lists how large each argument may be.";

@@ -2,11 +2,13 @@
 //! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
 //! failure is part of the result: what the user said is stored all the same.
 
-use crate::api::arguments::{WithinLimits, check_content};
-use crate::api::augment::{self, Wanted};
+use crate::api::arguments::WithinLimits;
+use crate::api::augment;
 use crate::api::prompt_limit;
 use crate::identity;
 use crate::identity::grants::Level;
+use crate::memory::augment::{Wanted, put_memories};
+use crate::memory::checks::check_content;
 use crate::memory::ingest;
 use crate::memory::llm::{self, Answered, Llm, Talk};
 use crate::memory::scope_settings;
@@ -163,7 +165,7 @@ fn converse(
     max_answer_tokens: u32,
 ) -> PgResult<JsonbText> {
     let started = Instant::now();
-    let hits = augment::put_memories(&mut body, wanted)?;
+    let hits = put_memories(&mut body, wanted)?;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
     let texts = body.messages.texts();
     let ChatBody { messages, fields } = body;

@@ -3,10 +3,11 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::checks::check_content;
 use crate::memory::context::block::{Block, SUMMARY_SHARE, Told};
 use crate::memory::context::cross_session::{self, Earlier};
 use crate::memory::context::prompt_memory::{self, PromptMemory};

@@ -2,12 +2,13 @@
 //! and searched by its chunks, which recall returns like any other memory.
 
 use crate::api::Rows;
-use crate::api::arguments::{WithinLimits, check_content};
-use crate::api::lifecycle::restore_document;
+use crate::api::arguments::WithinLimits;
 use crate::api::search_archive::{check_limit, singular};
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::checks::check_content;
 use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
+use crate::memory::lifecycle::restore_document;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;

@@ -1,13 +1,14 @@
 //! `memory_export_json` and `memory_import_json`: everything of one user as JSON objects, and back. The format
 //! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::api::configure;
 use crate::api::documents::{check_title, check_type};
-use crate::api::import_markdown::{import, read_values, same};
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
+use crate::memory::checks::check_content;
+use crate::memory::import::{import, read_values, same};
 use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
 use crate::pg::error::{Error, ErrorReport, PgResult};

@@ -2,9 +2,10 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::checks::{check_content, check_fact_key};
 use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::follow_ups;
@@ -26,7 +27,6 @@ use crate::store::schema;
 use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -112,17 +112,6 @@ fn memory_add(
             }
         })
     })
-}
-
-/// Refuses keys that are blank or too long for an index.
-pub fn check_fact_key(key: &str) -> PgResult<()> {
-    if key.trim().is_empty() || key.len() > FACT_KEY_BYTES {
-        return Err(Error::invalid(
-            format!("fact_key must have 1 to {FACT_KEY_BYTES} bytes and not be blank"),
-            "Example: fact_key => 'home_city'.",
-        ));
-    }
-    Ok(())
 }
 
 /// Refuses what could only be promised: nobody would extract facts without an LLM.

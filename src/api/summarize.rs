@@ -1,11 +1,12 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::api::configure;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::awaited_summary::{Condensed, Condenser};
+use crate::memory::checks::check_content;
 use crate::memory::llm::{self, Llm};
 use crate::memory::scope_settings;
 use crate::models::counting::{count, count_one};
