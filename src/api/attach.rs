@@ -1,5 +1,5 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
-//! whoever writes the table write memory, so only administrators make one, and only on tables of theirs.
+//! the writers of the table write memory, so only administrators make one, and only on tables of theirs.
 
 use crate::api::arguments::WithinLimits;
 use crate::identity;
@@ -172,7 +172,7 @@ fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
 }
 
 /// Whose memory rows get that are there already and do not say it; also who sees the job. It is the
-/// attacher's identity even where rows are everybody's: the job knows keys of rows that are nobody's.
+/// attacher's identity even where rows belong to many users: the job knows keys of rows that belong to none.
 fn intake_user(definition: &Definition) -> PgResult<String> {
     let is_said = definition.user_id.is_some() || definition.user_id_column.is_some();
     let mode = Identity::current().mode;

@@ -1,5 +1,5 @@
-//! The trigger function of attached tables. It reads what a statement changed as whoever ran it, for a
-//! column's type may bring code of its own along, and writes as the extension's owner. It asks nobody:
+//! The trigger function of attached tables. It reads what a statement changed as the role that ran it, for a
+//! column's type may bring code of its own along, and writes as the extension's owner. It asks no LLM:
 //! neither the models (unless the attachment says `embed => 'sync'`) nor the worker have to run.
 
 use crate::memory::followed_rows;
@@ -88,7 +88,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     }
 }
 
-/// Follows what a statement wrote, by its transition tables, which are read as whoever ran it.
+/// Follows what a statement wrote, by its transition tables, which are read as the role that ran it.
 fn follow_rows(
     trigger: &PgTrigger<'_>,
     source: &Source,
@@ -229,7 +229,7 @@ impl Rows<'_> {
         end(self.source, gone, reason)?;
         self.intake.take(&rows)?;
         let whose = self.intake.whose();
-        // A row of nobody is no memory.
+        // A row without a user is not remembered.
         if whose.of_nobody {
             return Ok(());
         }

@@ -94,7 +94,7 @@ pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatBody> {
     ChatBody::parse(value).map_err(refused)
 }
 
-/// The error of messages, or of a request, that are none.
+/// The error of malformed messages, or of a malformed request.
 pub fn refused(reason: impl std::fmt::Display) -> ErrorReport {
     Error::invalid(
         reason.to_string(),

@@ -1,4 +1,4 @@
-//! `memory_backfill`: work that nobody was asked to do when turns were stored, because there was no
+//! `memory_backfill`: work that was not queued when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
 use crate::api::arguments::WithinLimits;

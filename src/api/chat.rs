@@ -146,7 +146,7 @@ impl Said {
         let content = original_message(&latest).to_owned();
         if content.trim().is_empty() {
             return Err(Error::invalid(
-                "there is no message of the user with a text",
+                "no message of the user has a text",
                 "The last message of role user is what is answered and stored.",
             ));
         }

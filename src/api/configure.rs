@@ -101,7 +101,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         let name = given.strip_prefix(overrides::PREFIX).unwrap_or(&given);
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
-                format!("\"{given}\" is no setting of agents and sessions"),
+                format!("\"{given}\" is not a setting of agents and sessions"),
                 "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_entries and text_search_config.",
             ));
         }

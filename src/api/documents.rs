@@ -142,7 +142,7 @@ impl Document {
                 metadata: &self.metadata,
             };
             let Some(id) = archives::insert_document(spi, &document)? else {
-                // Somebody stored the same text since we looked.
+                // Another transaction stored the same text meanwhile.
                 return archives::with_content(spi, &document.scope, &self.content)?
                     .map(|(id, _)| id)
                     .ok_or_else(|| Error::internal("a document vanished"));

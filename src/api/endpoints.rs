@@ -126,7 +126,7 @@ fn check(endpoint: &NamedEndpoint) -> PgResult<()> {
     // Without the address: it may contain a password that was put there by mistake.
     if host(&endpoint.base_url).is_none() {
         return refused(
-            "base_url is no address of an endpoint",
+            "base_url is not the address of an endpoint",
             "Example: https://api.openai.com/v1. Write the host in lower case, without user, query and fragment.",
         );
     }
@@ -153,7 +153,7 @@ fn check(endpoint: &NamedEndpoint) -> PgResult<()> {
         return refused("this cannot be the name of a key", NAMES);
     }
     if endpoint.calls_per_minute < 0 || endpoint.daily_tokens < 0 {
-        return refused("a limit is negative", "0 means that there is none.");
+        return refused("a limit is negative", "0 means no limit.");
     }
     Ok(())
 }

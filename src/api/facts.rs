@@ -114,7 +114,7 @@ fn memory_add(
     })
 }
 
-/// Refuses what could only be promised: nobody would extract facts without an LLM.
+/// Refuses what could only be promised: without an LLM, no facts would be extracted.
 fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
     let missing = roles::read_as_owner(|spi| endpoints::missing(spi, agent_id))?;
     if let Some(reason) = missing {

@@ -67,7 +67,7 @@ fn memory_ingest_once(
     Ok(TableIterator::once((id, true)))
 }
 
-/// Nobody else stores a turn of the session by this function until the transaction ends; what was stored
+/// No other transaction stores a turn of the session by this function until the transaction ends; what was stored
 /// before is seen, whatever the snapshot of the statement.
 fn stored(
     key: &SessionKey,

@@ -29,7 +29,7 @@ fn memory_wait(
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::refused)?;
     }
-    // Administrators who name nobody wait for everything.
+    // Administrators who name no user wait for all jobs.
     let caller = if level == Level::Admin && session_id.is_none() && user_id.is_none() {
         None
     } else {

@@ -76,7 +76,7 @@ fn memory_list_tokens(
     Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
 }
 
-/// Knowing the hash is not knowing the token: this answers nobody who could not name the user anyway.
+/// Knowing the hash is not knowing the token: this tells a caller nothing that the caller could not name anyway.
 #[pg_extern(sql = false)]
 fn memory_token_user(
     _limits: WithinLimits,

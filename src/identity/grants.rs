@@ -59,7 +59,7 @@ pub fn renew_all() -> PgResult<()> {
 }
 
 /// Leaves the row types of our tables and views to their owner. PostgreSQL lets everyone use that of a new
-/// table, and whoever makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
+/// table, and a role that makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
 fn close_row_types(session: &Session) -> PgResult<()> {
     let revoke: Vec<String> = session.rows(
         "SELECT DISTINCT format('REVOKE ALL ON TYPE %s FROM %s CASCADE', t.oid::regtype, \

@@ -47,7 +47,7 @@ pub trait Start: LlmTask + Sized {
 pub enum Missing {
     /// The LLM: others who ask the same one would fare the same.
     Llm,
-    /// The models: nobody is embedded for.
+    /// The models: no text is embedded.
     Models,
     /// An answer to this one request of the models. Others may get theirs.
     Answer,
@@ -86,7 +86,7 @@ pub enum Received {
 }
 
 /// Keeps what the payload of a job holds, so that a later attempt does not cost the same calls again. While
-/// somebody has its row locked, this attempt goes on without.
+/// another transaction has its row locked, this attempt goes on without.
 pub fn keep(job: &Job) -> Result<(), Aborted> {
     match transaction(|spi| queue::save(spi, job)) {
         Err(aborted) if aborted.may_pass => Ok(()),

@@ -28,7 +28,7 @@ use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Rounds in which rows are compared with what is stored, when somebody stores the same rows.
+/// Rounds in which rows are compared with what is stored, when another transaction stores the same rows.
 const ROUNDS: usize = 3;
 /// Keys in one dead job.
 const KEYS_PER_JOB: usize = 500;
@@ -107,7 +107,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Takes in a batch of rows. Runs as the extension's owner, in the transaction of whoever wrote them.
+    /// Takes in a batch of rows. Runs as the extension's owner, in the transaction that wrote them.
     pub fn take(&self, rows: &[SourceRow]) -> PgResult<()> {
         let compare = |rows: &[SourceRow]| {
             scratch(|| {
@@ -167,7 +167,7 @@ impl<'a> Intake<'a> {
             let user_id = match (&definition.user_id, &definition.user_id_column) {
                 (Some(fixed), _) => Ok(Some(fixed.as_str())),
                 (None, Some(_)) => Ok(row.user_id.as_deref()),
-                // Whoever changes a row of somebody else's leaves it to them.
+                // A role that changes another user's row leaves it to that user.
                 (None, None) => match (known.first(), &self.default_user) {
                     (Some(known), _) if !self.is_new => Ok(Some(known.user_id.as_str())),
                     (_, Ok(user_id)) => Ok(Some(user_id.as_str())),
@@ -232,7 +232,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Compares the rows with their entries and does what is needed. False when somebody stored the same
+    /// Compares the rows with their entries and does what is needed. False when another transaction stored the same
     /// rows meanwhile, so that they have to be compared again.
     fn bring_in_line(&self, spi: &Spi, plans: &[Plan<'_>], known: &[Vec<Known>]) -> PgResult<bool> {
         let now = pgrx::datum::datetime_support::now();

@@ -26,7 +26,7 @@ use std::cell::Cell;
 /// The LLM that an agent's memory asks.
 pub struct Llm {
     chosen: Chosen,
-    /// Whoever's memory is shown to it: what had been erased before it was read.
+    /// Of the user whose memory is shown to it: what had been erased before it was read.
     erasures: Erasures,
     /// Instead of `memory_agent.llm_model`, unless empty.
     model: String,
@@ -65,7 +65,7 @@ impl Llm {
     /// * `erasures`: [known](Erasures::known) before anything was read that it is asked about.
     ///
     /// # Errors
-    /// 55000 when there is none, or nobody who would call it.
+    /// 55000 when there is none, or no process that would call it.
     pub fn configured(erasures: &Erasures, agent_id: &str) -> PgResult<Self> {
         let (missing, chosen) = roles::read_as_owner(|spi| {
             Ok((endpoints::missing(spi, agent_id)?, Chosen::of_agent(spi, agent_id)?))
@@ -76,7 +76,7 @@ impl Llm {
                 "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
             )),
             Some(_) => Err(Error::not_ready(
-                "an LLM is called by the model server only, and there is none with memory_agent.inference = backend",
+                "only the model server calls LLMs, and with memory_agent.inference = backend no model server runs",
                 "Set memory_agent.inference = server in postgresql.conf, and reload.",
             )),
             None => Ok(Self { chosen, erasures: erasures.clone(), model: String::new() }),
@@ -153,7 +153,7 @@ impl Llm {
                 let (model, name) = (endpoint.model.clone(), self.chosen.name());
                 let prompt_tokens = asked.estimated_tokens;
                 let entry = Cell::new(None);
-                // Before the model server has it: whoever looks when the LLM is asked finds it.
+                // Before the model server has it, so that it is there when the LLM is asked.
                 let sending = || {
                     let calls = vec![CallRecord::abandoned(prompt_tokens)];
                     let begin =

@@ -202,7 +202,7 @@ impl<'a> SessionWriter<'a> {
     }
 }
 
-/// What facts about turns stored now are made from: somebody must be there who makes them.
+/// What facts about turns stored now are made from: an LLM must be configured that makes them.
 pub fn facts_from(spi: &Spi, agent_id: &str) -> PgResult<FactsFrom> {
     Ok(match Sessions::current().extraction {
         Extraction::Off => FactsFrom::Nothing,

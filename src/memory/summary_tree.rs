@@ -371,7 +371,7 @@ fn whole(ask: &Ask<'_>, chunks: Vec<Part>, groups: Vec<Part>, answers: &Answers)
     }
 }
 
-/// The answer to a question, or the question if nobody answered it yet.
+/// The answer to a question, or the question if it has no answer yet.
 fn found(ask: &Ask<'_>, is_part: bool, answers: &Answers) -> Result<Condensed, Box<Question>> {
     let messages = summarize::messages(ask);
     let digest = digest(&messages);

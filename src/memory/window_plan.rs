@@ -11,7 +11,7 @@ use memory_agent_core::window::{Plan, Turn, plan};
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
-/// Tokens of the turns that were stored while nobody could count them: a window may not be over budget by
+/// Tokens of the turns that were stored while they could not be counted: a window may not be over budget by
 /// an estimate. They are counted before anything is locked.
 pub struct ExactCounts(HashMap<Uuid, u32>);
 

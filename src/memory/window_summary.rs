@@ -56,7 +56,7 @@ pub fn summarize(
         }
     };
     roles::write_as_owner(|spi| {
-        // Whoever changed the session meanwhile may have summarised it too.
+        // A transaction that changed the session meanwhile may have summarised it too.
         if sessions::lock_existing(spi, key)?.is_some() {
             renew::renew(spi, key, &material, &tree, METHOD)?;
         }

@@ -31,7 +31,7 @@ pub fn write_as_owner<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> PgResult
 }
 
 /// Runs `body`, which reads a table that is not ours, as the owner of that table: what reading it runs (a
-/// cast, a view's function) is code that they answer for, and gets nobody else's rights. As in a VACUUM of
+/// cast, a view's function) is code that the owner answers for, and gets no other role's rights. As in a VACUUM of
 /// the table, it cannot leave anything behind. Rows that a policy would hide are an ERROR, not missing.
 pub fn as_table_owner<T>(owner: pg_sys::Oid, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     let section = OwnerSection::enter(owner, pg_sys::SECURITY_RESTRICTED_OPERATION);

@@ -177,7 +177,7 @@ enum Visibility {
     Writing,
 }
 
-/// An SPI connection. Whoever opens it, and as whom: names in its statements are looked up in pg_catalog.
+/// An SPI connection. Whichever role opens it, names in its statements are looked up in pg_catalog.
 pub struct Session {
     visibility: Visibility,
     /// Left after SPI.

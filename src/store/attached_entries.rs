@@ -1,5 +1,5 @@
 //! The entries of attached tables' rows: `entries.source_relation` is the attachment's name of the
-//! table, `source_key` the row's primary key as a JSON array. They are turns that nobody extracts from
+//! table, `source_key` the row's primary key as a JSON array. They are turns that are not extracted from
 //! and that no limit of a window counts.
 
 use crate::pg::error::PgResult;
@@ -31,7 +31,7 @@ pub struct Known {
 /// The entries that rows have, per row, oldest first; normally one. They stay as they are until the end
 /// of the transaction.
 ///
-/// Each key is looked up by itself, and each entry by its user and id (an id alone may be somebody else's
+/// Each key is looked up by itself, and each entry by its user and id (an id alone may be another user's
 /// as well): a join with the keys would be planned by what statistics say of a table that is just being
 /// filled, and read all of it for each row.
 pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Known>>> {
@@ -243,8 +243,8 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
     Ok(count)
 }
 
-/// Locks the entries with these keys until the end of the transaction, in the order in which whoever
-/// forgets or erases a session does. Returns their users and ids.
+/// Locks the entries with these keys until the end of the transaction, in the order in which
+/// forgetting and erasing a session do. Returns their users and ids.
 pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<(String, Uuid)>> {
     spi.rows(
         "SELECT e.user_id, e.id FROM memory_agent.entries e \

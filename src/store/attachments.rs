@@ -15,7 +15,7 @@ pub enum Embed {
     Sync,
     /// By the worker.
     Async,
-    /// Nobody is asked to.
+    /// They are not embedded.
     Off,
 }
 
@@ -109,7 +109,7 @@ impl Source {
     /// Why rows cannot be read; `None` when they can.
     pub fn problem(&self) -> Option<String> {
         if !self.is_own {
-            return Some(format!("it is no part of {} any more", self.label));
+            return Some(format!("it is not part of {} any more", self.label));
         }
         if let Some(column) = self.missing.first() {
             return Some(format!("its column \"{column}\" is gone"));

@@ -1,5 +1,5 @@
-//! Work that was not asked for when turns came, and is asked for now: which scopes have turns that
-//! nobody extracted from, and sessions that nobody summarised.
+//! Work that was not asked for when turns came, and is asked for now: which scopes have turns that were
+//! not extracted from, and which sessions were not summarised.
 
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 /// Where turns wait: user, agent, and session or the user's global memory.
 pub type Scope = (String, String, Option<String>);
 
-/// `e` is a turn of the user that nobody was asked to extract from, and that still is memory.
+/// `e` is a turn of the user for which no extraction was queued, and that still is memory.
 const SKIPPED: &str = "e.kind = 'turn' AND e.role = 'user' AND e.extracted_at = '-infinity' \
     AND e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now())";
 

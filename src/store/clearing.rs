@@ -22,7 +22,7 @@ pub struct Cleared {
 }
 
 /// Clears a session. The caller holds its lock; jobs, turns and facts, summaries follow in the order
-/// in which everybody locks them.
+/// in which all transactions lock them.
 pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
     let jobs = cancel_jobs(spi, key)?;
     close_episodes(spi, key)?;
@@ -41,7 +41,7 @@ pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
     Ok(Cleared { turns, facts: ids.len() - turns, summaries: summaries.len(), jobs })
 }
 
-/// Cancels the session's jobs. One that runs loses its lease, so whoever runs it drops the result.
+/// Cancels the session's jobs. One that runs loses its lease, so its worker drops the result.
 /// Embed jobs stay: documents and archived conversations are not cleared, and may wait for theirs.
 fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
     let mut cancelled = 0;

@@ -104,7 +104,7 @@ pub enum FactsFrom {
     Episode,
     /// The assistant's decision in it: the turn waits for an `extract` job as a turn of the user's does.
     Decision,
-    /// Nobody makes any.
+    /// None are made.
     Nothing,
 }
 
@@ -178,7 +178,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
         })
         .with(match entry.standing {
             Standing::Active => None,
-            // Before anybody could ask for it.
+            // Before a call could ask for it.
             Standing::SourceOnly | Standing::Unverified => Some(entry.created_at),
             Standing::Superseded { since, .. } => Some(since),
         })

@@ -1,4 +1,4 @@
-//! Whether memory of a user was erased while somebody was at work on what they had read of it before: a
+//! Whether memory of a user was erased while a call was at work on what it had read of it before: a
 //! statement that waits for an LLM must not store an answer that is made of what is gone.
 
 use crate::pg::error::PgResult;

@@ -26,7 +26,7 @@ pub struct WaitingTurn {
 
 record!(WaitingTurn: id content speaker created_at said_at expires_at markers is_assistants);
 
-/// `e` is a turn of the user's that nobody extracted from yet, or one in which the assistant decided
+/// `e` is a turn of the user's that was not extracted from yet, or one in which the assistant decided
 /// something. Each kind has its index.
 const UNEXTRACTED: &str = "(e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
     OR e.kind = 'turn' AND e.role = 'assistant' AND e.extracted_at = 'infinity')";
@@ -128,7 +128,7 @@ pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
 }
 
 /// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
-/// restore without the jobs. While a dump is restored, a session without its row is none yet.
+/// restore without the jobs. While a dump is restored, a session without its row does not count yet.
 pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<String>)>> {
     spi.rows(
         &format!(

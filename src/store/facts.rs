@@ -85,7 +85,7 @@ impl<'a> FactScope<'a> {
 pub struct KeyHolder {
     pub id: Uuid,
     pub content_hash: Option<Vec<u8>>,
-    /// It still holds the key, but nobody recalls it any more.
+    /// It still holds the key, but is not recalled any more.
     pub is_expired: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct Stored {
     pub content: String,
     pub token_count: i32,
     pub markers: Vec<String>,
-    /// Without the job that made a fact: a new version is made by nobody's job.
+    /// Without the job that made a fact: no job makes a new version.
     pub metadata: JsonbText,
     pub state: String,
     pub state_reason: Option<String>,
@@ -55,7 +55,7 @@ pub enum Extraction {
     InEpisode,
     /// Its episode is over, reflected on or not.
     AfterEpisode,
-    /// Nobody was asked to.
+    /// No extraction was queued.
     Skipped,
     Done,
 }

@@ -125,7 +125,7 @@ pub fn put_beside(
     vectors: &[Vec<f32>],
 ) -> PgResult<bool> {
     let (user_id, id) = &text.place;
-    // Whoever deletes the row waits, and finds the windows then.
+    // A transaction that deletes the row waits, and finds the windows then.
     let is_there = spi.exists(
         "SELECT true FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.content_hash IS NOT DISTINCT FROM $3 \
@@ -147,7 +147,7 @@ pub fn put_beside(
 }
 
 /// Moves a model's vectors into the next rows that have them beside, at most `most`, and deletes what
-/// these have of other models. Rows that somebody else changes are left for later. Returns the places.
+/// these have of other models. Rows that another transaction changes are left for later. Returns the places.
 pub fn move_in(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<Place>> {
     spi.rows(
         "WITH due AS ( \

@@ -268,7 +268,7 @@ pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {
     )
 }
 
-/// Marks a job as done. Its payload may hold texts, which nobody needs any more.
+/// Marks a job as done. Its payload may hold texts, which are not needed any more.
 pub fn finish(spi: &Spi, job: &Job) -> PgResult<()> {
     spi.run(
         "UPDATE memory_agent.jobs j \

@@ -31,7 +31,7 @@ const WAITS: &str = "p.status = 'closed' AND p.wants_reflection";
 const QUIET_SINCE: &str = "greatest(p.ended_at, (SELECT max(e.recorded_at) FROM memory_agent.entries e \
     WHERE e.user_id = p.user_id AND e.episode_id = p.id))";
 
-/// `p` belongs to a reflect job other than `job`, also a dead one: nobody else takes it.
+/// `p` belongs to a reflect job other than `job`, also a dead one: no other job takes it.
 fn is_taken(job: &str) -> String {
     // One condition for each of the partial indexes jobs_open_idx and jobs_dead_idx.
     let by = |states: &str| {

@@ -1,4 +1,4 @@
-//! `memory_agent.sessions`: one row per conversation, locked by whoever adds turns to it.
+//! `memory_agent.sessions`: one row per conversation, locked by every transaction that adds turns to it.
 
 use crate::identity::Caller;
 use crate::pg::error::{Error, PgResult};

@@ -1,4 +1,4 @@
-//! Rows of attached tables as they are read: from the transition tables of a trigger, as whoever wrote
+//! Rows of attached tables as they are read: from the transition tables of a trigger, as the role that wrote
 //! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
 use crate::pg::catalog::quote_identifier;
@@ -251,8 +251,8 @@ pub struct Stretch {
     pub last: Option<Vec<String>>,
 }
 
-/// The next rows of a table after a key, in the order of their keys, at most `most`. Nobody changes
-/// them before the end of the transaction.
+/// The next rows of a table after a key, in the order of their keys, at most `most`. They stay as they
+/// are until the end of the transaction.
 pub fn after(
     spi: &Spi,
     source: &Source,
@@ -305,7 +305,7 @@ fn behind(key: &[KeyColumn]) -> String {
     format!("({first} {greater} {0} OR {first} {equal} {0}) AND {condition}", value(0))
 }
 
-/// The rows of a table with these keys. Nobody changes them before the end of the transaction.
+/// The rows of a table with these keys. They stay as they are until the end of the transaction.
 pub fn with_keys(
     spi: &Spi,
     source: &Source,
@@ -325,7 +325,7 @@ pub fn with_keys(
     )
 }
 
-/// Whether whoever runs this may read all rows of the table.
+/// Whether the role that runs this may read all rows of the table.
 pub fn can_be_read(spi: &Spi, source: &Source) -> PgResult<bool> {
     let readable = spi.row(
         "SELECT pg_catalog.has_table_privilege($1, 'SELECT') AND NOT pg_catalog.row_security_active($1)",

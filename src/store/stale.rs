@@ -38,7 +38,7 @@ fn replacements(
     }
     // A fact was replaced at the moment that is asked about when its validity had ended by then. A turn
     // that says the new fact as well is not stale; whether it does is known only of facts that a job made
-    // of it, not of a text that somebody put in the place of one. The row of a repetition (`repetitions`)
+    // of it, not of a text that a user put in the place of one. The row of a repetition (`repetitions`)
     // is no replacement: it leads to the fact that is repeated, at step 0.
     let statement = format!(
         "WITH RECURSIVE chain AS ( \

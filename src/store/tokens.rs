@@ -6,7 +6,7 @@ use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
 use pgrx::prelude::*;
 
-/// A token, without what would let anybody use it: whose, its name, since when and until when, and what was
+/// A token, without what would let a reader use it: its user, its name, since when and until when, and what was
 /// spent with it today.
 pub type Token = (String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>, i64);
 

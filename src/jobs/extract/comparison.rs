@@ -23,7 +23,7 @@ use pgrx::datum::Uuid;
 const UNRECONCILED: i32 = 5;
 /// Most known facts in one reconciliation.
 const MAX_EXISTING: usize = 30;
-/// How often a job compares again because somebody else changed the facts meanwhile.
+/// How often a job compares again because another transaction changed the facts meanwhile.
 const MAX_ROUNDS: u32 = 5;
 
 impl Asked {
@@ -188,7 +188,7 @@ impl ExtractTask {
         }
     }
 
-    /// Tries once more to store what was decided, without asking anybody again.
+    /// Tries once more to store what was decided, without asking the LLM again.
     pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
         match std::mem::replace(&mut self.step, Step::Extracting) {
             Step::Applying { decisions, judged } => {

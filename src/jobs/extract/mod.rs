@@ -61,7 +61,7 @@ pub struct ExtractTask {
 pub(super) enum Step {
     Extracting,
     Reconciling(Asked),
-    /// Everything is decided, but somebody has the session locked.
+    /// Everything is decided, but another transaction has the session locked.
     Applying {
         decisions: Vec<Decision>,
         judged: Option<apply::Judged>,
@@ -183,7 +183,7 @@ impl ExtractTask {
         self.job.payload::<payloads::Extract>().facts
     }
 
-    /// Its turns were erased, or extracted from by somebody else.
+    /// Its turns were erased, or another job extracted from them.
     fn finish_empty(&self) -> Progress {
         let finished = transaction(|spi| {
             if queue::lock(spi, &self.job)? {

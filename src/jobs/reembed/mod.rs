@@ -28,7 +28,7 @@ const BATCH: usize = 32;
 const PAGE: i64 = 500;
 const MOVED: i64 = 200;
 const DELETED: i64 = 1000;
-/// When it goes on if it could not, because of somebody else.
+/// When it goes on after another transaction kept it from going on.
 const BUSY_DELAY: Duration = Duration::from_secs(5);
 /// Why rows are left.
 const IN_USE: &str = "its rows are in use by another transaction";
@@ -46,8 +46,8 @@ pub struct ReembedTask {
     touched: u64,
     done: i64,
     has_counted: bool,
-    /// Rows whose text could not be embedded, and the first of them; the others are. Everybody sees this
-    /// job, so what an endpoint says of somebody's text is nowhere in it.
+    /// Rows whose text could not be embedded, and the first of them; the others are. All users see this
+    /// job, so what an endpoint says of a user's text is nowhere in it.
     refused: u64,
     first_refused: Option<Uuid>,
 }
@@ -245,7 +245,7 @@ impl ReembedTask {
     }
 
     /// Makes the model the active one. Its index has to be there before the rows: HNSW grows with
-    /// them, so nobody waits for its construction.
+    /// them, so no call waits for its construction.
     fn switch(&mut self) -> Result<Step, Aborted> {
         let name = self.model();
         self.in_step(|spi| self.create_index(spi, &name, "hnsw"))?;
@@ -289,7 +289,7 @@ impl ReembedTask {
             None => return Ok(Step::Finished),
             Some(false) => self.begin(Stage::Clean),
             Some(true) if self.touched == 0 => return Ok(busy(IN_USE)),
-            // They came after the last pass, or were held by somebody.
+            // They came after the last pass, or another transaction held them.
             Some(true) => self.begin(Stage::Embed),
         }
         Ok(Step::Continue)
@@ -344,7 +344,7 @@ impl ReembedTask {
     }
 }
 
-/// It is somebody else's doing.
+/// Another transaction is the cause.
 fn busy(reason: &str) -> Step {
     Step::Busy(BUSY_DELAY, reason.to_owned())
 }

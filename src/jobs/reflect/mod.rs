@@ -44,7 +44,7 @@ const MAX_EXISTING: i32 = 50;
 /// Known facts that a trace lists.
 const TRACED_FACTS: i32 = 100;
 /// How often a job asks about the same turns because the answer concerns facts that were not shown,
-/// or because somebody else changed those that were.
+/// or because another transaction changed those that were.
 const MAX_ROUNDS: u32 = 3;
 
 /// A reflect job on its way.
@@ -63,7 +63,7 @@ pub struct ReflectTask {
     shown: Vec<NearFact>,
     /// All facts of the scope, as traces list them.
     known: (i64, Value),
-    /// What is to be stored; somebody has the session locked.
+    /// What is to be stored; another transaction has the session locked.
     decided: Option<consolidate::Decided>,
     rounds: u32,
     started: Instant,

@@ -37,7 +37,7 @@ const SEAL_EVERY: Duration = Duration::from_secs(10);
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 
-/// A task that waits for somebody else's transaction to end.
+/// A task that waits for another transaction to end.
 struct Blocked {
     try_at: Instant,
     delay: Duration,
@@ -50,7 +50,7 @@ pub struct JobsLoop {
     llm: LlmCalls,
     /// Tasks that wait for an answer.
     asking: Vec<(CallId, Box<dyn LlmTask>)>,
-    /// Tasks whose result could not be stored because somebody has their session locked.
+    /// Tasks whose result could not be stored because another transaction has their session locked.
     blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
     /// Embedding again, by another model: it and the other have turns.
@@ -157,7 +157,7 @@ impl JobsLoop {
         self.embedding = self.embedding.take().and_then(|task| self.go_on(task));
     }
 
-    /// The next step of a model change. While somebody waits for an embedding, they take turns.
+    /// The next step of a model change. While an entry waits for its embedding, they take turns.
     fn reembed_some(&mut self) {
         self.has_reembedded = !self.has_reembedded || self.embedding.is_none();
         if self.has_reembedded {
@@ -369,7 +369,7 @@ impl Body for JobsLoop {
         if let Some(task) = self.attaching.take() {
             self.postpone(task.job(), Duration::ZERO, "the worker was stopped");
         }
-        // Nobody may come after it for long, where databases share few places.
+        // No worker may come after it for long, where databases share few places.
         if self.slot == 0 && self.restoring.is_none() {
             self.seal();
         }

@@ -73,7 +73,7 @@ unsafe extern "C-unwind" fn created() {
     }
 }
 
-/// Whether anybody is to be woken after the commit.
+/// Whether a worker is to be woken after the commit.
 fn before_commit(database: pg_sys::Oid) -> bool {
     if !Workers::current().worker {
         return false;

@@ -55,7 +55,7 @@ enum Step {
     /// Nothing was looked at yet.
     Beginning,
     Asking(Box<Asking>),
-    /// Somebody has the session locked.
+    /// Another transaction has the session locked.
     Storing(Box<Decided>),
 }
 

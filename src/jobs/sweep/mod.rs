@@ -1,4 +1,4 @@
-//! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
+//! What is due by itself: entries expire, inactive ones are purged, forgotten turns are
 //! queued, idle episodes end, done jobs are forgotten, times of a clock that was ahead are mended. Each
 //! step is a short transaction of its own and takes only so many rows; what is left waits for the next
 //! sweep.
@@ -134,7 +134,7 @@ impl Sweeper {
             });
             match outcome {
                 Ok(was_idle) => ended += u64::from(was_idle),
-                // Somebody is at work in the session: it is not that silent.
+                // Another transaction works in the session: it is not that silent.
                 Err(aborted) if aborted.may_pass => {}
                 Err(aborted) => return Err(aborted),
             }
@@ -205,7 +205,7 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     })
 }
 
-/// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
+/// Queues reflections that no other code queued: on short episodes that nothing followed, and on those that
 /// ended while there was no LLM.
 fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     if is_without_llm()? {

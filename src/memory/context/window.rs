@@ -73,7 +73,7 @@ impl Window {
     }
 }
 
-/// Turns that were stored while the tokeniser was not to be had have estimated counts, what nobody said is told
+/// Turns that were stored while the tokeniser was out of reach have estimated counts, what no turn said is told
 /// with more than its text, and the stored counts may be of other tokens.
 fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
     let (counted, texts): (Vec<&mut WindowTurn>, Vec<String>) = turns

@@ -233,8 +233,8 @@ pub struct Times {
     pub rank: f64,
 }
 
-/// What the last recall of this transaction took, if there was one. What others did before in the same session,
-/// of a pool perhaps, is nobody's business.
+/// What the last recall of this transaction took, if there was one. What another user of the same session, from
+/// a pool perhaps, did before stays private.
 pub fn last_times() -> Option<Times> {
     LAST.get().filter(|last| last.at == now())
 }

@@ -12,7 +12,7 @@ const HAS_SAME_KEY: &str = "EXISTS (SELECT FROM memory_agent.entries n \
 
 /// `true` when what took the place of `e` is a version of the same memory. Turns are replaced by versions
 /// only. A fact may also have been ended by a turn that says that it no longer holds, or by another fact
-/// that was learned of later: those are memories of their own. Its version is what somebody changed it
+/// that was learned of later: those are memories of their own. Its version is what a user changed it
 /// to, or what holds its key since. What happened before a fact was restored does not count.
 fn is_version() -> String {
     format!(
@@ -111,7 +111,7 @@ impl Doomed {
         Ok(doomed)
     }
 
-    /// A document, or an entry with its versions, and what was made of it. An id that nobody has is that
+    /// A document, or an entry with its versions, and what was made of it. An id that no row has is that
     /// of an entry which is gone: history may still know it.
     pub fn of_id(spi: &Spi, user_id: &str, id: Uuid, hold: Hold) -> PgResult<Self> {
         let one = || params![user_id, id];
