@@ -31,7 +31,7 @@ use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
-struct Fact {
+struct StatedFact {
     content: String,
     session_id: Option<String>,
     metadata: JsonbText,
@@ -42,7 +42,7 @@ struct Fact {
     indexed_text: String,
 }
 
-impl Fact {
+impl StatedFact {
     /// The row of the statement, as a kind and in a role.
     fn entry<'a>(
         &'a self,
@@ -93,7 +93,7 @@ fn memory_add(
     let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
         let settings = Content::current();
-        let fact = Fact {
+        let fact = StatedFact {
             markers: turn::markers_of(markers.as_deref(), &content, &settings)?,
             created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
             expires_at: turn::expiry(now, ttl, &settings)?,
@@ -134,7 +134,7 @@ fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
 
 /// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
 /// its session takes it up, as something that the user said.
-fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
+fn store_source(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let id = entries::new_id();
     let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
@@ -160,7 +160,7 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
     Ok(id)
 }
 
-fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
+fn store(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let scope = FactScope::of(caller, fact.session_id.as_deref());
     let mut writer = FactWriter::lock(&spi, scope, fact.created_at)?;
@@ -212,7 +212,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
 fn duplicate(
     spi: &Spi,
     scope: &FactScope<'_>,
-    fact: &Fact,
+    fact: &StatedFact,
     hash: &[u8],
     prepared: &Prepare,
 ) -> PgResult<Option<Uuid>> {

@@ -82,15 +82,14 @@ fn close_row_types(session: &Session) -> PgResult<()> {
 /// How many roles with a level read the tables themselves, as levels of 0.2.0 did. A restored dump of that
 /// version brings such privileges along.
 pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
-    let count = spi.row(
+    spi.one(
         "SELECT count(*) \
            FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
           WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
                          WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
                            AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
         &mut params![],
-    )?;
-    Ok(count.unwrap_or(0))
+    )
 }
 
 /// All grants, as (role name, level).

@@ -35,16 +35,19 @@ const VERDICT_TOKENS: u32 = 30;
 const DATE_BYTES: usize = 10;
 
 /// A step that asks an LLM.
-struct Step {
+struct OptionalStep {
     /// In `llm_calls`.
     purpose: &'static str,
     /// What happens without an answer.
     without: &'static str,
 }
 
-const REWRITE: Step = Step { purpose: "rewrite", without: "the message is searched for as it is" };
-const CHECK: Step =
-    Step { purpose: "contradictions", without: "memories are not checked against each other" };
+const REWRITE: OptionalStep =
+    OptionalStep { purpose: "rewrite", without: "the message is searched for as it is" };
+const CHECK: OptionalStep = OptionalStep {
+    purpose: "contradictions",
+    without: "memories are not checked against each other",
+};
 
 /// Whose memories are asked for, and how; what is `None` is as the settings say.
 pub struct Wanted {
@@ -253,7 +256,7 @@ fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted) -> PgResult<Ve
 }
 
 /// The answer to a question of an option; `None`, with a WARNING, when there is none.
-fn ask(step: &Step, question: Question, wanted: &Wanted) -> PgResult<Option<String>> {
+fn ask(step: &OptionalStep, question: Question, wanted: &Wanted) -> PgResult<Option<String>> {
     let llm = match Llm::configured(&wanted.erasures, wanted.caller.agent()) {
         Ok(llm) => llm,
         Err(report) => {

@@ -1,7 +1,7 @@
 //! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::{content_hash, new_id};
@@ -33,7 +33,7 @@ pub fn upsert_conversation(
     content: &str,
     metadata: JsonbText,
 ) -> PgResult<Uuid> {
-    spi.row(
+    spi.one(
         "WITH RECURSIVE chain AS ( \
             SELECT s.id, s.previous_id, 0 AS age FROM memory_agent.session_summaries s \
              WHERE s.user_id = $2 AND s.agent_id = $3 AND s.session_id = $4 AND s.level = 'L3' AND s.is_active \
@@ -60,8 +60,7 @@ pub fn upsert_conversation(
             new_id(), &key.user_id, &key.agent_id, &key.session_id, namespace, content,
             content_hash(content), metadata,
         ],
-    )?
-    .ok_or_else(|| Error::internal("a conversation was archived without an id"))
+    )
 }
 
 /// Sessions in which nothing was said for so long, and of which the archive lacks something, those that fell

@@ -3,7 +3,8 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record, scratch};
+use crate::pg::memory_context::scratch;
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
@@ -63,14 +64,13 @@ pub fn incomplete(
 
 /// How many entries of a scope lack something.
 pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResult<i64> {
-    let count = spi.row(
+    spi.one(
         &format!(
             "SELECT count(*) FROM memory_agent.entries e WHERE {} AND {LACKS}",
             scope.condition()
         ),
         &mut scope.params().with(embed),
-    )?;
-    Ok(count.unwrap_or(0))
+    )
 }
 
 /// Fills in what an entry lacks, unless it was changed or deleted meanwhile. The window's size in

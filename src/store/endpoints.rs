@@ -85,18 +85,15 @@ pub fn set(spi: &Spi, endpoint: NamedEndpoint) -> PgResult<()> {
 
 /// Whether there was an endpoint of this name, which is enabled now.
 pub fn enable(spi: &Spi, name: &str) -> PgResult<bool> {
-    let rows = spi.execute(
+    spi.changes(
         "UPDATE memory_agent.endpoints e SET enabled_in = $2 WHERE e.name = $1",
         &mut params![name, catalog::this_database()],
-    )?;
-    Ok(rows > 0)
+    )
 }
 
 /// Deletes an endpoint that no agent asks; whether there was one.
 pub fn delete(spi: &Spi, name: &str) -> PgResult<bool> {
-    let rows =
-        spi.execute("DELETE FROM memory_agent.endpoints e WHERE e.name = $1", &mut params![name])?;
-    Ok(rows > 0)
+    spi.changes("DELETE FROM memory_agent.endpoints e WHERE e.name = $1", &mut params![name])
 }
 
 /// Whether there is an endpoint of this name, and whether an agent asks it. It stays so until the

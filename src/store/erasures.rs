@@ -38,12 +38,11 @@ impl Erasures {
         if !schema::has_0_2() {
             return Ok(0);
         }
-        let count = spi.row(
+        spi.one(
             &format!(
                 "SELECT count(*) FROM memory_agent.history h WHERE h.user_id = $1 AND h.op = '{OP}'"
             ),
             &mut params![&self.user_id],
-        )?;
-        Ok(count.unwrap_or(0))
+        )
     }
 }

@@ -126,15 +126,14 @@ pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
 
 /// Whether a fact with the same text is kept in the scope as unverified.
 pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<bool> {
-    let found = spi.row::<bool>(
+    spi.exists(
         &format!(
             "SELECT true FROM memory_agent.entries e WHERE {} AND e.kind = 'fact' \
                 AND e.state_reason = 'unverified' AND e.content_hash = $4 LIMIT 1",
             scope.condition()
         ),
         &mut scope.params().with(hash.to_vec()),
-    )?;
-    Ok(found.is_some())
+    )
 }
 
 /// Active facts of the scope at least so similar, most similar first.
@@ -255,12 +254,11 @@ pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
 
 /// How many of these facts still hold.
 pub fn count_holding(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
-    let count = spi.row::<i64>(
+    spi.one(
         "SELECT count(*) FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive'",
         &mut params![user_id, ids],
-    )?;
-    Ok(count.unwrap_or(0).unsigned_abs())
+    )
 }
 
 /// A fact that was added without being compared with the others.
@@ -376,7 +374,7 @@ pub fn supersede(
         Ending::Superseded => "superseded",
         Ending::Contradicted => "contradicted",
     };
-    let ended = spi.execute(
+    spi.changes(
         "WITH ended AS ( \
             UPDATE memory_agent.entries e \
                SET state = 'inactive', state_reason = $5, state_at = now(), valid_to = $4, \
@@ -392,6 +390,5 @@ pub fn supersede(
                AND ended.in_window) \
          SELECT FROM ended",
         &mut params![user_id, old, new, at, reason],
-    )?;
-    Ok(ended > 0)
+    )
 }

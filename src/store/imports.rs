@@ -191,7 +191,7 @@ pub fn join_episode(
     at: TimestampWithTimeZone,
     wants_reflection: bool,
 ) -> PgResult<bool> {
-    let joined = spi.execute(
+    spi.changes(
         "INSERT INTO memory_agent.episodes AS p \
             (user_id, agent_id, session_id, id, status, started_at, ended_at, turn_count, \
              close_reason, wants_reflection) \
@@ -204,8 +204,7 @@ pub fn join_episode(
                               THEN 'closed' ELSE p.status END \
           WHERE p.agent_id = excluded.agent_id AND p.session_id = excluded.session_id",
         &mut key.params().with(id).with(at).with(wants_reflection),
-    )?;
-    Ok(joined > 0)
+    )
 }
 
 /// What an imported entry adds to its session.
@@ -229,7 +228,7 @@ pub fn count(
     id: Uuid,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<i64> {
-    spi.row(
+    spi.one(
         &format!(
             "{COVERED} UPDATE memory_agent.sessions s \
                 SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
@@ -249,8 +248,7 @@ pub fn count(
             .with(created_at)
             .with(id)
             .with(added.to_summarize),
-    )?
-    .ok_or_else(|| Error::internal("the session row vanished"))
+    )
 }
 
 /// Whether a session has a summary in force.
@@ -331,7 +329,7 @@ pub fn insert_archive(
     json: &str,
     content: &str,
 ) -> PgResult<bool> {
-    let stored = spi.execute(
+    spi.changes(
         &format!(
             "INSERT INTO memory_agent.archives \
                 (id, user_id, agent_id, session_id, summary_id, namespace, doc_type, title, content, \
@@ -349,6 +347,5 @@ pub fn insert_archive(
             .with(content.to_owned())
             .with(content_hash(content))
             .with(JsonbText(json.to_owned())),
-    )?;
-    Ok(stored > 0)
+    )
 }

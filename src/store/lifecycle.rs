@@ -137,12 +137,12 @@ pub fn id_behind(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Uuid> {
         let [.., high, low] = uuid::Uuid::new_v4().into_bytes();
         number = number.wrapping_add(1 + u128::from(u16::from_be_bytes([high, low])));
         let next = Uuid::from_bytes(number.to_be_bytes());
-        let is_taken = spi.row::<bool>(
+        let is_taken: bool = spi.one(
             "SELECT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2) \
                  OR EXISTS (SELECT FROM memory_agent.history h WHERE h.user_id = $1 AND h.entry_id = $2)",
             &mut params![user_id, next],
         )?;
-        if is_taken == Some(false) {
+        if !is_taken {
             return Ok(next);
         }
         pgrx::check_for_interrupts!();

@@ -353,13 +353,12 @@ pub fn renew(spi: &Spi, jobs: &[&Job]) -> PgResult<()> {
 
 /// Runs a dead job again, from the first attempt. `user_id` narrows it to jobs of that user.
 pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
-    let retried = spi.execute(
+    spi.changes(
         "UPDATE memory_agent.jobs j \
             SET status = 'pending', attempts = 0, interrupted = 0, run_after = now(), finished_at = NULL \
           WHERE j.id = $1 AND j.status = 'dead' AND ($2::text IS NULL OR j.user_id = $2)",
         &mut params![id, user_id],
-    )?;
-    Ok(retried > 0)
+    )
 }
 
 /// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.

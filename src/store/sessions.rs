@@ -1,7 +1,7 @@
 //! `memory_agent.sessions`: one row per conversation, locked by every transaction that adds turns to it.
 
 use crate::identity::Caller;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Params, Session as Spi, params, record};
 use crate::store::schema;
 use pgrx::datum::Uuid;
@@ -59,15 +59,14 @@ pub struct Growth {
 /// Creates the session if it is new, locks its row until the end of the transaction, and returns
 /// the open episode. `at` is the event time of what is about to be added.
 pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<Option<Uuid>> {
-    spi.row(
+    spi.one(
         "INSERT INTO memory_agent.sessions AS s (user_id, agent_id, session_id, created_at, last_turn_at) \
          VALUES ($1, $2, $3, $4, $4) \
          ON CONFLICT (user_id, agent_id, session_id) DO UPDATE \
             SET created_at = least(s.created_at, excluded.created_at) \
          RETURNING s.open_episode_id",
         &mut key.params().with(at),
-    )?
-    .ok_or_else(|| Error::internal("the session row vanished"))
+    )
 }
 
 /// Locks an existing session; `None` when there is none. The inner value is its open episode.
@@ -114,7 +113,7 @@ pub fn grow(
     last_turn_at: Option<TimestampWithTimeZone>,
     open_episode: Option<Uuid>,
 ) -> PgResult<Fill> {
-    spi.row(
+    spi.one(
         "UPDATE memory_agent.sessions s \
             SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
                 unsummarized_tokens = s.unsummarized_tokens + $5, \
@@ -129,8 +128,7 @@ pub fn grow(
             .with(growth.entries)
             .with(open_episode)
             .with(last_turn_at),
-    )?
-    .ok_or_else(|| Error::internal("the session row vanished"))
+    )
 }
 
 /// What one entry that was there before changes about its session.

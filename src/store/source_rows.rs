@@ -3,7 +3,8 @@
 
 use crate::pg::catalog::quote_identifier;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Row, Session as Spi, params, scratch};
+use crate::pg::memory_context::scratch;
+use crate::pg::spi::{Params, Row, Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;

@@ -8,7 +8,7 @@ mod tail;
 pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
@@ -186,7 +186,7 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
     let list =
         |of: fn(&Sections) -> &Vec<String>| new.sections.map(of).cloned().unwrap_or_default();
     let ratio = f64::from(new.output_tokens) / f64::from(new.input_tokens.max(1));
-    spi.row(
+    spi.one(
         "INSERT INTO memory_agent.session_summaries \
             (id, user_id, agent_id, session_id, level, ordinal, content, source_ids, previous_id, method, \
              topics, entities, decisions, questions, first_entry_id, first_entry_at, last_entry_id, \
@@ -217,8 +217,7 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
             .with(saturated(new.output_tokens))
             .with(ratio as f32)
             .with(new.model.to_owned()),
-        )?
-    .ok_or_else(|| Error::internal("a summary was stored without an id"))
+        )
 }
 
 /// Ends a session's active L3. It stays: the next one rests on it.

@@ -1,12 +1,11 @@
 //! Text search configurations: by which of them the words of a user's memory are indexed.
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
 
 /// The name that PostgreSQL shows of a configuration; one that does not exist is its ERROR (42704).
 pub fn name(spi: &Spi, given: &str) -> PgResult<String> {
-    spi.row("SELECT $1::regconfig::text", &mut params![given])?
-        .ok_or_else(|| Error::internal("a configuration has no name"))
+    spi.one("SELECT $1::regconfig::text", &mut params![given])
 }
 
 /// The configurations that agents and sessions of these users have of their own, as far as they exist.

@@ -21,21 +21,19 @@ pub fn insert(
     hash: Vec<u8>,
     expires_at: Option<TimestampWithTimeZone>,
 ) -> PgResult<bool> {
-    let rows = spi.execute(
+    spi.changes(
         "INSERT INTO memory_agent.tokens (user_id, name, hash, expires_at) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (user_id, name) DO NOTHING",
         &mut params![user_id, name, hash, expires_at],
-    )?;
-    Ok(rows > 0)
+    )
 }
 
 /// Deletes a token; `false` when there is none of that name.
 pub fn delete(spi: &Spi, user_id: &str, name: &str) -> PgResult<bool> {
-    let rows = spi.execute(
+    spi.changes(
         "DELETE FROM memory_agent.tokens t WHERE t.user_id = $1 AND t.name = $2",
         &mut params![user_id, name],
-    )?;
-    Ok(rows > 0)
+    )
 }
 
 /// Of all users, those that have expired included, by user and name.

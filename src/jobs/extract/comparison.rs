@@ -2,7 +2,7 @@
 //! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
 
 use crate::jobs::exchange::{Llm, Progress};
-use crate::jobs::extract::{Asked, ExtractTask, Step};
+use crate::jobs::extract::{Asked, ExtractTask, Stage};
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
@@ -55,7 +55,7 @@ impl ExtractTask {
             AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
         let tokens = 300 + count(new.len()).saturating_mul(100);
         let messages = reconcile::messages(&existing, &new);
-        self.step = Step::Reconciling(asked);
+        self.stage = Stage::Reconciling(asked);
         self.send(messages, format, tokens, llm)
     }
 
@@ -117,7 +117,8 @@ impl ExtractTask {
         answer: Result<&str, String>,
         llm: &mut Llm<'_>,
     ) -> Progress {
-        let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
+        let Stage::Reconciling(asked) = std::mem::replace(&mut self.stage, Stage::Extracting)
+        else {
             return Progress::Failed("an answer without a question".to_owned());
         };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -177,11 +178,11 @@ impl ExtractTask {
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
             Ok(Applied::NoSession) => {
-                self.step = Step::Applying { decisions, judged };
+                self.stage = Stage::Applying { decisions, judged };
                 Progress::NoSession
             }
             Err(aborted) if aborted.may_pass => {
-                self.step = Step::Applying { decisions, judged };
+                self.stage = Stage::Applying { decisions, judged };
                 Progress::Blocked(aborted.message)
             }
             Err(aborted) => Progress::Aborted(aborted),
@@ -190,8 +191,8 @@ impl ExtractTask {
 
     /// Tries once more to store what was decided, without asking the LLM again.
     pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
-        match std::mem::replace(&mut self.step, Step::Extracting) {
-            Step::Applying { decisions, judged } => {
+        match std::mem::replace(&mut self.stage, Stage::Extracting) {
+            Stage::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.
                 self.rounds = self.rounds.saturating_sub(1);
                 self.apply_or_compare(decisions, judged, llm)

@@ -49,7 +49,7 @@ pub struct ExtractTask {
     /// What this attempt has stored: texts with their turns.
     pub(super) stored: Vec<(String, Vec<Uuid>)>,
     pub(super) model: Option<ModelRef>,
-    pub(super) step: Step,
+    pub(super) stage: Stage,
     /// Comparisons in a row that ended with nothing stored.
     pub(super) rounds: u32,
     /// Why less was decided by the LLM than should have been.
@@ -58,7 +58,7 @@ pub struct ExtractTask {
 }
 
 /// Where a task stands.
-pub(super) enum Step {
+pub(super) enum Stage {
     Extracting,
     Reconciling(Asked),
     /// Everything is decided, but another transaction has the session locked.
@@ -84,13 +84,13 @@ impl LlmTask for ExtractTask {
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         let purpose = self.purpose();
         match self.exchange.receive(outcome, &self.job, purpose, llm) {
-            Received::Answer(answer) => match &self.step {
-                Step::Extracting => self.take_facts(&answer.text, llm),
+            Received::Answer(answer) => match &self.stage {
+                Stage::Extracting => self.take_facts(&answer.text, llm),
                 _ => self.take_decisions(Ok(&answer.text), llm),
             },
             Received::Failure(reason) => self.count_failure(reason),
-            Received::BadAnswer(reason) => match &self.step {
-                Step::Extracting => Progress::Failed(reason),
+            Received::BadAnswer(reason) => match &self.stage {
+                Stage::Extracting => Progress::Failed(reason),
                 _ => self.take_decisions(Err(reason), llm),
             },
             Received::Ended(progress) => progress,
@@ -115,7 +115,7 @@ impl Start for ExtractTask {
             deferred: Vec::new(),
             stored: Vec::new(),
             model: None,
-            step: Step::Extracting,
+            stage: Stage::Extracting,
             rounds: 0,
             undecided: None,
             exchange: Exchange::default(),
@@ -240,7 +240,7 @@ impl ExtractTask {
             .map(|turn| Marks { markers: &turn.markers, is_assistants: turn.is_assistants })
             .collect();
         let messages = extract::marked_messages(&pending, &marks, most);
-        self.step = Step::Extracting;
+        self.stage = Stage::Extracting;
         self.send(
             messages,
             AnswerFormat::Facts { turns, max_per_turn: most },
@@ -267,8 +267,8 @@ impl ExtractTask {
     }
 
     fn purpose(&self) -> &'static str {
-        match self.step {
-            Step::Extracting => "extract",
+        match self.stage {
+            Stage::Extracting => "extract",
             _ => "reconcile",
         }
     }
@@ -276,7 +276,7 @@ impl ExtractTask {
     /// A failure of reconciliation that would be the last one adds the facts as they are; the next
     /// job of the scope compares them.
     pub(super) fn count_failure(&mut self, reason: String) -> Progress {
-        let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
+        let Stage::Reconciling(asked) = &self.stage else { return Progress::Failed(reason) };
         if !self.job.is_last_attempt() {
             return Progress::Failed(reason);
         }

@@ -44,14 +44,14 @@ pub struct SummaryTask {
     settings: SummarySettings,
     exchange: Exchange,
     answers: Answers,
-    step: Step,
+    stage: Stage,
     rounds: u32,
     calls: u32,
     started: Instant,
 }
 
 /// Where a task stands.
-enum Step {
+enum Stage {
     /// Nothing was looked at yet.
     Beginning,
     Asking(Box<Asking>),
@@ -93,7 +93,7 @@ impl Start for SummaryTask {
             settings: job_settings::of_summary(&payload),
             exchange: Exchange::default(),
             answers: payload.answers,
-            step: Step::Beginning,
+            stage: Stage::Beginning,
             rounds: 0,
             calls: 0,
             started: Instant::now(),
@@ -106,7 +106,7 @@ impl Start for SummaryTask {
 
 impl SummaryTask {
     fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
-        self.step = Step::Beginning;
+        self.stage = Stage::Beginning;
         match transaction(|spi| Need::of(spi, &self.job, &self.key, &self.settings)) {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(Need::NoSession) => Progress::NoSession,
@@ -196,13 +196,13 @@ impl SummaryTask {
             max_answer_tokens: asking.question.target_tokens.saturating_mul(3) + ANSWER_TOKENS,
             temperature: 0.0,
         };
-        self.step = Step::Asking(Box::new(asking));
+        self.stage = Stage::Asking(Box::new(asking));
         self.calls += 1;
         self.exchange.send(request, llm)
     }
 
     fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Progress {
-        let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
+        let Stage::Asking(asking) = std::mem::replace(&mut self.stage, Stage::Beginning) else {
             return Progress::Failed("an answer without a question".to_owned());
         };
         let Asking { condensing, question, shortening } = *asking;
@@ -287,11 +287,11 @@ impl SummaryTask {
                 self.begin(llm)
             }
             Ok(Renewed::NoSession) => {
-                self.step = Step::Storing(decided);
+                self.stage = Stage::Storing(decided);
                 Progress::NoSession
             }
             Err(aborted @ Aborted { may_pass: true, .. }) => {
-                self.step = Step::Storing(decided);
+                self.stage = Stage::Storing(decided);
                 Progress::Blocked(aborted.message)
             }
             Err(aborted) => Progress::Aborted(aborted),
@@ -329,9 +329,9 @@ impl LlmTask for SummaryTask {
     }
 
     fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
-        match std::mem::replace(&mut self.step, Step::Beginning) {
-            Step::Storing(decided) => self.store(decided, llm),
-            Step::Beginning | Step::Asking(_) => self.begin(llm),
+        match std::mem::replace(&mut self.stage, Stage::Beginning) {
+            Stage::Storing(decided) => self.store(decided, llm),
+            Stage::Beginning | Stage::Asking(_) => self.begin(llm),
         }
     }
 }
