@@ -27,20 +27,16 @@ fn memory_archive(
         return Err(Error::invalid(
             "session \"global\" is the user's global memory, and no conversation",
             "Every session finds global memory: it need not be archived.",
-        )
-        .into());
+        ));
     }
     scope_settings::scoped(&caller, Some(&key.session_id), || {
         let read = || Archived::of_session(&Spi::read_only()?, &key);
         let Some(archived) = roles::as_owner(read)? else { return Ok(None) };
         let (model, embed_now) = embedder()?;
         let chunks = archived.prepare(Content::current().chunks, model, embed_now);
-        roles::as_owner(|| {
-            let spi = Spi::read_write()?;
-            match sessions::lock_existing(&spi, &key)? {
-                None => Ok(None),
-                Some(_) => archive_conversation(&spi, &key, &archived, &chunks).map(Some),
-            }
+        roles::write_as_owner(|spi| match sessions::lock_existing(spi, &key)? {
+            None => Ok(None),
+            Some(_) => archive_conversation(spi, &key, &archived, &chunks).map(Some),
         })
     })
 }

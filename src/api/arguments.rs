@@ -3,13 +3,11 @@
 //! the core crate, which docs/limits.md repeats.
 #![allow(unsafe_code)]
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::settings::Content;
 use memory_agent_core::limits::{self, Limit};
-use memory_agent_core::text;
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pg_catalog::pg_proc::PgProc;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
@@ -111,19 +109,12 @@ unsafe fn check_one(
                 Some(elements) if count > elements => Err(Error::invalid(
                     format!("{name} has {count} elements, expected at most {elements}"),
                     HINT,
-                )
-                .into()),
+                )),
                 _ => Ok(()),
             }
         }
         _ => within(name, stored, most, limit),
     }
-}
-
-/// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
-pub fn check_content(content: &str) -> PgResult<()> {
-    let most = Content::current().max_content_bytes;
-    text::validate_content(content, most).map_err(|problem| Error::from(problem).into())
 }
 
 const HINT: &str = "docs/limits.md lists how large each argument may be.";
@@ -139,7 +130,7 @@ fn within(name: &str, bytes: usize, most: usize, limit: Limit) -> Result<(), Err
         _ => HINT,
     };
     let problem = format!("{name} is too long: {bytes} bytes, expected at most {most}");
-    Err(Error::invalid(problem, hint).into())
+    Err(Error::invalid(problem, hint))
 }
 
 /// The bytes that the numbers of a jsonb are printed in, or more than `most` as soon as they are: 1e131071 is

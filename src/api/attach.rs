@@ -1,5 +1,5 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
-//! whoever writes the table write memory, so only administrators make one, and only on tables of theirs.
+//! the writers of the table write memory, so only administrators make one, and only on tables of theirs.
 
 use crate::api::arguments::WithinLimits;
 use crate::identity;
@@ -55,7 +55,7 @@ fn memory_attach(
     let table = table(relation)?;
     table.check_owner()?;
     table.check()?;
-    roles::as_owner(|| check_columns(&Spi::read_only()?, &table, &definition))?;
+    roles::read_as_owner(|spi| check_columns(spi, &table, &definition))?;
     let user_id = intake_user(&definition)?;
     let id = save(&table, &definition)?;
     let caller = Spi::read_write()?;
@@ -64,8 +64,7 @@ fn memory_attach(
             return Err(Error::duplicate(
                 format!("{name} is a partition of {} and attached by itself", table.name),
                 "Run memory_detach with the partition first; its entries are kept.",
-            )
-            .into());
+            ));
         }
         let place = if oid == table.oid { Place::Whole } else { Place::Part };
         tables::create_triggers(&caller, &name, id, place)?;
@@ -75,10 +74,10 @@ fn memory_attach(
     if !backfill.unwrap_or(true) {
         return Ok(None);
     }
-    roles::as_owner(|| {
-        let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
+    roles::write_as_owner(|spi| {
+        let attempts = LlmLimits::current().max_attempts;
         let agent = &definition.agent_id;
-        jobs::queue_intake(&spi, id, &user_id, agent, Extent::All, attempts).map(Some)
+        jobs::queue_intake(spi, id, &user_id, agent, Extent::All, attempts).map(Some)
     })
 }
 
@@ -95,8 +94,7 @@ fn memory_detach(
         return Err(Error::undefined(
             format!("\"{relation}\" is not attached"),
             "SELECT relation FROM memory_agent.attachments lists what is.",
-        )
-        .into());
+        ));
     };
     if let Some(oid) = table {
         describe(oid)?.map_or(Ok(()), |table| table.check_owner())?;
@@ -104,11 +102,10 @@ fn memory_detach(
     let caller = Spi::read_write()?;
     tables::drop_triggers(&caller, id)?;
     drop(caller);
-    let forgotten = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        attachments::delete(&spi, id)?;
+    let forgotten = roles::write_as_owner(|spi| {
+        attachments::delete(spi, id)?;
         if forget.unwrap_or(false) {
-            entries::end_all(&spi, &label, "its table was detached")
+            entries::end_all(spi, &label, "its table was detached")
         } else {
             Ok(0)
         }
@@ -123,7 +120,7 @@ fn default_agent() -> String {
 
 /// Checks what can be checked without the table.
 fn check(definition: &Definition) -> PgResult<()> {
-    text::validate_role(&definition.role).map_err(Error::from)?;
+    text::validate_role(&definition.role).map_err(Error::refused)?;
     identity::check_id("agent_id", &definition.agent_id)?;
     if let Some(user_id) = &definition.user_id {
         identity::check_id("user_id", user_id)?;
@@ -131,8 +128,7 @@ fn check(definition: &Definition) -> PgResult<()> {
             return Err(Error::invalid(
                 "user_id and user_id_column exclude each other",
                 "user_id names the user of all rows, user_id_column the column that says it of each.",
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -157,8 +153,7 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
             return Err(Error::wrong_type(
                 format!("created_at_column: \"{column}\" has the type {found}"),
                 "It must be timestamptz, or timestamp or date, which are read as UTC.",
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -166,19 +161,18 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
 
 fn describe(table: pg_sys::Oid) -> PgResult<Option<Table>> {
     let role = roles::current_role();
-    roles::as_owner(|| tables::describe(&Spi::read_only()?, table, role))
+    roles::read_as_owner(|spi| tables::describe(spi, table, role))
 }
 
 fn table(relation: Option<pg_sys::Oid>) -> PgResult<Table> {
     let described = relation.map_or(Ok(None), describe)?;
     described.ok_or_else(|| {
         Error::undefined("there is no such table", "Example: memory_attach('notes', 'body').")
-            .into()
     })
 }
 
 /// Whose memory rows get that are there already and do not say it; also who sees the job. It is the
-/// attacher's identity even where rows are everybody's: the job knows keys of rows that are nobody's.
+/// attacher's identity even where rows belong to many users: the job knows keys of rows that belong to none.
 fn intake_user(definition: &Definition) -> PgResult<String> {
     let is_said = definition.user_id.is_some() || definition.user_id_column.is_some();
     let mode = Identity::current().mode;
@@ -194,16 +188,14 @@ fn intake_user(definition: &Definition) -> PgResult<String> {
 /// Stores the attachment of a table, the one it has or a new one, and returns its id.
 fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
     let attached = tables::attachment_of(&Spi::read_only()?, table.oid)?;
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let all = attachments::all(&spi)?;
+    roles::write_as_owner(|spi| {
+        let all = attachments::all(spi)?;
         let own = all.iter().find(|listed| listed.table == Some(table.oid));
         if own.is_none() && attached.is_some_and(|id| all.iter().any(|listed| listed.id == id)) {
             return Err(Error::duplicate(
                 format!("{} is a partition of an attached table", table.name),
                 "Its rows are in memory already.",
-            )
-            .into());
+            ));
         }
         if own.is_none()
             && let Some(other) = all.iter().find(|listed| listed.label == table.name)
@@ -215,14 +207,13 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
                 } else {
                     "That table is gone. Run memory_detach with the name first."
                 },
-            )
-            .into());
+            ));
         }
         let (id, label) = match own {
             Some(own) => (own.id, own.label.clone()),
             None => (new_id(), table.name.clone()),
         };
-        attachments::save(&spi, id, &label, table.oid, definition)?;
+        attachments::save(spi, id, &label, table.oid, definition)?;
         Ok(id)
     })
 }
@@ -231,8 +222,8 @@ fn save(table: &Table, definition: &Definition) -> PgResult<Uuid> {
 fn find(relation: &str) -> PgResult<Option<Listed>> {
     let table = catalog::relation_named(relation);
     let described = table.map_or(Ok(None), describe)?;
-    roles::as_owner(|| {
-        let mut all = attachments::all(&Spi::read_only()?)?;
+    roles::read_as_owner(|spi| {
+        let mut all = attachments::all(spi)?;
         let position =
             all.iter().position(|listed| table.is_some() && listed.table == table).or_else(|| {
                 let names = |listed: &Listed| {

@@ -1,10 +1,10 @@
-//! The trigger function of attached tables. It reads what a statement changed as whoever ran it, for a
-//! column's type may bring code of its own along, and writes as the extension's owner. It asks nobody:
+//! The trigger function of attached tables. It reads what a statement changed as the role that ran it, for a
+//! column's type may bring code of its own along, and writes as the extension's owner. It asks no LLM:
 //! neither the models (unless the attachment says `embed => 'sync'`) nor the worker have to run.
 
 use crate::memory::followed_rows;
-use crate::memory::intake::{Intake, Via, warn};
-use crate::pg::error::{Error, PgResult};
+use crate::memory::intake::{Intake, Via};
+use crate::pg::error::{Error, ErrorReport, PgResult, warn};
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::roles;
 use crate::pg::spi::{Session as Spi, sees_one_snapshot};
@@ -18,7 +18,6 @@ use crate::store::queue;
 use crate::store::restores;
 use crate::store::source_rows::{self, Gone, SourceRow};
 use pgrx::heap_tuple::PgHeapTuple;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::pgbox::AllocatedByPostgres;
 use pgrx::prelude::*;
 
@@ -37,7 +36,7 @@ fn attached_rows<'a>(
 fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     let arguments = trigger.extra_args().map_err(misused)?;
     let (Some(id), Some(place)) = (arguments.first(), arguments.get(1)) else {
-        return Err(by_hand().into());
+        return Err(by_hand());
     };
     let id = queue::uuid(id).ok_or_else(by_hand)?;
     let is_whole = place == Place::Whole.as_str();
@@ -78,8 +77,8 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert)?;
             let attempts = LlmLimits::current().max_attempts;
-            roles::as_owner(|| {
-                jobs::queue_restored(&Spi::read_write()?, &source, &intake.whose(), attempts)
+            roles::write_as_owner(|spi| {
+                jobs::queue_restored(spi, &source, &intake.whose(), attempts)
             })
         }
         operation => {
@@ -89,7 +88,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     }
 }
 
-/// Follows what a statement wrote, by its transition tables, which are read as whoever ran it.
+/// Follows what a statement wrote, by its transition tables, which are read as the role that ran it.
 fn follow_rows(
     trigger: &PgTrigger<'_>,
     source: &Source,
@@ -176,7 +175,7 @@ fn key_of_readable(source: &Source) -> PgResult<Option<Vec<KeyColumn>>> {
     if !is_readable {
         return Ok(None);
     }
-    roles::as_owner(|| tables::key(&Spi::read_only()?, source.table)).map(Some)
+    roles::read_as_owner(|spi| tables::key(spi, source.table)).map(Some)
 }
 
 /// The rows that a statement touched, on their way to memory.
@@ -230,13 +229,13 @@ impl Rows<'_> {
         end(self.source, gone, reason)?;
         self.intake.take(&rows)?;
         let whose = self.intake.whose();
-        // A row of nobody is no memory.
+        // A row without a user is not remembered.
         if whose.of_nobody {
             return Ok(());
         }
-        roles::as_owner(|| {
+        roles::write_as_owner(|spi| {
             let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_written(&Spi::read_write()?, self.source, &whose, false, &double, attempts)
+            jobs::queue_written(spi, self.source, &whose, false, &double, attempts)
         })
     }
 
@@ -251,8 +250,8 @@ impl Rows<'_> {
 
 /// A table that is emptied with all its partitions.
 fn forget_table(source: &Source) -> PgResult<()> {
-    roles::as_owner(|| {
-        entries::for_all_keys(&Spi::read_write()?, &source.label, |keys| {
+    roles::write_as_owner(|spi| {
+        entries::for_all_keys(spi, &source.label, |keys| {
             end(source, keys, "its table was truncated")
         })
     })
@@ -278,9 +277,9 @@ fn forget_partition(source: &Source) -> PgResult<()> {
 fn queue_comparison(source: &Source) -> PgResult<()> {
     let writer = roles::current_role_name();
     let agent = &source.definition.agent_id;
-    roles::as_owner(|| {
-        let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
-        jobs::queue_intake(&spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
+    roles::write_as_owner(|spi| {
+        let attempts = LlmLimits::current().max_attempts;
+        jobs::queue_intake(spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
     })
 }
 
@@ -291,15 +290,14 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         return Ok(());
     }
     let writer = roles::current_role_name();
-    roles::as_owner(|| {
+    roles::write_as_owner(|spi| {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
-        let spi = Spi::read_write()?;
-        entries::end_keys(&spi, &source.label, &keys, reason)?;
-        jobs::queue_gone(&spi, source, &writer, &out_of_sight, LlmLimits::current().max_attempts)
+        entries::end_keys(spi, &source.label, &keys, reason)?;
+        jobs::queue_gone(spi, source, &writer, &out_of_sight, LlmLimits::current().max_attempts)
     })
 }
 
-fn by_hand() -> Error {
+fn by_hand() -> ErrorReport {
     Error::unsupported(
         "a trigger of memory_agent.attached_rows() was not made by memory_attach",
         "Drop it, and attach the table with memory_attach.",
@@ -307,5 +305,5 @@ fn by_hand() -> Error {
 }
 
 fn misused(error: PgTriggerError) -> ErrorReport {
-    Error::internal(format!("the trigger cannot be read: {error}")).into()
+    Error::internal(format!("the trigger cannot be read: {error}"))
 }

@@ -6,70 +6,20 @@
 use crate::api::arguments::WithinLimits;
 use crate::api::prompt_limit;
 use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
-use crate::memory::context::block::{Block, SUMMARY_SHARE};
-use crate::memory::context::cross_session;
-use crate::memory::context::prompt_memory::{self, PromptMemory};
-use crate::memory::context::tokens::TokenCounter;
-use crate::memory::llm::{self, Llm, Question};
-use crate::memory::recall::request::Arguments;
+use crate::identity::{self};
+use crate::memory::augment::{Wanted, put_memories};
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::{MemoryMessage, Prompts, Recall};
 use crate::store::erasures::Erasures;
-use crate::store::sessions::SessionKey;
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::chat_body::ChatBody;
-use memory_agent_core::chat_messages::ChatMessages;
-use memory_agent_core::contradictions::{self, Recalled};
-use memory_agent_core::fence;
-use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
 use memory_agent_core::text;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The session of a call that names none.
 const DEFAULT_SESSION: &str = "default";
-/// Messages before the latest that tell a rewrite what pronouns stand for, and characters of each.
-const EARLIER_MESSAGES: usize = 6;
-const EARLIER_CHARS: usize = 2_000;
-/// Characters of the message, and of each memory, that a question to the LLM holds.
-const SHOWN_CHARS: usize = 8_000;
-/// Most tokens of the LLM's rewrites, and of its verdict on one memory.
-const REWRITE_TOKENS: u32 = 400;
-const VERDICT_TOKENS: u32 = 30;
-/// Bytes of an ISO date at the beginning of a time.
-const DATE_BYTES: usize = 10;
-
-/// A step that asks an LLM.
-struct Step {
-    /// In `llm_calls`.
-    purpose: &'static str,
-    /// What happens without an answer.
-    without: &'static str,
-}
-
-const REWRITE: Step = Step { purpose: "rewrite", without: "the message is searched for as it is" };
-const CHECK: Step =
-    Step { purpose: "contradictions", without: "memories are not checked against each other" };
-
-/// Whose memories are asked for, and how; what is `None` is as the settings say.
-pub struct Wanted {
-    pub caller: Caller,
-    /// Known before anything is read.
-    pub erasures: Erasures,
-    pub session_id: String,
-    pub top_k: Option<i32>,
-    pub recency_weight: Option<f32>,
-    pub score_threshold: Option<f32>,
-    /// Most tokens of all messages, with what is put into them.
-    pub budget: i64,
-}
-
 #[pg_extern(sql = false)]
 fn memory_augment(
     limits: WithinLimits,
@@ -132,7 +82,7 @@ fn memory_augment_within(
 /// The session that an argument names.
 pub fn session_of(session_id: Option<String>) -> PgResult<String> {
     let session_id = session_id.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     Ok(session_id)
 }
 
@@ -141,240 +91,13 @@ pub fn parse(messages: Option<JsonbText>) -> PgResult<ChatBody> {
     let text = messages.map_or_else(|| "null".to_owned(), |messages| messages.0);
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| refused(format!("messages cannot be read: {error}")))?;
-    ChatBody::parse(value).map_err(|error| refused(error).into())
+    ChatBody::parse(value).map_err(refused)
 }
 
-/// The error of messages, or of a request, that are none.
-pub fn refused(reason: impl std::fmt::Display) -> Error {
+/// The error of malformed messages, or of a malformed request.
+pub fn refused(reason: impl std::fmt::Display) -> ErrorReport {
     Error::invalid(
         reason.to_string(),
         "Example: [{\"role\": \"user\", \"content\": \"Where do I live?\"}], or {\"messages\": [...], ...}.",
     )
-}
-
-/// Puts what is remembered into the user's last message, or into a system message before it, as far as the
-/// budget has room, and returns the memories that are in it now, as JSON objects. Without memories and summary, or when none are wanted,
-/// nothing changes.
-///
-/// # Errors
-/// 22023 when the messages alone are over the budget.
-pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>> {
-    let tokens = TokenCounter::new();
-    let settings = Prompts::current();
-    let overhead = i64::from(settings.message_overhead_tokens);
-    let texts = body.read_texts();
-    let messages = &mut body.messages;
-    let said: i64 = tokens.count(texts).into_iter().map(|count| count + overhead).sum();
-    if said > wanted.budget {
-        return Err(Error::invalid(
-            format!("the messages have {said} tokens, the budget is {}", wanted.budget),
-            "Send fewer or shorter messages, or raise token_budget or memory_agent.context_limit.",
-        )
-        .into());
-    }
-    let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
-    let original = augment::original_message(&message);
-    if wanted.top_k.unwrap_or(Recall::current().default_top_k) <= 0 || original.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let rewrites =
-        if settings.query_rewrite { rewrites(original, messages, wanted)? } else { Vec::new() };
-    let mut hits = recalled(original, rewrites, wanted)?;
-    if settings.read_contradiction_check && hits.len() > 1 {
-        hits = without_contradicted(hits, wanted)?;
-    }
-    let earlier = cross_session::find(original, &wanted.session_id, &wanted.caller)?;
-    hits.extend(earlier.into_iter().map(cross_session::Earlier::into_memory));
-    let summary = prompt_memory::summary(&wanted.key())?;
-    let left = wanted.budget - said;
-    let hits = match settings.memory_message {
-        MemoryMessage::User => {
-            // The message itself is counted again, with what is before it.
-            let room = left + tokens.count_one(&message);
-            let (text, hits) = augmented(summary, hits, Some(original), room, &tokens);
-            messages.replace_latest(text);
-            hits
-        }
-        MemoryMessage::System => {
-            let (text, hits) = augmented(summary, hits, None, left - overhead, &tokens);
-            if original != message {
-                messages.replace_latest(original.to_owned());
-            }
-            if !text.is_empty() {
-                messages.insert_system(text);
-            }
-            hits
-        }
-    };
-    Ok(hits.iter().map(to_json).collect())
-}
-
-/// The message with as much of what is remembered before it as has room, or that alone, and the memories
-/// among that.
-fn augmented(
-    summary: Option<(String, String)>,
-    mut hits: Vec<PromptMemory>,
-    message: Option<&str>,
-    room: i64,
-    tokens: &TokenCounter,
-) -> (String, Vec<PromptMemory>) {
-    prompt_memory::facts_first(&mut hits);
-    let (summary, outdated) =
-        summary.map_or((None, String::new()), |(text, tail)| (Some(text), tail));
-    let whole = summary.as_ref().map(|text| format!("{text}{outdated}"));
-    let text = told(whole.as_deref(), &hits, message);
-    if tokens.count_one(&text) <= room {
-        return (text, hits);
-    }
-    let tail = message.map(|message| format!("\n\n{MESSAGE_HEADER} {message}"));
-    let left = room - tail.map_or(0, |tail| tokens.count_one(&tail));
-    let block = |heading| Block { heading, overhead: 0, tokens };
-    let share = (left as f64 * SUMMARY_SHARE) as i64;
-    let (mut summary, cost) = summary
-        .and_then(|text| block(SUMMARY_HEADER).fit_text(&text, &outdated, share))
-        .map_or((None, 0), |(text, cost)| (Some(format!("{text}{outdated}")), cost));
-    // Both blocks stand in one fence.
-    let shared = if summary.is_some() { tokens.count_one(&fence::fenced("")) } else { 0 };
-    (hits, _) = block(MEMORY_HEADER).fit(hits, left - cost + shared);
-    // Where joining the blocks costs a token more, one more goes.
-    loop {
-        let text = told(summary.as_deref(), &hits, message);
-        let is_bare = hits.is_empty() && summary.is_none();
-        if is_bare || tokens.count_one(&text) <= room {
-            return (text, hits);
-        }
-        if hits.pop().is_none() {
-            summary = None;
-        }
-    }
-}
-
-fn told(summary: Option<&str>, hits: &[PromptMemory], message: Option<&str>) -> String {
-    let memories: Vec<Memory<'_>> = hits.iter().map(PromptMemory::told).collect();
-    match message {
-        Some(message) => augment::augmented(summary, &memories, message),
-        None => augment::remembered(summary, &memories).unwrap_or_default(),
-    }
-}
-
-impl Wanted {
-    pub fn key(&self) -> SessionKey {
-        SessionKey::of(&self.caller, self.session_id.clone())
-    }
-}
-
-fn to_json(hit: &PromptMemory) -> Value {
-    // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
-    let score: f64 = hit.score.to_string().parse().unwrap_or_default();
-    json!({
-        "role": hit.role,
-        "content": hit.content,
-        "created_at": hit.created_at.to_iso_string(),
-        "score": score,
-        "no_longer_true": prompt_memory::marks_to_json(&hit.outdated),
-    })
-}
-
-/// The memories that the message and its rewrites find, best first.
-fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<Vec<PromptMemory>> {
-    let arguments = Arguments {
-        query: Some(message.to_owned()),
-        session_id: Some(wanted.session_id.clone()),
-        top_k: wanted.top_k,
-        recency_weight: wanted.recency_weight,
-        score_threshold: wanted.score_threshold,
-        rewrites: Some(rewrites.into_iter().map(Some).collect()),
-        for_prompt: true,
-        ..Arguments::default()
-    };
-    let mut memories = prompt_memory::recalled(&arguments.check(wanted.caller.clone())?)?;
-    // An application may have stored the message before it asks about it.
-    memories.retain(|hit| hit.role != "user" || hit.content.trim() != message.trim());
-    Ok(memories)
-}
-
-/// Further wordings of the message, as an LLM words them.
-fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted) -> PgResult<Vec<String>> {
-    let message = beginning(message, SHOWN_CHARS);
-    let said: Vec<(&str, String)> = messages
-        .before_latest(EARLIER_MESSAGES)
-        .into_iter()
-        .map(|(role, text)| {
-            (role, beginning(augment::original_message(&text), EARLIER_CHARS).to_owned())
-        })
-        .collect();
-    let earlier: Vec<Earlier<'_>> =
-        said.iter().map(|(role, text)| Earlier { role, text }).collect();
-    let question = rewrite::messages(message, &earlier, MAX_REWRITES);
-    let format = AnswerFormat::Rewrites { max: MAX_REWRITES };
-    let question =
-        Question { messages: question, answer: format, max_answer_tokens: REWRITE_TOKENS };
-    let answer = ask(&REWRITE, question, wanted)?;
-    Ok(answer
-        .and_then(|answer| rewrite::parse(&answer, message, MAX_REWRITES).ok())
-        .unwrap_or_default())
-}
-
-/// The hits without those that an LLM says others contradict.
-fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted) -> PgResult<Vec<PromptMemory>> {
-    let dates: Vec<String> = hits
-        .iter()
-        .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())
-        .collect();
-    let memories: Vec<Recalled<'_>> = hits
-        .iter()
-        .zip(&dates)
-        .map(|(hit, since)| Recalled {
-            role: &hit.role,
-            content: beginning(&hit.content, SHOWN_CHARS),
-            since,
-        })
-        .collect();
-    let rows = u32::try_from(memories.len()).unwrap_or(u32::MAX);
-    let question = contradictions::messages(&memories);
-    let question = Question {
-        messages: question,
-        answer: AnswerFormat::Verdicts { rows },
-        max_answer_tokens: VERDICT_TOKENS.saturating_mul(rows).saturating_add(100),
-    };
-    let answer = ask(&CHECK, question, wanted)?;
-    let Some(verdicts) = answer.and_then(|answer| contradictions::parse(&answer, rows).ok()) else {
-        return Ok(hits);
-    };
-    let kept = contradictions::kept(&verdicts);
-    let mut hits: Vec<Option<PromptMemory>> = hits.into_iter().map(Some).collect();
-    Ok(kept.into_iter().filter_map(|at| hits.get_mut(at)?.take()).collect())
-}
-
-/// The answer to a question of an option; `None`, with a WARNING, when there is none.
-fn ask(step: &Step, question: Question, wanted: &Wanted) -> PgResult<Option<String>> {
-    let llm = match Llm::configured(&wanted.erasures, wanted.caller.agent()) {
-        Ok(llm) => llm,
-        Err(report) => {
-            warn(step, report.message(), "Configure an LLM, or switch the option off.");
-            return Ok(None);
-        }
-    };
-    match llm.ask(&wanted.caller.user_id, step.purpose, question)?.result {
-        Ok(answer) => Ok(Some(answer.text)),
-        Err(failure) => {
-            warn(step, &failure.message, llm::hint(failure.kind));
-            Ok(None)
-        }
-    }
-}
-
-/// Tells the user that a step was left out.
-fn warn(step: &Step, reason: &str, hint: &str) {
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!("{}: {reason}", step.without),
-        "memory_agent",
-    )
-    .set_hint(hint)
-    .report(PgLogLevel::WARNING);
-}
-
-fn beginning(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }

@@ -1,4 +1,4 @@
-//! `memory_backfill`: work that nobody was asked to do when turns were stored, because there was no
+//! `memory_backfill`: work that was not queued when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
 use crate::api::arguments::WithinLimits;
@@ -32,38 +32,34 @@ fn memory_backfill(
             return Err(Error::invalid(
                 "all_users and user_id exclude each other",
                 "Leave one of them out.",
-            )
-            .into());
+            ));
         }
         (true, None) if level < Level::Admin => {
             return Err(Error::not_permitted(
                 "only administrators may ask for the work of all users",
                 "Leave all_users out, or ask for SELECT memory_grant(role, 'admin').",
-            )
-            .into());
+            ));
         }
         (true, None) => None,
         (false, user_id) => Some(identity::resolve(user_id.as_deref(), None, Level::User)?.user_id),
     };
-    if let Some(reason) = roles::as_owner(|| endpoints::all_missing(&Spi::read_only()?))? {
+    if let Some(reason) = roles::read_as_owner(endpoints::all_missing)? {
         return Err(Error::not_ready(
             format!("facts cannot be extracted: {reason}"),
             "Configure an LLM first; see docs/worker.md.",
-        )
-        .into());
+        ));
     }
-    let turns = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let scopes = backfill::scopes(&spi, user_id.as_deref(), since)?;
-        let unsummarized = backfill::unsummarized(&spi, user_id.as_deref(), since)?;
-        lock_sessions(&spi, &scopes, &unsummarized)?;
+    let turns = roles::write_as_owner(|spi| {
+        let scopes = backfill::scopes(spi, user_id.as_deref(), since)?;
+        let unsummarized = backfill::unsummarized(spi, user_id.as_deref(), since)?;
+        lock_sessions(spi, &scopes, &unsummarized)?;
         let mut turns = 0;
         for scope in scopes {
-            turns += queue_facts(&spi, &scope, since)?;
+            turns += queue_facts(spi, &scope, since)?;
             pgrx::check_for_interrupts!();
         }
         for (key, fill) in unsummarized {
-            queue_summary(&spi, &key, &fill)?;
+            queue_summary(spi, &key, &fill)?;
             pgrx::check_for_interrupts!();
         }
         Ok(turns)

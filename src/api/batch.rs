@@ -1,11 +1,11 @@
 //! The turns of `memory_ingest_batch`, read from their jsonb array.
 
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::{JsonbText, without_nulls};
 use memory_agent_core::limits::MAX_TURNS;
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,7 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
                         content, metadata, markers, created_at, ttl.";
     // No table is read and no text becomes SQL, so this runs as the caller.
     let spi = Spi::read_only()?;
-    let problem = spi.first(
+    let problem = spi.row::<Option<String>>(
         "SELECT CASE \
             WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
             WHEN pg_catalog.jsonb_array_length($1) OPERATOR(pg_catalog.>) $2 \
@@ -45,10 +45,9 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
                       OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
                    ORDER BY t.position LIMIT 1) END",
         &mut params![turns.clone(), MAX_TURNS as i32],
-        |row| Ok(row.optional::<String>(1)),
     )?;
     if let Some(problem) = problem.flatten() {
-        return Err(Error::invalid(problem, HINT).into());
+        return Err(Error::invalid(problem, HINT));
     }
     PgTryBuilder::new(AssertUnwindSafe(|| rows(&spi, turns, session_id)))
         .catch_when(PgSqlErrorCode::ERRCODE_INVALID_DATETIME_FORMAT, |error| Err(bad_time(error)))
@@ -65,7 +64,6 @@ fn bad_time(error: CaughtError) -> ErrorReport {
         report.message().to_owned(),
         "created_at is a timestamp such as 2026-01-31T10:00:00Z, ttl an interval such as 7 days.",
     )
-    .into()
 }
 
 /// The turns as PostgreSQL reads them.

@@ -2,11 +2,13 @@
 //! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
 //! failure is part of the result: what the user said is stored all the same.
 
-use crate::api::arguments::{WithinLimits, check_content};
-use crate::api::augment::{self, Wanted};
+use crate::api::arguments::WithinLimits;
+use crate::api::augment;
 use crate::api::prompt_limit;
 use crate::identity;
 use crate::identity::grants::Level;
+use crate::memory::augment::{Wanted, put_memories};
+use crate::memory::checks::check_content;
 use crate::memory::ingest;
 use crate::memory::llm::{self, Answered, Llm, Talk};
 use crate::memory::scope_settings;
@@ -90,8 +92,7 @@ fn memory_chat_within(
         return Err(Error::unsupported(
             "memory_chat cannot stream: SQL returns a value as a whole",
             "Send \"stream\": false, or ask the gateway (docs/gateway.md).",
-        )
-        .into());
+        ));
     }
     let said = Said::of(&body.messages)?;
     let options = body.options().map_err(augment::refused)?;
@@ -104,8 +105,7 @@ fn memory_chat_within(
         return Err(Error::read_only(
             "memory_chat stores what is said, which a read-only transaction cannot",
             "Use memory_augment, and call the LLM from the application.",
-        )
-        .into());
+        ));
     }
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures, caller.agent())?.with_model(&model);
@@ -114,8 +114,7 @@ fn memory_chat_within(
             format!("an endpoint of the provider anthropic takes no \"{field}\""),
             "Send messages, model, temperature and max_tokens alone, or name an endpoint that speaks \
              OpenAI's protocol.",
-        )
-        .into());
+        ));
     }
     scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
         let wanted = Wanted {
@@ -147,10 +146,9 @@ impl Said {
         let content = original_message(&latest).to_owned();
         if content.trim().is_empty() {
             return Err(Error::invalid(
-                "there is no message of the user with a text",
+                "no message of the user has a text",
                 "The last message of role user is what is answered and stored.",
-            )
-            .into());
+            ));
         }
         check_content(&content)?;
         let name = messages.latest_name().map(str::to_owned);
@@ -167,7 +165,7 @@ fn converse(
     max_answer_tokens: u32,
 ) -> PgResult<JsonbText> {
     let started = Instant::now();
-    let hits = augment::put_memories(&mut body, wanted)?;
+    let hits = put_memories(&mut body, wanted)?;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
     let texts = body.messages.texts();
     let ChatBody { messages, fields } = body;
@@ -203,8 +201,7 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uu
         return Err(Error::conflict(
             "memory was erased while the LLM was asked, and its answer may repeat it",
             "Nothing is stored. Call it again.",
-        )
-        .into());
+        ));
     }
     let turn = |role: &str, content: String, metadata: Value| Turn {
         session_id: wanted.session_id.clone(),
@@ -290,13 +287,11 @@ fn check_post_process(post_process: Option<&str>) -> PgResult<()> {
         Some("wait") => Err(Error::unsupported(
             "post_process => 'wait' cannot work inside of a transaction: the worker sees the turns after it",
             "Leave it out, commit, and call memory_wait() then.",
-        )
-        .into()),
+        )),
         Some(other) => Err(Error::invalid(
             format!("unknown post_process \"{}\"", beginning(other)),
             "It is background; after COMMIT, memory_wait() waits for what it does.",
-        )
-        .into()),
+        )),
     }
 }
 
@@ -311,8 +306,7 @@ fn checked_model(model: Option<String>) -> PgResult<String> {
         return Err(Error::invalid(
             format!("model must be a name of at most {MODEL_BYTES} bytes"),
             "Leave it out for memory_agent.llm_model.",
-        )
-        .into());
+        ));
     }
     Ok(model)
 }
@@ -322,8 +316,7 @@ fn checked_temperature(temperature: Option<f32>) -> PgResult<Option<f32>> {
         Some(value) if !(0.0..=MAX_TEMPERATURE).contains(&value) => Err(Error::invalid(
             format!("temperature must be between 0 and {MAX_TEMPERATURE}, not {value}"),
             "Leave it out for the endpoint's own value.",
-        )
-        .into()),
+        )),
         value => Ok(value),
     }
 }
@@ -333,7 +326,7 @@ fn checked_limit(max_tokens: Option<i32>) -> PgResult<u32> {
     match max_tokens {
         None => Ok(0),
         Some(limit) => u32::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(|| {
-            Error::invalid("max_tokens must be positive", "Leave it out for no limit.").into()
+            Error::invalid("max_tokens must be positive", "Leave it out for no limit.")
         }),
     }
 }

@@ -6,7 +6,6 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
@@ -31,7 +30,7 @@ fn memory_configure(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let (agent, session) = (caller.agent(), session_id.as_deref());
     let stored = configure(&caller, session, settings.as_ref(), content_type.as_deref())?;
@@ -56,27 +55,26 @@ pub fn configure(
         identity::require(Level::Admin)?;
     }
     let agent = caller.agent();
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         if changes.is_some() || content_type.is_some() {
             let mut changes = changes.unwrap_or_default();
             if let Some(Value::String(name)) = changes.get_mut(overrides::TEXT_SEARCH_CONFIG) {
-                *name = text_search::name(&spi, name)?;
+                *name = text_search::name(spi, name)?;
             }
             let changes = JsonbText(Value::Object(changes).to_string());
             match session {
                 Some(session) => {
                     let key = SessionKey::of(caller, session.to_owned());
-                    sessions::lock(&spi, &key, pgrx::datum::datetime_support::now())?;
-                    agents::configure_session(&spi, &key, changes, content_type)?;
+                    sessions::lock(spi, &key, pgrx::datum::datetime_support::now())?;
+                    agents::configure_session(spi, &key, changes, content_type)?;
                 }
                 None => {
-                    agents::configure_agent(&spi, &caller.user_id, agent, changes, content_type)?;
+                    agents::configure_agent(spi, &caller.user_id, agent, changes, content_type)?;
                 }
             }
             debug1!("memory_agent: configure user={} agent={agent}", caller.user_id);
         }
-        agents::stored(&spi, &caller.user_id, agent, session)
+        agents::stored(spi, &caller.user_id, agent, session)
     })
 }
 
@@ -88,8 +86,7 @@ pub fn check_content_type(content_type: &str) -> PgResult<()> {
     Err(Error::invalid(
         format!("unknown content_type \"{content_type}\""),
         format!("Content types are {}.", CONTENT_TYPES.join(", ")),
-    )
-    .into())
+    ))
 }
 
 /// What is to be stored, by names without the prefix; `null` takes a setting away. PostgreSQL checks
@@ -97,17 +94,16 @@ pub fn check_content_type(content_type: &str) -> PgResult<()> {
 fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
     const HINT: &str = "Example: {\"recent_messages_to_keep\": 20, \"archive_conversations\": true}; null takes a setting away.";
     let Ok(Value::Object(given)) = serde_json::from_str(&settings.0) else {
-        return Err(Error::invalid("settings must be a JSON object", HINT).into());
+        return Err(Error::invalid("settings must be a JSON object", HINT));
     };
     let mut changes = Map::new();
     for (given, value) in given {
         let name = given.strip_prefix(overrides::PREFIX).unwrap_or(&given);
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
-                format!("\"{given}\" is no setting of agents and sessions"),
+                format!("\"{given}\" is not a setting of agents and sessions"),
                 "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_entries and text_search_config.",
-            )
-            .into());
+            ));
         }
         match overrides::text(name, &value) {
             Some(text) if text.len() > SETTING_BYTES => {
@@ -115,7 +111,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
                 let problem = format!(
                     "the value of \"{given}\" is too long: {bytes} bytes, expected at most {SETTING_BYTES}"
                 );
-                return Err(Error::invalid(problem, HINT).into());
+                return Err(Error::invalid(problem, HINT));
             }
             Some(text) => overrides::check(name, &text),
             None if value.is_null() => {}
@@ -126,7 +122,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
                 };
                 let problem =
                     format!("the value of \"{given}\" is no string, number or boolean{list}");
-                return Err(Error::invalid(problem, HINT).into());
+                return Err(Error::invalid(problem, HINT));
             }
         }
         changes.insert(name.to_owned(), value);

@@ -3,10 +3,11 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::checks::check_content;
 use crate::memory::context::block::{Block, SUMMARY_SHARE, Told};
 use crate::memory::context::cross_session::{self, Earlier};
 use crate::memory::context::prompt_memory::{self, PromptMemory};
@@ -64,7 +65,7 @@ fn memory_context(
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let query = query.unwrap_or_default();
     check_content(&query)?;
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
@@ -96,8 +97,7 @@ impl Wanted {
             return Err(Error::invalid(
                 format!("the current message has {current} tokens, the budget is {}", self.budget),
                 "Raise token_budget or memory_agent.context_limit, or shorten the message.",
-            )
-            .into());
+            ));
         }
         let mut left = self.budget - current;
 

@@ -1,12 +1,14 @@
 //! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
 //! and searched by its chunks, which recall returns like any other memory.
 
-use crate::api::arguments::{WithinLimits, check_content};
-use crate::api::lifecycle::restore_document;
+use crate::api::Rows;
+use crate::api::arguments::WithinLimits;
 use crate::api::search_archive::{check_limit, singular};
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::checks::check_content;
 use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
+use crate::memory::lifecycle::restore_document;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
@@ -22,7 +24,6 @@ use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Map, json};
 
@@ -49,7 +50,7 @@ fn memory_add_document(
     check_title(title.as_deref())?;
     let doc_type = check_type(doc_type)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     check_metadata(&metadata, &Content::current())?;
@@ -65,8 +66,7 @@ pub fn check_title(title: Option<&str>) -> PgResult<()> {
         return Err(Error::invalid(
             format!("title must have at most {TITLE_BYTES} bytes"),
             "Put the rest into content.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -78,15 +78,13 @@ pub fn check_type(doc_type: Option<String>) -> PgResult<String> {
         return Err(Error::invalid(
             format!("doc_type must have 1 to {DOC_TYPE_BYTES} bytes and not be blank"),
             "Leave it out for 'document'.",
-        )
-        .into());
+        ));
     }
     if singular(&doc_type) == CONVERSATION {
         return Err(Error::invalid(
             "doc_type 'conversation' is for conversations that were archived",
             "Store the turns of a conversation with memory_ingest.",
-        )
-        .into());
+        ));
     }
     Ok(doc_type)
 }
@@ -130,12 +128,11 @@ impl Document {
             is_headed: true,
         };
         let chunks = prepare_chunks(&text, Content::current().chunks, model, embed_now);
-        roles::as_owner(|| {
-            let spi = Spi::read_write()?;
+        roles::write_as_owner(|spi| {
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
                 let key = SessionKey::of(caller, session_id.clone());
-                sessions::lock(&spi, &key, now)?;
+                sessions::lock(spi, &key, now)?;
             }
             let document = NewDocument {
                 scope: self.scope(caller),
@@ -144,11 +141,11 @@ impl Document {
                 doc_type: &self.doc_type,
                 metadata: &self.metadata,
             };
-            let Some(id) = archives::insert_document(&spi, &document)? else {
-                // Somebody stored the same text since we looked.
-                return archives::with_content(&spi, &document.scope, &self.content)?
+            let Some(id) = archives::insert_document(spi, &document)? else {
+                // Another transaction stored the same text meanwhile.
+                return archives::with_content(spi, &document.scope, &self.content)?
                     .map(|(id, _)| id)
-                    .ok_or_else(|| Error::internal("a document vanished").into());
+                    .ok_or_else(|| Error::internal("a document vanished"));
             };
             let mut keys = Map::new();
             keys.insert("parent_id".into(), json!(id.to_string()));
@@ -163,7 +160,7 @@ impl Document {
                 at: now,
                 source_relation: None,
             };
-            chunks::insert_chunks(&spi, &parent, &chunks)?;
+            chunks::insert_chunks(spi, &parent, &chunks)?;
             debug1!(
                 "memory_agent: document user={} id={id} chunks={} embedded={}",
                 caller.user_id,
@@ -181,32 +178,21 @@ fn memory_list_documents(
     doc_type: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(doc_type, String),
-            name!(title, Option<String>),
-            name!(session_id, Option<String>),
-            name!(agent_id, String),
-            name!(chunks, i64),
-            name!(metadata, JsonbText),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(id, Uuid),
+    name!(doc_type, String),
+    name!(title, Option<String>),
+    name!(session_id, Option<String>),
+    name!(agent_id, String),
+    name!(chunks, i64),
+    name!(metadata, JsonbText),
+    name!(created_at, TimestampWithTimeZone),
+    name!(updated_at, TimestampWithTimeZone),
+)> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
-    let listed = roles::as_owner(|| {
-        archives::list(
-            &Spi::read_only()?,
-            &caller.visible(),
-            doc_type.as_deref().map(singular),
-            i64::from(limit),
-        )
+    let listed = roles::read_as_owner(|spi| {
+        archives::list(spi, &caller.visible(), doc_type.as_deref().map(singular), i64::from(limit))
     })?;
     let row = |row: Listed| {
         (

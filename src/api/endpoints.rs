@@ -2,17 +2,16 @@
 //! `memory_enable_endpoint` after a restore; admins choose among them with `memory_use_endpoint`. No SQL names
 //! a key or a path: a key is a file of `memory_agent.llm_key_dir`, in the folder of the one host it is for.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::{self, Level};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints;
 use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm_endpoint::{host, is_name};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 const NAMES: &str = "A name has letters, digits, \".\", \"_\" and \"-\", at most 63, and begins with a letter or a digit.";
@@ -43,7 +42,7 @@ fn memory_set_endpoint(
     };
     check(&endpoint)?;
     debug1!("memory_agent: set endpoint name={}", endpoint.name);
-    roles::as_owner(|| endpoints::set(&Spi::read_write()?, endpoint))
+    roles::write_as_owner(|spi| endpoints::set(spi, endpoint))
 }
 
 #[pg_extern(sql = false)]
@@ -51,24 +50,22 @@ fn memory_enable_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResu
     grants::require_owner()?;
     let name = named(name)?;
     debug1!("memory_agent: enable endpoint name={name}");
-    roles::as_owner(|| endpoints::enable(&Spi::read_write()?, &name))
+    roles::write_as_owner(|spi| endpoints::enable(spi, &name))
 }
 
 #[pg_extern(sql = false)]
 fn memory_drop_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResult<bool> {
     grants::require_owner()?;
     let name = named(name)?;
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        if endpoints::find(&spi, &name)? == Some(true) {
+    roles::write_as_owner(|spi| {
+        if endpoints::find(spi, &name)? == Some(true) {
             return Err(Error::not_ready(
                 format!("agents ask the endpoint \"{name}\""),
                 "Give them another one with memory_use_endpoint first; memory_list_endpoints() lists them.",
-            )
-            .into());
+            ));
         }
         debug1!("memory_agent: drop endpoint name={name}");
-        endpoints::delete(&spi, &name)
+        endpoints::delete(spi, &name)
     })
 }
 
@@ -83,62 +80,53 @@ fn memory_use_endpoint(
         return Err(Error::invalid(
             format!("agent_id must have 1 to {ID_BYTES} bytes"),
             "Leave it out for every agent that has no endpoint of its own.",
-        )
-        .into());
+        ));
     }
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         if let Some(name) = &name
-            && endpoints::find(&spi, name)?.is_none()
+            && endpoints::find(spi, name)?.is_none()
         {
             return Err(Error::undefined(
                 "there is no endpoint of this name",
                 "memory_list_endpoints() lists them; the extension's owner adds one with memory_set_endpoint.",
-            )
-            .into());
+            ));
         }
         debug1!("memory_agent: use endpoint name={name:?} agent={agent_id:?}");
-        endpoints::choose(&spi, agent_id, name)
+        endpoints::choose(spi, agent_id, name)
     })
 }
 
 #[pg_extern(sql = false)]
 fn memory_list_endpoints(
     _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(name, String),
-            name!(provider, String),
-            name!(model, String),
-            name!(is_enabled, bool),
-            name!(agents, Vec<String>),
-            name!(calls_per_minute, i32),
-            name!(daily_tokens, i64),
-            name!(tokens_today, i64),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(name, String),
+    name!(provider, String),
+    name!(model, String),
+    name!(is_enabled, bool),
+    name!(agents, Vec<String>),
+    name!(calls_per_minute, i32),
+    name!(daily_tokens, i64),
+    name!(tokens_today, i64),
+)> {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::as_owner(|| endpoints::all(&Spi::read_only()?))?))
+    Ok(TableIterator::new(roles::read_as_owner(endpoints::all)?))
 }
 
 fn named(name: Option<String>) -> PgResult<String> {
     name.filter(|name| is_name(name))
-        .ok_or_else(|| Error::invalid("this cannot be the name of an endpoint", NAMES).into())
+        .ok_or_else(|| Error::invalid("this cannot be the name of an endpoint", NAMES))
 }
 
 fn check(endpoint: &NamedEndpoint) -> PgResult<()> {
-    let refused = |problem: &str, hint: &str| Err(Error::invalid(problem, hint).into());
+    let refused = |problem: &str, hint: &str| Err(Error::invalid(problem, hint));
     if !PROVIDERS.contains(&endpoint.provider.as_str()) {
         return refused("unknown provider", &format!("Providers are {}.", PROVIDERS.join(", ")));
     }
     // Without the address: it may contain a password that was put there by mistake.
     if host(&endpoint.base_url).is_none() {
         return refused(
-            "base_url is no address of an endpoint",
+            "base_url is not the address of an endpoint",
             "Example: https://api.openai.com/v1. Write the host in lower case, without user, query and fragment.",
         );
     }
@@ -165,7 +153,7 @@ fn check(endpoint: &NamedEndpoint) -> PgResult<()> {
         return refused("this cannot be the name of a key", NAMES);
     }
     if endpoint.calls_per_minute < 0 || endpoint.daily_tokens < 0 {
-        return refused("a limit is negative", "0 means that there is none.");
+        return refused("a limit is negative", "0 means no limit.");
     }
     Ok(())
 }

@@ -55,15 +55,12 @@ fn erase(caller: &Caller, target: &Target, reason: Option<&str>) -> PgResult<Jso
     if spi::sees_one_snapshot() {
         let problem = "memory_erase needs isolation level READ COMMITTED: \
                        this transaction does not see what was stored since it began";
-        return Err(
-            Error::active_transaction(problem, "Call it outside of the transaction.").into()
-        );
+        return Err(Error::active_transaction(problem, "Call it outside of the transaction."));
     }
-    let counts = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let (counts, sessions) = store::erase(&spi, &caller.user_id, target, reason)?;
+    let counts = roles::write_as_owner(|spi| {
+        let (counts, sessions) = store::erase(spi, &caller.user_id, target, reason)?;
         for key in &sessions {
-            queue_summary(&spi, key)?;
+            queue_summary(spi, key)?;
         }
         Ok(counts)
     })?;
@@ -83,18 +80,18 @@ fn target(
 ) -> PgResult<Target> {
     let hint = "Name one of id and session_id, or the user alone for everything of that user.";
     match (session_id, id) {
-        (Some(_), Some(_)) => Err(Error::invalid("both session_id and id are given", hint).into()),
+        (Some(_), Some(_)) => Err(Error::invalid("both session_id and id are given", hint)),
         (None, Some(id)) => Ok(Target::One(id)),
         (Some(session_id), None) => {
-            text::validate_session_id(&session_id).map_err(Error::from)?;
+            text::validate_session_id(&session_id).map_err(Error::refused)?;
             Ok(Target::Session(SessionKey::of(caller, session_id)))
         }
         (None, None) if names_user && !caller.agent_is_explicit => Ok(Target::User),
         (None, None) if names_user => {
             let hint = "An agent's memory is erased session by session.";
-            Err(Error::invalid("agent_id needs a session_id", hint).into())
+            Err(Error::invalid("agent_id needs a session_id", hint))
         }
-        (None, None) => Err(Error::invalid("nothing to erase is named", hint).into()),
+        (None, None) => Err(Error::invalid("nothing to erase is named", hint)),
     }
 }
 

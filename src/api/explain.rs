@@ -2,6 +2,7 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it. `memory_recall_times` tells the times alone, of a recall that was made by another call.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
@@ -13,7 +14,6 @@ use crate::store::scope::Layer;
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -70,13 +70,7 @@ fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
 #[allow(clippy::type_complexity)]
 fn memory_recall_times(
     _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (name!(embed, f64), name!(search, f64), name!(rerank, f64), name!(rank, f64)),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(name!(embed, f64), name!(search, f64), name!(rerank, f64), name!(rank, f64))> {
     identity::require(Level::Reader)?;
     let times = last_times().map(|times| (times.embed, times.search, times.rerank, times.rank));
     Ok(TableIterator::new(times))

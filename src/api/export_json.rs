@@ -1,18 +1,18 @@
 //! `memory_export_json` and `memory_import_json`: everything of one user as JSON objects, and back. The format
 //! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::api::configure;
 use crate::api::documents::{check_title, check_type};
-use crate::api::import_markdown::{import, read_values, same};
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
+use crate::memory::checks::check_content;
+use crate::memory::import::{import, read_values, same};
 use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION};
@@ -25,7 +25,6 @@ use memory_agent_core::markdown::{MarkdownError, Memory};
 use memory_agent_core::record::{Archive, Configured, Record};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -38,14 +37,11 @@ fn memory_export_json(
     // All agents, unless one is named.
     let agent = caller.agent_id.filter(|_| caller.agent_is_explicit);
     let user = caller.user_id;
-    let (archives, scopes, configured) = roles::as_owner(|| {
-        let (spi, agent) = (Spi::read_only()?, agent.as_deref());
-        let archives = exports::archives(&spi, &user, agent)?;
-        Ok((
-            archives,
-            exports::scopes(&spi, &user, agent)?,
-            exports::configured(&spi, &user, agent)?,
-        ))
+    let (archives, scopes, configured) = roles::read_as_owner(|spi| {
+        let agent = agent.as_deref();
+        let archives = exports::archives(spi, &user, agent)?;
+        let scopes = exports::scopes(spi, &user, agent)?;
+        Ok((archives, scopes, exports::configured(spi, &user, agent)?))
     })?;
     let archives = (archives.into_iter())
         .map(|(archive, content)| Record::Archive(archive).write(Some(&content)));
@@ -64,11 +60,10 @@ fn memory_export_json(
 
 fn memories(user_id: &str, agent: &str, session_id: Option<&str>) -> PgResult<Vec<String>> {
     let scope = ExportScope { user_id, agent_id: Some(agent), session_id };
-    roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        let entries = (exports::entries(&spi, &scope)?.into_iter())
+    roles::read_as_owner(|spi| {
+        let entries = (exports::entries(spi, &scope)?.into_iter())
             .map(|(entry, content)| (Memory::Entry(entry), content));
-        let summaries = (exports::summaries(&spi, &scope)?.into_iter())
+        let summaries = (exports::summaries(spi, &scope)?.into_iter())
             .map(|(summary, content)| (Memory::Summary(summary), content));
         let write = |(memory, content): (Memory, String)| {
             Record::Memory(Box::new(memory)).write(Some(&content))
@@ -98,7 +93,7 @@ fn memory_import_json(
     }
 }
 
-fn refused(error: MarkdownError) -> Error {
+fn refused(error: MarkdownError) -> ErrorReport {
     Error::invalid(
         error.to_string(),
         "A memory is {\"role\": \"user\", \"content\": \"...\"} and what else \
@@ -110,7 +105,7 @@ fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<(
     let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
     let session = configured.session_id.as_deref();
     if let Some(session) = session {
-        text::validate_session_id(session).map_err(Error::from)?;
+        text::validate_session_id(session).map_err(Error::refused)?;
     }
     let settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
     let content_type = configured.content_type.as_deref();
@@ -122,7 +117,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
     let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
     let session_id = archive.session_id.as_deref();
     if let Some(session_id) = session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     check_content(content)?;
     check_title(archive.title.as_deref())?;
@@ -134,7 +129,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
         Some(session_id) => Some(SessionKey::of(&caller, session_id.to_owned())),
         None if conversation => {
             let problem = "an archived conversation belongs to a session";
-            return Err(Error::invalid(problem, "Put its name under session_id.").into());
+            return Err(Error::invalid(problem, "Put its name under session_id."));
         }
         None => None,
     };
@@ -148,7 +143,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
     let json = Record::Archive(archive.clone()).write(None);
     let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
     let user = caller.user_id.as_str();
-    let stored = roles::as_owner(|| imports::archive_content(&Spi::read_only()?, user, id))?;
+    let stored = roles::read_as_owner(|spi| imports::archive_content(spi, user, id))?;
     if let Some(id) = same(id, stored, content)? {
         return Ok(id);
     }
@@ -159,28 +154,26 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
         }
         false => None,
     };
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         if let Some(key) = &key {
-            sessions::lock(&spi, key, ended_at)?;
+            sessions::lock(spi, key, ended_at)?;
         }
         // Another call may have stored it since.
-        let stored = imports::archive_content(&spi, user, id)?;
+        let stored = imports::archive_content(spi, user, id)?;
         if let Some(id) = same(id, stored, content)? {
             return Ok(id);
         }
         let scope = FactScope::of(&caller, session_id);
-        if !imports::insert_archive(&spi, &scope, &namespace, &json, content)? {
+        if !imports::insert_archive(spi, &scope, &namespace, &json, content)? {
             return Err(Error::taken(
                 "a document with this text is stored already, with another id",
                 "Leave the record out, or forget that document first.",
-            )
-            .into());
+            ));
         }
         if let (Some(key), Some(chunks)) = (&key, &chunks) {
-            insert_chunks(&spi, key, id, &metadata, ended_at, chunks)?;
+            insert_chunks(spi, key, id, &metadata, ended_at, chunks)?;
             if archive.is_forgotten == Some(true) {
-                archives::forget_chunks(&spi, user, id)?;
+                archives::forget_chunks(spi, user, id)?;
             }
         }
         debug1!("memory_agent: import user={user} id={id} archive={}", archive.doc_type);

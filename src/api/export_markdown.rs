@@ -1,17 +1,16 @@
 //! `memory_export_markdown`: the memories of a session as Markdown files in agent-cli's layout. The
 //! format is the core crate's `markdown`.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::pg::error::Error;
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::store::exports::{self, ExportScope};
 use crate::store::schema;
 use memory_agent_core::markdown::Memory;
 use memory_agent_core::text;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
 
@@ -21,10 +20,10 @@ fn memory_export_markdown(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<TableIterator<'static, (name!(path, String), name!(content, String))>, ErrorReport> {
+) -> Rows<(name!(path, String), name!(content, String))> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let session_id = schema::home_of(session_id.as_deref());
     let scope = ExportScope {
@@ -36,9 +35,8 @@ fn memory_export_markdown(
         },
         session_id,
     };
-    let (entries, summaries) = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        Ok((exports::entries(&spi, &scope)?, exports::summaries(&spi, &scope)?))
+    let (entries, summaries) = roles::read_as_owner(|spi| {
+        Ok((exports::entries(spi, &scope)?, exports::summaries(spi, &scope)?))
     })?;
     let entries = entries.into_iter().map(|(entry, body)| (Memory::Entry(entry), body));
     let summaries = summaries.into_iter().map(|(summary, body)| (Memory::Summary(summary), body));

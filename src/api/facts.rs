@@ -2,9 +2,10 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
+use crate::memory::checks::{check_content, check_fact_key};
 use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::follow_ups;
@@ -26,12 +27,11 @@ use crate::store::schema;
 use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
-struct Fact {
+struct StatedFact {
     content: String,
     session_id: Option<String>,
     metadata: JsonbText,
@@ -42,7 +42,7 @@ struct Fact {
     indexed_text: String,
 }
 
-impl Fact {
+impl StatedFact {
     /// The row of the statement, as a kind and in a role.
     fn entry<'a>(
         &'a self,
@@ -83,7 +83,7 @@ fn memory_add(
     let content = content.unwrap_or_default();
     check_content(&content)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
@@ -93,7 +93,7 @@ fn memory_add(
     let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
         let settings = Content::current();
-        let fact = Fact {
+        let fact = StatedFact {
             markers: turn::markers_of(markers.as_deref(), &content, &settings)?,
             created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
             expires_at: turn::expiry(now, ttl, &settings)?,
@@ -114,41 +114,27 @@ fn memory_add(
     })
 }
 
-/// Refuses keys that are blank or too long for an index.
-pub fn check_fact_key(key: &str) -> PgResult<()> {
-    if key.trim().is_empty() || key.len() > FACT_KEY_BYTES {
-        return Err(Error::invalid(
-            format!("fact_key must have 1 to {FACT_KEY_BYTES} bytes and not be blank"),
-            "Example: fact_key => 'home_city'.",
-        )
-        .into());
-    }
-    Ok(())
-}
-
-/// Refuses what could only be promised: nobody would extract facts without an LLM.
+/// Refuses what could only be promised: without an LLM, no facts would be extracted.
 fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
-    let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, agent_id))?;
+    let missing = roles::read_as_owner(|spi| endpoints::missing(spi, agent_id))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_add cannot extract facts: {reason}"),
             "Pass infer => false to store the text itself as one fact, or configure an LLM.",
-        )
-        .into());
+        ));
     }
     if has_key {
         return Err(Error::invalid(
             "fact_key names one fact, and several may be extracted from the text",
             "Pass infer => false to store the text itself as the fact of this key.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
 
 /// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
 /// its session takes it up, as something that the user said.
-fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
+fn store_source(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let id = entries::new_id();
     let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
@@ -174,7 +160,7 @@ fn store_source(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uu
     Ok(id)
 }
 
-fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
+fn store(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
     let spi = Spi::read_write()?;
     let scope = FactScope::of(caller, fact.session_id.as_deref());
     let mut writer = FactWriter::lock(&spi, scope, fact.created_at)?;
@@ -226,7 +212,7 @@ fn store(caller: &Caller, fact: &Fact, prepared: &Prepare) -> PgResult<Uuid> {
 fn duplicate(
     spi: &Spi,
     scope: &FactScope<'_>,
-    fact: &Fact,
+    fact: &StatedFact,
     hash: &[u8],
     prepared: &Prepare,
 ) -> PgResult<Option<Uuid>> {

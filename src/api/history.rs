@@ -1,18 +1,17 @@
 //! `memory_verify_history()`: whether history is still what was sealed; and what the guards of the
 //! table ask.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::pg::error::Error;
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::audit_keys;
 use crate::store::history;
 use crate::store::seal;
 use memory_agent_core::history_chain::{Id, Verdict};
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// user_id, state, seq, hash, id, sealed, unsealed, detail.
@@ -38,29 +37,23 @@ fn memory_verify_history(
     user_id: Option<String>,
     seq: Option<i64>,
     hash: Option<Vec<u8>>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(user_id, String),
-            name!(state, String),
-            name!(seq, Option<i64>),
-            name!(hash, Option<Vec<u8>>),
-            name!(id, Option<Uuid>),
-            name!(sealed, Option<i64>),
-            name!(unsealed, Option<i64>),
-            name!(detail, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(user_id, String),
+    name!(state, String),
+    name!(seq, Option<i64>),
+    name!(hash, Option<Vec<u8>>),
+    name!(id, Option<Uuid>),
+    name!(sealed, Option<i64>),
+    name!(unsealed, Option<i64>),
+    name!(detail, Option<String>),
+)> {
     let level = identity::require(Level::Reader)?;
     let kept = match (seq, hash) {
         (Some(seq), Some(hash)) => Some((seq, hash)),
         (None, None) => None,
         _ => {
             let hint = "Pass both, as memory_verify_history returned them before, or neither.";
-            return Err(Error::invalid("seq and hash belong together", hint).into());
+            return Err(Error::invalid("seq and hash belong together", hint));
         }
     };
     let one = match user_id {
@@ -68,15 +61,14 @@ fn memory_verify_history(
         user => Some(identity::resolve(user.as_deref(), None, Level::Reader)?.user_id),
     };
     let keys = audit_keys::keys()?;
-    let lines = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
+    let lines = roles::read_as_owner(|spi| {
         let users = match one {
             Some(user) => vec![user],
-            None => seal::users(&spi)?,
+            None => seal::users(spi)?,
         };
         let mut lines = Vec::new();
         for user in users {
-            let verdict = seal::verify(&spi, &user, &keys, kept.clone())?;
+            let verdict = seal::verify(spi, &user, &keys, kept.clone())?;
             tell(&user, verdict, &mut lines);
         }
         Ok(lines)

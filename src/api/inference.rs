@@ -22,9 +22,7 @@ use serde_json::json;
 
 #[pg_extern(sql = false)]
 fn memory_embed(_limits: WithinLimits, text: String, purpose: String) -> PgResult<Vector> {
-    embed(vec![text], &purpose)?
-        .pop()
-        .ok_or_else(|| Error::internal("the model gave no embedding").into())
+    embed(vec![text], &purpose)?.pop().ok_or_else(|| Error::internal("the model gave no embedding"))
 }
 
 #[pg_extern(sql = false)]
@@ -45,8 +43,7 @@ fn embed(texts: Vec<String>, purpose: &str) -> PgResult<Vec<Vector>> {
             return Err(Error::invalid(
                 format!("unknown purpose \"{other}\""),
                 "Purposes are query and document: some models embed questions in another way.",
-            )
-            .into());
+            ));
         }
     };
     check_texts(&texts)?;
@@ -97,8 +94,7 @@ fn memory_count_tokens_as(_limits: WithinLimits, text: String, encoding: String)
         return Err(Error::invalid(
             format!("unknown encoding \"{encoding}\""),
             format!("Encodings are {names}."),
-        )
-        .into());
+        ));
     };
     let count = counting::count_one_as(encoding, &text).map_err(models::Failure::into_error)?;
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
@@ -115,9 +111,7 @@ fn memory_register_model(
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
     let Some(kind) = Kind::parse(kind.as_deref().unwrap_or_default()) else {
-        return Err(
-            Error::invalid("unknown kind of model", "Kinds are embedder and reranker.").into()
-        );
+        return Err(Error::invalid("unknown kind of model", "Kinds are embedder and reranker."));
     };
     let is_remote = location.as_deref() == Some(models::REMOTE_LOCATION);
     check_model_name(&name, is_remote)?;
@@ -132,29 +126,26 @@ fn memory_register_model(
         return Err(Error::wrong_object(
             format!("the kind of \"{name}\" is {}, not {}", description.kind, kind.as_str()),
             "Register it as what its config.json says.",
-        )
-        .into());
+        ));
     }
     let dimension = description.dimension.map(|dimension| dimension as i32);
     let activate = activate.unwrap_or(false);
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         debug1!("memory_agent: register model name={name}");
-        let (known_kind, is_active) = model_store::known(&spi, &name)?.unwrap_or((kind, false));
+        let (known_kind, is_active) = model_store::known(spi, &name)?.unwrap_or((kind, false));
         if known_kind != kind {
             return Err(Error::duplicate(
                 format!("\"{name}\" is registered as another kind of model"),
                 "Register it under another name.",
-            )
-            .into());
+            ));
         }
         if kind == Kind::Embedder {
-            refuse_other_dimension(&spi, &name, dimension)?;
+            refuse_other_dimension(spi, &name, dimension)?;
             if activate || is_active {
-                refuse_with_other_embeddings(&spi, &name)?;
+                refuse_with_other_embeddings(spi, &name)?;
             }
         }
-        model_store::register(&spi, &name, kind, dimension, location.as_deref(), activate)
+        model_store::register(spi, &name, kind, dimension, location.as_deref(), activate)
     })?;
     Ok(JsonbText(
         json!({
@@ -171,18 +162,16 @@ fn memory_register_model(
 
 /// A model cannot be switched under rows of another one: recall would compare nothing.
 fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
-    let other = spi.first(
+    let other = spi.row::<String>(
         "SELECT e.embedding_model FROM memory_agent.entries e \
           WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
         &mut params![name],
-        |row| row.required::<String>(1),
     )?;
     match other {
         Some(other) => Err(Error::not_ready(
             format!("rows of this database are embedded by \"{other}\""),
             "Run SELECT memory_use_embedding_model(name): it embeds them again in the background.",
-        )
-        .into()),
+        )),
         None => Ok(()),
     }
 }
@@ -194,8 +183,7 @@ pub fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> 
         Some(stored) if Some(stored) != dimension => Err(Error::not_ready(
             format!("rows of this database are embedded by \"{name}\" with {stored} dimensions"),
             "Register the other model under another name.",
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }
@@ -206,15 +194,13 @@ fn check_endpoint(kind: Kind) -> PgResult<()> {
         return Err(Error::invalid(
             "only embedders can be behind the embedding endpoint",
             "Register a reranker from a folder.",
-        )
-        .into());
+        ));
     }
     if Models::current().embedding_base_url.is_empty() {
         return Err(Error::not_ready(
             "memory_agent.embedding_base_url is empty",
             "Set it in postgresql.conf, for example to http://localhost:11434/v1, and reload.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -232,8 +218,7 @@ pub fn check_model_name(name: &str, is_remote: bool) -> PgResult<()> {
     Err(Error::invalid(
         "a model's name consists of letters, digits, '.', '_' and '-', at most 100",
         "Use the name of its folder in memory_agent.model_dir.",
-    )
-    .into())
+    ))
 }
 
 /// Reading files of the server is for superusers, as it is in COPY.
@@ -244,15 +229,13 @@ fn check_location(location: &str) -> PgResult<()> {
         return Err(Error::not_permitted(
             "only superusers may name a directory of the server",
             "Put the model into memory_agent.model_dir and leave location out.",
-        )
-        .into());
+        ));
     }
     if !std::path::Path::new(location).is_absolute() {
         return Err(Error::invalid(
             "location must be an absolute path",
             "Name the model's folder.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -263,26 +246,23 @@ fn check_texts(texts: &[String]) -> PgResult<()> {
         return Err(Error::invalid(
             format!("{} texts in one call, the limit is {MAX_TEXTS}", texts.len()),
             "Split the array.",
-        )
-        .into());
+        ));
     }
     match texts.iter().find(|text| text.len() > limit) {
         Some(text) => Err(Error::invalid(
             format!("a text has {} bytes, the limit is {limit}", text.len()),
             "Split the text, or raise memory_agent.max_content_bytes in postgresql.conf.",
-        )
-        .into()),
+        )),
         None => Ok(()),
     }
 }
 
 fn active(kind: Kind) -> PgResult<ModelRef> {
-    roles::as_owner(|| active_model::active(&Spi::read_only()?, kind))?.ok_or_else(|| {
+    roles::read_as_owner(|spi| active_model::active(spi, kind))?.ok_or_else(|| {
         Error::undefined(
             format!("no {} is active", kind.as_str()),
             "Register one with memory_register_model(name, kind, activate => true).",
         )
-        .into()
     })
 }
 
@@ -291,20 +271,18 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
     identity::require(Level::Admin)?;
     let method = method.unwrap_or_default();
     if !["hnsw", "ivfflat"].contains(&method.as_str()) {
-        return Err(Error::invalid("unknown index method", "Methods are hnsw and ivfflat.").into());
+        return Err(Error::invalid("unknown index method", "Methods are hnsw and ivfflat."));
     }
     let model = active(Kind::Embedder)?;
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         let vector = catalog::vector_type()?;
-        if let Some(index) = vector_index::find(&spi, &model.name)? {
+        if let Some(index) = vector_index::find(spi, &model.name)? {
             return Err(Error::duplicate(
                 format!("the index memory_agent.{} exists already", index.name),
                 "Drop it first to build another one.",
-            )
-            .into());
+            ));
         }
-        let stored = crate::store::entries::embedding_dimension(&spi, &vector, &model.name)?;
+        let stored = crate::store::entries::embedding_dimension(spi, &vector, &model.name)?;
         let dimension = match stored {
             Some(dimension) => dimension,
             None => models::current()
@@ -314,6 +292,6 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
                 .map_or(0, |dimension| dimension as i32),
         };
         debug1!("memory_agent: create index model={}", model.name);
-        vector_index::create(&spi, &vector, &model.name, dimension, &method)
+        vector_index::create(spi, &vector, &model.name, dimension, &method)
     })
 }

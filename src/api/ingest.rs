@@ -8,16 +8,14 @@ use crate::identity::grants::Level;
 use crate::memory::follow_ups::queue_reflection;
 use crate::memory::ingest::ingest;
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::{JsonbText, without_nulls};
 use crate::store::episodes;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -46,7 +44,7 @@ fn memory_ingest(
     ingest(&caller, vec![turn])?
         .first()
         .copied()
-        .ok_or_else(|| Error::internal("a turn was stored without an id").into())
+        .ok_or_else(|| Error::internal("a turn was stored without an id"))
 }
 
 #[pg_extern(sql = false)]
@@ -72,18 +70,17 @@ fn memory_close_episode(
 ) -> PgResult<Option<Uuid>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let reason = reason.unwrap_or_else(|| CloseReason::Manual.as_str().to_owned());
     if reason.trim().is_empty() {
-        return Err(Error::invalid("reason is blank", "Leave it out for 'manual'.").into());
+        return Err(Error::invalid("reason is blank", "Leave it out for 'manual'."));
     }
     let key = SessionKey::of(&caller, session_id);
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else { return Ok(None) };
-        let closed = episodes::close(&spi, &key, episode, &reason)?;
+    roles::write_as_owner(|spi| {
+        let Some(Some(episode)) = sessions::lock_existing(spi, &key)? else { return Ok(None) };
+        let closed = episodes::close(spi, &key, episode, &reason)?;
         if closed.as_ref().is_some_and(|closed| closed.wants_reflection) {
-            queue_reflection(&spi, &key)?;
+            queue_reflection(spi, &key)?;
         }
         debug1!("memory_agent: close episode user={} closed={}", key.user_id, closed.is_some());
         Ok(closed.map(|_| episode))

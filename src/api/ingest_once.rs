@@ -1,6 +1,7 @@
 //! `memory_ingest_once`: a turn that a client may send again, because it repeats a request that it got no
 //! answer to, or because each request of a conversation brings all that was said before.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
@@ -16,7 +17,6 @@ use crate::store::sessions::SessionKey;
 use crate::store::turns::{self, REQUEST_KEY};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
@@ -33,10 +33,10 @@ fn memory_ingest_once(
     user_id: Option<String>,
     agent_id: Option<String>,
     metadata: Option<JsonbText>,
-) -> Result<TableIterator<'static, (name!(id, Uuid), name!(is_new, bool))>, ErrorReport> {
+) -> Rows<(name!(id, Uuid), name!(is_new, bool))> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let content = content.unwrap_or_default();
     // An empty key names no request.
     let request_key = request_key.filter(|key| !key.trim().is_empty());
@@ -67,7 +67,7 @@ fn memory_ingest_once(
     Ok(TableIterator::once((id, true)))
 }
 
-/// Nobody else stores a turn of the session by this function until the transaction ends; what was stored
+/// No other transaction stores a turn of the session by this function until the transaction ends; what was stored
 /// before is seen, whatever the snapshot of the statement.
 fn stored(
     key: &SessionKey,

@@ -5,7 +5,7 @@ use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::{self, Session as Spi};
+use crate::pg::spi::{self};
 use crate::pg::wake_at_commit;
 use crate::store::queue;
 use memory_agent_core::text;
@@ -27,9 +27,9 @@ fn memory_wait(
 ) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
-    // Administrators who name nobody wait for everything.
+    // Administrators who name no user wait for all jobs.
     let caller = if level == Level::Admin && session_id.is_none() && user_id.is_none() {
         None
     } else {
@@ -53,11 +53,10 @@ fn memory_wait(
 }
 
 fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> {
-    roles::as_owner(|| {
+    roles::write_as_owner(|spi| {
         let session = caller.and_then(|caller| Some((caller.agent(), session_id?)));
         // Not read-only: each look needs a snapshot of its own.
-        let spi = Spi::read_write()?;
-        queue::is_busy(&spi, caller.map(|caller| caller.user_id.as_str()), session)
+        queue::is_busy(spi, caller.map(|caller| caller.user_id.as_str()), session)
     })
 }
 
@@ -70,22 +69,19 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
         return Err(Error::not_ready(
             "memory_wait cannot be used on a standby: no worker runs here",
             "Wait on the primary.",
-        )
-        .into());
+        ));
     }
     if spi::sees_one_snapshot() {
         return Err(Error::active_transaction(
             "memory_wait needs isolation level READ COMMITTED: this transaction never sees the work done",
             "Call it outside of the transaction.",
-        )
-        .into());
+        ));
     }
     if wake_at_commit::queued_in_this_transaction() {
         return Err(Error::active_transaction(
             "memory_wait would wait for jobs that this transaction queued",
             "Commit first: workers see jobs only then.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -97,8 +93,7 @@ fn duration(timeout: Option<Interval>) -> PgResult<Duration> {
         return Err(Error::invalid(
             "timeout must not be negative or longer than 30 years",
             "Example: interval '1 minute'.",
-        )
-        .into());
+        ));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -128,16 +123,16 @@ fn memory_retry(
 ) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
     let Some(job_id) = job_id else {
-        return Err(Error::null("job_id is NULL", "Take it from the view memory_jobs.").into());
+        return Err(Error::null("job_id is NULL", "Take it from the view memory_jobs."));
     };
     let caller = if level == Level::Admin && user_id.is_none() {
         None
     } else {
         Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
     };
-    let retried = roles::as_owner(|| {
+    let retried = roles::write_as_owner(|spi| {
         let user_id = caller.as_ref().map(|caller| caller.user_id.as_str());
-        queue::retry(&Spi::read_write()?, job_id, user_id)
+        queue::retry(spi, job_id, user_id)
     })?;
     if retried {
         wake_at_commit::job_queued();

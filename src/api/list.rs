@@ -1,18 +1,17 @@
 //! `memory_list`: entries page by page, without a question. What a page costs depends on what it shows, not on
 //! how much the user has: that is what the views cannot do, which read all rows of a user first.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::api::search_archive::check_limit;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::store::listing::{self, Kind, Listed, Wanted};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// Entries on a page where the call does not say how many.
@@ -32,39 +31,33 @@ fn memory_list(
     source_id: Option<Uuid>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(user_id, String),
-            name!(session_id, Option<String>),
-            name!(agent_id, String),
-            name!(kind, String),
-            name!(role, String),
-            name!(content, String),
-            name!(entry_metadata, JsonbText),
-            name!(markers, Vec<String>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(expires_at, Option<TimestampWithTimeZone>),
-            name!(is_active, bool),
-            name!(token_count, i32),
-            name!(episode_id, Option<Uuid>),
-            name!(fact_key, Option<String>),
-            name!(confidence, Option<f32>),
-            name!(source_ids, Option<Vec<Uuid>>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(id, Uuid),
+    name!(user_id, String),
+    name!(session_id, Option<String>),
+    name!(agent_id, String),
+    name!(kind, String),
+    name!(role, String),
+    name!(content, String),
+    name!(entry_metadata, JsonbText),
+    name!(markers, Vec<String>),
+    name!(created_at, TimestampWithTimeZone),
+    name!(updated_at, TimestampWithTimeZone),
+    name!(expires_at, Option<TimestampWithTimeZone>),
+    name!(is_active, bool),
+    name!(token_count, i32),
+    name!(episode_id, Option<Uuid>),
+    name!(fact_key, Option<String>),
+    name!(confidence, Option<f32>),
+    name!(source_ids, Option<Vec<Uuid>>),
+)> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     if from_at.is_none() && from_id.is_some() {
         let hint = "Pass created_at and id of the entry that the page begins at.";
-        return Err(Error::invalid("from_id needs from_at", hint).into());
+        return Err(Error::invalid("from_id needs from_at", hint));
     }
     let wanted = Wanted {
         id,
@@ -76,7 +69,7 @@ fn memory_list(
         oldest_first: oldest_first.unwrap_or(false),
         limit: check_limit(limit, DEFAULT_LISTED)?,
     };
-    let listed = roles::as_owner(|| listing::page(&Spi::read_only()?, &caller.visible(), &wanted))?;
+    let listed = roles::read_as_owner(|spi| listing::page(spi, &caller.visible(), &wanted))?;
     let row = |row: Listed| {
         (
             row.id,
@@ -107,6 +100,6 @@ fn known(kind: &str) -> PgResult<Kind> {
         "turn" => Ok(Kind::Turn),
         "fact" => Ok(Kind::Fact),
         "document" => Ok(Kind::Document),
-        _ => Err(Error::invalid("unknown kind", "Kinds are turn, fact and document.").into()),
+        _ => Err(Error::invalid("unknown kind", "Kinds are turn, fact and document.")),
     }
 }

@@ -10,7 +10,6 @@ use crate::models::{self, REMOTE_LOCATION};
 use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::{LlmLimits, Models, endpoint};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::{entries, model_change};
@@ -21,9 +20,8 @@ use pgrx::prelude::*;
 fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> PgResult<Uuid> {
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
-    let (known, active) = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        Ok((model_store::registered(&spi, &name)?, active_model::active(&spi, Kind::Embedder)?))
+    let (known, active) = roles::read_as_owner(|spi| {
+        Ok((model_store::registered(spi, &name)?, active_model::active(spi, Kind::Embedder)?))
     })?;
     let location = match &known {
         Some(registered) => registered.location.clone(),
@@ -36,25 +34,24 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
         Some(registered) if is_active => registered.dimension,
         _ => Some(checked_dimension(&name, location.as_deref())?),
     };
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
+    roles::write_as_owner(|spi| {
         // From now on it does not depend on the settings which model is the active one.
         if let Some(active) = active.filter(|active| active.name != name)
-            && model_store::registered(&spi, &active.name)?.is_none()
+            && model_store::registered(spi, &active.name)?.is_none()
             && let Some(dimension) =
-                entries::embedding_dimension(&spi, &catalog::vector_type()?, &active.name)?
+                entries::embedding_dimension(spi, &catalog::vector_type()?, &active.name)?
         {
             let location = active.remote.is_some().then_some(REMOTE_LOCATION);
             let (name, kind) = (&active.name, Kind::Embedder);
-            model_store::register(&spi, name, kind, Some(dimension), location, true)?;
+            model_store::register(spi, name, kind, Some(dimension), location, true)?;
         }
-        inference::refuse_other_dimension(&spi, &name, dimension)?;
+        inference::refuse_other_dimension(spi, &name, dimension)?;
         if known.is_none() {
             let location = location.as_deref();
-            model_store::register(&spi, &name, Kind::Embedder, dimension, location, is_active)?;
+            model_store::register(spi, &name, Kind::Embedder, dimension, location, is_active)?;
         }
         debug1!("memory_agent: use model name={name}");
-        model_change::queue(&spi, &name, LlmLimits::current().max_attempts)
+        model_change::queue(spi, &name, LlmLimits::current().max_attempts)
     })
 }
 
@@ -77,7 +74,6 @@ fn checked_dimension(name: &str, location: Option<&str>) -> PgResult<i32> {
         _ => Err(Error::wrong_object(
             format!("the kind of \"{name}\" is {}, not embedder", description.kind),
             "Name an embedder: SELECT name FROM memory_agent.models WHERE kind = 'embedder'.",
-        )
-        .into()),
+        )),
     }
 }

@@ -19,8 +19,7 @@ pub fn budget(token_budget: Option<i32>, answer_tokens: u32) -> PgResult<i64> {
         return Err(Error::invalid(
             "token_budget is negative",
             "Leave it out for memory_agent.context_limit less context_margin.",
-        )
-        .into());
+        ));
     }
     let beside_answer = i64::from(Prompts::current().context_limit) - i64::from(answer_tokens);
     let most = i64::from(longest()).min(beside_answer.max(0));

@@ -2,8 +2,8 @@
 //! recall.
 
 use crate::api::arguments::WithinLimits;
-use crate::api::prompt_limit;
 use crate::api::window::session;
+use crate::api::{Rows, prompt_limit};
 use crate::identity::grants::Level;
 use crate::memory::llm;
 use crate::memory::scope_settings;
@@ -17,7 +17,6 @@ use crate::store::summaries;
 use crate::store::window::{self, Leaving};
 use memory_agent_core::window::Plan;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -28,26 +27,19 @@ fn memory_reserve_tokens(
     summarize: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(tokens_before, i64),
-            name!(tokens_after, i64),
-            name!(summarized, i32),
-            name!(dropped, i32),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(tokens_before, i64),
+    name!(tokens_after, i64),
+    name!(summarized, i32),
+    name!(dropped, i32),
+)> {
     let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     // Before the LLM is asked for what could not be stored.
     if !llm::may_write() {
         return Err(Error::read_only(
             "memory_reserve_tokens takes turns out of the window, which a read-only transaction cannot",
             "Use memory_context with a token_budget, which changes nothing.",
-        )
-        .into());
+        ));
     }
     let plan = scope_settings::scoped(&caller, Some(&key.session_id), || {
         let budget = checked_budget(budget)?;
@@ -82,7 +74,6 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
                 "budget is negative",
                 "Leave it out for memory_agent.context_limit less context_margin.",
             )
-            .into()
         }),
         None => Ok(prompt_limit::longest()),
     }

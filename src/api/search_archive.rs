@@ -1,5 +1,6 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
@@ -11,7 +12,6 @@ use crate::store::archives::CONVERSATION;
 use crate::store::scope::Archives;
 use memory_agent_core::limits::MAX_LISTED;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::json;
 
@@ -27,21 +27,15 @@ fn memory_search_archive(
     exclude_session: Option<String>,
     agent_id: Option<String>,
     doc_type: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(content, String),
-            name!(score, f32),
-            name!(similarity, Option<f32>),
-            name!(metadata, JsonbText),
-            name!(session_id, Option<String>),
-            name!(created_at, TimestampWithTimeZone),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(id, Uuid),
+    name!(content, String),
+    name!(score, f32),
+    name!(similarity, Option<f32>),
+    name!(metadata, JsonbText),
+    name!(session_id, Option<String>),
+    name!(created_at, TimestampWithTimeZone),
+)> {
     let doc_type = doc_type.map(|doc_type| singular(&doc_type).to_owned());
     let (archives, filter) = match doc_type.as_deref() {
         None => (Archives::AndDocuments, None),
@@ -82,8 +76,7 @@ pub fn check_limit(limit: Option<i32>, default: i32) -> PgResult<i32> {
         limit if limit > MAX_LISTED => Err(Error::invalid(
             format!("limit must be at most {MAX_LISTED}"),
             "Read memory_agent.archives to see everything.",
-        )
-        .into()),
+        )),
         limit => Ok(limit.max(0)),
     }
 }

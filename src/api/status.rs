@@ -2,6 +2,7 @@
 //! there is. Counts only, never content.
 
 use super::{attached_status, worker_status};
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::{self, Level};
@@ -20,7 +21,6 @@ use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_core::text;
 use memory_agent_model_server::model::missing_files;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cmp::Ordering;
 use std::path::Path;
@@ -38,18 +38,12 @@ pub fn row(
 }
 
 #[pg_extern(sql = false)]
-fn memory_status() -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(component, String),
-            name!(state, String),
-            name!(detail, String),
-            name!(hint, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
+fn memory_status() -> Rows<(
+    name!(component, String),
+    name!(state, String),
+    name!(detail, String),
+    name!(hint, Option<String>),
+)> {
     let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if Models::current().inference == Inference::Server {
@@ -62,26 +56,25 @@ fn memory_status() -> Result<
     };
     let runtime_at = rows.len();
     rows.push(runtime());
-    roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        rows.insert(1, schema_row(&spi)?);
+    roles::read_as_owner(|spi| {
+        rows.insert(1, schema_row(spi)?);
         let runtime_at = runtime_at + 1;
         for kind in [Kind::Embedder, Kind::Reranker] {
-            let (row, failure) = model(kind, active_model::active(&spi, kind)?, server.is_some());
+            let (row, failure) = model(kind, active_model::active(spi, kind)?, server.is_some());
             rows.push(row);
             if let Some(failure) = failure.filter(|failure| failure.is_outage) {
                 rows[runtime_at] = row_of_failure("onnxruntime", &failure);
             }
         }
-        rows.extend(change_of_model(&spi)?);
-        rows.push(embeddings(&spi)?);
-        rows.extend(worker_status::rows(&spi, server.as_ref())?);
-        rows.push(index(&spi)?);
+        rows.extend(change_of_model(spi)?);
+        rows.push(embeddings(spi)?);
+        rows.extend(worker_status::rows(spi, server.as_ref())?);
+        rows.push(index(spi)?);
         if schema::has_0_2() {
-            rows.extend(attached_status::rows(&spi, level)?);
+            rows.extend(attached_status::rows(spi, level)?);
         }
         if schema::has_0_3() {
-            rows.extend(levels(&spi)?);
+            rows.extend(levels(spi)?);
         }
         Ok(())
     })?;
@@ -364,14 +357,14 @@ fn memory_stats(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     // A session belongs to one agent; without a session, no agent means all of them.
     let agent = match &session_id {
         Some(_) => Some(caller.agent().to_owned()),
         None => caller.agent_id.clone(),
     };
-    roles::as_owner(|| {
-        status::stats(&Spi::read_only()?, &caller.user_id, agent.as_deref(), session_id.as_deref())
+    roles::read_as_owner(|spi| {
+        status::stats(spi, &caller.user_id, agent.as_deref(), session_id.as_deref())
     })
 }

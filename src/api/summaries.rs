@@ -1,6 +1,7 @@
 //! `memory_compress` and `memory_originals`. Summaries themselves are made by the worker
 //! (`jobs/summarize`).
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
@@ -9,7 +10,6 @@ use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
@@ -18,7 +18,6 @@ use crate::store::summaries;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
@@ -30,22 +29,20 @@ fn memory_compress(
 ) -> PgResult<Option<Uuid>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
-    let missing = roles::as_owner(|| endpoints::missing(&Spi::read_only()?, caller.agent()))?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    let missing = roles::read_as_owner(|spi| endpoints::missing(spi, caller.agent()))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
             format!("memory_compress cannot summarise: {reason}"),
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
-        )
-        .into());
+        ));
     }
     let key = SessionKey::of(&caller, session_id);
     scope_settings::scoped(&caller, Some(&key.session_id), || {
         let settings = job_settings::summary();
-        roles::as_owner(|| {
-            let spi = Spi::read_write()?;
-            if sessions::lock_existing(&spi, &key)?.is_none()
-                || compression::older(&spi, &key, settings.keep)?.turns == 0
+        roles::write_as_owner(|spi| {
+            if sessions::lock_existing(spi, &key)?.is_none()
+                || compression::older(spi, &key, settings.keep)?.turns == 0
             {
                 return Ok(None);
             }
@@ -53,7 +50,7 @@ fn memory_compress(
             let session = Some(key.session_id.as_str());
             let (user, agent) = (&key.user_id, &key.agent_id);
             debug1!("memory_agent: compress user={user} agent={agent}");
-            follow_ups::enqueue(&spi, JobKind::Compress, user, agent, session, &payload).map(Some)
+            follow_ups::enqueue(spi, JobKind::Compress, user, agent, session, &payload).map(Some)
         })
     })
 }
@@ -63,29 +60,22 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(state, String),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(id, Uuid),
+    name!(role, String),
+    name!(content, String),
+    name!(created_at, TimestampWithTimeZone),
+    name!(state, String),
+)> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(
             "summary_id is NULL",
             "Take it from the view memory_session_summaries.",
-        )
-        .into());
+        ));
     };
     let originals =
-        roles::as_owner(|| summaries::originals(&Spi::read_only()?, &caller.user_id, summary_id))?;
+        roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))?;
     Ok(TableIterator::new(originals.into_iter().map(|original| {
         (original.id, original.role, original.content, original.created_at, original.state)
     })))

@@ -1,11 +1,12 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::arguments::{WithinLimits, check_content};
+use crate::api::arguments::WithinLimits;
 use crate::api::configure;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::awaited_summary::{Condensed, Condenser};
+use crate::memory::checks::check_content;
 use crate::memory::llm::{self, Llm};
 use crate::memory::scope_settings;
 use crate::models::counting::{count, count_one};
@@ -45,8 +46,7 @@ fn memory_summarize(
         return Err(Error::invalid(
             format!("max_tokens must be between {} and {}", TOKENS.start(), TOKENS.end()),
             "Leave it out for 128.",
-        )
-        .into());
+        ));
     }
     let content_type = content_type.unwrap_or_else(|| ContentType::default().as_str().to_owned());
     configure::check_content_type(&content_type)?;
@@ -55,8 +55,7 @@ fn memory_summarize(
         return Err(Error::read_only(
             "memory_summarize records what it did, which a read-only transaction cannot",
             "Call it in a transaction that may write, on the primary.",
-        )
-        .into());
+        ));
     }
     let key = audit_keys::key()?;
     let condensed = scope_settings::scoped(&caller, None, || {
@@ -143,7 +142,7 @@ impl Request<'_> {
     ) -> PgResult<Condensed> {
         let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
         let messages = self.ask(SummaryPrompt::Meta, Material::Summaries(&texts), target);
-        Ok(condenser.answer(messages, target, most)??)
+        condenser.answer(messages, target, most)?
     }
 
     fn ask(
@@ -176,10 +175,9 @@ fn record(
 ) -> PgResult<JsonbText> {
     let spi = Spi::read_write()?;
     let at = spi
-        .first(
+        .row::<String>(
             "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
             &mut params![],
-            |row| row.required::<String>(1),
         )?
         .ok_or_else(|| Error::internal("there is no time"))?;
     let digest = signature::digest(text);

@@ -3,6 +3,7 @@
 //! what a caller has used of its key for a language model. A token is the one thing that says
 //! whose memory a request of the gateway is about.
 
+use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, SHARED_USER};
@@ -10,7 +11,6 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::store::tokens;
 use memory_agent_core::limits::WORD_BYTES;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -33,17 +33,17 @@ fn memory_create_token(
     let (user_id, name) = named(user_id, name)?;
     if expires.is_some_and(|expires| expires <= pgrx::datum::datetime_support::now()) {
         let hint = "Name a time to come, or leave it out.";
-        return Err(Error::invalid("expires is not in the future", hint).into());
+        return Err(Error::invalid("expires is not in the future", hint));
     }
     let token = new_token();
     let hash = Sha256::digest(token.as_bytes()).to_vec();
-    let insert = || {
-        tokens::tidy()?;
-        tokens::insert(&user_id, &name, hash, expires)
-    };
-    if !roles::as_owner(insert)? {
+    let is_new = roles::write_as_owner(|spi| {
+        tokens::tidy(spi)?;
+        tokens::insert(spi, &user_id, &name, hash, expires)
+    })?;
+    if !is_new {
         let hint = "Choose another name, or call memory_revoke_token first.";
-        return Err(Error::duplicate("the user has a token of this name", hint).into());
+        return Err(Error::duplicate("the user has a token of this name", hint));
     }
     debug1!("memory_agent: create token user={user_id}");
     Ok(token)
@@ -57,7 +57,7 @@ fn memory_revoke_token(
 ) -> PgResult<bool> {
     identity::require(Level::Admin)?;
     let (user_id, name) = named(user_id, name)?;
-    let revoked = roles::as_owner(|| tokens::delete(&user_id, &name))?;
+    let revoked = roles::write_as_owner(|spi| tokens::delete(spi, &user_id, &name))?;
     debug1!("memory_agent: revoke token user={user_id} revoked={revoked}");
     Ok(revoked)
 }
@@ -65,24 +65,18 @@ fn memory_revoke_token(
 #[pg_extern(sql = false)]
 fn memory_list_tokens(
     _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(user_id, String),
-            name!(name, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(expires_at, Option<TimestampWithTimeZone>),
-            name!(spent_today, i64),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(user_id, String),
+    name!(name, String),
+    name!(created_at, TimestampWithTimeZone),
+    name!(expires_at, Option<TimestampWithTimeZone>),
+    name!(spent_today, i64),
+)> {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::as_owner(tokens::all)?))
+    Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
 }
 
-/// Knowing the hash is not knowing the token: this answers nobody who could not name the user anyway.
+/// Knowing the hash is not knowing the token: this tells a caller nothing that the caller could not name anyway.
 #[pg_extern(sql = false)]
 fn memory_token_user(
     _limits: WithinLimits,
@@ -90,7 +84,7 @@ fn memory_token_user(
 ) -> PgResult<Option<String>> {
     identity::require(Level::User)?;
     match token_hash {
-        Some(hash) => roles::as_owner(|| tokens::user_of(hash)),
+        Some(hash) => roles::read_as_owner(|spi| tokens::user_of(spi, hash)),
         None => Ok(None),
     }
 }
@@ -109,9 +103,9 @@ fn memory_spend(
     let within = |number: &i64| (-MAX_TOKENS..=MAX_TOKENS).contains(number);
     let (Some(hash), Some(tokens)) = (hash, tokens.filter(within)) else {
         let hint = "Pass the SHA-256 of a token, and a number of tokens.";
-        return Err(Error::invalid("token_hash or tokens is missing or out of range", hint).into());
+        return Err(Error::invalid("token_hash or tokens is missing or out of range", hint));
     };
-    let sum = roles::as_owner(|| tokens::spend(hash, tokens, at_most))?;
+    let sum = roles::write_as_owner(|spi| tokens::spend(spi, hash, tokens, at_most))?;
     debug1!("memory_agent: spend tokens={tokens} counted={}", sum.is_some());
     Ok(sum)
 }
@@ -121,11 +115,11 @@ fn named(user_id: Option<String>, name: Option<String>) -> PgResult<(String, Str
     identity::check_id("user_id", &user_id)?;
     if user_id == SHARED_USER {
         let hint = "Name one user; '*' is the memory that all users share.";
-        return Err(Error::invalid("a token cannot be for '*'", hint).into());
+        return Err(Error::invalid("a token cannot be for '*'", hint));
     }
     if name.trim().is_empty() {
         let hint = format!("Say what uses it, in at most {WORD_BYTES} bytes: 'laptop'.");
-        return Err(Error::invalid("name is blank", hint).into());
+        return Err(Error::invalid("name is blank", hint));
     }
     Ok((user_id, name))
 }

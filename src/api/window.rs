@@ -2,21 +2,19 @@
 //! session's facts with it.
 
 use crate::api::arguments::WithinLimits;
-use crate::api::prompt_limit;
+use crate::api::{Rows, prompt_limit};
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::context::loaded;
 use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::store::clearing;
 use crate::store::facts::{self, FactScope};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::window;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 /// The caller, and the session that is meant.
@@ -28,7 +26,7 @@ pub fn session(
 ) -> PgResult<(Caller, SessionKey)> {
     let caller = identity::resolve(user_id, agent_id, needed)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::from)?;
+    text::validate_session_id(&session_id).map_err(Error::refused)?;
     let key = SessionKey::of(&caller, session_id);
     Ok((caller, key))
 }
@@ -43,8 +41,7 @@ pub fn confirm(key: &SessionKey, is_meant: Option<bool>, verb: &str) -> PgResult
     Err(Error::invalid(
         "session \"global\" is the user's global memory, which all their sessions share",
         format!("If you want to {verb} it, confirm that: {all}."),
-    )
-    .into())
+    ))
 }
 
 #[pg_extern(sql = false)]
@@ -53,21 +50,15 @@ fn memory_load(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(id, Uuid),
-            name!(token_count, i32),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(role, String),
+    name!(content, String),
+    name!(created_at, TimestampWithTimeZone),
+    name!(id, Uuid),
+    name!(token_count, i32),
+)> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let loaded = roles::as_owner(|| window::load(&Spi::read_only()?, &key))?;
+    let loaded = roles::read_as_owner(|spi| window::load(spi, &key))?;
     Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
 }
 
@@ -79,19 +70,13 @@ fn memory_load_within(
     token_budget: Option<i32>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(id, Uuid),
-            name!(token_count, i32),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    name!(role, String),
+    name!(content, String),
+    name!(created_at, TimestampWithTimeZone),
+    name!(id, Uuid),
+    name!(token_count, i32),
+)> {
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {
@@ -121,14 +106,13 @@ fn memory_clear_confirmed(
 ) -> PgResult<i32> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     confirm(&key, confirm_global, "clear")?;
-    let cleared = roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        let is_there = sessions::lock_existing(&spi, &key)?.is_some();
+    let cleared = roles::write_as_owner(|spi| {
+        let is_there = sessions::lock_existing(spi, &key)?.is_some();
         if key.is_global() {
             facts::lock_global(&FactScope::of_session(&key));
         }
         if is_there || key.is_global() {
-            clearing::clear(&spi, &key)
+            clearing::clear(spi, &key)
         } else {
             Ok(clearing::Cleared::default())
         }

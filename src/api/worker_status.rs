@@ -103,7 +103,7 @@ fn missing_worker(jobs: &status::Queue) -> Option<&'static str> {
     }
 }
 
-/// An error without its text, which may quote somebody's content: that is in memory_jobs.
+/// An error without its text, which may quote a user's content: that is in memory_jobs.
 fn told((_, at): &(String, u64)) -> String {
     format!("{} s ago, see memory_jobs", locked_file::unix_time().saturating_sub(*at))
 }
@@ -261,7 +261,7 @@ fn queue(queue: &status::Queue) -> StatusRow {
     row("queue", state, detail, hint)
 }
 
-/// Rows of history that are not sealed for so many seconds want somebody's attention.
+/// Seconds after which rows of history that are not sealed are reported.
 const PATIENCE: f64 = 300.0;
 
 fn history(spi: &Spi) -> PgResult<StatusRow> {

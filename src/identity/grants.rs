@@ -31,7 +31,7 @@ impl Level {
             "reader" => Ok(Self::Reader),
             "user" => Ok(Self::User),
             "admin" => Ok(Self::Admin),
-            other => Err(Error::internal(format!("unknown level \"{other}\"")).into()),
+            other => Err(Error::internal(format!("unknown level \"{other}\""))),
         }
     }
 }
@@ -48,11 +48,8 @@ pub fn renew_all() -> PgResult<()> {
     let levels = all()?;
     let session = Session::read_write()?;
     close_row_types(&session)?;
-    let public: Option<String> = session.first(
-        "SELECT quote_ident(memory_agent.public_schema())",
-        &mut params![],
-        |row| row.required(1),
-    )?;
+    let public: Option<String> =
+        session.row("SELECT quote_ident(memory_agent.public_schema())", &mut params![])?;
     let public = public.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
     let grant = format!("SELECT {public}.memory_grant(quote_ident($1)::regrole, $2)");
     for (role, level) in levels {
@@ -62,9 +59,9 @@ pub fn renew_all() -> PgResult<()> {
 }
 
 /// Leaves the row types of our tables and views to their owner. PostgreSQL lets everyone use that of a new
-/// table, and whoever makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
+/// table, and a role that makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
 fn close_row_types(session: &Session) -> PgResult<()> {
-    let revoke: Vec<String> = session.all(
+    let revoke: Vec<String> = session.rows(
         "SELECT DISTINCT format('REVOKE ALL ON TYPE %s FROM %s CASCADE', t.oid::regtype, \
                     CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END) \
            FROM pg_extension x \
@@ -75,7 +72,6 @@ fn close_row_types(session: &Session) -> PgResult<()> {
           CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a \
           WHERE x.extname = 'memory_agent' AND a.grantee <> t.typowner",
         &mut params![],
-        |row| row.required(1),
     )?;
     for statement in &revoke {
         session.execute(statement, &mut params![])?;
@@ -86,16 +82,14 @@ fn close_row_types(session: &Session) -> PgResult<()> {
 /// How many roles with a level read the tables themselves, as levels of 0.2.0 did. A restored dump of that
 /// version brings such privileges along.
 pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
-    let count = spi.first(
+    spi.one(
         "SELECT count(*) \
            FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
           WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
                          WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
                            AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
         &mut params![],
-        |row| row.required(1),
-    )?;
-    Ok(count.unwrap_or(0))
+    )
 }
 
 /// All grants, as (role name, level).

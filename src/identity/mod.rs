@@ -7,10 +7,10 @@ pub mod grants;
 
 use crate::identity::grants::Level;
 use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::preload::is_preloaded;
-use crate::pg::roles::{as_owner, current_role_name};
-use crate::pg::spi::{Session, params};
+use crate::pg::roles::{as_owner, current_role_name, read_as_owner};
+use crate::pg::spi::params;
 use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
@@ -87,8 +87,7 @@ pub fn resolve(
                         "user_id contradicts the identity of this session".to_owned()
                     },
                     "Leave user_id out, or ask for SELECT memory_grant(role, 'admin').",
-                )
-                .into());
+                ));
             }
             argument.to_owned()
         }
@@ -132,7 +131,7 @@ fn subject() -> PgResult<Option<String>> {
     };
     // Once set, it is empty outside of the transaction that set it.
     let Some(claims) = claims.filter(|claims| !claims.is_empty()) else { return Ok(None) };
-    let refused = |error: ClaimsError| Error::not_permitted(error.to_string(), CLAIMS_HINT).into();
+    let refused = |error: ClaimsError| Error::not_permitted(error.to_string(), CLAIMS_HINT);
     claims::subject(&claims).map(Some).map_err(refused)
 }
 
@@ -143,8 +142,7 @@ fn identity_without_setting(mode: IdentityMode) -> PgResult<String> {
         IdentityMode::Claims => Err(Error::not_permitted(
             "request.jwt.claims is not set, and memory_agent.identity is 'claims'",
             CLAIMS_HINT,
-        )
-        .into()),
+        )),
         IdentityMode::Setting | IdentityMode::Role => role_identity(),
     }
 }
@@ -180,9 +178,8 @@ fn role_identity() -> PgResult<String> {
     if name == SHARED_USER { Err(not_an_identity()) } else { Ok(name) }
 }
 
-fn not_an_identity() -> pg_sys::panic::ErrorReport {
+fn not_an_identity() -> ErrorReport {
     Error::not_permitted("'*' is not an identity", "Set memory_agent.user_id to the user's own id.")
-        .into()
 }
 
 /// Fails closed when a client has hidden a value of postgresql.conf by connection options, which it
@@ -195,19 +192,17 @@ fn refuse_hidden_settings() -> PgResult<()> {
         return Ok(());
     }
     let names: Vec<String> = given_before_load().iter().map(|name| (*name).to_owned()).collect();
-    let hidden = as_owner(|| {
-        Session::read_only()?.first(
+    let hidden = read_as_owner(|spi| {
+        spi.row::<String>(
             "SELECT s.name FROM pg_settings s WHERE s.name = ANY ($1) AND s.source = 'default' LIMIT 1",
             &mut params![names],
-            |row| row.required::<String>(1),
         )
     })?;
     match hidden {
         Some(name) => Err(Error::not_permitted(
             format!("{name} was given in the connection's options"),
             "It can only be set in postgresql.conf. Connect without it.",
-        )
-        .into()),
+        )),
         None => {
             CHECKED.set(true);
             Ok(())
@@ -215,12 +210,11 @@ fn refuse_hidden_settings() -> PgResult<()> {
     }
 }
 
-fn identity_required() -> pg_sys::panic::ErrorReport {
+fn identity_required() -> ErrorReport {
     Error::not_permitted(
         "memory_agent.user_id is not set, and memory_agent.identity is 'required'",
         "Run SET memory_agent.user_id = '...' (SET LOCAL behind a pooler) first.",
     )
-    .into()
 }
 
 /// Refuses callers below a level and returns the level they have.
@@ -241,8 +235,7 @@ pub fn require(needed: Level) -> PgResult<Level> {
             current_role_name(),
             needed.as_str()
         ),
-    )
-    .into())
+    ))
 }
 
 fn current_level() -> PgResult<Level> {
@@ -272,8 +265,7 @@ pub fn check_id(what: &str, id: &str) -> PgResult<()> {
         return Err(Error::invalid(
             format!("{what} must have 1 to {MAX_ID_BYTES} bytes and not be blank"),
             "Use the id your application already has.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }

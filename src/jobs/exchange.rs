@@ -4,7 +4,6 @@
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
 use crate::models::Failure;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::LlmLimits;
 use crate::store::llm_calls::{self, Origin, Purpose};
@@ -48,7 +47,7 @@ pub trait Start: LlmTask + Sized {
 pub enum Missing {
     /// The LLM: others who ask the same one would fare the same.
     Llm,
-    /// The models: nobody is embedded for.
+    /// The models: no text is embedded.
     Models,
     /// An answer to this one request of the models. Others may get theirs.
     Answer,
@@ -87,9 +86,9 @@ pub enum Received {
 }
 
 /// Keeps what the payload of a job holds, so that a later attempt does not cost the same calls again. While
-/// somebody has its row locked, this attempt goes on without.
+/// another transaction has its row locked, this attempt goes on without.
 pub fn keep(job: &Job) -> Result<(), Aborted> {
-    match transaction(|| queue::save(&Spi::read_write()?, job)) {
+    match transaction(|spi| queue::save(spi, job)) {
         Err(aborted) if aborted.may_pass => Ok(()),
         kept => kept,
     }
@@ -97,11 +96,10 @@ pub fn keep(job: &Job) -> Result<(), Aborted> {
 
 /// Gives a job back after a step if another user waits for one of its kind; whether it was.
 pub fn makes_room(job: &Job) -> Result<bool, Aborted> {
-    transaction(|| {
-        let spi = Spi::read_write()?;
-        let is_waited_for = queue::do_others_wait(&spi, job)?;
+    transaction(|spi| {
+        let is_waited_for = queue::do_others_wait(spi, job)?;
         if is_waited_for {
-            queue::hand_over(&spi, job)?;
+            queue::hand_over(spi, job)?;
         }
         Ok(is_waited_for)
     })
@@ -200,10 +198,9 @@ impl Exchange {
         };
         let endpoint = llm.name.as_deref();
         let origin = Origin { user_id: &job.user_id, endpoint, job_id: Some(job.id) };
-        let recorded = transaction(|| {
-            let spi = Spi::read_write()?;
-            if queue::lock(&spi, job)? {
-                llm_calls::record(&spi, &origin, &purpose, &outcome.calls)?;
+        let recorded = transaction(|spi| {
+            if queue::lock(spi, job)? {
+                llm_calls::record(spi, &origin, &purpose, &outcome.calls)?;
                 return Ok(true);
             }
             Ok(false)
@@ -217,6 +214,6 @@ impl Exchange {
         }
         let calls: Vec<CallRecord> =
             outcome.calls.iter().map(|call| CallRecord { error: None, ..call.clone() }).collect();
-        transaction(|| llm_calls::record(&Spi::read_write()?, &origin, &purpose, &calls))
+        transaction(|spi| llm_calls::record(spi, &origin, &purpose, &calls))
     }
 }

@@ -1,6 +1,6 @@
-//! How much is asked of the models in one step of a job: little enough that everybody else waits for a
+//! How much is asked of the models in one step of a job: little enough that all other users wait for a
 //! moment only. A request that takes too long is halved; only what cannot be halved any more counts against
-//! its own job. Nobody else's work is put off, unless the models are not to be had at all.
+//! its own job. The work of others is not put off, unless the models are out of reach.
 
 use crate::models::{self, Failure, client};
 use crate::settings::{Inference, Models};
@@ -31,7 +31,7 @@ pub enum Verdict {
     Own,
     /// The models are well and have much to do for others: this job is tried later.
     Busy,
-    /// Nobody gets anything of them now.
+    /// They answer no one now.
     Outage,
 }
 

@@ -31,7 +31,7 @@ fn start<T: Start + 'static>(job: Job, llm: &mut Llm<'_>) -> Started {
 /// Whom jobs of a kind ask for an agent.
 ///
 /// # Errors
-/// Why nobody can be asked.
+/// Why no LLM can be asked.
 pub fn asked(kind: JobKind, chosen: &Chosen) -> Result<Endpoint, String> {
     match kind {
         JobKind::Extract | JobKind::Reflect => chosen.endpoint(),

@@ -3,7 +3,7 @@
 
 use crate::memory::llm::{self, Llm, Question};
 use crate::models::counting::{count, count_one};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::shorten::{Counted, Shortening, Step};
 use memory_agent_core::{cut, summarize};
@@ -44,7 +44,7 @@ impl Condenser<'_> {
         messages: Vec<ChatMessage>,
         target: u32,
         most: u32,
-    ) -> PgResult<Result<Condensed, Error>> {
+    ) -> PgResult<Result<Condensed, ErrorReport>> {
         let mut shortening = Shortening::new(messages, target, most);
         let mut condensed = loop {
             let question = Question {
@@ -86,6 +86,6 @@ impl Condenser<'_> {
     }
 }
 
-fn empty() -> Error {
+fn empty() -> ErrorReport {
     Error::inference("the LLM's summary is empty", "Try again, or use another model.")
 }

@@ -60,7 +60,7 @@ fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
     let mut groups: BTreeMap<Settings, (Vec<usize>, Vec<Turn>)> = BTreeMap::new();
     for (position, turn) in turns.into_iter().enumerate() {
         let session_id = &turn.session_id;
-        text::validate_session_id(session_id).map_err(Error::from)?;
+        text::validate_session_id(session_id).map_err(Error::refused)?;
         if !of_session.contains_key(session_id) {
             let stored = scope_settings::stored(&caller.user_id, caller.agent(), Some(session_id))?;
             of_session.insert(session_id.clone(), stored);

@@ -8,10 +8,11 @@ use crate::memory::prepare;
 use crate::memory::scope_settings;
 use crate::memory::turn;
 use crate::pg::catalog;
-use crate::pg::error::PgResult;
+use crate::pg::error::{PgResult, warn};
+use crate::pg::memory_context::scratch;
 use crate::pg::pinned_settings::by_index;
 use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, scratch, sees_one_snapshot};
+use crate::pg::spi::{Session as Spi, sees_one_snapshot};
 use crate::pg::sql_types::JsonbText;
 use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
@@ -24,12 +25,11 @@ use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::tokens;
 use pgrx::datum::Uuid;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Rounds in which rows are compared with what is stored, when somebody stores the same rows.
+/// Rounds in which rows are compared with what is stored, when another transaction stores the same rows.
 const ROUNDS: usize = 3;
 /// Keys in one dead job.
 const KEYS_PER_JOB: usize = 500;
@@ -108,7 +108,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Takes in a batch of rows. Runs as the extension's owner, in the transaction of whoever wrote them.
+    /// Takes in a batch of rows. Runs as the extension's owner, in the transaction that wrote them.
     pub fn take(&self, rows: &[SourceRow]) -> PgResult<()> {
         let compare = |rows: &[SourceRow]| {
             scratch(|| {
@@ -127,15 +127,14 @@ impl<'a> Intake<'a> {
                 Ok(())
             })
         };
-        roles::as_owner(|| {
+        roles::write_as_owner(|spi| {
             if !sees_one_snapshot() {
                 return by_index(|| compare(rows));
             }
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
-            let spi = Spi::read_write()?;
             let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_written(&spi, self.source, &self.whose(), self.is_new, &left, attempts)?;
+            jobs::queue_written(spi, self.source, &self.whose(), self.is_new, &left, attempts)?;
             by_index(|| compare(&rows))
         })
     }
@@ -146,9 +145,9 @@ impl<'a> Intake<'a> {
         if to_embed.is_empty() {
             return Ok(());
         }
-        roles::as_owner(|| {
-            let (spi, attempts) = (Spi::read_write()?, LlmLimits::current().max_attempts);
-            jobs::queue_embedding(&spi, &self.source.definition.agent_id, &to_embed, attempts)
+        roles::write_as_owner(|spi| {
+            let attempts = LlmLimits::current().max_attempts;
+            jobs::queue_embedding(spi, &self.source.definition.agent_id, &to_embed, attempts)
         })
     }
 
@@ -169,7 +168,7 @@ impl<'a> Intake<'a> {
             let user_id = match (&definition.user_id, &definition.user_id_column) {
                 (Some(fixed), _) => Ok(Some(fixed.as_str())),
                 (None, Some(_)) => Ok(row.user_id.as_deref()),
-                // Whoever changes a row of somebody else's leaves it to them.
+                // A role that changes another user's row leaves it to that user.
                 (None, None) => match (known.first(), &self.default_user) {
                     (Some(known), _) if !self.is_new => Ok(Some(known.user_id.as_str())),
                     (_, Ok(user_id)) => Ok(Some(user_id.as_str())),
@@ -234,7 +233,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Compares the rows with their entries and does what is needed. False when somebody stored the same
+    /// Compares the rows with their entries and does what is needed. False when another transaction stored the same
     /// rows meanwhile, so that they have to be compared again.
     fn bring_in_line(&self, spi: &Spi, plans: &[Plan<'_>], known: &[Vec<Known>]) -> PgResult<bool> {
         let now = pgrx::datum::datetime_support::now();
@@ -373,13 +372,6 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         embeddings::complete(spi, &vector, row.user_id, &entry, windows, tokens)?;
     }
     Ok(true)
-}
-
-/// Tells whoever writes a table what memory could not do; the statement goes on.
-pub fn warn(problem: String, hint: &str) {
-    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, problem, "memory_agent")
-        .set_hint(hint)
-        .report(PgLogLevel::WARNING);
 }
 
 fn is_user(id: &str) -> bool {

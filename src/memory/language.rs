@@ -2,10 +2,9 @@
 //! English. Files are read once for each process.
 
 use crate::models::paths;
+use crate::pg::error::warn;
 use crate::settings::Models;
 use memory_agent_core::language::Language;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
@@ -63,9 +62,10 @@ fn read_once(folder: &Path) -> Option<Rc<Language>> {
             let name = folder.file_name().unwrap_or_default().to_string_lossy();
             let problem =
                 format!("the phrases of the language \"{name}\" cannot be used: {problem}");
-            ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, problem, "memory_agent")
-                .set_hint("The installed phrases are used, or English. Correct the files, then connect again.")
-                .report(PgLogLevel::WARNING);
+            warn(
+                problem,
+                "The installed phrases are used, or English. Correct the files, then connect again.",
+            );
             None
         }
     };

@@ -5,7 +5,7 @@
 
 use crate::memory::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -26,7 +26,7 @@ use std::cell::Cell;
 /// The LLM that an agent's memory asks.
 pub struct Llm {
     chosen: Chosen,
-    /// Whoever's memory is shown to it: what had been erased before it was read.
+    /// Of the user whose memory is shown to it: what had been erased before it was read.
     erasures: Erasures,
     /// Instead of `memory_agent.llm_model`, unless empty.
     model: String,
@@ -65,23 +65,20 @@ impl Llm {
     /// * `erasures`: [known](Erasures::known) before anything was read that it is asked about.
     ///
     /// # Errors
-    /// 55000 when there is none, or nobody who would call it.
+    /// 55000 when there is none, or no process that would call it.
     pub fn configured(erasures: &Erasures, agent_id: &str) -> PgResult<Self> {
-        let (missing, chosen) = roles::as_owner(|| {
-            let spi = Spi::read_only()?;
-            Ok((endpoints::missing(&spi, agent_id)?, Chosen::of_agent(&spi, agent_id)?))
+        let (missing, chosen) = roles::read_as_owner(|spi| {
+            Ok((endpoints::missing(spi, agent_id)?, Chosen::of_agent(spi, agent_id)?))
         })?;
         match missing {
             Some(NO_LLM) => Err(Error::not_ready(
                 "no LLM is configured",
                 "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
-            )
-            .into()),
+            )),
             Some(_) => Err(Error::not_ready(
-                "an LLM is called by the model server only, and there is none with memory_agent.inference = backend",
+                "only the model server calls LLMs, and with memory_agent.inference = backend no model server runs",
                 "Set memory_agent.inference = server in postgresql.conf, and reload.",
-            )
-            .into()),
+            )),
             None => Ok(Self { chosen, erasures: erasures.clone(), model: String::new() }),
         }
     }
@@ -156,7 +153,7 @@ impl Llm {
                 let (model, name) = (endpoint.model.clone(), self.chosen.name());
                 let prompt_tokens = asked.estimated_tokens;
                 let entry = Cell::new(None);
-                // Before the model server has it: whoever looks when the LLM is asked finds it.
+                // Before the model server has it, so that it is there when the LLM is asked.
                 let sending = || {
                     let calls = vec![CallRecord::abandoned(prompt_tokens)];
                     let begin =
@@ -203,7 +200,7 @@ pub fn may_write() -> bool {
 }
 
 /// A failure as an ERROR, for functions that have nothing to fall back on (58000).
-pub fn error(failure: &ChatFailure) -> Error {
+pub fn error(failure: &ChatFailure) -> ErrorReport {
     Error::inference(format!("the LLM gave no answer: {}", failure.message), hint(failure.kind))
 }
 
@@ -293,7 +290,7 @@ fn record(
         model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
         bodies: asked.traced.map(|asked| (asked, answer)),
     };
-    roles::as_owner(|| llm_calls::record(&Spi::read_write()?, origin, &purpose, &outcome.calls))?;
+    roles::write_as_owner(|spi| llm_calls::record(spi, origin, &purpose, &outcome.calls))?;
     let calls = outcome.calls.clone();
     let spent = Spent::new(origin.user_id, origin.endpoint, purpose.purpose, purpose.model, calls);
     match entry {

@@ -2,16 +2,20 @@
 
 pub mod active_model;
 pub mod archived_conversation;
+pub mod augment;
 pub mod awaited_summary;
+pub mod checks;
 pub mod chunks;
 pub mod context;
 pub mod endpoints;
 pub mod facts;
 pub mod follow_ups;
 pub mod followed_rows;
+pub mod import;
 pub mod ingest;
 pub mod intake;
 pub mod language;
+pub mod lifecycle;
 pub mod llm;
 pub mod prepare;
 pub mod recall;
@@ -21,5 +25,6 @@ pub mod scope_settings;
 pub mod session_writer;
 pub mod summary_tree;
 pub mod turn;
+pub mod update;
 pub mod window_plan;
 pub mod window_summary;

@@ -38,7 +38,7 @@ pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
     let mode = Content::current().embed_on_ingest;
     let model = match mode {
         EmbedOnIngest::Off => None,
-        _ => roles::as_owner(|| active_model::active(&Spi::read_only()?, Kind::Embedder))?,
+        _ => roles::read_as_owner(|spi| active_model::active(spi, Kind::Embedder))?,
     };
     Ok((model, mode == EmbedOnIngest::Sync))
 }

@@ -1,6 +1,6 @@
 //! Storing what a summarize or compress job came to, in one transaction: the new L3 and its parts, the
-//! turns that leave the window, the counters. If what was condensed is not there any more, or somebody
-//! else renewed the summary, nothing is stored and the caller begins anew.
+//! turns that leave the window, the counters. If what was condensed is not there any more, or another
+//! transaction renewed the summary, nothing is stored and the caller begins anew.
 
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::chunks::Chunks;
@@ -46,7 +46,7 @@ pub enum Renewed {
     NoSession,
 }
 
-/// Stores the renewal and finishes the job. Locks in the order of everybody: session, job, turns,
+/// Stores the renewal and finishes the job. Locks in the order of all writers: session, job, turns,
 /// summaries.
 pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
     let (key, job) = (renewal.key, renewal.job);

@@ -4,14 +4,13 @@
 use crate::identity::Caller;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::overrides::Settings;
 use crate::store::agents;
 
 /// What is stored for an agent and, with `session_id`, for a session.
 pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResult<Settings> {
-    roles::as_owner(|| {
-        let stored = agents::settings(&Spi::read_only()?, user_id, agent_id, session_id)?;
+    roles::read_as_owner(|spi| {
+        let stored = agents::settings(spi, user_id, agent_id, session_id)?;
         Ok(Settings::of(&stored))
     })
 }

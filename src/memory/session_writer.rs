@@ -7,7 +7,8 @@ use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
 use crate::pg::catalog::{self, VectorType};
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, scratch};
+use crate::pg::memory_context::scratch;
+use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::Vector;
 use crate::settings::{Extraction, Sessions, job_settings};
 use crate::store::entries::{self, FactsFrom, NewEntry};
@@ -202,7 +203,7 @@ impl<'a> SessionWriter<'a> {
     }
 }
 
-/// What facts about turns stored now are made from: somebody must be there who makes them.
+/// What facts about turns stored now are made from: an LLM must be configured that makes them.
 pub fn facts_from(spi: &Spi, agent_id: &str) -> PgResult<FactsFrom> {
     Ok(match Sessions::current().extraction {
         Extraction::Off => FactsFrom::Nothing,

@@ -184,7 +184,7 @@ impl Material {
             let last = self.last_sections.as_ref().map(Sections::to_string);
             let ask =
                 self.ask(SummaryPrompt::Standard, last.as_deref(), target.max(current.tokens));
-            let ask = Ask { material: summarize::Material::Text(&current.content), ..ask };
+            let ask = Ask { material: summarize::Material::Text(&current.sections.summary), ..ask };
             return whole(&ask, Vec::new(), Vec::new(), answers);
         }
         let previous = self.previous();
@@ -326,10 +326,10 @@ impl Material {
         let current = self.current.as_ref()?;
         match &self.last_sections {
             Some(last) if self.with_sections => {
-                let summary = current.content.clone();
+                let summary = current.sections.summary.clone();
                 Some(Sections { summary, ..last.clone() }.to_string().into())
             }
-            _ => Some(current.content.as_str().into()),
+            _ => Some(current.sections.summary.as_str().into()),
         }
     }
 
@@ -371,7 +371,7 @@ fn whole(ask: &Ask<'_>, chunks: Vec<Part>, groups: Vec<Part>, answers: &Answers)
     }
 }
 
-/// The answer to a question, or the question if nobody answered it yet.
+/// The answer to a question, or the question if it has no answer yet.
 fn found(ask: &Ask<'_>, is_part: bool, answers: &Answers) -> Result<Condensed, Box<Question>> {
     let messages = summarize::messages(ask);
     let digest = digest(&messages);

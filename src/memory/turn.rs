@@ -36,9 +36,9 @@ pub struct Checked {
 pub fn check(turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
     // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
     pgrx::check_for_interrupts!();
-    text::validate_session_id(&turn.session_id).map_err(Error::from)?;
-    text::validate_role(&turn.role).map_err(Error::from)?;
-    text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::from)?;
+    text::validate_session_id(&turn.session_id).map_err(Error::refused)?;
+    text::validate_role(&turn.role).map_err(Error::refused)?;
+    text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
     check_metadata(&turn.metadata, settings)?;
     let markers = markers_of(turn.markers.as_deref(), &turn.content, settings)?;
     let created_at = entries::finite("created_at", turn.created_at.unwrap_or(now))?;
@@ -53,16 +53,14 @@ pub fn check_metadata(metadata: &JsonbText, settings: &Content) -> PgResult<()> 
         return Err(Error::invalid(
             "metadata must be a JSON object",
             "Example: {\"project\": \"x\"}.",
-        )
-        .into());
+        ));
     }
     let limit = settings.max_content_bytes;
     if metadata.0.len() > limit {
         return Err(Error::invalid(
             format!("metadata has {} bytes, the limit is {limit}", metadata.0.len()),
             "Store large data in a table of your own and keep its key here.",
-        )
-        .into());
+        ));
     }
     Ok(())
 }
@@ -76,10 +74,10 @@ pub fn markers_of(
     let given = explicit.unwrap_or_default();
     if given.len() > MAX_MARKERS {
         let problem = format!("there are {} markers, expected at most {MAX_MARKERS}", given.len());
-        return Err(Error::invalid(problem, "Use metadata for long lists.").into());
+        return Err(Error::invalid(problem, "Use metadata for long lists."));
     }
     for marker in given {
-        markers::validate(marker).map_err(Error::from)?;
+        markers::validate(marker).map_err(Error::refused)?;
     }
     let phrases = Phrases::for_markers(settings.auto_detect_markers, &settings.text_search_config);
     let detected = phrases.map_or_else(Vec::new, |phrases| phrases.markers(content));
@@ -102,9 +100,7 @@ pub fn expiry(
     if let Some(ttl) = ttl {
         let expires_at = now + ttl;
         if expires_at <= now {
-            return Err(
-                Error::invalid("ttl must be positive", "Example: interval '7 days'.").into()
-            );
+            return Err(Error::invalid("ttl must be positive", "Example: interval '7 days'."));
         }
         return Ok(Some(expires_at));
     }

@@ -11,14 +11,14 @@ use memory_agent_core::window::{Plan, Turn, plan};
 use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
-/// Tokens of the turns that were stored while nobody could count them: a window may not be over budget by
+/// Tokens of the turns that were stored while they could not be counted: a window may not be over budget by
 /// an estimate. They are counted before anything is locked.
 pub struct ExactCounts(HashMap<Uuid, u32>);
 
 impl ExactCounts {
     /// Counts what is only estimated.
     pub fn of(key: &SessionKey) -> PgResult<Self> {
-        let estimated = roles::as_owner(|| window::estimated(&Spi::read_only()?, key))?;
+        let estimated = roles::read_as_owner(|spi| window::estimated(spi, key))?;
         let (ids, texts): (Vec<Uuid>, Vec<String>) = estimated.into_iter().unzip();
         let counts = TokenCounter::new().count(texts);
         let natural = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);

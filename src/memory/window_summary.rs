@@ -7,7 +7,7 @@ use crate::memory::llm::{self, Llm};
 use crate::memory::renew;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult, warn};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
@@ -17,8 +17,6 @@ use crate::store::summaries;
 use crate::store::window::WindowTurn;
 use memory_agent_core::levels;
 use memory_agent_core::summarize::ContentType;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 /// The summary has at most this part of the budget, as in `memory_context`.
 const SUMMARY_SHARE: u32 = 4;
@@ -40,8 +38,7 @@ pub fn summarize(
         return Err(Error::read_only(
             "memory_reserve_tokens changes the window, which a read-only transaction cannot",
             "memory_context makes a prompt that fits without changing anything.",
-        )
-        .into());
+        ));
     }
     let room = budget / SUMMARY_SHARE;
     let Some(material) = roles::as_owner(|| material(key, budget, room, counts))? else {
@@ -51,15 +48,17 @@ pub fn summarize(
     let tree = match condense(&condenser, &material, room)? {
         Ok(tree) => tree,
         Err(error) => {
-            warn(&error);
+            warn(
+                format!("the turns leave the window without a summary: {}", error.message()),
+                "They stay in recall, and are summarised in the background when the LLM is back.",
+            );
             return Ok(());
         }
     };
-    roles::as_owner(|| {
-        let spi = Spi::read_write()?;
-        // Whoever changed the session meanwhile may have summarised it too.
-        if sessions::lock_existing(&spi, key)?.is_some() {
-            renew::renew(&spi, key, &material, &tree, METHOD)?;
+    roles::write_as_owner(|spi| {
+        // A transaction that changed the session meanwhile may have summarised it too.
+        if sessions::lock_existing(spi, key)?.is_some() {
+            renew::renew(spi, key, &material, &tree, METHOD)?;
         }
         Ok(())
     })
@@ -106,7 +105,7 @@ fn condense(
     condenser: &Condenser<'_>,
     material: &Material,
     room: u32,
-) -> PgResult<Result<summary_tree::Tree, Error>> {
+) -> PgResult<Result<summary_tree::Tree, ErrorReport>> {
     let division = match Division::of(material, job_settings::summary().chunks()) {
         Ok(division) => division,
         Err(failure) => return Ok(Err(failure.into_error())),
@@ -132,14 +131,4 @@ fn condense(
             Err(error) => return Ok(Err(error)),
         }
     }
-}
-
-fn warn(error: &Error) {
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!("the turns leave the window without a summary: {error}"),
-        "memory_agent",
-    )
-    .set_hint("They stay in recall, and are summarised in the background when the LLM is back.")
-    .report(PgLogLevel::WARNING);
 }

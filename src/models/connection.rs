@@ -54,7 +54,7 @@ impl<'a> CallOptions<'a> {
         Self { patience: Patience::None, ..Self::of_inference() }
     }
 
-    /// An LLM's answer costs money: nobody asks for the same one twice, and `sending` hears before it is asked for.
+    /// An LLM's answer costs money: no call asks for the same one twice, and `sending` hears before it is asked for.
     pub fn of_chat(endpoint: &Endpoint, sending: &'a dyn Fn()) -> Self {
         Self {
             patience: Patience::ForStart,

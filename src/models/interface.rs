@@ -1,12 +1,10 @@
 //! What can be asked of the models, and why an answer could not be had.
 
 use super::paths;
-use crate::pg::error::Error;
+use crate::pg::error::{Error, ErrorReport, warn};
 use memory_agent_model_server::protocol::{
     Encoding, ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
 };
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 /// Embeddings and token counts of the texts of one call.
 pub struct Prepared {
@@ -80,19 +78,14 @@ impl Failure {
     }
 
     /// The failure as an ERROR, for functions whose only purpose is inference.
-    pub fn into_error(self) -> Error {
+    pub fn into_error(self) -> ErrorReport {
         Error::inference(paths::without_secret_places(&self.message), self.hint)
     }
 
     /// Tells the user, once in a call, that the call went on without inference.
     pub fn warn(&self, consequence: &str) {
-        ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_WARNING,
-            format!("{consequence}: {}", paths::without_secret_places(&self.message)),
-            "memory_agent",
-        )
-        .set_hint(self.hint)
-        .report(PgLogLevel::WARNING);
+        let message = paths::without_secret_places(&self.message);
+        warn(format!("{consequence}: {message}"), self.hint);
     }
 }
 

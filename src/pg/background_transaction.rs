@@ -4,7 +4,8 @@
 
 use crate::pg::catalog;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::roles::as_owner;
+use crate::pg::roles::write_as_owner;
+use crate::pg::spi::Session;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
@@ -18,14 +19,14 @@ const ACTIVITY: &CStr = c"memory_agent: background work";
 #[derive(Clone, Debug)]
 pub struct Aborted {
     pub message: String,
-    /// Somebody else was in the way, or the server was short of something: the same may succeed later.
+    /// Another transaction was in the way, or the server was short of something: a retry may succeed.
     pub may_pass: bool,
     /// Its SQLSTATE.
     code: PgSqlErrorCode,
 }
 
 impl Aborted {
-    /// The same for everybody's eyes, where rows of others were read: a message of a type, or of somebody's
+    /// The same for all users to see, where rows of others were read: a message of a type, or of a user's
     /// function, may quote a value. It goes to the server's log. `what` says what was being done.
     pub fn without_values(self, what: &str) -> Self {
         if self.may_pass || self.code == PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE {
@@ -70,7 +71,7 @@ const LOCK_TIMEOUT: &CStr = c"200ms";
 /// Sets what transactions of a worker rely on, whatever the settings of the database say.
 pub fn settle_session() {
     for (name, value) in [
-        // Whoever owns the database may set them for all its sessions, and this one is a superuser's.
+        // The owner of the database may set them for all its sessions, and this one is a superuser's.
         (c"search_path", c"pg_catalog, pg_temp"),
         (c"array_nulls", c"on"),
         (c"gin_fuzzy_search_limit", c"0"),
@@ -163,8 +164,8 @@ pub fn try_transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Abort
 }
 
 /// Runs `body` in a transaction of its own, as the extension's owner.
-pub fn transaction<T>(body: impl FnOnce() -> PgResult<T>) -> Result<T, Aborted> {
-    try_transaction(|| as_owner(body))
+pub fn transaction<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> Result<T, Aborted> {
+    try_transaction(|| write_as_owner(body))
 }
 
 /// Hands in the statistics that are held back to be sent together; before a longer pause.

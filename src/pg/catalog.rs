@@ -42,7 +42,6 @@ pub fn entries_relation() -> PgResult<pg_sys::Oid> {
             "the extension memory_agent is not installed in this database",
             "Run CREATE EXTENSION memory_agent CASCADE.",
         )
-        .into()
     })
 }
 
@@ -70,7 +69,7 @@ pub fn owner() -> PgResult<pg_sys::Oid> {
             pg_sys::Datum::from(relation),
         );
         if tuple.is_null() {
-            return Err(Error::internal("memory_agent.entries vanished").into());
+            return Err(Error::internal("memory_agent.entries vanished"));
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
@@ -90,9 +89,7 @@ pub fn vector_type() -> PgResult<VectorType> {
             pg_sys::Datum::from(oid),
         );
         if tuple.is_null() {
-            return Err(
-                Error::internal("the type of memory_agent.entries.embedding is gone").into()
-            );
+            return Err(Error::internal("the type of memory_agent.entries.embedding is gone"));
         }
         let namespace = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_type>()).typnamespace;
         pg_sys::ReleaseSysCache(tuple);
@@ -102,7 +99,7 @@ pub fn vector_type() -> PgResult<VectorType> {
     let schema = unsafe {
         let name = pg_sys::get_namespace_name(namespace);
         if name.is_null() {
-            return Err(Error::internal("pgvector's schema is gone").into());
+            return Err(Error::internal("pgvector's schema is gone"));
         }
         CStr::from_ptr(name).to_string_lossy().into_owned()
     };

@@ -1,33 +1,25 @@
-//! The errors a user can meet, with their SQLSTATE and hint. Every function of `api/` returns
-//! `Result<_, Error>`-like values through [`PgResult`]; nothing else decides on error codes.
+//! The errors a user can meet, with their SQLSTATE and hint: nothing else decides on error codes.
 
 use memory_agent_core::filter::FilterError;
 use memory_agent_core::markers::MarkerError;
 use memory_agent_core::text::TextError;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::PgSqlErrorCode;
-use thiserror::Error;
+pub use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::{PgLogLevel, PgSqlErrorCode};
+use std::fmt::Display;
 
 /// What a `#[pg_extern]` returns: an [`ErrorReport`] keeps its SQLSTATE and hint.
 pub type PgResult<T> = Result<T, ErrorReport>;
 
-/// An error with a meaning of its own. The message says what is wrong, the hint what to do. Each kind has a
-/// constructor, named by its SQLSTATE's condition where that says enough.
-#[derive(Debug, Error)]
-#[error("{message}")]
-pub struct Error {
-    code: PgSqlErrorCode,
-    message: String,
-    hint: String,
-}
+/// Makes errors. The message says what is wrong, the hint what to do. Each kind has a constructor, named by its
+/// SQLSTATE's condition where that says enough.
+pub struct Error;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $code:ident;)*) => {
         impl Error {
             $($(#[$doc])*
-            pub fn $name(message: impl Into<String>, hint: impl Into<String>) -> Self {
-                let code = PgSqlErrorCode::$code;
-                Self { code, message: message.into(), hint: hint.into() }
+            pub fn $name(message: impl Into<String>, hint: impl Into<String>) -> ErrorReport {
+                report(PgSqlErrorCode::$code, message).set_hint(hint)
             })*
         }
     };
@@ -38,8 +30,6 @@ kinds! {
     invalid = ERRCODE_INVALID_PARAMETER_VALUE;
     /// An argument that must have a value is NULL (22004).
     null = ERRCODE_NULL_VALUE_NOT_ALLOWED;
-    /// Something is longer, or more, than a limit allows (54000).
-    limit_exceeded = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
     /// The caller may not do this, or not as this user (42501).
     not_permitted = ERRCODE_INSUFFICIENT_PRIVILEGE;
     /// A named object does not exist (42704).
@@ -72,46 +62,50 @@ kinds! {
 
 impl Error {
     /// A state that cannot be reached unless the tables were edited by hand (XX000).
-    pub fn internal(message: impl Into<String>) -> Self {
-        let code = PgSqlErrorCode::ERRCODE_INTERNAL_ERROR;
-        Self { code, message: message.into(), hint: String::new() }
+    pub fn internal(message: impl Into<String>) -> ErrorReport {
+        report(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, message)
+    }
+
+    /// The core crate refuses an argument (22023).
+    pub fn refused(reason: impl Refusal) -> ErrorReport {
+        Self::invalid(reason.to_string(), reason.hint())
     }
 }
 
-impl From<Error> for ErrorReport {
-    fn from(error: Error) -> Self {
-        let report = ErrorReport::new(error.code, error.message, "memory_agent");
-        if error.hint.is_empty() { report } else { report.set_hint(error.hint) }
-    }
+fn report(code: PgSqlErrorCode, message: impl Into<String>) -> ErrorReport {
+    ErrorReport::new(code, message.into(), "memory_agent")
 }
 
-impl From<TextError> for Error {
-    fn from(error: TextError) -> Self {
-        let hint = match &error {
-            TextError::ContentTooLong { .. } => {
+/// Tells the caller (01000) that a statement goes on without something.
+pub fn warn(message: impl Into<String>, hint: impl Into<String>) {
+    report(PgSqlErrorCode::ERRCODE_WARNING, message).set_hint(hint).report(PgLogLevel::WARNING);
+}
+
+/// Why the core crate refuses an argument.
+pub trait Refusal: Display {
+    fn hint(&self) -> &'static str;
+}
+
+impl Refusal for TextError {
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::ContentTooLong { .. } => {
                 "Split the text, or raise memory_agent.max_content_bytes in postgresql.conf."
             }
             _ => "See the COMMENT of the function for what its arguments accept.",
-        };
-        Self::invalid(error.to_string(), hint)
+        }
     }
 }
 
-impl From<MarkerError> for Error {
-    fn from(error: MarkerError) -> Self {
-        Self::invalid(
-            error.to_string(),
-            "Markers are decision, constraint, failure, goal, or custom:NAME.",
-        )
+impl Refusal for MarkerError {
+    fn hint(&self) -> &'static str {
+        "Markers are decision, constraint, failure, goal, or custom:NAME."
     }
 }
 
-impl From<FilterError> for Error {
-    fn from(error: FilterError) -> Self {
-        Self::invalid(
-            error.to_string(),
-            "Example: {\"metadata\": {\"project\": \"x\"}, \"role\": [\"user\"], \
-             \"created_after\": \"2026-01-31\"}.",
-        )
+impl Refusal for FilterError {
+    fn hint(&self) -> &'static str {
+        "Example: {\"metadata\": {\"project\": \"x\"}, \"role\": [\"user\"], \
+         \"created_after\": \"2026-01-31\"}."
     }
 }

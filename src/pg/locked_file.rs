@@ -59,7 +59,7 @@ impl LockedFile {
             if !try_lock(&file)? {
                 return Ok(None);
             }
-            // Someone may have removed the file between opening and locking it.
+            // Another process may have removed the file between opening and locking it.
             let locked = file.metadata()?;
             match std::fs::metadata(path) {
                 Ok(there) if (there.dev(), there.ino()) == (locked.dev(), locked.ino()) => {

@@ -3,7 +3,7 @@
 //!
 //! They are no advisory locks: those have no privileges, and every role reads their keys in `pg_locks`.
 //! PostgreSQL keeps a kind of lock for extensions, `userlock` in `pg_locks`, that no SQL statement or function
-//! takes. Nor are they rows: a lock of somebody new, or just erased, would be on a row that is not there yet.
+//! takes. Nor are they rows: a lock of a user who is new, or just erased, would be on a row that is not there yet.
 #![allow(unsafe_code)]
 
 use pgrx::pg_sys;
@@ -28,8 +28,8 @@ impl Lock {
         Self::of("turns", &[user_id, agent_id, session_id])
     }
 
-    /// The tag has 80 bits for a name. A cryptographic hash fills them, so that nobody finds a name of their
-    /// own with the tag of somebody else's.
+    /// The tag has 80 bits for a name. A cryptographic hash fills them, so that no user finds a name with
+    /// the tag of another user's.
     fn of(what: &str, names: &[&str]) -> Self {
         let mut hash = Sha256::new_with_prefix(what);
         for name in names {
@@ -51,12 +51,12 @@ impl Lock {
         })
     }
 
-    /// Waits until nobody else holds it, and keeps it from others until the end of the transaction.
+    /// Waits until no other transaction holds it, and keeps it from others until the end of the transaction.
     pub fn hold(&self) {
         self.acquire(pg_sys::ExclusiveLock, false);
     }
 
-    /// Shares it until the end of the transaction, unless somebody holds it alone. Never waits.
+    /// Shares it until the end of the transaction, unless another transaction holds it alone. Never waits.
     #[must_use]
     pub fn try_share(&self) -> bool {
         self.acquire(pg_sys::ShareLock, true)

@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod error;
 pub mod locked_file;
 pub mod locks;
+pub mod memory_context;
 pub mod pinned_settings;
 pub mod plans;
 pub mod preload;

@@ -1,5 +1,5 @@
 //! Settings that hold while a piece of our work runs, whatever the session says: values are printed the
-//! same for everybody, and rows of a few keys are found by an index.
+//! same in all sessions, and rows of a few keys are found by an index.
 
 use crate::pg::error::PgResult;
 use crate::pg::settings_level::{Refused, SettingsLevel};
@@ -26,7 +26,7 @@ const BY_INDEX: [(&CStr, &CStr); 6] = [
     (c"jit", c"off"),
 ];
 
-/// Runs `body` so that values are printed the same for everybody.
+/// Runs `body` so that values are printed the same in all sessions.
 pub fn canonical<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     under(&CANONICAL, body)
 }

@@ -55,7 +55,7 @@ pub fn plan(sql: &str, types: &mut [pg_sys::Oid]) -> PgResult<Plan> {
     let plan = unsafe {
         let plan = pg_sys::SPI_prepare(text.as_ptr(), types.len() as c_int, types.as_mut_ptr());
         if plan.is_null() || pg_sys::SPI_keepplan(plan) != 0 {
-            return Err(Error::internal("a statement could not be prepared").into());
+            return Err(Error::internal("a statement could not be prepared"));
         }
         plan
     };

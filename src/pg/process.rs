@@ -165,7 +165,7 @@ impl Child {
 
     /// Kills it; the end is seen by the next [`Child::poll`].
     pub fn kill(&self) {
-        // It was not waited for yet, so its id is nobody else's.
+        // It was not waited for yet, so no other process has its id.
         let _ = kill_process(self.pid, Signal::KILL);
     }
 

@@ -8,6 +8,7 @@ use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::pinned_settings::canonical;
 use crate::pg::settings_level::{self, Refused, SettingsLevel};
+use crate::pg::spi::Session;
 use pgrx::pg_sys;
 
 /// Runs `body` as the extension's owner with a pinned search_path. The caller's identity and
@@ -18,8 +19,19 @@ pub fn as_owner<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     body()
 }
 
+/// Runs `body` as the extension's owner, with a connection on which every statement sees the snapshot of the
+/// calling query.
+pub fn read_as_owner<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> PgResult<T> {
+    as_owner(|| body(&Session::read_only()?))
+}
+
+/// Runs `body` as the extension's owner, with a connection that may write.
+pub fn write_as_owner<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> PgResult<T> {
+    as_owner(|| body(&Session::read_write()?))
+}
+
 /// Runs `body`, which reads a table that is not ours, as the owner of that table: what reading it runs (a
-/// cast, a view's function) is code that they answer for, and gets nobody else's rights. As in a VACUUM of
+/// cast, a view's function) is code that the owner answers for, and gets no other role's rights. As in a VACUUM of
 /// the table, it cannot leave anything behind. Rows that a policy would hide are an ERROR, not missing.
 pub fn as_table_owner<T>(owner: pg_sys::Oid, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     let section = OwnerSection::enter(owner, pg_sys::SECURITY_RESTRICTED_OPERATION);

@@ -7,9 +7,10 @@
 #![allow(unsafe_code)]
 
 use crate::pg::error::{Error, PgResult};
+use crate::pg::memory_context::in_callers_context;
 use crate::pg::plans;
 use crate::pg::settings_level::{self, SettingsLevel};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::sql_types::{JsonbText, Vector};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -62,33 +63,70 @@ pub struct Row<'a> {
     types: &'a [pg_sys::Oid],
 }
 
-/// The value of a column as a field of a struct: only a field that may be `None` takes a NULL.
-pub trait Column: Sized {
-    fn read(row: &Row<'_>, column: usize) -> PgResult<Self>;
+/// What a row is read into: a column, or a tuple or struct of such, one after the other. An `Option`
+/// takes a NULL, and a count, which is unsigned, takes NULL and what is negative for 0.
+pub trait Record: Sized {
+    /// Reads the columns behind `column`, and moves that to the last one read.
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self>;
 }
 
-impl<T: FromDatum> Column for Option<T> {
-    fn read(row: &Row<'_>, column: usize) -> PgResult<Self> {
-        Ok(row.optional(column))
+impl<T: FromDatum> Record for Option<T> {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        *column += 1;
+        Ok(row.optional(*column))
     }
 }
 
 macro_rules! columns {
-    ($($type:ty)*) => { $(impl Column for $type {
-        fn read(row: &Row<'_>, column: usize) -> PgResult<Self> {
-            row.required(column)
+    ($($type:ty)*) => { $(impl Record for $type {
+        fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+            *column += 1;
+            row.required(*column)
         }
     })* };
 }
 columns!(bool i16 i32 i64 f32 f64 String Uuid TimestampWithTimeZone JsonbText pg_sys::Oid);
-columns!(Vec<u8> Vec<Option<String>> Vec<String> Vec<Uuid>);
+columns!(Vec<u8> Vec<Option<String>> Vec<String> Vec<Uuid> Vector);
 
-/// A struct out of a row: its fields in the order of the columns.
+macro_rules! counts {
+    ($($type:ident of $column:ident)*) => { $(impl Record for $type {
+        fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+            let count: Option<$column> = Record::read(row, column)?;
+            Ok(count.unwrap_or(0).max(0).unsigned_abs())
+        }
+    })* };
+}
+counts!(u32 of i32 u64 of i64);
+
+impl Record for serde_json::Value {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        let JsonbText(text) = Record::read(row, column)?;
+        serde_json::from_str(&text)
+            .map_err(|error| Error::internal(format!("stored JSON cannot be read: {error}")))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($part:ident)*))*) => { $(impl<$($part: Record),*> Record for ($($part,)*) {
+        fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+            Ok(($($part::read(row, column)?,)*))
+        }
+    })* };
+}
+tuples!((A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H));
+
+/// Reads rows into a struct, its fields in the order of the columns.
 macro_rules! record {
-    ($row:ident, $type:ident: $($field:ident)*) => {{
-        let mut column = 0;
-        Ok($type { $($field: { column += 1; $crate::pg::spi::Column::read($row, column)? }),* })
-    }};
+    ($type:ident: $($field:ident)*) => {
+        impl $crate::pg::spi::Record for $type {
+            fn read(
+                row: &$crate::pg::spi::Row<'_>,
+                column: &mut usize,
+            ) -> $crate::pg::error::PgResult<Self> {
+                Ok(Self { $($field: $crate::pg::spi::Record::read(row, column)?),* })
+            }
+        }
+    };
 }
 pub(crate) use record;
 
@@ -104,7 +142,12 @@ impl Row<'_> {
     /// The value of a column that is never NULL.
     pub fn required<T: FromDatum>(&self, column: usize) -> PgResult<T> {
         self.optional(column)
-            .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")).into())
+            .ok_or_else(|| Error::internal(format!("column {column} is NULL unexpectedly")))
+    }
+
+    /// The columns from the first one on.
+    pub fn record<T: Record>(&self) -> PgResult<T> {
+        T::read(self, &mut 0)
     }
 
     /// The datum of a column as it is, for types without a Rust mapping. It lives as long as the row.
@@ -135,7 +178,7 @@ enum Visibility {
     Writing,
 }
 
-/// An SPI connection. Whoever opens it, and as whom: names in its statements are looked up in pg_catalog.
+/// An SPI connection. Whichever role opens it, names in its statements are looked up in pg_catalog.
 pub struct Session {
     visibility: Visibility,
     /// Left after SPI.
@@ -162,7 +205,7 @@ impl Session {
         // SAFETY: balanced by SPI_finish in Drop, or by transaction abort after an ERROR.
         let code = unsafe { pg_sys::SPI_connect() };
         if code < 0 {
-            return Err(Error::internal(format!("SPI_connect failed with {code}")).into());
+            return Err(Error::internal(format!("SPI_connect failed with {code}")));
         }
         Ok(Self { visibility, _search_path: settings_level::our_search_path() })
     }
@@ -173,9 +216,7 @@ impl Session {
         // SAFETY: the trigger's data outlives its call, and so this connection; SPI only reads it.
         let code = unsafe { pg_sys::SPI_register_trigger_data(data) };
         if code < 0 {
-            return Err(
-                Error::internal(format!("SPI_register_trigger_data failed with {code}")).into()
-            );
+            return Err(Error::internal(format!("SPI_register_trigger_data failed with {code}")));
         }
         Ok(())
     }
@@ -209,9 +250,7 @@ impl Session {
                 )
             });
             if code < 0 {
-                return Err(
-                    Error::internal(format!("a statement failed with SPI code {code}")).into()
-                );
+                return Err(Error::internal(format!("a statement failed with SPI code {code}")));
             }
             let processed = pg_sys::SPI_processed;
             let table = pg_sys::SPI_tuptable;
@@ -230,6 +269,11 @@ impl Session {
     /// Runs a statement for its effect and returns how many rows it touched.
     pub fn execute(&self, sql: &str, params: &mut Params) -> PgResult<u64> {
         self.for_each(sql, params, |_| Ok(()))
+    }
+
+    /// Runs a statement for its effect and returns whether it touched a row.
+    pub fn changes(&self, sql: &str, params: &mut Params) -> PgResult<bool> {
+        Ok(self.execute(sql, params)? > 0)
     }
 
     /// Runs a statement for its effect alone.
@@ -253,6 +297,21 @@ impl Session {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// The first row, as a record.
+    pub fn row<T: Record>(&self, sql: &str, params: &mut Params) -> PgResult<Option<T>> {
+        self.first(sql, params, |row| row.record())
+    }
+
+    /// All rows, as records.
+    pub fn rows<T: Record>(&self, sql: &str, params: &mut Params) -> PgResult<Vec<T>> {
+        self.all(sql, params, |row| row.record())
+    }
+
+    /// The row of a statement that always returns one.
+    pub fn one<T: Record>(&self, sql: &str, params: &mut Params) -> PgResult<T> {
+        self.row(sql, params)?.ok_or_else(|| Error::internal("a statement returned no row"))
     }
 
     /// Whether there is a row.
@@ -326,38 +385,6 @@ impl Drop for Session {
             // SAFETY: matches the SPI_connect of this session.
             unsafe { pg_sys::SPI_finish() };
         }
-    }
-}
-
-/// Runs one SPI call and returns to the memory context it was called in: SPI leaves its own current,
-/// and what callers allocate there stays until SPI_finish.
-fn in_callers_context<T>(call: impl FnOnce() -> T) -> T {
-    // SAFETY: the context that is current now outlives the call; an ERROR resets it itself.
-    unsafe {
-        let context = pg_sys::CurrentMemoryContext;
-        let result = call();
-        pg_sys::MemoryContextSwitchTo(context);
-        result
-    }
-}
-
-/// Runs `body` in a memory context of its own that is freed afterwards, so that a loop over many
-/// rows does not keep what each of them allocated. What `body` returns must be Rust's.
-pub fn scratch<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: the context is a child of the current one: an ERROR frees it with its parent.
-    unsafe {
-        let context = pg_sys::AllocSetContextCreateInternal(
-            pg_sys::CurrentMemoryContext,
-            c"memory_agent row".as_ptr(),
-            pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
-            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-        );
-        let outer = pg_sys::MemoryContextSwitchTo(context);
-        let result = body();
-        pg_sys::MemoryContextSwitchTo(outer);
-        pg_sys::MemoryContextDelete(context);
-        result
     }
 }
 

@@ -169,8 +169,6 @@ unsafe impl pgrx::callconv::BoxRet for JsonbText {
 pub fn without_nulls(values: Vec<Option<String>>) -> PgResult<Vec<String>> {
     values
         .into_iter()
-        .map(|value| {
-            value.ok_or_else(|| Error::null("an array element is NULL", "Leave it out.").into())
-        })
+        .map(|value| value.ok_or_else(|| Error::null("an array element is NULL", "Leave it out.")))
         .collect()
 }

@@ -1,6 +1,6 @@
 //! What a transaction leaves to the background: that it queued jobs, or wrote history. Noted here by
-//! whoever writes such rows, once per transaction, and told to the [`Waker`] when the transaction
-//! commits. A transaction that rolls back wakes nobody.
+//! the code that writes such rows, once per transaction, and told to the [`Waker`] when the transaction
+//! commits. A transaction that rolls back wakes no worker.
 #![allow(unsafe_code)] // a callback
 
 use pgrx::pg_sys;
@@ -8,14 +8,14 @@ use pgrx::prelude::*;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-/// What is done for whom nobody here knows of: the background workers put theirs in when the library
+/// What this module wakes without knowing it: the background workers put their waker in when the library
 /// is loaded.
 pub struct Waker {
     /// Before a transaction commits that queued jobs: what may fail. Whether to go on after the commit.
     pub before_commit: fn(pg_sys::Oid) -> bool,
     /// After it, and after something was left in a file that a worker has to record.
     pub after_commit: fn(pg_sys::Oid),
-    /// Whether anybody is to hear of history.
+    /// Whether the transaction wrote history.
     pub hears_of_history: fn() -> bool,
     /// After a transaction that wrote history and queued no jobs.
     pub history_committed: fn(pg_sys::Oid),
@@ -51,7 +51,7 @@ pub fn is_worker() -> bool {
     IS_WORKER.get()
 }
 
-/// To be called by whoever writes a job.
+/// To be called where a job is written.
 pub fn job_queued() {
     if is_worker() {
         QUEUED_HERE.set(true);
@@ -61,7 +61,7 @@ pub fn job_queued() {
     QUEUED.set(true);
 }
 
-/// To be called by whoever writes history. Nobody is woken for it, since a worker looks every few
+/// To be called where history is written. No worker is woken for it, since a worker looks every few
 /// seconds; but a database whose worker gave its place away gets one again.
 pub fn history_written() {
     if !is_worker() && WAKER.get().is_some_and(|waker| (waker.hears_of_history)()) {

@@ -1,6 +1,6 @@
 //! The keys with which summaries are signed and history is sealed: the lines of the file that
 //! `memory_agent.audit_key_file` names. The first signs; further ones are those that signed before.
-//! The file is read each time, so keys can be replaced without a reload, and it is shown to nobody.
+//! The file is read each time, so keys can be replaced without a reload, and it is never shown.
 
 use crate::pg::error::{Error, PgResult};
 use crate::settings::guc;
@@ -36,9 +36,6 @@ pub fn keys() -> PgResult<Vec<Key>> {
             let older = lines.filter(|line| !line.is_empty());
             Ok(std::iter::once(first).chain(older).map(Key::new).collect())
         }
-        _ => {
-            Err(Error::configuration("the file of memory_agent.audit_key_file is empty", HINT)
-                .into())
-        }
+        _ => Err(Error::configuration("the file of memory_agent.audit_key_file is empty", HINT)),
     }
 }

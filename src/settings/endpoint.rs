@@ -16,7 +16,7 @@ const MAX_RESPONSE_BYTES: u32 = 4 * 1024 * 1024;
 /// Texts in one call of an embedding endpoint.
 const EMBEDDING_BATCH: u32 = 64;
 
-/// Why nobody asks an LLM in the background; `None` when jobs for it make sense.
+/// Why no LLM is asked in the background; `None` when jobs for it make sense.
 pub fn missing_llm() -> Option<&'static str> {
     if guc::llm_base_url().is_empty() {
         return Some(NO_LLM);

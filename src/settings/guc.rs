@@ -43,7 +43,7 @@ macro_rules! settings {
             unsafe { pg_sys::MarkGUCPrefixReserved(c"memory_agent".as_ptr()) };
         }
 
-        /// The settings that everybody can set, without the prefix, with the values in effect.
+        /// The settings that every role can set, without the prefix, with the values in effect.
         pub fn user_settings() -> Vec<(&'static str, Value)> {
             let mut found = Vec::new();
             $( if matches!(GucContext::$context, GucContext::Userset) {
@@ -52,7 +52,7 @@ macro_rules! settings {
             found
         }
 
-        /// Whether everybody can set the setting of this name, which has no prefix.
+        /// Whether every role can set the setting of this name, which has no prefix.
         pub fn is_user_setting(name: &str) -> bool {
             $( if matches!(GucContext::$context, GucContext::Userset) && name == stringify!($name) {
                 return true;
@@ -353,7 +353,7 @@ pub fn given_before_load() -> &'static [&'static str] {
 
 /// `memory_agent.text_search_config` as the server has it, whatever is stored for the agent that a call is for.
 pub fn server_text_search_config() -> String {
-    // SAFETY: looks a setting of ours up, which everybody may see; the text is copied at once.
+    // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
     unsafe {
         let name = c"memory_agent.text_search_config";
         let value = pg_sys::GetConfigOptionResetString(name.as_ptr());
@@ -369,7 +369,7 @@ fn is_given(name: &CStr) -> bool {
 
 /// The value of a setting as PostgreSQL prints it.
 fn shown(name: &CStr) -> String {
-    // SAFETY: looks a setting of ours up, which everybody may see; the text is copied at once.
+    // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
     unsafe {
         let value = pg_sys::GetConfigOption(name.as_ptr(), true, false);
         if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }

@@ -1,5 +1,5 @@
 //! The settings: those that PostgreSQL keeps, and what is made of them: values, endpoints, keys, and what
-//! a job keeps of the settings of its session. Nobody else reads what PostgreSQL keeps.
+//! a job keeps of the settings of its session. No other module reads what PostgreSQL keeps.
 
 pub mod audit_keys;
 pub mod endpoint;

@@ -2,8 +2,8 @@
 //! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
 
 use crate::identity::SHARED_USER;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Row, Session as Spi, params};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::sessions::SessionKey;
 use serde_json::Value;
@@ -27,14 +27,10 @@ pub struct Stored {
     pub content_type: String,
 }
 
+record!(Stored: shared agent session content_type);
+
 fn params(user_id: &str, agent_id: &str, session_id: Option<&str>) -> Params {
     params![user_id, agent_id, session_id, SHARED_USER]
-}
-
-fn object(row: &Row<'_>, column: usize) -> PgResult<Value> {
-    let text = row.required::<JsonbText>(column)?.0;
-    serde_json::from_str(&text)
-        .map_err(|error| Error::internal(format!("stored settings cannot be read: {error}")).into())
 }
 
 /// The settings of an agent and a session as one object, the nearest ones winning.
@@ -44,15 +40,13 @@ pub fn settings(
     agent_id: &str,
     session_id: Option<&str>,
 ) -> PgResult<Value> {
-    let found = spi.first(
+    spi.one(
         &format!(
             "SELECT coalesce(shared.settings, '{{}}') || coalesce(own.settings, '{{}}') \
                     || coalesce(s.settings, '{{}}') FROM {SOURCES}"
         ),
         &mut params(user_id, agent_id, session_id),
-        |row| object(row, 1),
-    )?;
-    Ok(found.unwrap_or_default())
+    )
 }
 
 /// The settings of an agent and a session, each by itself.
@@ -62,22 +56,13 @@ pub fn stored(
     agent_id: &str,
     session_id: Option<&str>,
 ) -> PgResult<Stored> {
-    spi.first(
+    spi.one(
         &format!(
             "SELECT coalesce(shared.settings, '{{}}'), coalesce(own.settings, '{{}}'), \
                     coalesce(s.settings, '{{}}'), {CONTENT_TYPE} FROM {SOURCES}"
         ),
         &mut params(user_id, agent_id, session_id),
-        |row| {
-            Ok(Stored {
-                shared: object(row, 1)?,
-                agent: object(row, 2)?,
-                session: object(row, 3)?,
-                content_type: row.required(4)?,
-            })
-        },
-    )?
-    .ok_or_else(|| Error::internal("the settings have no row").into())
+    )
 }
 
 /// Changes what is stored for an agent: `settings` are joined to those that are there, NULL takes one

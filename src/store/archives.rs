@@ -1,7 +1,7 @@
 //! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entries::{content_hash, new_id};
@@ -33,7 +33,7 @@ pub fn upsert_conversation(
     content: &str,
     metadata: JsonbText,
 ) -> PgResult<Uuid> {
-    spi.first(
+    spi.one(
         "WITH RECURSIVE chain AS ( \
             SELECT s.id, s.previous_id, 0 AS age FROM memory_agent.session_summaries s \
              WHERE s.user_id = $2 AND s.agent_id = $3 AND s.session_id = $4 AND s.level = 'L3' AND s.is_active \
@@ -60,15 +60,13 @@ pub fn upsert_conversation(
             new_id(), &key.user_id, &key.agent_id, &key.session_id, namespace, content,
             content_hash(content), metadata,
         ],
-        |row| row.required(1),
-    )?
-    .ok_or_else(|| Error::internal("a conversation was archived without an id").into())
+    )
 }
 
 /// Sessions in which nothing was said for so long, and of which the archive lacks something, those that fell
 /// silent first before the others.
 pub fn idle_conversations(spi: &Spi, idle: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
-    spi.all(
+    spi.rows(
         "SELECT s.user_id, s.agent_id, s.session_id FROM memory_agent.sessions s \
           WHERE s.last_turn_at < now() - make_interval(secs => $1) AND s.active_entries > 0 \
             AND NOT EXISTS (SELECT FROM memory_agent.archives a \
@@ -77,13 +75,6 @@ pub fn idle_conversations(spi: &Spi, idle: Duration, most: i64) -> PgResult<Vec<
                                AND a.updated_at > s.last_turn_at) \
           ORDER BY s.last_turn_at, s.user_id, s.agent_id, s.session_id LIMIT $2",
         &mut params![idle.as_secs_f64(), most],
-        |row| {
-            Ok(SessionKey {
-                user_id: row.required(1)?,
-                agent_id: row.required(2)?,
-                session_id: row.required(3)?,
-            })
-        },
     )
 }
 
@@ -102,7 +93,7 @@ pub fn with_content(
     scope: &FactScope<'_>,
     content: &str,
 ) -> PgResult<Option<(Uuid, bool)>> {
-    spi.first(
+    spi.row(
         &format!(
             "SELECT a.id, {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} \
               WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = ANY ($3) \
@@ -110,13 +101,12 @@ pub fn with_content(
               ORDER BY a.session_id NULLS FIRST LIMIT 1"
         ),
         &mut params![scope.user_id, scope.agent_id, scope.names(), content_hash(content)],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
 /// Stores a document and returns its id; `None` when its scope has one with this text.
 pub fn insert_document(spi: &Spi, document: &NewDocument<'_>) -> PgResult<Option<Uuid>> {
-    spi.first(
+    spi.row(
         "INSERT INTO memory_agent.archives \
             (user_id, agent_id, session_id, id, namespace, doc_type, title, content, content_hash, metadata) \
          VALUES ($1, $2, $3, $4, 'documents:' || $1, $5, $6, $7, $8, $9) \
@@ -132,8 +122,7 @@ pub fn insert_document(spi: &Spi, document: &NewDocument<'_>) -> PgResult<Option
             .with(document.content.to_owned())
             .with(content_hash(document.content))
             .with(document.metadata.clone()),
-        |row| row.required(1),
-    )
+        )
 }
 
 /// Deletes the chunks of one archive; its whole stays.
@@ -151,10 +140,9 @@ pub fn delete_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<()> {
 
 /// The agent and the session that an archive belongs to; `None` when there is no such archive.
 pub fn home(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Option<String>)>> {
-    spi.first(
+    spi.row(
         "SELECT a.agent_id, a.session_id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
         &mut params![user_id, id],
-        |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
 
@@ -168,12 +156,11 @@ pub fn lock(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
 
 /// Whether an archive was forgotten as a whole.
 pub fn is_forgotten(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
-    let forgotten = spi.first(
+    let forgotten = spi.row(
         &format!(
             "SELECT {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} WHERE a.user_id = $1 AND a.id = $2"
         ),
         &mut params![user_id, id],
-        |row| row.required(1),
     )?;
     Ok(forgotten.unwrap_or(false))
 }
@@ -200,7 +187,7 @@ pub fn restore_chunks(
     parent: Uuid,
     model: Option<&str>,
 ) -> PgResult<Vec<bool>> {
-    spi.all(
+    spi.rows(
         "WITH chunks AS ( \
             SELECT o.id FROM memory_agent.entries o \
              WHERE o.user_id = $1 AND o.kind = 'document' AND o.metadata ->> 'parent_id' = $2 \
@@ -215,7 +202,6 @@ pub fn restore_chunks(
            FROM chunks WHERE e.user_id = $1 AND e.id = chunks.id \
          RETURNING e.embedding IS NULL",
         &mut params![user_id, parent.to_string(), model],
-        |row| row.required(1),
     )
 }
 
@@ -232,6 +218,8 @@ pub struct Listed {
     pub updated_at: TimestampWithTimeZone,
 }
 
+record!(Listed: id doc_type title session_id agent_id chunks metadata created_at updated_at);
+
 /// The newest archives of these users that were not forgotten, newest first; of one type, if one is
 /// given.
 pub fn list(
@@ -241,7 +229,7 @@ pub fn list(
     most: i64,
 ) -> PgResult<Vec<Listed>> {
     // Sorted first: the chunks of as many are counted as are returned.
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT a.id, a.doc_type, a.title, a.session_id, a.agent_id, c.held, a.metadata, a.created_at, \
                     a.updated_at \
@@ -253,7 +241,5 @@ pub fn list(
               WHERE NOT {FORGOTTEN} ORDER BY a.updated_at DESC, a.id DESC LIMIT $3"
         ),
         &mut params![users.to_vec(), doc_type, most],
-        |row| record!(row, Listed:
-                id doc_type title session_id agent_id chunks metadata created_at updated_at),
     )
 }

@@ -1,5 +1,5 @@
 //! The entries of attached tables' rows: `entries.source_relation` is the attachment's name of the
-//! table, `source_key` the row's primary key as a JSON array. They are turns that nobody extracts from
+//! table, `source_key` the row's primary key as a JSON array. They are turns that are not extracted from
 //! and that no limit of a window counts.
 
 use crate::pg::error::PgResult;
@@ -31,7 +31,7 @@ pub struct Known {
 /// The entries that rows have, per row, oldest first; normally one. They stay as they are until the end
 /// of the transaction.
 ///
-/// Each key is looked up by itself, and each entry by its user and id (an id alone may be somebody else's
+/// Each key is looked up by itself, and each entry by its user and id (an id alone may be another user's
 /// as well): a join with the keys would be planned by what statistics say of a table that is just being
 /// filled, and read all of it for each row.
 pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Known>>> {
@@ -111,7 +111,7 @@ pub fn in_sight<T>(
 
 /// Per key the row versions of its entries.
 fn versions(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<Option<String>>> {
-    spi.all(
+    spi.rows(
         "SELECT v.rows FROM unnest($2::jsonb[]) WITH ORDINALITY k(key, position), \
                 LATERAL (SELECT string_agg(e.ctid || ' ' || e.xmin, ',' ORDER BY e.ctid) AS rows \
                            FROM memory_agent.entries e \
@@ -119,7 +119,6 @@ fn versions(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<Option<S
                             AND e.source_key IS NOT NULL AND e.state <> 'inactive') v \
           ORDER BY k.position",
         &mut params![label, keys.to_vec()],
-        |row| Ok(row.optional(1)),
     )
 }
 
@@ -244,15 +243,14 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
     Ok(count)
 }
 
-/// Locks the entries with these keys until the end of the transaction, in the order in which whoever
-/// forgets or erases a session does. Returns their users and ids.
+/// Locks the entries with these keys until the end of the transaction, in the order in which
+/// forgetting and erasing a session do. Returns their users and ids.
 pub fn lock_keys(spi: &Spi, label: &str, keys: &[JsonbText]) -> PgResult<Vec<(String, Uuid)>> {
-    spi.all(
+    spi.rows(
         "SELECT e.user_id, e.id FROM memory_agent.entries e \
           WHERE e.source_relation = $1 AND e.source_key = ANY ($2) AND e.source_key IS NOT NULL \
             AND e.state <> 'inactive' ORDER BY e.created_at, e.id FOR UPDATE",
         &mut params![label, keys.to_vec()],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -288,7 +286,7 @@ pub fn keys_after(spi: &Spi, label: &str, after: Option<&JsonbText>) -> PgResult
           WHERE e.source_relation = $1 AND e.source_key IS NOT NULL AND e.state <> 'inactive' {behind} \
           ORDER BY e.source_key LIMIT {BATCH}"
     );
-    by_index(|| spi.all(&sql, &mut params, |row| row.required(1)))
+    by_index(|| spi.rows(&sql, &mut params))
 }
 
 /// Calls `each` with the keys of all entries of a table, batch by batch.

@@ -66,7 +66,7 @@ pub fn queue_intake(
         phase: (extent == Extent::Entries).then_some(Phase::Gone),
         ..Attach::default()
     };
-    let id = spi.first(
+    let id = spi.row(
         "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
          ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
@@ -78,10 +78,9 @@ pub fn queue_intake(
         &mut params![
             new_id(), user_id, agent_id, source_id, JsonbText(payload.text()), max_attempts,
         ],
-        |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
-    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id").into())
+    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id"))
 }
 
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in

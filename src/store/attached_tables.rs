@@ -48,7 +48,7 @@ pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Op
         },
     )?;
     let Some(mut described) = described else { return Ok(None) };
-    described.key = spi.all(
+    described.key = spi.rows(
         "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), t.typcategory::text \
            FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY k(number, position) \
            JOIN pg_attribute a ON a.attrelid = $1 AND a.attnum = k.number \
@@ -56,7 +56,6 @@ pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Op
           WHERE i.indrelid = $1 AND i.indisprimary AND k.position <= i.indnkeyatts \
           ORDER BY k.position",
         &mut params![table],
-        |row| Ok((row.required(1)?, row.required(2)?, row.required(3)?)),
     )?;
     Ok(Some(described))
 }
@@ -70,14 +69,12 @@ impl Table {
         Err(Error::not_permitted(
             format!("only the owner of {} may attach or detach it", self.name),
             "A trigger runs on every write to the table.",
-        )
-        .into())
+        ))
     }
 
     /// Errors (0A000, 42710, 55000) when the table cannot be attached.
     pub fn check(&self) -> PgResult<()> {
-        let unsupported =
-            |problem: String, hint: &str| Err(Error::unsupported(problem, hint).into());
+        let unsupported = |problem: String, hint: &str| Err(Error::unsupported(problem, hint));
         let name = &self.name;
         if self.is_reserved {
             return unsupported(
@@ -119,8 +116,7 @@ impl Table {
             return Err(Error::not_ready(
                 format!("{name} has no primary key"),
                 "Memory finds the row of an entry by it: ALTER TABLE .. ADD PRIMARY KEY.",
-            )
-            .into());
+            ));
         }
         // The categories whose values JSON holds as one number, string or boolean.
         let exotic =
@@ -139,31 +135,30 @@ impl Table {
 /// Errors (42703) unless the table has this column, and (0A000) when it is a virtual
 /// generated one, whose value triggers are not told; returns the name of its type.
 pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> PgResult<String> {
-    let found = spi.first(
+    let found = spi.row::<(String, bool)>(
         "SELECT t.typname::text, a.attgenerated = 'v' \
            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
           WHERE a.attrelid = $1 AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
         &mut params![table.oid, column],
-        |row| Ok((row.required::<String>(1)?, row.required::<bool>(2)?)),
     )?;
     match found {
         Some((type_name, false)) => Ok(type_name),
         Some((_, true)) => Err(Error::unsupported(
-            format!("{argument}: \"{column}\" is a virtual generated column, which has no value in a trigger"),
+            format!(
+                "{argument}: \"{column}\" is a virtual generated column, which has no value in a trigger"
+            ),
             "Make it STORED, or name the columns that it is computed from.",
-        )
-        .into()),
+        )),
         None => Err(Error::undefined_column(
             format!("{argument}: {} has no column \"{column}\"", table.name),
             "Name a column of the table, as it is spelled in the catalog.",
-        )
-        .into()),
+        )),
     }
 }
 
 /// A table and all its partitions, of every level.
 pub fn tree(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<(pg_sys::Oid, String)>> {
-    spi.all(
+    spi.rows(
         "SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) \
            FROM (SELECT p.relid::pg_catalog.oid AS oid, p.level FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass) p \
                  UNION SELECT $1, 0) t \
@@ -171,7 +166,6 @@ pub fn tree(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<(pg_sys::Oid, String)
            JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
           ORDER BY t.level, 2",
         &mut params![table],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -223,7 +217,7 @@ pub fn create_triggers(spi: &Spi, table: &str, id: Uuid, place: Place) -> PgResu
 
 /// The tables that have triggers of an attachment, with the names of the triggers.
 pub fn with_triggers(spi: &Spi, id: Uuid) -> PgResult<Vec<(String, String)>> {
-    spi.all(
+    spi.rows(
         "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.quote_ident(t.tgname) \
            FROM pg_catalog.pg_trigger t \
            JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid \
@@ -232,7 +226,6 @@ pub fn with_triggers(spi: &Spi, id: Uuid) -> PgResult<Vec<(String, String)>> {
             AND pg_catalog.starts_with(pg_catalog.encode(t.tgargs, 'escape'), $1::pg_catalog.text) \
           ORDER BY 1, 2",
         &mut params![id.to_string()],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -246,14 +239,13 @@ pub fn drop_triggers(spi: &Spi, id: Uuid) -> PgResult<()> {
 
 /// The attachment that a table's triggers name.
 pub fn attachment_of(spi: &Spi, table: pg_sys::Oid) -> PgResult<Option<Uuid>> {
-    let found = spi.first(
+    let found = spi.row::<String>(
         "SELECT pg_catalog.split_part(pg_catalog.encode(t.tgargs, 'escape'), pg_catalog.chr(92), 1) \
            FROM pg_catalog.pg_trigger t \
           WHERE t.tgrelid OPERATOR(pg_catalog.=) $1 \
             AND t.tgfoid OPERATOR(pg_catalog.=) 'memory_agent.attached_rows()'::pg_catalog.regprocedure \
           LIMIT 1",
         &mut params![table],
-        |row| row.required::<String>(1),
     )?;
     Ok(found.as_deref().and_then(super::queue::uuid))
 }
@@ -261,7 +253,7 @@ pub fn attachment_of(spi: &Spi, table: pg_sys::Oid) -> PgResult<Option<Uuid>> {
 /// The tables of an attachment, the attached one and its partitions, that lack a trigger or have one
 /// that is disabled.
 pub fn without_triggers(spi: &Spi, table: pg_sys::Oid, id: Uuid) -> PgResult<Vec<String>> {
-    spi.all(
+    spi.rows(
         "SELECT format('%I.%I', n.nspname, c.relname) \
            FROM (SELECT p.relid::oid AS oid FROM pg_partition_tree($1::regclass) p UNION SELECT $1) w \
            JOIN pg_class c ON c.oid = w.oid JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -270,7 +262,6 @@ pub fn without_triggers(spi: &Spi, table: pg_sys::Oid, id: Uuid) -> PgResult<Vec
                     AND t.tgenabled <> 'D' AND starts_with(encode(t.tgargs, 'escape'), $2)) < $3 \
           ORDER BY 1",
         &mut params![table, id.to_string(), TRIGGERS.len() as i64],
-        |row| row.required(1),
     )
 }
 
@@ -283,9 +274,11 @@ pub struct KeyColumn {
     pub equal: String,
 }
 
+record!(KeyColumn: name type_name greater equal);
+
 /// The key of a table, in its index's order.
 pub fn key(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<KeyColumn>> {
-    spi.all(
+    spi.rows(
         "SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), g.name, e.name \
            FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY k(number, class, position) \
            JOIN pg_attribute a ON a.attrelid = $1 AND a.attnum = k.number \
@@ -303,19 +296,17 @@ pub fn key(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<KeyColumn>> {
           WHERE i.indrelid = $1 AND i.indisprimary AND k.position <= i.indnkeyatts \
           ORDER BY k.position",
         &mut params![table],
-        |row| record!(row, KeyColumn: name type_name greater equal),
     )
 }
 
 /// About how many rows a table and its partitions have, for the progress of a job.
 pub fn estimated_rows(spi: &Spi, table: pg_sys::Oid) -> PgResult<Option<i64>> {
-    let rows = spi.first(
+    let rows = spi.row(
         "SELECT CASE WHEN bool_and(c.reltuples >= 0) THEN sum(c.reltuples)::int8 END \
            FROM (SELECT p.relid::oid AS oid FROM pg_partition_tree($1::regclass) p WHERE p.isleaf \
                  UNION SELECT $1) t \
            JOIN pg_class c ON c.oid = t.oid AND c.relkind = 'r'",
         &mut params![table],
-        |row| Ok(row.optional(1)),
     )?;
     Ok(rows.flatten())
 }

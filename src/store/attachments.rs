@@ -2,8 +2,8 @@
 //! their attachment by its id, so that a table may be renamed; the columns are known by number while the
 //! table is the one that was attached, and by name after a dump and restore.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Row, Session as Spi, params};
+use crate::pg::error::{Error, ErrorReport, PgResult};
+use crate::pg::spi::{Row, Session as Spi, params, record};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum Embed {
     Sync,
     /// By the worker.
     Async,
-    /// Nobody is asked to.
+    /// They are not embedded.
     Off,
 }
 
@@ -30,9 +30,9 @@ impl Embed {
 }
 
 impl FromStr for Embed {
-    type Err = Error;
+    type Err = ErrorReport;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, ErrorReport> {
         match text {
             "sync" => Ok(Self::Sync),
             "async" => Ok(Self::Async),
@@ -109,7 +109,7 @@ impl Source {
     /// Why rows cannot be read; `None` when they can.
     pub fn problem(&self) -> Option<String> {
         if !self.is_own {
-            return Some(format!("it is no part of {} any more", self.label));
+            return Some(format!("it is not part of {} any more", self.label));
         }
         if let Some(column) = self.missing.first() {
             return Some(format!("its column \"{column}\" is gone"));
@@ -262,15 +262,16 @@ pub struct Listed {
     pub table: Option<pg_sys::Oid>,
 }
 
+record!(Listed: id label table);
+
 /// All attachments, by name.
 pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT a.id, a.relation, (SELECT t.tgrelid FROM {ROOT_TRIGGERS} LIMIT 1) \
                FROM memory_agent.attachments a ORDER BY a.relation"
         ),
         &mut params![],
-        |row| Ok(Listed { id: row.required(1)?, label: row.required(2)?, table: row.optional(3) }),
     )
 }
 

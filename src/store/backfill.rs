@@ -1,16 +1,16 @@
-//! Work that was not asked for when turns came, and is asked for now: which scopes have turns that
-//! nobody extracted from, and sessions that nobody summarised.
+//! Work that was not asked for when turns came, and is asked for now: which scopes have turns that were
+//! not extracted from, and which sessions were not summarised.
 
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
 use crate::store::facts::FactScope;
-use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
+use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
 use pgrx::prelude::*;
 
 /// Where turns wait: user, agent, and session or the user's global memory.
 pub type Scope = (String, String, Option<String>);
 
-/// `e` is a turn of the user that nobody was asked to extract from, and that still is memory.
+/// `e` is a turn of the user for which no extraction was queued, and that still is memory.
 const SKIPPED: &str = "e.kind = 'turn' AND e.role = 'user' AND e.extracted_at = '-infinity' \
     AND e.state <> 'inactive' AND (e.expires_at IS NULL OR e.expires_at > now())";
 
@@ -22,13 +22,12 @@ pub fn scopes(
 ) -> PgResult<Vec<Scope>> {
     // A condition of its own, so that one user's turns are found by the index.
     let of_user = if user_id.is_some() { "e.user_id = $1" } else { "$1::text IS NULL" };
-    let mut scopes: Vec<Scope> = spi.all(
+    let mut scopes: Vec<Scope> = spi.rows(
         &format!(
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE {of_user} AND {SKIPPED} AND ($2::timestamptz IS NULL OR e.created_at >= $2)"
         ),
         &mut params![user_id, since],
-        |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),
     )?;
     // As every other writer orders sessions: by bytes, not by a collation.
     scopes.sort();
@@ -82,14 +81,13 @@ pub fn unsummarized(
     since: Option<TimestampWithTimeZone>,
 ) -> PgResult<Vec<(SessionKey, Fill)>> {
     let of_user = if user_id.is_some() { "s.user_id = $1" } else { "$1::text IS NULL" };
-    let mut sessions = spi.all(
+    let mut sessions: Vec<(SessionKey, Fill)> = spi.rows(
         &format!(
             "SELECT {KEY_AND_FILL} FROM memory_agent.sessions s \
               WHERE {of_user} AND s.unsummarized_tokens > 0 \
                 AND ($2::timestamptz IS NULL OR s.last_turn_at >= $2)"
         ),
         &mut params![user_id, since],
-        sessions::key_and_fill,
     )?;
     sessions.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(sessions)

@@ -22,7 +22,7 @@ pub struct Cleared {
 }
 
 /// Clears a session. The caller holds its lock; jobs, turns and facts, summaries follow in the order
-/// in which everybody locks them.
+/// in which all transactions lock them.
 pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
     let jobs = cancel_jobs(spi, key)?;
     close_episodes(spi, key)?;
@@ -41,7 +41,7 @@ pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
     Ok(Cleared { turns, facts: ids.len() - turns, summaries: summaries.len(), jobs })
 }
 
-/// Cancels the session's jobs. One that runs loses its lease, so whoever runs it drops the result.
+/// Cancels the session's jobs. One that runs loses its lease, so its worker drops the result.
 /// Embed jobs stay: documents and archived conversations are not cleared, and may wait for theirs.
 fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
     let mut cancelled = 0;
@@ -90,7 +90,7 @@ fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
         ),
         &mut key.params(),
     )?;
-    spi.all(
+    spi.rows(
         &format!(
             "UPDATE memory_agent.entries e \
                 SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
@@ -104,16 +104,14 @@ fn end_entries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, bool)>> {
             in_session("o", key)
         ),
         &mut key.params(),
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
 fn end_summaries(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Uuid>> {
-    spi.all(
+    spi.rows(
         "UPDATE memory_agent.session_summaries s SET is_active = false, updated_at = now() \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.is_active \
          RETURNING s.id",
         &mut key.params(),
-        |row| row.required(1),
     )
 }

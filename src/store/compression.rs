@@ -2,7 +2,7 @@
 //! They stay in recall.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, record};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::COVERED;
 
@@ -24,26 +24,21 @@ pub struct Older {
     pub uncovered_tokens: i64,
 }
 
+record!(Older: turns covered uncovered_tokens);
+
 fn params(key: &SessionKey, keep: u32) -> Params {
     key.params().with(i64::from(keep))
 }
 
 /// Looks at the turns of a window but the newest `keep`.
 pub fn older(spi: &Spi, key: &SessionKey, keep: u32) -> PgResult<Older> {
-    let found = spi.first(
+    let found = spi.row(
         &format!(
             "{COVERED} SELECT count(*), count(*) FILTER (WHERE w.is_covered), \
                     coalesce(sum(w.token_count) FILTER (WHERE NOT w.is_covered), 0)::int8 \
                FROM (SELECT w.token_count, w.id IN (SELECT c.id FROM covered c) AS is_covered FROM {OLDER}) w"
         ),
         &mut params(key, keep),
-        |row| {
-            Ok(Older {
-                turns: row.required(1)?,
-                covered: row.required(2)?,
-                uncovered_tokens: row.required(3)?,
-            })
-        },
     )?;
     Ok(found.unwrap_or_default())
 }

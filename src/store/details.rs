@@ -1,7 +1,7 @@
 //! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::Vector;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -20,7 +20,7 @@ pub struct Detail {
     pub created_at: TimestampWithTimeZone,
     /// Days between the event and the moment of the question; negative for the future.
     pub age_days: f64,
-    pub embedding: Option<Vec<f32>>,
+    pub embedding: Option<Vector>,
     /// Lexemes that are indexed of it, with repetitions.
     pub words: u32,
     /// Who said it.
@@ -28,6 +28,10 @@ pub struct Detail {
     /// Why what was said does not bear it out.
     pub unverified: Option<String>,
 }
+
+record!(Detail:
+    id kind role text markers token_count session_id episode_id created_at age_days embedding words
+    speaker unverified);
 
 /// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
 const RERANKED_CHARS: usize = 4000;
@@ -55,22 +59,5 @@ pub fn read(
                 CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
     );
-    spi.all(&statement, &mut params![users.to_vec(), ids, model, as_of], |row| {
-        Ok(Detail {
-            id: row.required(1)?,
-            kind: row.required(2)?,
-            role: row.required(3)?,
-            text: row.required(4)?,
-            markers: row.required(5)?,
-            token_count: row.required(6)?,
-            session_id: row.optional(7),
-            episode_id: row.optional(8),
-            created_at: row.required(9)?,
-            age_days: row.required(10)?,
-            embedding: row.optional::<Vector>(11).map(|vector| vector.0),
-            words: row.required::<i32>(12)?.max(0).unsigned_abs(),
-            speaker: row.optional(13),
-            unverified: row.optional(14),
-        })
-    })
+    spi.rows(&statement, &mut params![users.to_vec(), ids, model, as_of])
 }

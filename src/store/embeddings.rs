@@ -3,7 +3,8 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Row, Session as Spi, params, record, scratch};
+use crate::pg::memory_context::scratch;
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
@@ -21,6 +22,8 @@ pub struct Incomplete {
     pub metadata: JsonbText,
     pub lacks_embedding: bool,
 }
+
+record!(Incomplete: id content content_hash metadata lacks_embedding);
 
 /// `e` lacks its embedding (asked for by $4) or an exact count; the first part is the predicate of
 /// entries_incomplete_idx.
@@ -47,7 +50,7 @@ pub fn incomplete(
         &mut scope.params().with(embed).with(after).with(most as i64),
         FETCH,
         |row| {
-            let entry = scratch(|| incomplete_entry(row))?;
+            let entry: Incomplete = scratch(|| row.record())?;
             sum += entry.content.len();
             if sum > bytes && !found.is_empty() {
                 return Ok(ControlFlow::Break(()));
@@ -59,21 +62,15 @@ pub fn incomplete(
     Ok(found)
 }
 
-fn incomplete_entry(row: &Row<'_>) -> PgResult<Incomplete> {
-    record!(row, Incomplete: id content content_hash metadata lacks_embedding)
-}
-
 /// How many entries of a scope lack something.
 pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResult<i64> {
-    let count = spi.first(
+    spi.one(
         &format!(
             "SELECT count(*) FROM memory_agent.entries e WHERE {} AND {LACKS}",
             scope.condition()
         ),
         &mut scope.params().with(embed),
-        |row| row.required(1),
-    )?;
-    Ok(count.unwrap_or(0))
+    )
 }
 
 /// Fills in what an entry lacks, unless it was changed or deleted meanwhile. The window's size in

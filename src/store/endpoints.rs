@@ -3,7 +3,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Row, Session as Spi, params, record};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::settings::endpoint::NamedEndpoint;
 use crate::store::schema;
 
@@ -23,10 +23,8 @@ pub type Listed = (String, String, String, bool, Vec<String>, i32, i64, i64);
 const COLUMNS: &str = "e.name, e.provider, e.base_url, e.model, e.api_version, e.key_name, e.calls_per_minute, \
                        e.daily_tokens, e.enabled_in = $1";
 
-fn read(row: &Row<'_>) -> PgResult<NamedEndpoint> {
-    record!(row, NamedEndpoint:
-        name provider base_url model api_version key_name calls_per_minute daily_tokens is_enabled)
-}
+record!(NamedEndpoint:
+    name provider base_url model api_version key_name calls_per_minute daily_tokens is_enabled);
 
 /// The endpoint that an agent asks; `None` means the one of the settings. One that was deleted by hand is an
 /// error: nothing is sent elsewhere instead.
@@ -34,7 +32,7 @@ pub fn of_agent(spi: &Spi, agent_id: &str) -> PgResult<Option<NamedEndpoint>> {
     if !schema::has_0_3() {
         return Ok(None);
     }
-    spi.first(
+    spi.row(
         &format!(
             "SELECT {COLUMNS} \
                FROM memory_agent.endpoint_uses u \
@@ -42,7 +40,6 @@ pub fn of_agent(spi: &Spi, agent_id: &str) -> PgResult<Option<NamedEndpoint>> {
               WHERE u.agent_id IN ($2, $3) ORDER BY u.agent_id = $3 LIMIT 1"
         ),
         &mut params![catalog::this_database(), agent_id, EVERY_AGENT],
-        read,
     )
 }
 
@@ -51,13 +48,12 @@ pub fn asked(spi: &Spi) -> PgResult<Vec<NamedEndpoint>> {
     if !schema::has_0_3() {
         return Ok(Vec::new());
     }
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT {COLUMNS} FROM memory_agent.endpoints e \
               WHERE EXISTS (SELECT FROM memory_agent.endpoint_uses u WHERE u.endpoint = e.name) ORDER BY 1"
         ),
         &mut params![catalog::this_database()],
-        read,
     )
 }
 
@@ -66,11 +62,7 @@ pub fn are_used(spi: &Spi) -> PgResult<bool> {
     if !schema::has_0_3() {
         return Ok(false);
     }
-    let any =
-        spi.first("SELECT true FROM memory_agent.endpoint_uses LIMIT 1", &mut params![], |row| {
-            row.required(1)
-        })?;
-    Ok(any.unwrap_or(false))
+    spi.exists("SELECT true FROM memory_agent.endpoint_uses LIMIT 1", &mut params![])
 }
 
 /// Writes an endpoint, which is enabled in this database alone.
@@ -93,28 +85,24 @@ pub fn set(spi: &Spi, endpoint: NamedEndpoint) -> PgResult<()> {
 
 /// Whether there was an endpoint of this name, which is enabled now.
 pub fn enable(spi: &Spi, name: &str) -> PgResult<bool> {
-    let rows = spi.execute(
+    spi.changes(
         "UPDATE memory_agent.endpoints e SET enabled_in = $2 WHERE e.name = $1",
         &mut params![name, catalog::this_database()],
-    )?;
-    Ok(rows > 0)
+    )
 }
 
 /// Deletes an endpoint that no agent asks; whether there was one.
 pub fn delete(spi: &Spi, name: &str) -> PgResult<bool> {
-    let rows =
-        spi.execute("DELETE FROM memory_agent.endpoints e WHERE e.name = $1", &mut params![name])?;
-    Ok(rows > 0)
+    spi.changes("DELETE FROM memory_agent.endpoints e WHERE e.name = $1", &mut params![name])
 }
 
 /// Whether there is an endpoint of this name, and whether an agent asks it. It stays so until the
 /// transaction ends.
 pub fn find(spi: &Spi, name: &str) -> PgResult<Option<bool>> {
-    spi.first(
+    spi.row(
         "SELECT EXISTS (SELECT FROM memory_agent.endpoint_uses u WHERE u.endpoint = e.name) \
            FROM memory_agent.endpoints e WHERE e.name = $1 FOR UPDATE OF e",
         &mut params![name],
-        |row| row.required(1),
     )
 }
 
@@ -133,7 +121,7 @@ pub fn choose(spi: &Spi, agent_id: Option<String>, name: Option<String>) -> PgRe
 
 /// All endpoints, by name. An empty agent stands for every one without an endpoint of its own.
 pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT e.name, e.provider, e.model, e.enabled_in = $1, \
                     ARRAY(SELECT u.agent_id FROM memory_agent.endpoint_uses u \
@@ -142,17 +130,5 @@ pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
                FROM memory_agent.endpoints e ORDER BY 1"
         ),
         &mut params![catalog::this_database()],
-        |row| {
-            Ok((
-                row.required(1)?,
-                row.required(2)?,
-                row.required(3)?,
-                row.required(4)?,
-                row.required(5)?,
-                row.required(6)?,
-                row.required(7)?,
-                row.required(8)?,
-            ))
-        },
     )
 }

@@ -104,7 +104,7 @@ pub enum FactsFrom {
     Episode,
     /// The assistant's decision in it: the turn waits for an `extract` job as a turn of the user's does.
     Decision,
-    /// Nobody makes any.
+    /// None are made.
     Nothing,
 }
 
@@ -178,7 +178,7 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
         })
         .with(match entry.standing {
             Standing::Active => None,
-            // Before anybody could ask for it.
+            // Before a call could ask for it.
             Standing::SourceOnly | Standing::Unverified => Some(entry.created_at),
             Standing::Superseded { since, .. } => Some(since),
         })
@@ -302,14 +302,13 @@ pub fn episode_turns(
 /// The dimension of what a model embedded; `None` when that is nothing.
 pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
     let of = |table: &str| {
-        spi.first(
+        spi.row(
             &format!(
                 "SELECT {}.vector_dims(e.embedding) FROM memory_agent.{table} e \
                   WHERE e.embedding_model = $1 LIMIT 1",
                 vector.schema
             ),
             &mut params![model],
-            |row| row.required(1),
         )
     };
     // While models are changed, the vectors of one of them are windows.
@@ -319,9 +318,7 @@ pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgRes
 /// Refuses a timestamp that is not finite: it would break every age.
 pub fn finite(what: &str, at: TimestampWithTimeZone) -> PgResult<TimestampWithTimeZone> {
     if at.is_infinity() || at.is_neg_infinity() {
-        return Err(
-            Error::invalid(format!("{what} must be finite"), "Leave it out for now().").into()
-        );
+        return Err(Error::invalid(format!("{what} must be finite"), "Leave it out for now()."));
     }
     Ok(at)
 }

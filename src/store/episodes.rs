@@ -4,7 +4,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::Vector;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;
@@ -23,27 +23,22 @@ pub struct Running {
     pub wants_reflection: bool,
 }
 
+record!(Running: id turn_count started_at ended_at wants_reflection);
+
 /// An episode that was ended.
 pub struct Ended {
     /// Whether facts are to be made of it.
     pub wants_reflection: bool,
 }
 
+record!(Ended: wants_reflection);
+
 /// Reads an episode that is still open.
 pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
-    spi.first(
-        "SELECT e.turn_count, e.started_at, e.ended_at, e.wants_reflection FROM memory_agent.episodes e \
+    spi.row(
+        "SELECT e.id, e.turn_count, e.started_at, e.ended_at, e.wants_reflection FROM memory_agent.episodes e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open'",
         &mut params![user_id, id],
-        |row| {
-            Ok(Running {
-                id,
-                turn_count: row.required(1)?,
-                started_at: row.required(2)?,
-                ended_at: row.required(3)?,
-                wants_reflection: row.required(4)?,
-            })
-        },
     )
 }
 
@@ -90,11 +85,10 @@ pub fn save(
 
 /// Closes the open episode of a session that the caller has locked; `None` when it was not open.
 pub fn close(spi: &Spi, key: &SessionKey, id: Uuid, reason: &str) -> PgResult<Option<Ended>> {
-    let ended = spi.first(
+    let ended = spi.row(
         "UPDATE memory_agent.episodes e SET status = 'closed', close_reason = $3 \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open' RETURNING e.wants_reflection",
         &mut params![&key.user_id, id, reason],
-        |row| Ok(Ended { wants_reflection: row.required(1)? }),
     )?;
     sessions::clear_open_episode(spi, key)?;
     Ok(ended)
@@ -118,6 +112,8 @@ pub struct IdlePlace {
     id: Uuid,
 }
 
+record!(IdlePlace: ended_at id);
+
 /// Sessions whose open episode is idle for longer than `gap`, those that are the longest first, after
 /// a place.
 pub fn idle(
@@ -132,7 +128,7 @@ pub fn idle(
         params = params.with(after.ended_at).with(after.id);
         condition.push_str(" AND (p.ended_at, p.id) > ($3, $4)");
     }
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT p.user_id, p.agent_id, p.session_id, p.ended_at, p.id FROM memory_agent.episodes p \
                JOIN memory_agent.sessions s \
@@ -141,14 +137,6 @@ pub fn idle(
               WHERE {condition} ORDER BY p.ended_at, p.id LIMIT $2"
         ),
         &mut params,
-        |row| {
-            let key = SessionKey {
-                user_id: row.required(1)?,
-                agent_id: row.required(2)?,
-                session_id: row.required(3)?,
-            };
-            Ok((key, IdlePlace { ended_at: row.required(4)?, id: row.required(5)? }))
-        },
     )
 }
 
@@ -168,13 +156,12 @@ pub fn is_still_idle(spi: &Spi, user_id: &str, id: Uuid, gap: Duration) -> PgRes
 pub fn centroid(spi: &Spi, user_id: &str, id: Uuid, model: &str) -> PgResult<Option<Vector>> {
     let schema = catalog::vector_type()?.schema;
     Ok(spi
-        .first(
+        .row(
             &format!(
                 "SELECT {schema}.avg(e.embedding) FROM memory_agent.entries e \
                   WHERE e.user_id = $1 AND e.episode_id = $2 AND e.embedding_model = $3"
             ),
             &mut params![user_id, id, model],
-            |row| Ok(row.optional(1)),
         )?
         .flatten())
 }

@@ -1,7 +1,7 @@
 //! Erasing memory for good: rows, vectors, what was derived from them, and the texts that history,
 //! jobs and recorded calls keep of them. What remains is a row of history that says how much it was.
 //!
-//! Everything happens in the caller's transaction, in the order in which everybody locks: the user's
+//! Everything happens in the caller's transaction, in the order in which all transactions lock: the user's
 //! erasures, sessions,
 //! facts of all sessions, jobs, entries, summaries. A worker that is at work on what is erased finds
 //! its job gone and drops the result.
@@ -67,7 +67,7 @@ pub fn erase(
     reason: Option<&str>,
 ) -> PgResult<(Counts, Vec<SessionKey>)> {
     // Before anything else is locked: who stored what was read of the user's memory before is waited for,
-    // and nobody else does from now on.
+    // and no other transaction does from now on.
     Lock::erasures(user_id).hold();
     let mut erasure = Erasure { spi, user_id, event: new_id(), counts: Counts::default() };
     let resummarised = match target {
@@ -107,7 +107,7 @@ impl Erasure<'_> {
         Ok(rows)
     }
 
-    /// Locks sessions, in the order of their keys like everybody who locks several.
+    /// Locks sessions, in the order of their keys, as all do that lock several.
     fn lock_sessions(&self, keys: &BTreeSet<SessionKey>) -> PgResult<()> {
         for key in keys {
             sessions::lock_existing(self.spi, key)?;
@@ -117,11 +117,10 @@ impl Erasure<'_> {
 
     /// Locks the facts of the user that belong to no session.
     fn lock_facts(&self) -> PgResult<()> {
-        let agents: Vec<String> = self.spi.all(
+        let agents: Vec<String> = self.spi.rows(
             "SELECT DISTINCT e.agent_id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.session_id IS NULL ORDER BY 1",
             &mut self.params(),
-            |row| row.required(1),
         )?;
         for agent_id in &agents {
             Lock::global_facts(self.user_id, agent_id).hold();
@@ -233,7 +232,7 @@ impl Erasure<'_> {
         self.recount(doomed.sessions, &locked)
     }
 
-    /// Deletes the rows. Entries come before their windows: whoever embeds one holds its lock while
+    /// Deletes the rows. Entries come before their windows: a transaction that embeds one holds its lock while
     /// windows are added.
     fn delete(&mut self, doomed: &Doomed) -> PgResult<()> {
         let by_id = |erasure: &Self, ids: &[Uuid]| erasure.params().with(ids.to_vec());

@@ -1,4 +1,4 @@
-//! Whether memory of a user was erased while somebody was at work on what they had read of it before: a
+//! Whether memory of a user was erased while a call was at work on what it had read of it before: a
 //! statement that waits for an LLM must not store an answer that is made of what is gone.
 
 use crate::pg::error::PgResult;
@@ -38,13 +38,11 @@ impl Erasures {
         if !schema::has_0_2() {
             return Ok(0);
         }
-        let count = spi.first(
+        spi.one(
             &format!(
                 "SELECT count(*) FROM memory_agent.history h WHERE h.user_id = $1 AND h.op = '{OP}'"
             ),
             &mut params![&self.user_id],
-            |row| row.required(1),
-        )?;
-        Ok(count.unwrap_or(0))
+        )
     }
 }

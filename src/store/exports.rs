@@ -52,7 +52,7 @@ fn pairs(columns: &[&str], times: &[&str]) -> String {
 
 fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
     serde_json::from_str(json)
-        .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")).into())
+        .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")))
 }
 
 /// The entries of a scope with their contents, by age; not the chunks of archived conversations, whose
@@ -164,7 +164,7 @@ pub fn scopes(
     agent_id: Option<&str>,
 ) -> PgResult<Vec<(String, Option<String>)>> {
     let global = is_global("e");
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT DISTINCT e.agent_id, CASE WHEN NOT {global} THEN e.session_id END \
                FROM (SELECT agent_id, session_id FROM memory_agent.entries WHERE user_id = $1 \
@@ -173,7 +173,6 @@ pub fn scopes(
               WHERE $2::text IS NULL OR e.agent_id = $2 ORDER BY 1, 2"
         ),
         &mut params![user_id, agent_id],
-        |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
 

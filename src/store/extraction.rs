@@ -24,7 +24,9 @@ pub struct WaitingTurn {
     pub is_assistants: bool,
 }
 
-/// `e` is a turn of the user's that nobody extracted from yet, or one in which the assistant decided
+record!(WaitingTurn: id content speaker created_at said_at expires_at markers is_assistants);
+
+/// `e` is a turn of the user's that was not extracted from yet, or one in which the assistant decided
 /// something. Each kind has its index.
 const UNEXTRACTED: &str = "(e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
     OR e.kind = 'turn' AND e.role = 'assistant' AND e.extracted_at = 'infinity')";
@@ -75,7 +77,7 @@ pub fn waiting(
         &mut scope.params().with(job),
         turns.max(1),
         |row| {
-            let turn = turn(row)?;
+            let turn: WaitingTurn = row.record()?;
             let length = turn.content.chars().count();
             if !found.is_empty() && sum + length > chars {
                 return Ok(ControlFlow::Break(()));
@@ -97,19 +99,14 @@ pub fn still_waiting(
     lock: bool,
 ) -> PgResult<Vec<WaitingTurn>> {
     let lock = if lock { "FOR NO KEY UPDATE" } else { "" };
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT {COLUMNS} FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.id = ANY ($2) AND {UNEXTRACTED} AND {STILL_THERE} \
               ORDER BY e.created_at, e.id {lock}"
         ),
         &mut params![user_id, ids],
-        turn,
     )
-}
-
-fn turn(row: &crate::pg::spi::Row<'_>) -> PgResult<WaitingTurn> {
-    record!(row, WaitingTurn: id content speaker created_at said_at expires_at markers is_assistants)
 }
 
 /// Whether turns of a scope wait that no unfinished job has taken.
@@ -131,9 +128,9 @@ pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
 }
 
 /// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
-/// restore without the jobs. While a dump is restored, a session without its row is none yet.
+/// restore without the jobs. While a dump is restored, a session without its row does not count yet.
 pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<String>)>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE {UNEXTRACTED} AND {STILL_THERE} \
@@ -149,6 +146,5 @@ pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<S
             jobs = jobs_of("e.user_id", "e.agent_id", "e.session_id")
         ),
         &mut params![most],
-        |row| Ok((row.required(1)?, row.required(2)?, row.optional(3))),
     )
 }

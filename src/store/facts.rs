@@ -5,7 +5,7 @@ use crate::identity::Caller;
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi, params};
+use crate::pg::spi::{Params, Session as Spi, params, record};
 use crate::pg::sql_types::Vector;
 use crate::store::schema;
 use crate::store::scope;
@@ -85,9 +85,11 @@ impl<'a> FactScope<'a> {
 pub struct KeyHolder {
     pub id: Uuid,
     pub content_hash: Option<Vec<u8>>,
-    /// It still holds the key, but nobody recalls it any more.
+    /// It still holds the key, but is not recalled any more.
     pub is_expired: bool,
 }
+
+record!(KeyHolder: id content_hash is_expired);
 
 /// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
 /// of a session are serialised by the lock on the session's row.
@@ -98,7 +100,7 @@ pub fn lock_global(scope: &FactScope<'_>) {
 /// The active fact that holds a key in this scope. In global memory there may be a second one, of a session
 /// called `global`.
 pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Option<KeyHolder>> {
-    spi.first(
+    spi.row(
         &format!(
             "SELECT e.id, e.content_hash, coalesce(e.expires_at <= now(), false) \
                FROM memory_agent.entries e \
@@ -108,40 +110,30 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
             scope.compares()
         ),
         &mut scope.params().with(key.to_owned()),
-        |row| {
-            Ok(KeyHolder {
-                id: row.required(1)?,
-                content_hash: row.optional(2),
-                is_expired: row.required(3)?,
-            })
-        },
     )
 }
 
 /// An active fact of the scope with the same text.
 pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<Uuid>> {
     let holds = scope.holds();
-    spi.first(
+    spi.row(
         &format!(
             "SELECT e.id FROM memory_agent.entries e WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
         &mut scope.params().with(hash.to_vec()),
-        |row| row.required(1),
     )
 }
 
 /// Whether a fact with the same text is kept in the scope as unverified.
 pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<bool> {
-    let found = spi.first(
+    spi.exists(
         &format!(
             "SELECT true FROM memory_agent.entries e WHERE {} AND e.kind = 'fact' \
                 AND e.state_reason = 'unverified' AND e.content_hash = $4 LIMIT 1",
             scope.condition()
         ),
         &mut scope.params().with(hash.to_vec()),
-        |row| row.required::<bool>(1),
-    )?;
-    Ok(found.is_some())
+    )
 }
 
 /// Active facts of the scope at least so similar, most similar first.
@@ -155,7 +147,7 @@ pub fn nearest(
     let vector = catalog::vector_type()?;
     let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
     let holds = scope.holds();
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT near.id, near.content \
                FROM (SELECT e.id, e.content, {distance} AS distance FROM memory_agent.entries e \
@@ -167,7 +159,6 @@ pub fn nearest(
             .with(model.to_owned())
             .raw(vector.oid, Some(embedding.to_datum()))
             .with(similarity),
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -189,28 +180,12 @@ pub struct NearFact {
     pub markers: Vec<String>,
 }
 
-/// The columns of `e` that [`near_fact`] reads.
+/// The columns of a [`NearFact`] but for the last one, the similarity.
 pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
     to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key, \
     e.expires_at, e.markers";
-/// How many they are.
-pub const NEAR_COLUMN_COUNT: usize = 9;
-
-/// A row that begins with [`NEAR_COLUMNS`].
-pub fn near_fact(row: &crate::pg::spi::Row<'_>, similarity: f64) -> PgResult<NearFact> {
-    Ok(NearFact {
-        id: row.required(1)?,
-        content: row.required(2)?,
-        content_hash: row.optional(3),
-        created_at: row.required(4)?,
-        said_at: row.required(5)?,
-        unreconciled: row.required(6)?,
-        fact_key: row.optional(7),
-        expires_at: row.optional(8),
-        markers: row.required(9)?,
-        similarity,
-    })
-}
+record!(NearFact:
+    id content content_hash created_at said_at unreconciled fact_key expires_at markers similarity);
 
 /// The active facts of the scope nearest to an embedding, nearest first.
 pub fn neighbors(
@@ -223,7 +198,7 @@ pub fn neighbors(
     let vector = catalog::vector_type()?;
     let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
     let holds = scope.holds();
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT {NEAR_COLUMNS}, 1 - {distance} FROM memory_agent.entries e \
               WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance}, e.id LIMIT $6"
@@ -233,7 +208,6 @@ pub fn neighbors(
             .with(model.to_owned())
             .raw(vector.oid, Some(embedding.to_datum()))
             .with(most),
-        |row| near_fact(row, row.required(NEAR_COLUMN_COUNT + 1)?),
     )
 }
 
@@ -248,9 +222,9 @@ pub fn neighbors_by_words(
     most: i32,
 ) -> PgResult<Vec<NearFact>> {
     let holds = scope.holds();
-    spi.all(
+    spi.rows(
         &format!(
-            "SELECT {NEAR_COLUMNS} \
+            "SELECT {NEAR_COLUMNS}, 0::float8 \
                FROM memory_agent.entries e, \
                     LATERAL (SELECT count(*) AS words FROM unnest(e.lexemes) word \
                               WHERE word.lexeme = ANY (tsvector_to_array(to_tsvector($4::regconfig, $5)))) shared \
@@ -263,32 +237,28 @@ pub fn neighbors_by_words(
             .with(text.to_owned())
             .with(model.map(str::to_owned))
             .with(most),
-        |row| near_fact(row, 0.0),
     )
 }
 
 /// An active fact of the scope with the same text, as a neighbour.
 pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<NearFact>> {
     let holds = scope.holds();
-    spi.first(
+    spi.row(
         &format!(
-            "SELECT {NEAR_COLUMNS} FROM memory_agent.entries e \
+            "SELECT {NEAR_COLUMNS}, 1::float8 FROM memory_agent.entries e \
               WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
         &mut scope.params().with(hash.to_vec()),
-        |row| near_fact(row, 1.0),
     )
 }
 
 /// How many of these facts still hold.
 pub fn count_holding(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<u64> {
-    let count = spi.first(
+    spi.one(
         "SELECT count(*) FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive'",
         &mut params![user_id, ids],
-        |row| row.required::<i64>(1),
-    )?;
-    Ok(count.unwrap_or(0).unsigned_abs())
+    )
 }
 
 /// A fact that was added without being compared with the others.
@@ -299,8 +269,10 @@ pub struct Unreconciled {
     pub said_at: String,
     pub source_ids: Vec<Uuid>,
     pub expires_at: Option<TimestampWithTimeZone>,
-    pub embedding: Option<Vec<f32>>,
+    pub embedding: Option<Vector>,
 }
+
+record!(Unreconciled: id content created_at said_at source_ids expires_at embedding);
 
 /// The oldest active facts of the scope that were added without being compared with the others.
 pub fn unreconciled(
@@ -310,25 +282,14 @@ pub fn unreconciled(
     most: i32,
 ) -> PgResult<Vec<Unreconciled>> {
     let holds = scope.holds();
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT e.id, e.content, e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), \
-                    e.source_ids, e.expires_at, CASE WHEN e.embedding_model = $4 THEN e.embedding END \
+                    coalesce(e.source_ids, '{{}}'), e.expires_at, CASE WHEN e.embedding_model = $4 THEN e.embedding END \
                FROM memory_agent.entries e WHERE {holds} AND e.metadata ? 'unreconciled' \
               ORDER BY e.created_at, e.id LIMIT $5"
         ),
         &mut scope.params().with(model.map(str::to_owned)).with(most),
-        |row| {
-            Ok(Unreconciled {
-                id: row.required(1)?,
-                content: row.required(2)?,
-                created_at: row.required(3)?,
-                said_at: row.required(4)?,
-                source_ids: row.optional(5).unwrap_or_default(),
-                expires_at: row.optional(6),
-                embedding: row.optional::<Vector>(7).map(|vector| vector.0),
-            })
-        },
     )
 }
 
@@ -413,7 +374,7 @@ pub fn supersede(
         Ending::Superseded => "superseded",
         Ending::Contradicted => "contradicted",
     };
-    let ended = spi.execute(
+    spi.changes(
         "WITH ended AS ( \
             UPDATE memory_agent.entries e \
                SET state = 'inactive', state_reason = $5, state_at = now(), valid_to = $4, \
@@ -429,6 +390,5 @@ pub fn supersede(
                AND ended.in_window) \
          SELECT FROM ended",
         &mut params![user_id, old, new, at, reason],
-    )?;
-    Ok(ended > 0)
+    )
 }

@@ -15,7 +15,7 @@ thread_local! {
     static IS_OPEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the guards of the table let a change pass. It is no setting: nobody but [`opened`] sets it.
+/// Whether the guards of the table let a change pass. It is no setting: only [`opened`] sets it.
 pub fn is_open() -> bool {
     IS_OPEN.get()
 }

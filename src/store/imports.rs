@@ -3,7 +3,7 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::spi::{Record, Session as Spi, params, record};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::entries::content_hash;
 use crate::store::entry_windows;
@@ -40,30 +40,15 @@ pub struct Values {
     pub waits_for_reflection: bool,
 }
 
+record!(Values: id created_at episode_id waits_for_extraction waits_for_reflection);
+
 /// Reads an entry's values; a value that PostgreSQL cannot read is its ERROR. Writes nothing.
 pub fn read_entry(spi: &Spi, json: &str) -> PgResult<Values> {
-    spi.first(
-        &format!(
-            "SELECT f.id, f.created_at, f.episode_id, \
-                    f.kind = 'turn' AND f.role = 'user' AND f.extracted_at IS NULL, \
-                    f.kind = 'turn' AND f.role = 'user' \
-                        AND f.extracted_at IS NOT DISTINCT FROM 'infinity', \
-                    isfinite(coalesce(f.created_at, now())) \
-                        AND isfinite(coalesce(f.expires_at, now())) AND isfinite(coalesce(f.recorded_at, now())) \
-                        AND isfinite(coalesce(f.updated_at, now())) \
-                        AND isfinite(coalesce(f.state_at, now())) \
-               FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
-        ),
-        &mut params![JsonbText(json.to_owned())],
-        |row| {
-            if !row.required::<bool>(6)? {
-                return Err(not_finite());
-            }
-            record!(row, Values:
-                id created_at episode_id waits_for_extraction waits_for_reflection)
-        },
-    )?
-    .ok_or_else(|| Error::internal("a record was not read").into())
+    let columns = "f.id, f.created_at, f.episode_id, \
+        f.kind = 'turn' AND f.role = 'user' AND f.extracted_at IS NULL, \
+        f.kind = 'turn' AND f.role = 'user' AND f.extracted_at IS NOT DISTINCT FROM 'infinity'";
+    let times = ["created_at", "expires_at", "recorded_at", "updated_at", "state_at"];
+    read(spi, json, columns, ENTRY_FIELDS, &times)
 }
 
 /// Reads a summary's values, like [`read_entry`]: its id, and the time from which its session was
@@ -72,45 +57,46 @@ pub fn read_summary(
     spi: &Spi,
     json: &str,
 ) -> PgResult<(Uuid, TimestampWithTimeZone, Option<TimestampWithTimeZone>)> {
-    spi.first(
-        &format!(
-            "SELECT f.id, coalesce(f.first_entry_at, f.created_at, now()), f.created_at, \
-                    isfinite(coalesce(f.created_at, now())) AND isfinite(coalesce(f.updated_at, now())) \
-                    AND isfinite(coalesce(f.first_entry_at, now())) \
-                    AND isfinite(coalesce(f.last_entry_at, now())) \
-               FROM jsonb_to_record($1) AS {SUMMARY_FIELDS}"
-        ),
-        &mut params![JsonbText(json.to_owned())],
-        |row| {
-            if !row.required::<bool>(4)? {
-                return Err(not_finite());
-            }
-            Ok((row.required(1)?, row.required(2)?, row.optional(3)))
-        },
-    )?
-    .ok_or_else(|| Error::internal("a record was not read").into())
+    let columns = "f.id, coalesce(f.first_entry_at, f.created_at, now()), f.created_at";
+    let times = ["created_at", "updated_at", "first_entry_at", "last_entry_at"];
+    read(spi, json, columns, SUMMARY_FIELDS, &times)
 }
 
-fn not_finite() -> pgrx::pg_sys::panic::ErrorReport {
-    Error::invalid("a time in the front matter is not finite", "Leave out what is not known.")
-        .into()
+/// Reads columns out of the fields of a JSON object, of which these are times.
+fn read<T: Record>(
+    spi: &Spi,
+    json: &str,
+    columns: &str,
+    fields: &str,
+    times: &[&str],
+) -> PgResult<T> {
+    let finite: Vec<String> =
+        times.iter().map(|time| format!("isfinite(coalesce(f.{time}, now()))")).collect();
+    let sql =
+        format!("SELECT {}, {columns} FROM jsonb_to_record($1) AS {fields}", finite.join(" AND "));
+    let (is_finite, values) = spi.one(&sql, &mut params![JsonbText(json.to_owned())])?;
+    match is_finite {
+        true => Ok(values),
+        false => Err(Error::invalid(
+            "a time in the front matter is not finite",
+            "Leave out what is not known.",
+        )),
+    }
 }
 
 /// The content of an entry of the user, if there is one of that id.
 pub fn entry_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.first(
+    spi.row(
         "SELECT e.content FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2",
         &mut params![user_id, id],
-        |row| row.required(1),
     )
 }
 
 /// The content of a summary of the user, if there is one of that id.
 pub fn summary_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.first(
+    spi.row(
         "SELECT s.content FROM memory_agent.session_summaries s WHERE s.user_id = $1 AND s.id = $2",
         &mut params![user_id, id],
-        |row| row.required(1),
     )
 }
 
@@ -205,7 +191,7 @@ pub fn join_episode(
     at: TimestampWithTimeZone,
     wants_reflection: bool,
 ) -> PgResult<bool> {
-    let joined = spi.execute(
+    spi.changes(
         "INSERT INTO memory_agent.episodes AS p \
             (user_id, agent_id, session_id, id, status, started_at, ended_at, turn_count, \
              close_reason, wants_reflection) \
@@ -218,8 +204,7 @@ pub fn join_episode(
                               THEN 'closed' ELSE p.status END \
           WHERE p.agent_id = excluded.agent_id AND p.session_id = excluded.session_id",
         &mut key.params().with(id).with(at).with(wants_reflection),
-    )?;
-    Ok(joined > 0)
+    )
 }
 
 /// What an imported entry adds to its session.
@@ -243,7 +228,7 @@ pub fn count(
     id: Uuid,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<i64> {
-    spi.first(
+    spi.one(
         &format!(
             "{COVERED} UPDATE memory_agent.sessions s \
                 SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
@@ -263,9 +248,7 @@ pub fn count(
             .with(created_at)
             .with(id)
             .with(added.to_summarize),
-        |row| row.required(1),
-    )?
-    .ok_or_else(|| Error::internal("the session row vanished").into())
+    )
 }
 
 /// Whether a session has a summary in force.
@@ -326,30 +309,15 @@ const ARCHIVE_FIELDS: &str = "f(id uuid, title text, doc_type text, metadata jso
 
 /// Reads the id and the event time of an archive, like [`read_entry`].
 pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZone)> {
-    spi.first(
-        &format!(
-            "SELECT f.id, coalesce(f.ended_at, f.created_at, now()), \
-                    isfinite(coalesce(f.created_at, now())) AND isfinite(coalesce(f.updated_at, now())) \
-                    AND isfinite(coalesce(f.ended_at, now())) \
-               FROM jsonb_to_record($1) AS {ARCHIVE_FIELDS}"
-        ),
-        &mut params![JsonbText(json.to_owned())],
-        |row| {
-            if !row.required::<bool>(3)? {
-                return Err(not_finite());
-            }
-            Ok((row.required(1)?, row.required(2)?))
-        },
-    )?
-    .ok_or_else(|| Error::internal("a record was not read").into())
+    let columns = "f.id, coalesce(f.ended_at, f.created_at, now())";
+    read(spi, json, columns, ARCHIVE_FIELDS, &["created_at", "updated_at", "ended_at"])
 }
 
 /// The whole text of an archive of the user, if there is one of that id.
 pub fn archive_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.first(
+    spi.row(
         "SELECT a.content FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
         &mut params![user_id, id],
-        |row| row.required(1),
     )
 }
 
@@ -361,7 +329,7 @@ pub fn insert_archive(
     json: &str,
     content: &str,
 ) -> PgResult<bool> {
-    let stored = spi.execute(
+    spi.changes(
         &format!(
             "INSERT INTO memory_agent.archives \
                 (id, user_id, agent_id, session_id, summary_id, namespace, doc_type, title, content, \
@@ -379,6 +347,5 @@ pub fn insert_archive(
             .with(content.to_owned())
             .with(content_hash(content))
             .with(JsonbText(json.to_owned())),
-    )?;
-    Ok(stored > 0)
+    )
 }

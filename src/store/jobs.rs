@@ -1,7 +1,7 @@
 //! `memory_agent.jobs`, the side of who asks for work: at most one job of a kind is waiting per scope
 //! that no worker has seen. What workers do with jobs is in `queue`.
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::pg::wake_at_commit;
@@ -26,7 +26,7 @@ pub fn enqueue(
     payload: &impl Payload,
     max_attempts: i32,
 ) -> PgResult<Uuid> {
-    let id = spi.first(
+    let id = spi.one(
         "INSERT INTO memory_agent.jobs AS j \
             (id, kind, user_id, agent_id, session_id, payload, max_attempts) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) \
@@ -42,8 +42,7 @@ pub fn enqueue(
             new_id(), kind.as_str(), user_id, agent_id, session_id, JsonbText(payload.text()),
             max_attempts,
         ],
-        |row| row.required(1),
     )?;
     wake_at_commit::job_queued();
-    id.ok_or_else(|| Error::internal("a job was queued without an id").into())
+    Ok(id)
 }

@@ -62,7 +62,7 @@ impl Lexemes {
                 // SAFETY: a tsvector datum of a live row, copied before the row goes.
                 Ok(unsafe { Self::copied(datum) })
             })?
-            .ok_or_else(|| Error::internal("to_tsvector returned no row").into())
+            .ok_or_else(|| Error::internal("to_tsvector returned no row"))
     }
 
     /// # Safety
@@ -83,7 +83,7 @@ impl Lexemes {
         };
         datum
             .map(|vector| Self { vector })
-            .ok_or_else(|| Error::internal("tsvector_concat returned NULL").into())
+            .ok_or_else(|| Error::internal("tsvector_concat returned NULL"))
     }
 
     fn bytes(self) -> usize {
@@ -168,7 +168,7 @@ pub fn any_of(terms: &[Term]) -> PgResult<pg_sys::Datum> {
             &[Some(pg_sys::Datum::from(text.as_ptr()))],
         )
     }
-    .ok_or_else(|| Error::internal("tsqueryin returned NULL").into())
+    .ok_or_else(|| Error::internal("tsqueryin returned NULL"))
 }
 
 /// PostgreSQL's tsvector in memory (tsearch/ts_type.h): a count, that many 32-bit entries

@@ -2,7 +2,7 @@
 //! of its session, or of the user's global facts, and keep the session's counters.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Record, Row, Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
@@ -21,7 +21,7 @@ pub struct Stored {
     pub content: String,
     pub token_count: i32,
     pub markers: Vec<String>,
-    /// Without the job that made a fact: a new version is made by nobody's job.
+    /// Without the job that made a fact: no job makes a new version.
     pub metadata: JsonbText,
     pub state: String,
     pub state_reason: Option<String>,
@@ -41,6 +41,11 @@ pub struct Stored {
     pub lacks_embedding: bool,
 }
 
+record!(Stored:
+    id agent_id session_id kind role content token_count markers metadata state state_reason is_expired
+    is_source created_at expires_at episode_id source_ids fact_key replaced_by source_relation extraction
+    lacks_embedding);
+
 /// How far a turn is on its way to becoming facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extraction {
@@ -50,9 +55,21 @@ pub enum Extraction {
     InEpisode,
     /// Its episode is over, reflected on or not.
     AfterEpisode,
-    /// Nobody was asked to.
+    /// No extraction was queued.
     Skipped,
     Done,
+}
+
+impl Record for Extraction {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        Ok(match String::read(row, column)?.as_str() {
+            "waits" => Self::Waits,
+            "skipped" => Self::Skipped,
+            "done" => Self::Done,
+            "in episode" => Self::InEpisode,
+            _ => Self::AfterEpisode,
+        })
+    }
 }
 
 impl Stored {
@@ -89,14 +106,14 @@ impl Stored {
 /// the end of the transaction.
 pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<Stored>> {
     let lock = if lock { "FOR UPDATE" } else { "" };
-    spi.first(
+    spi.row(
         &format!(
             "SELECT e.id, e.agent_id, e.session_id, e.kind, e.role, e.content, e.token_count, e.markers, \
                     CASE WHEN e.kind = 'fact' AND e.source_ids IS NOT NULL THEN e.metadata - 'job_id' \
                          ELSE e.metadata END, e.state, e.state_reason, coalesce(e.expires_at <= now(), false), \
                     e.kind = 'turn' AND e.state = 'inactive' AND e.episode_id IS NULL \
                         AND e.valid_to = e.created_at AND e.replaced_by IS NULL AND e.source_relation IS NULL, \
-                    e.created_at, e.expires_at, e.episode_id, e.source_ids, e.fact_key, e.replaced_by, \
+                    e.created_at, e.expires_at, e.episode_id, coalesce(e.source_ids, '{{}}'), e.fact_key, e.replaced_by, \
                     e.source_relation, \
                     CASE WHEN e.extracted_at IS NULL THEN 'waits' \
                          WHEN e.extracted_at = '-infinity' THEN 'skipped' \
@@ -108,38 +125,6 @@ pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<S
                FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 {lock}"
         ),
         &mut params![user_id, id],
-        |row| {
-            Ok(Stored {
-                id: row.required(1)?,
-                agent_id: row.required(2)?,
-                session_id: row.optional(3),
-                kind: row.required(4)?,
-                role: row.required(5)?,
-                content: row.required(6)?,
-                token_count: row.required(7)?,
-                markers: row.required(8)?,
-                metadata: row.required(9)?,
-                state: row.required(10)?,
-                state_reason: row.optional(11),
-                is_expired: row.required(12)?,
-                is_source: row.required(13)?,
-                created_at: row.required(14)?,
-                expires_at: row.optional(15),
-                episode_id: row.optional(16),
-                source_ids: row.optional(17).unwrap_or_default(),
-                fact_key: row.optional(18),
-                replaced_by: row.optional(19),
-                source_relation: row.optional(20),
-                extraction: match row.required::<String>(21)?.as_str() {
-                    "waits" => Extraction::Waits,
-                    "skipped" => Extraction::Skipped,
-                    "done" => Extraction::Done,
-                    "in episode" => Extraction::InEpisode,
-                    _ => Extraction::AfterEpisode,
-                },
-                lacks_embedding: row.required(22)?,
-            })
-        },
     )
 }
 
@@ -152,13 +137,12 @@ pub fn id_behind(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Uuid> {
         let [.., high, low] = uuid::Uuid::new_v4().into_bytes();
         number = number.wrapping_add(1 + u128::from(u16::from_be_bytes([high, low])));
         let next = Uuid::from_bytes(number.to_be_bytes());
-        let is_taken = spi.first(
+        let is_taken: bool = spi.one(
             "SELECT EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2) \
                  OR EXISTS (SELECT FROM memory_agent.history h WHERE h.user_id = $1 AND h.entry_id = $2)",
             &mut params![user_id, next],
-            |row| row.required::<bool>(1),
         )?;
-        if is_taken == Some(false) {
+        if !is_taken {
             return Ok(next);
         }
         pgrx::check_for_interrupts!();
@@ -250,7 +234,7 @@ const HAS_VERSION: &str = "(e.kind = 'turn' \
 
 /// The versions that took the place of an entry one after the other, each with whether it is still there.
 pub fn later_versions(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<(Uuid, bool)>> {
-    spi.all(
+    spi.rows(
         &format!(
             "WITH RECURSIVE chain AS ( \
                 SELECT e.kind, e.replaced_by AS id, 1 AS step FROM memory_agent.entries e \
@@ -264,7 +248,6 @@ pub fn later_versions(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<(Uuid,
               ORDER BY c.step"
         ),
         &mut params![user_id, id],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -287,12 +270,11 @@ pub fn undo(spi: &Spi, user_id: &str, later: &[Uuid], restored: Uuid) -> PgResul
 
 /// The entry that stands for the same row of an attached table.
 pub fn holder_of_row(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Uuid>> {
-    spi.first(
+    spi.row(
         "SELECT o.id FROM memory_agent.entries e \
            JOIN memory_agent.entries o ON o.user_id = $1 AND o.source_relation = e.source_relation \
                 AND o.source_key = e.source_key AND o.state <> 'inactive' AND o.id <> e.id \
           WHERE e.user_id = $1 AND e.id = $2",
         &mut params![user_id, id],
-        |row| row.required(1),
     )
 }

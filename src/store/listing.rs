@@ -1,7 +1,7 @@
 //! Entries in the order of time, from a place on: one page, read by an index.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi};
+use crate::pg::spi::{Params, Session as Spi, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::schema;
 use crate::store::scope::{bind, is_global};
@@ -66,6 +66,8 @@ pub struct Listed {
     pub source_ids: Option<Vec<Uuid>>,
 }
 
+record!(Listed: id user_id session_id agent_id kind role content metadata markers created_at updated_at expires_at is_active token_count episode_id fact_key confidence source_ids);
+
 /// Reads it: of each user as many as fit, and of these as many as fit.
 pub fn page(spi: &Spi, users: &[String], wanted: &Wanted) -> PgResult<Vec<Listed>> {
     let mut params = Params::new().with(users.to_vec()).with(i64::from(wanted.limit));
@@ -81,28 +83,7 @@ pub fn page(spi: &Spi, users: &[String], wanted: &Wanted) -> PgResult<Vec<Listed
               ORDER BY e.created_at {order}, e.id {order} LIMIT $2) f \
           ORDER BY f.created_at {order}, f.id {order} LIMIT $2"
     );
-    spi.all(&statement, &mut params, |row| {
-        Ok(Listed {
-            id: row.required(1)?,
-            user_id: row.required(2)?,
-            session_id: row.optional(3),
-            agent_id: row.required(4)?,
-            kind: row.required(5)?,
-            role: row.required(6)?,
-            content: row.required(7)?,
-            metadata: row.required(8)?,
-            markers: row.required(9)?,
-            created_at: row.required(10)?,
-            updated_at: row.required(11)?,
-            expires_at: row.optional(12),
-            is_active: row.required(13)?,
-            token_count: row.required(14)?,
-            episode_id: row.optional(15),
-            fact_key: row.optional(16),
-            confidence: row.optional(17),
-            source_ids: row.optional(18),
-        })
-    })
+    spi.rows(&statement, &mut params)
 }
 
 fn conditions(wanted: &Wanted, params: &mut Params) -> String {

@@ -81,7 +81,7 @@ fn saturated(count: u32) -> i32 {
 pub fn tokens_today(spi: &Spi, endpoint: Option<&str>) -> PgResult<i64> {
     let of_endpoint =
         if schema::has_0_3() { "c.endpoint IS NOT DISTINCT FROM $1" } else { "$1 IS NULL" };
-    let tokens = spi.first(
+    spi.one(
         &format!(
             "SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8 \
                FROM memory_agent.llm_calls c \
@@ -90,9 +90,7 @@ pub fn tokens_today(spi: &Spi, endpoint: Option<&str>) -> PgResult<i64> {
                 AND {of_endpoint}"
         ),
         &mut params![endpoint],
-        |row| row.required(1),
-    )?;
-    Ok(tokens.unwrap_or(0))
+    )
 }
 
 /// Deletes calls that are older than `age`, at most `most`, and returns how many. Those of the day stay,

@@ -43,7 +43,7 @@ impl Spent {
         model: &str,
         mut calls: Vec<CallRecord>,
     ) -> Self {
-        // An endpoint's error may quote what it was sent, and nobody could erase that from a file.
+        // An endpoint's error may quote what it was sent, and that could not be erased from a file.
         for call in &mut calls {
             call.error = None;
         }
@@ -258,7 +258,7 @@ pub fn waiting_tokens(endpoint: Option<&str>) -> i64 {
 /// of a file counts it twice: that errs on the side of the limit.
 pub fn settle(database: pg_sys::Oid) {
     for file in files(database) {
-        // Whoever has it locked is not done yet.
+        // The process that has it locked is not done yet.
         let Ok(Some(_lock)) = LockedFile::take(&file) else { continue };
         let left = read(&file);
         let recorded = background_transaction::try_transaction(|| {

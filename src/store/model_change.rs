@@ -52,9 +52,11 @@ pub struct Change {
     pub of: i64,
 }
 
+record!(Change: job model status done of);
+
 /// The change that is not done, if any.
 pub fn current(spi: &Spi) -> PgResult<Option<Change>> {
-    spi.first(
+    spi.row(
         "SELECT j.id, j.payload->>'model', j.status, coalesce(j.progress, 0), \
                 coalesce(j.progress_of, 0) \
            FROM memory_agent.jobs j \
@@ -62,18 +64,16 @@ pub fn current(spi: &Spi) -> PgResult<Option<Change>> {
             AND j.status <> 'done' \
           ORDER BY j.id DESC LIMIT 1",
         &mut params![SHARED_USER],
-        |row| record!(row, Change: job model status done of),
     )
 }
 
 /// How often a row is still to be touched: once to embed it, once to move its vector into it.
 pub fn count_steps(spi: &Spi, model: &str) -> PgResult<i64> {
-    let count = spi.first(
+    let count = spi.row::<i64>(
         "SELECT 2 * count(*) - (SELECT count(*) FROM memory_agent.entry_windows w \
                                  WHERE w.embedding_model = $1 AND w.ordinal = $2) \
            FROM memory_agent.entries e WHERE e.embedding_model <> $1",
         &mut params![model, entry_windows::FIRST],
-        |row| row.required::<i64>(1),
     )?;
     Ok(count.unwrap_or(0).max(0))
 }
@@ -81,7 +81,7 @@ pub fn count_steps(spi: &Spi, model: &str) -> PgResult<i64> {
 /// The next rows with another model's vector, at most `most` of them, and whether this model's is
 /// beside it already.
 pub fn others(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<(Place, bool)>> {
-    spi.all(
+    spi.rows(
         "SELECT e.user_id, e.id, \
                 EXISTS (SELECT FROM memory_agent.entry_windows w \
                          WHERE w.user_id = e.user_id AND w.entry_id = e.id \
@@ -90,7 +90,6 @@ pub fn others(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<
           WHERE (e.user_id, e.id) > ($3, $4) AND e.embedding_model <> $1 \
           ORDER BY e.user_id, e.id LIMIT $5",
         &mut params![model, entry_windows::FIRST, &after.0, after.1, most],
-        |row| Ok(((row.required(1)?, row.required(2)?), row.required(3)?)),
     )
 }
 
@@ -102,24 +101,18 @@ pub struct Text {
     pub metadata: JsonbText,
 }
 
+record!(Text: place content content_hash metadata);
+
 /// The texts of rows, in their order.
 pub fn texts(spi: &Spi, places: &[Place]) -> PgResult<Vec<Text>> {
     let users: Vec<String> = places.iter().map(|(user_id, _)| user_id.clone()).collect();
     let ids: Vec<Uuid> = places.iter().map(|(_, id)| *id).collect();
-    spi.all(
+    spi.rows(
         "SELECT e.user_id, e.id, e.content, e.content_hash, e.metadata \
            FROM unnest($1::text[], $2::uuid[]) place(user_id, id) \
            JOIN memory_agent.entries e ON e.user_id = place.user_id AND e.id = place.id \
           ORDER BY e.user_id, e.id",
         &mut params![users, ids],
-        |row| {
-            Ok(Text {
-                place: (row.required(1)?, row.required(2)?),
-                content: row.required(3)?,
-                content_hash: row.optional(4),
-                metadata: row.required(5)?,
-            })
-        },
     )
 }
 
@@ -132,7 +125,7 @@ pub fn put_beside(
     vectors: &[Vec<f32>],
 ) -> PgResult<bool> {
     let (user_id, id) = &text.place;
-    // Whoever deletes the row waits, and finds the windows then.
+    // A transaction that deletes the row waits, and finds the windows then.
     let is_there = spi.exists(
         "SELECT true FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = $2 AND e.content_hash IS NOT DISTINCT FROM $3 \
@@ -154,9 +147,9 @@ pub fn put_beside(
 }
 
 /// Moves a model's vectors into the next rows that have them beside, at most `most`, and deletes what
-/// these have of other models. Rows that somebody else changes are left for later. Returns the places.
+/// these have of other models. Rows that another transaction changes are left for later. Returns the places.
 pub fn move_in(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<Place>> {
-    spi.all(
+    spi.rows(
         "WITH due AS ( \
             SELECT e.user_id, e.id FROM memory_agent.entries e \
              WHERE (e.user_id, e.id) > ($3, $4) AND e.embedding_model <> $1 \
@@ -177,7 +170,6 @@ pub fn move_in(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec
                AND t.embedding_model = $1 AND t.ordinal = $2) \
          SELECT due.user_id, due.id FROM due ORDER BY 1, 2",
         &mut params![model, entry_windows::FIRST, &after.0, after.1, most],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -194,11 +186,10 @@ pub fn delete_other_windows(spi: &Spi, model: &str, most: i64) -> PgResult<u64> 
 
 /// The embedders that are registered beside a model.
 pub fn other_models(spi: &Spi, model: &str) -> PgResult<Vec<String>> {
-    spi.all(
+    spi.rows(
         "SELECT m.name FROM memory_agent.models m WHERE m.kind = 'embedder' AND m.name <> $1 \
           ORDER BY m.name",
         &mut params![model],
-        |row| row.required(1),
     )
 }
 
@@ -209,7 +200,7 @@ pub fn left_behind(spi: &Spi) -> PgResult<Option<String>> {
     if !schema::has_0_2() {
         return Ok(None);
     }
-    spi.first(
+    spi.row(
         "WITH RECURSIVE stored(model) AS ( \
             SELECT min(e.embedding_model) FROM memory_agent.entries e \
             UNION ALL \
@@ -224,6 +215,5 @@ pub fn left_behind(spi: &Spi) -> PgResult<Option<String>> {
                              WHERE j.user_id = $1 AND j.session_id IS NULL AND j.kind = 'reembed' \
                                AND j.status IN ('pending', 'running', 'dead'))",
         &mut params![SHARED_USER],
-        |row| row.required(1),
     )
 }

@@ -1,7 +1,7 @@
 //! `memory_agent.models`: the models known in this database.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 
 /// What a model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +29,9 @@ impl Kind {
 
 /// The name and location of the active model of a kind; `None` when none was activated.
 pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<String>)>> {
-    spi.first(
+    spi.row(
         "SELECT m.name, m.location FROM memory_agent.models m WHERE m.kind = $1 AND m.active",
         &mut params![kind.as_str()],
-        |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
 
@@ -52,12 +51,13 @@ pub struct Registered {
     pub location: Option<String>,
 }
 
+record!(Registered: dimension location);
+
 /// What is known of a model; `None` when it was never registered.
 pub fn registered(spi: &Spi, name: &str) -> PgResult<Option<Registered>> {
-    spi.first(
+    spi.row(
         "SELECT m.dimension, m.location FROM memory_agent.models m WHERE m.name = $1",
         &mut params![name],
-        |row| Ok(Registered { dimension: row.optional(1), location: row.optional(2) }),
     )
 }
 

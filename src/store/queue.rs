@@ -227,7 +227,8 @@ pub fn do_others_wait(spi: &Spi, job: &Job) -> PgResult<bool> {
                         OR EXISTS (SELECT FROM memory_agent.jobs j \
                                     WHERE j.status = 'pending' AND j.kind = ANY ($1) AND j.user_id > $2 \
                                       AND j.run_after <= now())",
-        &mut params![rivals, &job.user_id])
+        &mut params![rivals, &job.user_id],
+    )
 }
 
 /// Gives a job back in the middle, with what its payload says of how far it has come, so that other users
@@ -267,7 +268,7 @@ pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {
     )
 }
 
-/// Marks a job as done. Its payload may hold texts, which nobody needs any more.
+/// Marks a job as done. Its payload may hold texts, which are not needed any more.
 pub fn finish(spi: &Spi, job: &Job) -> PgResult<()> {
     spi.run(
         "UPDATE memory_agent.jobs j \
@@ -352,13 +353,12 @@ pub fn renew(spi: &Spi, jobs: &[&Job]) -> PgResult<()> {
 
 /// Runs a dead job again, from the first attempt. `user_id` narrows it to jobs of that user.
 pub fn retry(spi: &Spi, id: Uuid, user_id: Option<&str>) -> PgResult<bool> {
-    let retried = spi.execute(
+    spi.changes(
         "UPDATE memory_agent.jobs j \
             SET status = 'pending', attempts = 0, interrupted = 0, run_after = now(), finished_at = NULL \
           WHERE j.id = $1 AND j.status = 'dead' AND ($2::text IS NULL OR j.user_id = $2)",
         &mut params![id, user_id],
-    )?;
-    Ok(retried > 0)
+    )
 }
 
 /// Whether jobs are waiting or running, of one user, of one of their sessions, or at all.
@@ -385,11 +385,10 @@ pub fn is_busy(spi: &Spi, user_id: Option<&str>, session: Option<(&str, &str)>) 
 /// Seconds until the next job of these kinds that waits for its time; `None` when none does.
 pub fn next_due(spi: &Spi, kinds: &[JobKind]) -> PgResult<Option<Duration>> {
     let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
-    let seconds = spi.first(
+    let seconds = spi.row::<Option<f64>>(
         "SELECT extract(epoch FROM min(j.run_after) - now())::float8 FROM memory_agent.jobs j \
           WHERE j.status = 'pending' AND j.run_after > now() AND j.kind = ANY ($1)",
         &mut params![kinds],
-        |row| Ok(row.optional::<f64>(1)),
     )?;
     Ok(seconds.flatten().map(|seconds| Duration::from_secs_f64(seconds.max(0.0))))
 }

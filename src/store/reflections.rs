@@ -21,6 +21,8 @@ pub struct WaitingEpisode {
     pub quiet_since: TimestampWithTimeZone,
 }
 
+record!(WaitingEpisode: id turn_count quiet_since);
+
 /// `p` is an episode that is over and that facts are to be made of.
 const WAITS: &str = "p.status = 'closed' AND p.wants_reflection";
 
@@ -29,7 +31,7 @@ const WAITS: &str = "p.status = 'closed' AND p.wants_reflection";
 const QUIET_SINCE: &str = "greatest(p.ended_at, (SELECT max(e.recorded_at) FROM memory_agent.entries e \
     WHERE e.user_id = p.user_id AND e.episode_id = p.id))";
 
-/// `p` belongs to a reflect job other than `job`, also a dead one: nobody else takes it.
+/// `p` belongs to a reflect job other than `job`, also a dead one: no other job takes it.
 fn is_taken(job: &str) -> String {
     // One condition for each of the partial indexes jobs_open_idx and jobs_dead_idx.
     let by = |states: &str| {
@@ -45,7 +47,7 @@ fn is_taken(job: &str) -> String {
 
 /// The oldest episodes of a session that wait and that no other job has taken, in order.
 pub fn waiting(spi: &Spi, key: &SessionKey, job: Uuid, most: i64) -> PgResult<Vec<WaitingEpisode>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT p.id, p.turn_count, {QUIET_SINCE} FROM memory_agent.episodes p \
               WHERE p.user_id = $1 AND p.agent_id = $2 AND p.session_id = $3 AND {WAITS} \
@@ -53,7 +55,6 @@ pub fn waiting(spi: &Spi, key: &SessionKey, job: Uuid, most: i64) -> PgResult<Ve
             is_taken("$4")
         ),
         &mut params![&key.user_id, &key.agent_id, &key.session_id, job, most],
-        episode,
     )
 }
 
@@ -66,29 +67,20 @@ pub fn still_waiting(
     lock: bool,
 ) -> PgResult<Vec<WaitingEpisode>> {
     let lock = if lock { "FOR NO KEY UPDATE" } else { "" };
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT p.id, p.turn_count, {QUIET_SINCE} FROM memory_agent.episodes p \
               WHERE p.user_id = $1 AND p.id = ANY ($2) AND {WAITS} ORDER BY p.id {lock}"
         ),
         &mut params![user_id, ids],
-        episode,
     )
-}
-
-fn episode(row: &crate::pg::spi::Row<'_>) -> PgResult<WaitingEpisode> {
-    Ok(WaitingEpisode {
-        id: row.required(1)?,
-        turn_count: row.required(2)?,
-        quiet_since: row.required(3)?,
-    })
 }
 
 /// Sessions that a reflect job has something to do for and that have none: those whose waiting
 /// episodes have `min_turns` together, and those without an open episode in which it has been quiet
 /// for longer than `patience`.
 pub fn due(spi: &Spi, min_turns: i32, patience: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT p.user_id, p.agent_id, p.session_id FROM memory_agent.episodes p \
                JOIN memory_agent.sessions s \
@@ -107,13 +99,6 @@ pub fn due(spi: &Spi, min_turns: i32, patience: Duration, most: i64) -> PgResult
             taken = is_taken("'00000000-0000-0000-0000-000000000000'")
         ),
         &mut params![min_turns, patience.as_secs_f64(), most],
-        |row| {
-            Ok(SessionKey {
-                user_id: row.required(1)?,
-                agent_id: row.required(2)?,
-                session_id: row.required(3)?,
-            })
-        },
     )
 }
 
@@ -132,6 +117,8 @@ pub struct EpisodeTurn {
     pub markers: Vec<String>,
 }
 
+record!(EpisodeTurn: id role content speaker created_at said_at expires_at markers);
+
 /// What was said in episodes, oldest first: turns of every role, in the window or not, but none that
 /// was deleted or has expired. `after` is the turn to go on behind.
 pub fn turns(
@@ -141,7 +128,7 @@ pub fn turns(
     after: Option<Uuid>,
     most: i64,
 ) -> PgResult<Vec<EpisodeTurn>> {
-    spi.all(
+    spi.rows(
         "SELECT e.id, e.role, e.content, \
                 CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
                 e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers \
@@ -152,20 +139,17 @@ pub fn turns(
                                                   WHERE a.user_id = $1 AND a.id = $3), true) \
           ORDER BY e.created_at, e.id LIMIT $4",
         &mut params![user_id, episodes, after, most],
-        |row| record!(row, EpisodeTurn:
-                id role content speaker created_at said_at expires_at markers),
     )
 }
 
 /// Which of the given turns still hold; they stay as they are until the end of the transaction.
 pub fn lock_turns(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Vec<Uuid>> {
-    spi.all(
+    spi.rows(
         "SELECT e.id FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.state <> 'inactive' \
             AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
         &mut params![user_id, ids],
-        |row| row.required(1),
     )
 }
 
@@ -189,7 +173,7 @@ pub fn concerned(
     asked: &Concerned<'_>,
 ) -> PgResult<Vec<NearFact>> {
     let vector = catalog::vector_type()?;
-    spi.all(
+    spi.rows(
         &format!(
             "WITH turns AS MATERIALIZED ( \
                 SELECT t.embedding FROM memory_agent.entries t \
@@ -217,7 +201,6 @@ pub fn concerned(
             .with(asked.similarity)
             .with(asked.also.to_vec())
             .with(asked.most),
-        |row| facts::near_fact(row, row.required(facts::NEAR_COLUMN_COUNT + 1)?),
     )
 }
 

@@ -5,7 +5,7 @@
 
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::entries::new_id;
 use pgrx::datum::Uuid;
 
@@ -18,9 +18,11 @@ pub struct Ended {
     pub sessions: Vec<String>,
 }
 
+record!(Ended: content by sessions);
+
 /// Reads a fact; `None` if it has not ended, or its text is gone.
 pub fn ended(spi: &Spi, user_id: &str, fact: Uuid) -> PgResult<Option<Ended>> {
-    spi.first(
+    spi.row(
         "SELECT f.content, by.content, \
                 CASE WHEN f.session_id IS NOT NULL THEN ARRAY[f.session_id] \
                      ELSE ARRAY(SELECT DISTINCT s.session_id FROM memory_agent.entries s \
@@ -31,9 +33,6 @@ pub fn ended(spi: &Spi, user_id: &str, fact: Uuid) -> PgResult<Option<Ended>> {
              ON by.user_id = $1 AND by.id = f.replaced_by AND by.kind = 'fact' \
           WHERE f.user_id = $1 AND f.id = $2 AND f.state = 'inactive' AND f.content <> ''",
         &mut params![user_id, fact],
-        |row| {
-            Ok(Ended { content: row.required(1)?, by: row.optional(2), sessions: row.required(3)? })
-        },
     )
 }
 
@@ -48,6 +47,8 @@ pub struct Answer {
     pub similarity: Option<f64>,
 }
 
+record!(Answer: id content similarity);
+
 /// What assistants said last in these sessions before a fact ended: the turns most similar to it, and the
 /// newest of those that cannot be compared with it; of both at most `most`. Turns in every state are among
 /// them, for `as_of` shows them all.
@@ -59,7 +60,7 @@ pub fn answers(
     most: i32,
 ) -> PgResult<Vec<Answer>> {
     let distance = catalog::vector_type()?.cosine_distance();
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT said.id, t.content, said.similarity \
                FROM (SELECT a.id, a.similarity, \
@@ -79,9 +80,6 @@ pub fn answers(
               WHERE said.place <= $4 ORDER BY said.place, said.id"
         ),
         &mut params![user_id, fact, sessions.to_vec(), most],
-        |row| {
-            Ok(Answer { id: row.required(1)?, content: row.required(2)?, similarity: row.optional(3) })
-        },
     )
 }
 

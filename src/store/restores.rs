@@ -5,7 +5,7 @@
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use pgrx::pg_sys;
 
 /// The name by which pg_restore's sessions are known.
@@ -32,10 +32,12 @@ pub struct Restore {
     pub since: String,
 }
 
+record!(Restore: pid role since);
+
 /// The session that has been restoring this database for longest. To be asked by who sees the names of all
 /// sessions: a superuser, or a member of pg_read_all_stats.
 pub fn running(spi: &Spi) -> PgResult<Option<Restore>> {
-    spi.first(
+    spi.row(
         "SELECT a.pid, a.usename::text, \
                 to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') \
            FROM pg_catalog.pg_stat_activity a \
@@ -43,8 +45,5 @@ pub fn running(spi: &Spi) -> PgResult<Option<Restore>> {
             AND a.usesysid IS NOT NULL AND pg_catalog.pg_has_role(a.usesysid, $2, $3) \
           ORDER BY a.backend_start LIMIT 1",
         &mut params![APPLICATION_NAME, catalog::owner()?, RELATION],
-        |row| {
-            Ok(Restore { pid: row.required(1)?, role: row.required(2)?, since: row.required(3)? })
-        },
     )
 }

@@ -61,10 +61,9 @@ pub fn has_function(name: &CStr) -> bool {
 
 /// The version that `pg_extension` names.
 pub fn version(spi: &Spi) -> PgResult<Option<String>> {
-    spi.first(
+    spi.row(
         "SELECT x.extversion FROM pg_extension x WHERE x.extname = 'memory_agent'",
         &mut params![],
-        |row| row.required(1),
     )
 }
 

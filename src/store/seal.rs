@@ -14,11 +14,10 @@ const FETCHED: usize = 1000;
 
 /// The first user after `after`, in the order of the index, who has rows to seal.
 pub fn next_user(spi: &Spi, after: &str) -> PgResult<Option<String>> {
-    spi.first(
+    spi.row(
         "SELECT h.user_id FROM memory_agent.history h WHERE h.seq IS NULL AND h.user_id > $1 \
           ORDER BY h.user_id LIMIT 1",
         &mut params![after],
-        |row| row.required(1),
     )
 }
 
@@ -32,6 +31,8 @@ struct Unsealed {
     job_id: Option<Uuid>,
     commitment: Vec<u8>,
 }
+
+record!(Unsealed: id entry_id op at_micros actor job_id commitment);
 
 /// Seals rows of a user, the oldest first, at most `most`, and returns how many.
 ///
@@ -47,19 +48,14 @@ pub fn seal(spi: &Spi, user_id: &str, key: Option<&Key>, most: i64) -> PgResult<
         history::old_commitment("h.salt", "h.body"),
         history::commitment("h.salt", "h.body", "h.reason"),
     );
-    let rows = spi.all(
-        &statement,
-        &mut params![user_id, most],
-        |row| record!(row, Unsealed: id entry_id op at_micros actor job_id commitment),
-    )?;
+    let rows = spi.rows(&statement, &mut params![user_id, most])?;
     if rows.is_empty() {
         return Ok(0);
     }
-    let head: Option<(i64, Vec<u8>)> = spi.first(
+    let head: Option<(i64, Vec<u8>)> = spi.row(
         "SELECT h.seq, h.hash FROM memory_agent.history h WHERE h.user_id = $1 AND h.seq IS NOT NULL \
           ORDER BY h.seq DESC LIMIT 1",
         &mut params![user_id],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     write(spi, user_id, key, head, rows)
 }
@@ -116,18 +112,17 @@ fn write(
         )
     })?;
     if sealed != count {
-        return Err(Error::internal(format!("{sealed} of {count} rows of history sealed")).into());
+        return Err(Error::internal(format!("{sealed} of {count} rows of history sealed")));
     }
     Ok(count)
 }
 
 /// How many rows wait for their seal, and for how many seconds the oldest does.
 pub fn waiting(spi: &Spi) -> PgResult<(i64, f64)> {
-    let waiting = spi.first(
+    let waiting = spi.row(
         "SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(h.at)), 0)::float8 \
            FROM memory_agent.history h WHERE h.seq IS NULL",
         &mut params![],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(waiting.unwrap_or_default())
 }
@@ -136,10 +131,9 @@ pub fn waiting(spi: &Spi) -> PgResult<(i64, f64)> {
 pub fn users(spi: &Spi) -> PgResult<Vec<String>> {
     let mut users: Vec<String> = Vec::new();
     // One step of the index a user: most have many rows.
-    while let Some(next) = spi.first(
+    while let Some(next) = spi.row(
         "SELECT h.user_id FROM memory_agent.history h WHERE h.user_id > $1 ORDER BY h.user_id LIMIT 1",
         &mut params![users.last().cloned().unwrap_or_default()],
-        |row| row.required(1),
     )? {
         users.push(next);
         pgrx::check_for_interrupts!();

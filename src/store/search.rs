@@ -135,10 +135,9 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
 /// The planner's idea of the table's size; negative while it was never analysed.
 fn estimated_entries(spi: &Spi) -> PgResult<f64> {
     Ok(spi
-        .first(
+        .row(
             "SELECT c.reltuples::float8 FROM pg_class c WHERE c.oid = 'memory_agent.entries'::regclass",
             &mut params![],
-            |row| row.required(1),
         )?
         .unwrap_or(-1.0))
 }
@@ -320,8 +319,7 @@ pub fn check_dimension(spi: &Spi, model: &str, given: usize) -> PgResult<()> {
         Some(stored) if stored as usize != given => Err(Error::invalid(
             format!("query_embedding has {given} dimensions, the model \"{model}\" has {stored}"),
             "Embed the query with memory_embed(), or with the model that embedded the memory.",
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }

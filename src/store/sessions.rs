@@ -1,8 +1,8 @@
-//! `memory_agent.sessions`: one row per conversation, locked by whoever adds turns to it.
+//! `memory_agent.sessions`: one row per conversation, locked by every transaction that adds turns to it.
 
 use crate::identity::Caller;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Row, Session as Spi, params};
+use crate::pg::error::PgResult;
+use crate::pg::spi::{Params, Session as Spi, params, record};
 use crate::store::schema;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -14,6 +14,8 @@ pub struct SessionKey {
     pub agent_id: String,
     pub session_id: String,
 }
+
+record!(SessionKey: user_id agent_id session_id);
 
 impl SessionKey {
     /// A session of a caller's agent.
@@ -57,25 +59,22 @@ pub struct Growth {
 /// Creates the session if it is new, locks its row until the end of the transaction, and returns
 /// the open episode. `at` is the event time of what is about to be added.
 pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<Option<Uuid>> {
-    spi.first(
+    spi.one(
         "INSERT INTO memory_agent.sessions AS s (user_id, agent_id, session_id, created_at, last_turn_at) \
          VALUES ($1, $2, $3, $4, $4) \
          ON CONFLICT (user_id, agent_id, session_id) DO UPDATE \
             SET created_at = least(s.created_at, excluded.created_at) \
          RETURNING s.open_episode_id",
         &mut key.params().with(at),
-        |row| Ok(row.optional(1)),
-    )?
-    .ok_or_else(|| Error::internal("the session row vanished").into())
+    )
 }
 
 /// Locks an existing session; `None` when there is none. The inner value is its open episode.
 pub fn lock_existing(spi: &Spi, key: &SessionKey) -> PgResult<Option<Option<Uuid>>> {
-    spi.first(
+    spi.row(
         "SELECT s.open_episode_id FROM memory_agent.sessions s \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 FOR UPDATE",
         &mut key.params(),
-        |row| Ok(row.optional(1)),
     )
 }
 
@@ -90,38 +89,18 @@ pub struct Fill {
     pub unsummarized: i64,
 }
 
-/// Which session `s` is and how full, as [`key_and_fill`] reads it.
+record!(Fill: entries tokens unsummarized);
+
+/// Which session `s` is, and how full.
 pub const KEY_AND_FILL: &str = "s.user_id, s.agent_id, s.session_id, \
     s.active_entries, s.active_tokens, s.unsummarized_tokens";
 
-/// Reads [`KEY_AND_FILL`].
-pub fn key_and_fill(row: &Row<'_>) -> PgResult<(SessionKey, Fill)> {
-    let key = SessionKey {
-        user_id: row.required(1)?,
-        agent_id: row.required(2)?,
-        session_id: row.required(3)?,
-    };
-    let fill = Fill {
-        entries: row.required(4)?,
-        tokens: row.required(5)?,
-        unsummarized: row.required(6)?,
-    };
-    Ok((key, fill))
-}
-
 /// How full a session is; `None` when there is none.
 pub fn fill(spi: &Spi, key: &SessionKey) -> PgResult<Option<Fill>> {
-    spi.first(
+    spi.row(
         "SELECT s.active_entries, s.active_tokens, s.unsummarized_tokens FROM memory_agent.sessions s \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
         &mut key.params(),
-        |row| {
-            Ok(Fill {
-                entries: row.required(1)?,
-                tokens: row.required(2)?,
-                unsummarized: row.required(3)?,
-            })
-        },
     )
 }
 
@@ -134,7 +113,7 @@ pub fn grow(
     last_turn_at: Option<TimestampWithTimeZone>,
     open_episode: Option<Uuid>,
 ) -> PgResult<Fill> {
-    spi.first(
+    spi.one(
         "UPDATE memory_agent.sessions s \
             SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
                 unsummarized_tokens = s.unsummarized_tokens + $5, \
@@ -149,15 +128,7 @@ pub fn grow(
             .with(growth.entries)
             .with(open_episode)
             .with(last_turn_at),
-        |row| {
-            Ok(Fill {
-                entries: row.required(1)?,
-                tokens: row.required(2)?,
-                unsummarized: row.required(3)?,
-            })
-        },
-    )?
-    .ok_or_else(|| Error::internal("the session row vanished").into())
+    )
 }
 
 /// What one entry that was there before changes about its session.
@@ -174,7 +145,7 @@ pub struct Change {
 /// Adds to a session's counters and returns how full it is now; `None` when there is no such session.
 /// The caller holds its lock.
 pub fn adjust(spi: &Spi, key: &SessionKey, change: Change) -> PgResult<Option<Fill>> {
-    spi.first(
+    spi.row(
         "UPDATE memory_agent.sessions s \
             SET active_entries = greatest(0, s.active_entries + $4), \
                 active_tokens = greatest(0, s.active_tokens + $5), \
@@ -182,13 +153,6 @@ pub fn adjust(spi: &Spi, key: &SessionKey, change: Change) -> PgResult<Option<Fi
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
          RETURNING s.active_entries, s.active_tokens, s.unsummarized_tokens",
         &mut key.params().with(change.entries).with(change.tokens).with(change.unsummarized),
-        |row| {
-            Ok(Fill {
-                entries: row.required(1)?,
-                tokens: row.required(2)?,
-                unsummarized: row.required(3)?,
-            })
-        },
     )
 }
 
@@ -219,22 +183,20 @@ pub fn clear_open_episode(spi: &Spi, key: &SessionKey) -> PgResult<()> {
 /// The open episode of a session, without locking.
 pub fn open_episode(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
     Ok(spi
-        .first(
+        .row(
             "SELECT s.open_episode_id FROM memory_agent.sessions s \
               WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
             &mut key.params(),
-            |row| Ok(row.optional(1)),
         )?
         .flatten())
 }
 
 /// The summary of a session: its active L3.
 pub fn summary(spi: &Spi, key: &SessionKey) -> PgResult<Option<String>> {
-    spi.first(
+    spi.row(
         "SELECT s.content FROM memory_agent.session_summaries s \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
             AND s.level = 'L3' AND s.is_active",
         &mut key.params(),
-        |row| row.required(1),
     )
 }

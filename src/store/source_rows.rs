@@ -1,9 +1,10 @@
-//! Rows of attached tables as they are read: from the transition tables of a trigger, as whoever wrote
+//! Rows of attached tables as they are read: from the transition tables of a trigger, as the role that wrote
 //! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
 use crate::pg::catalog::quote_identifier;
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Row, Session as Spi, params, scratch};
+use crate::pg::memory_context::scratch;
+use crate::pg::spi::{Params, Row, Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
@@ -165,7 +166,7 @@ pub fn has_several_versions(spi: &Spi, source: &Source) -> PgResult<bool> {
         twice("memory_agent_new"),
         twice("memory_agent_old")
     );
-    let found = spi.first(&sql, &mut params![], |row| row.required(1))?;
+    let found = spi.row(&sql, &mut params![])?;
     Ok(found.unwrap_or(false))
 }
 
@@ -251,8 +252,8 @@ pub struct Stretch {
     pub last: Option<Vec<String>>,
 }
 
-/// The next rows of a table after a key, in the order of their keys, at most `most`. Nobody changes
-/// them before the end of the transaction.
+/// The next rows of a table after a key, in the order of their keys, at most `most`. They stay as they
+/// are until the end of the transaction.
 pub fn after(
     spi: &Spi,
     source: &Source,
@@ -305,7 +306,7 @@ fn behind(key: &[KeyColumn]) -> String {
     format!("({first} {greater} {0} OR {first} {equal} {0}) AND {condition}", value(0))
 }
 
-/// The rows of a table with these keys. Nobody changes them before the end of the transaction.
+/// The rows of a table with these keys. They stay as they are until the end of the transaction.
 pub fn with_keys(
     spi: &Spi,
     source: &Source,
@@ -325,12 +326,11 @@ pub fn with_keys(
     )
 }
 
-/// Whether whoever runs this may read all rows of the table.
+/// Whether the role that runs this may read all rows of the table.
 pub fn can_be_read(spi: &Spi, source: &Source) -> PgResult<bool> {
-    let readable = spi.first(
+    let readable = spi.row(
         "SELECT pg_catalog.has_table_privilege($1, 'SELECT') AND NOT pg_catalog.row_security_active($1)",
         &mut params![source.table],
-        |row| row.required(1),
     )?;
     Ok(readable.unwrap_or(false))
 }
@@ -401,7 +401,7 @@ pub fn vanished(
     key: &[KeyColumn],
     keys: &[JsonbText],
 ) -> PgResult<Vec<JsonbText>> {
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT k.key FROM unnest($1::jsonb[]) k(key) \
               WHERE NOT EXISTS (SELECT FROM {} t WHERE {})",
@@ -409,7 +409,6 @@ pub fn vanished(
             equal(key)
         ),
         &mut params![keys.to_vec()],
-        |row| row.required(1),
     )
 }
 

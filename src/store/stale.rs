@@ -23,7 +23,7 @@ pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<(Uuid,
     let mut sql = scope.to_sql()?;
     let replacing = bind(&mut sql.params, replacing);
     let statement = sql.select("e.id", &format!(" AND e.id = ANY ({replacing})"));
-    let visible: Vec<Uuid> = spi.all(&statement, &mut sql.params, |row| row.required(1))?;
+    let visible: Vec<Uuid> = spi.rows(&statement, &mut sql.params)?;
     Ok(pairs.into_iter().filter(|(_, by)| visible.contains(by)).collect())
 }
 
@@ -38,7 +38,7 @@ fn replacements(
     }
     // A fact was replaced at the moment that is asked about when its validity had ended by then. A turn
     // that says the new fact as well is not stale; whether it does is known only of facts that a job made
-    // of it, not of a text that somebody put in the place of one. The row of a repetition (`repetitions`)
+    // of it, not of a text that a user put in the place of one. The row of a repetition (`repetitions`)
     // is no replacement: it leads to the fact that is repeated, at step 0.
     let statement = format!(
         "WITH RECURSIVE chain AS ( \
@@ -62,15 +62,13 @@ fn replacements(
                      ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END \
           GROUP BY c.turn, f.id, f.created_at ORDER BY c.turn, f.created_at DESC, f.id DESC"
     );
-    spi.all(&statement, &mut params![users.to_vec(), turns, as_of], |row| {
-        Ok((row.required(1)?, row.required(2)?))
-    })
+    spi.rows(&statement, &mut params![users.to_vec(), turns, as_of])
 }
 
 /// Of these turns those that also say something that holds: a fact that a job made of them, or that they
 /// repeat, is not replaced.
 pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<Uuid>> {
-    spi.all(
+    spi.rows(
         "SELECT DISTINCT turn.id \
            FROM memory_agent.entries f \
           CROSS JOIN unnest(f.source_ids) turn(id) \
@@ -79,7 +77,6 @@ pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<U
             AND CASE WHEN f.content <> '' THEN CASE WHEN f.metadata ? 'job_id' THEN f.state END \
                      WHEN f.state_reason IS NULL THEN r.state END <> 'inactive'",
         &mut params![users.to_vec(), turns],
-        |row| row.required(1),
     )
 }
 
@@ -93,7 +90,7 @@ pub fn no_longer_true(
     if turns.is_empty() {
         return Ok(Vec::new());
     }
-    spi.all(
+    spi.rows(
         "SELECT s.turn, s.content \
            FROM (SELECT turn.id AS turn, o.content, min(o.created_at) AS since, \
                         row_number() OVER (PARTITION BY turn.id ORDER BY min(o.created_at), o.content) AS place \
@@ -106,7 +103,6 @@ pub fn no_longer_true(
                   GROUP BY turn.id, o.content) s \
           WHERE s.place <= 5 ORDER BY s.turn, s.place",
         &mut params![users.to_vec(), turns],
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 

@@ -13,18 +13,17 @@ pub struct Queue {
     pub oldest_seconds: Option<f64>,
 }
 
+record!(Queue: pending running dead oldest_seconds);
+
 pub fn queue(spi: &Spi) -> PgResult<Queue> {
-    Ok(spi
-        .first(
+    spi.one(
             "SELECT count(*) FILTER (WHERE j.status = 'pending'), \
                     count(*) FILTER (WHERE j.status = 'running'), \
                     count(*) FILTER (WHERE j.status = 'dead'), \
                     greatest(extract(epoch FROM now() - min(j.created_at) FILTER (WHERE j.status = 'pending')), 0)::float8 \
                FROM memory_agent.jobs j WHERE j.status <> 'done'",
             &mut params![],
-            |row| record!(row, Queue: pending running dead oldest_seconds),
-        )?
-        .unwrap_or(Queue { pending: 0, running: 0, dead: 0, oldest_seconds: None }))
+    )
 }
 
 /// The user's turns that no facts were extracted from.
@@ -73,7 +72,7 @@ pub fn estimated_entries(spi: &Spi) -> PgResult<i64> {
 }
 
 fn count(spi: &Spi, sql: &str) -> PgResult<i64> {
-    Ok(spi.first(sql, &mut params![], |row| row.required(1))?.unwrap_or(0))
+    spi.one(sql, &mut params![])
 }
 
 /// The counts of one session, or of all sessions of a user, as one document.
@@ -131,6 +130,5 @@ pub fn stats(
         me = in_session("me"),
         e = in_session("e"),
     );
-    spi.first(&statement, &mut params![user_id, agent_id, session_id], |row| row.required(1))?
-        .ok_or_else(|| crate::pg::error::Error::internal("an aggregate returned no row").into())
+    spi.one(&statement, &mut params![user_id, agent_id, session_id])
 }

@@ -8,10 +8,10 @@ mod tail;
 pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::entries::new_id;
-use crate::store::sessions::{self, Fill, KEY_AND_FILL, SessionKey};
+use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
 use memory_agent_core::summarize::Sections;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -44,10 +44,12 @@ pub struct Subject {
     pub window_tokens: u64,
 }
 
+record!(Subject: content_type window_tokens);
+
 /// A session as its summaries see it; `None` when there is none. What is summarised is as the session
 /// says, else its agent, else the agent of all users.
 pub fn subject(spi: &Spi, key: &SessionKey) -> PgResult<Option<Subject>> {
-    spi.first(
+    spi.row(
         "SELECT coalesce(s.content_type, \
                     (SELECT a.content_type FROM memory_agent.agents a \
                       WHERE a.user_id = $1 AND a.agent_id = $2), \
@@ -58,12 +60,6 @@ pub fn subject(spi: &Spi, key: &SessionKey) -> PgResult<Option<Subject>> {
            FROM memory_agent.sessions s \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
         &mut key.params(),
-        |row| {
-            Ok(Subject {
-                content_type: row.required(1)?,
-                window_tokens: row.required::<i64>(2)?.max(0).unsigned_abs(),
-            })
-        },
     )
 }
 
@@ -77,6 +73,8 @@ pub struct Coverage {
     /// Their tokens.
     pub tokens: u32,
 }
+
+record!(Coverage: first last messages tokens);
 
 impl Coverage {
     /// What sources cover, which are in the order of their event times; `None` for none. Facts are no
@@ -104,11 +102,12 @@ impl Coverage {
     }
 }
 
+record!(Sections: summary topics entities decisions questions);
+
 /// A session's active L3.
 #[derive(Clone, Debug)]
 pub struct Current {
     pub id: Uuid,
-    pub content: String,
     pub tokens: u32,
     /// `None` only if the row was written by hand.
     pub coverage: Option<Coverage>,
@@ -124,45 +123,28 @@ impl Current {
 
 /// The active L3 of a session.
 pub fn current(spi: &Spi, key: &SessionKey) -> PgResult<Option<Current>> {
-    spi.first(
-        "SELECT u.id, u.content, u.output_tokens, u.first_entry_id, u.first_entry_at, u.last_entry_id, \
-                u.last_entry_at, u.message_count, u.input_tokens, u.topics, u.entities, u.decisions, \
-                u.questions \
+    spi.row(
+        "SELECT u.id, u.output_tokens, u.first_entry_at IS NOT NULL AND u.last_entry_at IS NOT NULL, \
+                u.first_entry_id, coalesce(u.first_entry_at, u.created_at), \
+                u.last_entry_id, coalesce(u.last_entry_at, u.created_at), u.message_count, u.input_tokens, \
+                u.content, u.topics, u.entities, u.decisions, u.questions \
            FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
         &mut key.params(),
-        |row| {
-            let natural = |column| row.optional::<i32>(column).unwrap_or(0).max(0).unsigned_abs();
-            let content: String = row.required(2)?;
-            let coverage = match (row.optional(5), row.optional(7)) {
-                (Some(first_at), Some(last_at)) => Some(Coverage {
-                    first: (row.optional(4), first_at),
-                    last: (row.optional(6), last_at),
-                    messages: natural(8),
-                    tokens: natural(9),
-                }),
-                _ => None,
-            };
-            Ok(Current {
-                id: row.required(1)?,
-                tokens: natural(3),
-                coverage,
-                sections: Sections {
-                    summary: content.clone(),
-                    topics: row.required(10)?,
-                    entities: row.required(11)?,
-                    decisions: row.required(12)?,
-                    questions: row.required(13)?,
-                },
-                content,
-            })
-        },
     )
+    .map(|found| {
+        found.map(|(id, tokens, is_covered, coverage, sections)| Current {
+            id,
+            tokens,
+            coverage: Some(coverage).filter(|_| is_covered),
+            sections,
+        })
+    })
 }
 
 /// What the last L3 of a session that was made with topics, entities, decisions and questions says.
 pub fn last_sections(spi: &Spi, key: &SessionKey) -> PgResult<Option<Sections>> {
-    spi.first(
+    spi.row(
         &format!(
             "{COVERED} SELECT u.content, u.topics, u.entities, u.decisions, u.questions \
                FROM chain c JOIN memory_agent.session_summaries u ON u.user_id = $1 AND u.id = c.id \
@@ -170,17 +152,15 @@ pub fn last_sections(spi: &Spi, key: &SessionKey) -> PgResult<Option<Sections>> 
               ORDER BY u.created_at DESC, u.id DESC LIMIT 1"
         ),
         &mut key.params(),
-        |row| record!(row, Sections: summary topics entities decisions questions),
     )
 }
 
 /// The id of a session's active L3.
 pub fn current_id(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
-    spi.first(
+    spi.row(
         "SELECT u.id FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
         &mut key.params(),
-        |row| row.required(1),
     )
 }
 
@@ -206,7 +186,7 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
     let list =
         |of: fn(&Sections) -> &Vec<String>| new.sections.map(of).cloned().unwrap_or_default();
     let ratio = f64::from(new.output_tokens) / f64::from(new.input_tokens.max(1));
-    spi.first(
+    spi.one(
         "INSERT INTO memory_agent.session_summaries \
             (id, user_id, agent_id, session_id, level, ordinal, content, source_ids, previous_id, method, \
              topics, entities, decisions, questions, first_entry_id, first_entry_at, last_entry_id, \
@@ -237,9 +217,7 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
             .with(saturated(new.output_tokens))
             .with(ratio as f32)
             .with(new.model.to_owned()),
-        |row| row.required(1),
-    )?
-    .ok_or_else(|| Error::internal("a summary was stored without an id").into())
+        )
 }
 
 /// Ends a session's active L3. It stays: the next one rests on it.
@@ -271,7 +249,7 @@ pub fn add_sections(spi: &Spi, user_id: &str, id: Uuid, sections: &Sections) -> 
 /// Counts anew the tokens of a session's turns that no summary covers, and returns them. The caller
 /// holds the session's lock.
 pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<i64> {
-    let counted = spi.first(
+    let counted = spi.row(
         &format!(
             "{COVERED} UPDATE memory_agent.sessions t \
                 SET unsummarized_tokens = ( \
@@ -281,7 +259,6 @@ pub fn recount(spi: &Spi, key: &SessionKey) -> PgResult<i64> {
              RETURNING t.unsummarized_tokens"
         ),
         &mut key.params(),
-        |row| row.required(1),
     )?;
     Ok(counted.unwrap_or(0))
 }
@@ -310,10 +287,12 @@ pub struct Original {
     pub state: String,
 }
 
+record!(Original: id role content created_at state);
+
 /// What a summary was made of, oldest first, in whatever state it is now: its own sources and those of
 /// the summaries that were rolled into it.
 pub fn originals(spi: &Spi, user_id: &str, summary: Uuid) -> PgResult<Vec<Original>> {
-    spi.all(
+    spi.rows(
         "WITH RECURSIVE chain AS ( \
             SELECT u.id, u.previous_id FROM memory_agent.session_summaries u \
              WHERE u.user_id = $1 AND u.id = $2 \
@@ -327,7 +306,6 @@ pub fn originals(spi: &Spi, user_id: &str, summary: Uuid) -> PgResult<Vec<Origin
                           CROSS JOIN LATERAL unnest(u.source_ids) s(id)) \
           ORDER BY e.created_at, e.id",
         &mut params![user_id, summary],
-        |row| record!(row, Original: id role content created_at state),
     )
 }
 
@@ -335,14 +313,13 @@ pub fn originals(spi: &Spi, user_id: &str, summary: Uuid) -> PgResult<Vec<Origin
 /// that the LLM never answers. Each dead job after the first doubles the time in which none is queued,
 /// from a minute on up to a day.
 pub fn is_held_back(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
-    let held = spi.first(
+    let held = spi.row(
         "SELECT count(*) > 1 AND coalesce(max(o.finished_at) > now() \
                     - make_interval(mins => least(1440, power(2, least(count(*) - 2, 20)))::int), false) \
            FROM memory_agent.jobs o \
           WHERE o.user_id = $1 AND coalesce(o.session_id, '') = $3 \
             AND o.kind IN ('summarize', 'compress') AND o.agent_id = $2 AND o.status = 'dead'",
         &mut key.params(),
-        |row| row.required(1),
     )?;
     Ok(held.unwrap_or(false))
 }
@@ -359,7 +336,7 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
                             AND o.status {status})"
         )
     };
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT {KEY_AND_FILL} \
                FROM memory_agent.sessions s \
@@ -373,6 +350,5 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
             no_job("= 'dead'")
         ),
         &mut params![min_tokens, most],
-        sessions::key_and_fill,
     )
 }

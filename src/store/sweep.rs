@@ -11,7 +11,7 @@ use std::time::Duration;
 /// from the moment they expire on; this is for the counters and for history. Sessions are locked
 /// before their entries, as everywhere; one that is busy waits for the next sweep.
 pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
-    let expired: Vec<(String, Uuid, bool)> = spi.all(
+    let expired: Vec<(String, Uuid, bool)> = spi.rows(
         "WITH due AS ( \
             SELECT x.user_id, x.agent_id, x.session_id, x.id, \
                    x.state = 'active' AND x.kind IN ('turn', 'fact') AS in_window \
@@ -41,7 +41,6 @@ pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
              WHERE s.user_id = gone.user_id AND s.agent_id = gone.agent_id AND s.session_id = gone.session_id) \
          SELECT x.user_id, x.id, x.kind = 'fact' FROM expired x",
         &mut params![most],
-        |row| Ok((row.required(1)?, row.required(2)?, row.required(3)?)),
     )?;
     for (user_id, id, _) in expired.iter().filter(|(_, _, is_fact)| *is_fact) {
         history::append(spi, user_id, *id, "expire", None, None)?;
@@ -53,7 +52,7 @@ pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
 /// which no chunk is left go with them. Of a fact that was replaced the row stays, without anything of its
 /// content: it is what tells that the turns it came from are stale.
 pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
-    let purged: Vec<(String, Option<String>)> = spi.all(
+    let purged: Vec<(String, Option<String>)> = spi.rows(
         "WITH due AS ( \
             SELECT x.user_id, x.id, x.kind = 'fact' AND x.replaced_by IS NOT NULL AS is_link, \
                    CASE WHEN x.kind = 'document' THEN x.metadata ->> 'parent_id' END AS parent \
@@ -76,7 +75,6 @@ pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
              WHERE NOT due.is_link AND e.user_id = due.user_id AND e.id = due.id) \
          SELECT d.user_id, d.parent FROM due d",
         &mut params![age.as_secs_f64(), most],
-        |row| Ok((row.required(1)?, row.optional(2))),
     )?;
     let (users, parents): (Vec<String>, Vec<String>) =
         purged.iter().filter_map(|(user, parent)| Some((user.clone(), parent.clone()?))).unzip();

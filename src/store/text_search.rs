@@ -1,19 +1,18 @@
 //! Text search configurations: by which of them the words of a user's memory are indexed.
 
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
 
 /// The name that PostgreSQL shows of a configuration; one that does not exist is its ERROR (42704).
 pub fn name(spi: &Spi, given: &str) -> PgResult<String> {
-    spi.first("SELECT $1::regconfig::text", &mut params![given], |row| row.required(1))?
-        .ok_or_else(|| Error::internal("a configuration has no name").into())
+    spi.one("SELECT $1::regconfig::text", &mut params![given])
 }
 
 /// The configurations that agents and sessions of these users have of their own, as far as they exist.
 pub fn of_users(spi: &Spi, users: &[String]) -> PgResult<Vec<String>> {
     const OF: &str = "settings ->> 'text_search_config'";
     const WHERE: &str = "user_id = ANY ($1) AND settings ? 'text_search_config'";
-    spi.all(
+    spi.rows(
         &format!(
             "SELECT own.name \
                FROM (SELECT {OF} AS name FROM memory_agent.agents WHERE {WHERE} \
@@ -21,6 +20,5 @@ pub fn of_users(spi: &Spi, users: &[String]) -> PgResult<Vec<String>> {
               WHERE EXISTS (SELECT FROM pg_ts_config c WHERE c.oid::regconfig::text = own.name)"
         ),
         &mut params![users.to_vec()],
-        |row| row.required(1),
     )
 }

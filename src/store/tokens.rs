@@ -1,12 +1,12 @@
 //! `memory_agent.tokens` and `memory_agent.spending`: who may act for which user through the gateway, and what
-//! that has cost today. Only the SHA-256 of a token is
-//! here, so that whoever reads the table, or a dump of it, can use none.
+//! that has cost today. They hold only the SHA-256 of a token, so that neither the table nor a dump of it lets
+//! anyone use one.
 
 use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params};
 use pgrx::prelude::*;
 
-/// A token, without what would let anybody use it: whose, its name, since when and until when, and what was
+/// A token, without what would let a reader use it: its user, its name, since when and until when, and what was
 /// spent with it today.
 pub type Token = (String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>, i64);
 
@@ -15,31 +15,30 @@ const TODAY: &str = "(now() AT TIME ZONE 'UTC')::date";
 
 /// Stores a new token; `false` when the user has one of that name.
 pub fn insert(
+    spi: &Spi,
     user_id: &str,
     name: &str,
     hash: Vec<u8>,
     expires_at: Option<TimestampWithTimeZone>,
 ) -> PgResult<bool> {
-    let rows = Spi::read_write()?.execute(
+    spi.changes(
         "INSERT INTO memory_agent.tokens (user_id, name, hash, expires_at) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (user_id, name) DO NOTHING",
         &mut params![user_id, name, hash, expires_at],
-    )?;
-    Ok(rows > 0)
+    )
 }
 
 /// Deletes a token; `false` when there is none of that name.
-pub fn delete(user_id: &str, name: &str) -> PgResult<bool> {
-    let rows = Spi::read_write()?.execute(
+pub fn delete(spi: &Spi, user_id: &str, name: &str) -> PgResult<bool> {
+    spi.changes(
         "DELETE FROM memory_agent.tokens t WHERE t.user_id = $1 AND t.name = $2",
         &mut params![user_id, name],
-    )?;
-    Ok(rows > 0)
+    )
 }
 
 /// Of all users, those that have expired included, by user and name.
-pub fn all() -> PgResult<Vec<Token>> {
-    Spi::read_only()?.all(
+pub fn all(spi: &Spi) -> PgResult<Vec<Token>> {
+    spi.rows(
         &format!(
             "SELECT t.user_id, t.name, t.created_at, t.expires_at, coalesce(s.tokens, 0) \
                FROM memory_agent.tokens t \
@@ -47,32 +46,22 @@ pub fn all() -> PgResult<Vec<Token>> {
               ORDER BY 1, 2"
         ),
         &mut params![],
-        |row| {
-            Ok((
-                row.required(1)?,
-                row.required(2)?,
-                row.required(3)?,
-                row.optional(4),
-                row.required(5)?,
-            ))
-        },
     )
 }
 
 /// The user of a token that has not expired.
-pub fn user_of(hash: Vec<u8>) -> PgResult<Option<String>> {
-    Spi::read_only()?.first(
+pub fn user_of(spi: &Spi, hash: Vec<u8>) -> PgResult<Option<String>> {
+    spi.row(
         "SELECT t.user_id FROM memory_agent.tokens t \
           WHERE t.hash = $1 AND (t.expires_at IS NULL OR t.expires_at > now())",
         &mut params![hash],
-        |row| row.required(1),
     )
 }
 
 /// Adds to what a caller has spent today and returns the sum; `None`, and nothing is added, when `at_most`
 /// is spent. What is taken back after midnight must not become a credit.
-pub fn spend(hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Option<i64>> {
-    Spi::read_write()?.first(
+pub fn spend(spi: &Spi, hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Option<i64>> {
+    spi.row(
         &format!(
             "INSERT INTO memory_agent.spending AS s (token_hash, day, tokens) \
              VALUES ($1, {TODAY}, greatest($2, 0)) \
@@ -83,13 +72,11 @@ pub fn spend(hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Optio
              RETURNING s.tokens"
         ),
         &mut params![hash, tokens, at_most],
-        |row| row.required(1),
     )
 }
 
 /// Forgets the spending of callers that were not here for a week.
-pub fn tidy() -> PgResult<()> {
+pub fn tidy(spi: &Spi) -> PgResult<()> {
     let sql = format!("DELETE FROM memory_agent.spending s WHERE s.day < {TODAY} - 7");
-    Spi::read_write()?.execute(&sql, &mut params![])?;
-    Ok(())
+    spi.run(&sql, &mut params![])
 }

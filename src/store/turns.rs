@@ -21,7 +21,7 @@ pub fn with_key(
     request_key: &str,
     content: Option<&str>,
 ) -> PgResult<Option<Uuid>> {
-    spi.first(
+    spi.row(
         &format!(
             "SELECT e.id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
@@ -34,14 +34,13 @@ pub fn with_key(
             .with(role.to_owned())
             .with(request_key.to_owned())
             .with(content.map(str::to_owned)),
-        |row| row.required(1),
     )
 }
 
 /// The user's latest turn in the session, if it says this and is still there. What came before it does not
 /// count: it was said, and then something else was.
 pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResult<Option<Uuid>> {
-    let latest: Option<(Uuid, bool)> = spi.first(
+    let latest: Option<(Uuid, bool)> = spi.row(
         &format!(
             "SELECT e.id, e.content = $4 AND {IS_THERE} FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
@@ -49,7 +48,6 @@ pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResul
               ORDER BY e.created_at DESC, e.id DESC LIMIT 1"
         ),
         &mut session.params().with(content.to_owned()),
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
 }

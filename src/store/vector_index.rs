@@ -49,7 +49,7 @@ pub fn find(spi: &Spi, model: &str) -> PgResult<Option<VectorIndex>> {
 }
 
 /// Drops the index of a model that is not used any more. Never waits for the table, since readers
-/// would wait too: the ERROR is 55P03 while anybody uses it.
+/// would wait too: the ERROR is 55P03 while a transaction uses it.
 pub fn drop(spi: &Spi, index: &VectorIndex) -> PgResult<()> {
     spi.execute("LOCK TABLE memory_agent.entries IN ACCESS EXCLUSIVE MODE NOWAIT", &mut params![])?;
     let statement = format!("DROP INDEX memory_agent.{}", index.name);

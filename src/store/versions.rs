@@ -22,7 +22,7 @@ pub type Event = (
 /// The events about an entry, a summary or a document of a user and all its versions, oldest first. That
 /// a turn came is no event of its own: its row says when.
 pub fn events(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<Event>> {
-    spi.all(
+    spi.rows(
         "WITH RECURSIVE later AS ( \
             SELECT e.id, e.kind, e.replaced_by FROM memory_agent.entries e \
              WHERE e.user_id = $1 AND e.id = $2 \
@@ -46,17 +46,5 @@ pub fn events(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<Event>> {
                              WHERE h.user_id = $1 AND h.entry_id = e.id AND h.op IN ('add', 'import')) \
           ORDER BY 1, 8 NULLS LAST, 9",
         &mut params![user_id, id],
-        |row| {
-            Ok((
-                row.required(1)?,
-                row.required(2)?,
-                row.optional(3),
-                row.optional(4),
-                row.optional(5),
-                row.optional(6),
-                row.optional(7),
-                row.optional(8),
-            ))
-        },
     )
 }

@@ -1,7 +1,7 @@
 //! The window of a session: the turns that are not archived, and the summary that stands for what is.
 
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
 use pgrx::datum::Uuid;
@@ -16,10 +16,12 @@ pub struct WindowTurn {
     pub covered: bool,
 }
 
+record!(WindowTurn: id tokens covered);
+
 /// The turns of a window, oldest first, without rows of attached tables: their table says how long they
 /// stay.
 pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
-    spi.all(
+    spi.rows(
         &format!(
             "{COVERED} SELECT e.id, e.token_count, (e.id IN (SELECT c.id FROM covered c)) IS TRUE \
                FROM memory_agent.entries e \
@@ -29,24 +31,16 @@ pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
               ORDER BY e.created_at, e.id"
         ),
         &mut key.params(),
-        |row| {
-            Ok(WindowTurn {
-                id: row.required(1)?,
-                tokens: row.required::<i32>(2)?.max(0).unsigned_abs(),
-                covered: row.required(3)?,
-            })
-        },
     )
 }
 
 /// Id and text of the turns of a window whose tokens are estimates.
 pub fn estimated(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, String)>> {
-    spi.all(
+    spi.rows(
         "SELECT e.id, e.content FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
             AND e.state = 'active' AND NOT e.token_count_exact AND e.source_relation IS NULL",
         &mut key.params(),
-        |row| Ok((row.required(1)?, row.required(2)?)),
     )
 }
 
@@ -93,9 +87,11 @@ pub struct Loaded {
     pub is_counted: bool,
 }
 
+record!(Loaded: message is_summary is_counted);
+
 /// The active summary as a system message, and the turns of the window, oldest first.
 pub fn load(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Loaded>> {
-    spi.all(
+    spi.rows(
         "SELECT w.role, w.content, w.created_at, w.id, w.token_count, w.part = 0, w.is_counted \
            FROM (SELECT 0 AS part, 'system' AS role, s.content, s.created_at, s.id, \
                         coalesce(s.output_tokens, 0) AS token_count, false AS is_counted \
@@ -109,15 +105,5 @@ pub fn load(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Loaded>> {
                     AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now())) w \
           ORDER BY w.part, w.created_at, w.id",
         &mut key.params(),
-        |row| {
-            let message = (
-                row.required(1)?,
-                row.required(2)?,
-                row.required(3)?,
-                row.required(4)?,
-                row.required(5)?,
-            );
-            Ok(Loaded { message, is_summary: row.required(6)?, is_counted: row.required(7)? })
-        },
     )
 }

@@ -59,12 +59,11 @@ impl StepTask for AttachTask {
         let mut job = self.job.clone();
         let mut done = self.done;
         let deadline = Deadline::begin(STRETCH_TIME);
-        let step = transaction(|| {
-            let spi = Spi::read_write()?;
-            if !queue::lock(&spi, &job)? {
+        let step = transaction(|spi| {
+            if !queue::lock(spi, &job)? {
                 return Ok(Step::Finished);
             }
-            stretch(&spi, &mut job, &mut done)
+            stretch(spi, &mut job, &mut done)
         });
         let is_late = deadline.is_over();
         drop(deadline);
@@ -89,13 +88,12 @@ impl AttachTask {
             payload.rows = Some((rows / SHORTER).max(1) as u64);
             payload.interrupted = interrupted;
         });
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            queue::save(&spi, &self.job)?;
+        transaction(|spi| {
+            queue::save(spi, &self.job)?;
             if rows > 1 {
                 return Ok(Step::Continue);
             }
-            let label = attachment(&spi, &self.job)?.map_or_else(String::new, |found| found.label);
+            let label = attachment(spi, &self.job)?.map_or_else(String::new, |found| found.label);
             Ok(Step::Failed(format!(
                 "reading a row of {label} takes longer than {} s, or ends the worker: see what the casts, \
                  functions and views behind its columns do",

@@ -53,21 +53,20 @@ impl StepTask for EmbedTask {
     }
 
     fn step(&mut self, pace: &mut Pace) -> Result<Step, Aborted> {
-        let (model, mut batch) = transaction(|| {
-            let spi = Spi::read_write()?;
+        let (model, mut batch) = transaction(|spi| {
             // Nothing is embedded that could not be stored then.
-            self.lock_session(&spi)?;
-            let model = active_model::active(&spi, Kind::Embedder)?;
+            self.lock_session(spi)?;
+            let model = active_model::active(spi, Kind::Embedder)?;
             if self.done == 0 {
-                let of = store::count_incomplete(&spi, &self.scope(), model.is_some())?;
-                queue::progress(&spi, &self.job, 0, Some(of))?;
+                let of = store::count_incomplete(spi, &self.scope(), model.is_some())?;
+                queue::progress(spi, &self.job, 0, Some(of))?;
             }
             let has_model = model.is_some();
             let bytes = pace.bytes();
             let batch =
-                store::incomplete(&spi, &self.scope(), has_model, self.after, pace::ROWS, bytes)?;
-            if batch.is_empty() && self.refused.is_none() && queue::lock(&spi, &self.job)? {
-                queue::finish(&spi, &self.job)?;
+                store::incomplete(spi, &self.scope(), has_model, self.after, pace::ROWS, bytes)?;
+            if batch.is_empty() && self.refused.is_none() && queue::lock(spi, &self.job)? {
+                queue::finish(spi, &self.job)?;
             }
             Ok((model, batch))
         })?;
@@ -149,9 +148,8 @@ impl EmbedTask {
         prepared: &models::Prepared,
     ) -> Result<(), Aborted> {
         let done = self.done + batch.len() as i64;
-        transaction(|| -> PgResult<()> {
-            let spi = Spi::read_write()?;
-            self.lock_session(&spi)?;
+        transaction(|spi| -> PgResult<()> {
+            self.lock_session(spi)?;
             let vector = catalog::vector_type()?;
             let mut embeddings = prepared.embeddings.iter();
             for (index, row) in batch.iter().enumerate() {
@@ -160,7 +158,7 @@ impl EmbedTask {
                     .and_then(|model| Some((model, embeddings.next()?)));
                 let tokens = prepared.token_counts.get(index).copied().unwrap_or(0);
                 store::complete(
-                    &spi,
+                    spi,
                     &vector,
                     &self.job.user_id,
                     row,
@@ -168,7 +166,7 @@ impl EmbedTask {
                     i32::try_from(tokens).unwrap_or(i32::MAX),
                 )?;
             }
-            queue::progress(&spi, &self.job, done, None)
+            queue::progress(spi, &self.job, done, None)
         })?;
         self.done = done;
         if let Some(last) = batch.last() {

@@ -2,7 +2,6 @@
 
 use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::settings::Sessions;
 use crate::store::eviction;
 use crate::store::queue::{self, Job};
@@ -14,12 +13,11 @@ const BATCH: i64 = 1000;
 
 /// Does a step of the job, in one transaction. What is left is given back, so that others have their turn.
 pub fn step(job: &Job) -> Result<(), Aborted> {
-    transaction(|| {
-        let spi = Spi::read_write()?;
+    transaction(|spi| {
         let key = job.session_key();
         // Sessions before jobs: an ingest holds its session while it touches the pending job.
-        let exists = sessions::lock_existing(&spi, &key)?.is_some();
-        if !queue::lock(&spi, job)? {
+        let exists = sessions::lock_existing(spi, &key)?.is_some();
+        if !queue::lock(spi, job)? {
             return Ok(());
         }
         let limit =
@@ -27,12 +25,12 @@ pub fn step(job: &Job) -> Result<(), Aborted> {
                 Ok(Sessions::current().max_entries)
             })?;
         if exists && limit > 0 {
-            let evicted = eviction::evict(&spi, &key, limit, BATCH)?;
+            let evicted = eviction::evict(spi, &key, limit, BATCH)?;
             debug1!("memory_agent: evict user={} rows={evicted}", key.user_id);
             if evicted >= BATCH as u64 {
-                return queue::hand_over(&spi, job);
+                return queue::hand_over(spi, job);
             }
         }
-        queue::finish(&spi, job)
+        queue::finish(spi, job)
     })
 }

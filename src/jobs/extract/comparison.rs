@@ -2,13 +2,12 @@
 //! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
 
 use crate::jobs::exchange::{Llm, Progress};
-use crate::jobs::extract::{Asked, ExtractTask, Step};
+use crate::jobs::extract::{Asked, ExtractTask, Stage};
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::store::extraction;
 use crate::store::facts as fact_store;
 use crate::store::facts::NearFact;
@@ -24,7 +23,7 @@ use pgrx::datum::Uuid;
 const UNRECONCILED: i32 = 5;
 /// Most known facts in one reconciliation.
 const MAX_EXISTING: usize = 30;
-/// How often a job compares again because somebody else changed the facts meanwhile.
+/// How often a job compares again because another transaction changed the facts meanwhile.
 const MAX_ROUNDS: u32 = 5;
 
 impl Asked {
@@ -56,7 +55,7 @@ impl ExtractTask {
             AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
         let tokens = 300 + count(new.len()).saturating_mul(100);
         let messages = reconcile::messages(&existing, &new);
-        self.step = Step::Reconciling(asked);
+        self.stage = Stage::Reconciling(asked);
         self.send(messages, format, tokens, llm)
     }
 
@@ -67,9 +66,9 @@ impl ExtractTask {
 
     /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
     fn look(&mut self) -> Result<Asked, Aborted> {
-        let earlier = transaction(|| {
+        let earlier = transaction(|spi| {
             let model = self.model.as_ref().map(|model| model.name.as_str());
-            fact_store::unreconciled(&Spi::read_write()?, &self.fact_scope(), model, UNRECONCILED)
+            fact_store::unreconciled(spi, &self.fact_scope(), model, UNRECONCILED)
         })?;
         let mut all: Vec<Fact> = earlier.into_iter().map(found::of_unreconciled).collect();
         self.facts.append(&mut self.deferred);
@@ -78,10 +77,9 @@ impl ExtractTask {
         (self.facts, self.deferred) = neighborhood::independent(all, &thresholds);
         // Those that are stored already are read again by the next round.
         self.deferred.retain(|fact| fact.stored_as.is_none());
-        let asked = transaction(|| {
-            let spi = Spi::read_write()?;
+        let asked = transaction(|spi| {
             let configuration = &self.settings.text_search_config;
-            let (spi, scope, model) = (&spi, self.fact_scope(), self.model.as_ref());
+            let (spi, scope, model) = (spi, self.fact_scope(), self.model.as_ref());
             let comparison = Comparison { spi, scope, model, thresholds, configuration };
             let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
             for (index, fact) in self.facts.iter().enumerate() {
@@ -119,7 +117,8 @@ impl ExtractTask {
         answer: Result<&str, String>,
         llm: &mut Llm<'_>,
     ) -> Progress {
-        let Step::Reconciling(asked) = std::mem::replace(&mut self.step, Step::Extracting) else {
+        let Stage::Reconciling(asked) = std::mem::replace(&mut self.stage, Stage::Extracting)
+        else {
             return Progress::Failed("an answer without a question".to_owned());
         };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -179,21 +178,21 @@ impl ExtractTask {
             }
             Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
             Ok(Applied::NoSession) => {
-                self.step = Step::Applying { decisions, judged };
+                self.stage = Stage::Applying { decisions, judged };
                 Progress::NoSession
             }
             Err(aborted) if aborted.may_pass => {
-                self.step = Step::Applying { decisions, judged };
+                self.stage = Stage::Applying { decisions, judged };
                 Progress::Blocked(aborted.message)
             }
             Err(aborted) => Progress::Aborted(aborted),
         }
     }
 
-    /// Tries once more to store what was decided, without asking anybody again.
+    /// Tries once more to store what was decided, without asking the LLM again.
     pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
-        match std::mem::replace(&mut self.step, Step::Extracting) {
-            Step::Applying { decisions, judged } => {
+        match std::mem::replace(&mut self.stage, Stage::Extracting) {
+            Stage::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.
                 self.rounds = self.rounds.saturating_sub(1);
                 self.apply_or_compare(decisions, judged, llm)
@@ -208,8 +207,7 @@ impl ExtractTask {
         decisions: &[Decision],
         judgement: apply::Judgement<'_>,
     ) -> Result<Applied, Aborted> {
-        transaction(|| {
-            let spi = Spi::read_write()?;
+        transaction(|spi| {
             let work = apply::Work {
                 target: Target {
                     job: &self.job,
@@ -223,24 +221,24 @@ impl ExtractTask {
                 decisions,
                 unverified: &self.unverified,
             };
-            let applied = apply::apply(&spi, &work, judgement)?;
+            let applied = apply::apply(spi, &work, judgement)?;
             if applied != Applied::Stored {
                 return Ok(applied);
             }
             if self.deferred.is_empty() {
                 let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
-                extraction::mark_done(&spi, &self.job.user_id, &ids)?;
-                queue::finish(&spi, &self.job)?;
+                extraction::mark_done(spi, &self.job.user_id, &ids)?;
+                queue::finish(spi, &self.job)?;
                 if let Some(error) = &self.undecided {
-                    queue::note_error(&spi, &self.job, error)?;
+                    queue::note_error(spi, &self.job, error)?;
                 }
-                self.queue_rest(&spi)?;
+                self.queue_rest(spi)?;
             } else {
                 // An attempt after this one goes on with the rest.
                 let mut job = self.job.clone();
                 let saved = found::to_saved(&self.deferred);
                 job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved));
-                queue::save(&spi, &job)?;
+                queue::save(spi, &job)?;
             }
             Ok(applied)
         })

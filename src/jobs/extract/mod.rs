@@ -49,7 +49,7 @@ pub struct ExtractTask {
     /// What this attempt has stored: texts with their turns.
     pub(super) stored: Vec<(String, Vec<Uuid>)>,
     pub(super) model: Option<ModelRef>,
-    pub(super) step: Step,
+    pub(super) stage: Stage,
     /// Comparisons in a row that ended with nothing stored.
     pub(super) rounds: u32,
     /// Why less was decided by the LLM than should have been.
@@ -58,10 +58,10 @@ pub struct ExtractTask {
 }
 
 /// Where a task stands.
-pub(super) enum Step {
+pub(super) enum Stage {
     Extracting,
     Reconciling(Asked),
-    /// Everything is decided, but somebody has the session locked.
+    /// Everything is decided, but another transaction has the session locked.
     Applying {
         decisions: Vec<Decision>,
         judged: Option<apply::Judged>,
@@ -84,13 +84,13 @@ impl LlmTask for ExtractTask {
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
         let purpose = self.purpose();
         match self.exchange.receive(outcome, &self.job, purpose, llm) {
-            Received::Answer(answer) => match &self.step {
-                Step::Extracting => self.take_facts(&answer.text, llm),
+            Received::Answer(answer) => match &self.stage {
+                Stage::Extracting => self.take_facts(&answer.text, llm),
                 _ => self.take_decisions(Ok(&answer.text), llm),
             },
             Received::Failure(reason) => self.count_failure(reason),
-            Received::BadAnswer(reason) => match &self.step {
-                Step::Extracting => Progress::Failed(reason),
+            Received::BadAnswer(reason) => match &self.stage {
+                Stage::Extracting => Progress::Failed(reason),
                 _ => self.take_decisions(Err(reason), llm),
             },
             Received::Ended(progress) => progress,
@@ -115,7 +115,7 @@ impl Start for ExtractTask {
             deferred: Vec::new(),
             stored: Vec::new(),
             model: None,
-            step: Step::Extracting,
+            stage: Stage::Extracting,
             rounds: 0,
             undecided: None,
             exchange: Exchange::default(),
@@ -157,23 +157,22 @@ impl ExtractTask {
             taken.truncate(taken.len().div_ceil(2));
         }
         self.job.keep(|payload: &mut payloads::Extract| payload.tried = Some(attempts));
-        let (turns, model) = transaction(|| {
-            let spi = Spi::read_write()?;
+        let (turns, model) = transaction(|spi| {
             let turns = if taken.is_empty() {
                 let scope = self.scope();
-                extraction::waiting(&spi, &scope, self.job.id, TURNS, CHARS)?
+                extraction::waiting(spi, &scope, self.job.id, TURNS, CHARS)?
             } else {
-                extraction::still_waiting(&spi, &self.job.user_id, &taken, false)?
+                extraction::still_waiting(spi, &self.job.user_id, &taken, false)?
             };
             if taken.is_empty() || attempts != tried {
                 let ids: Vec<String> = turns.iter().map(|turn| turn.id.to_string()).collect();
                 self.job.keep(|payload: &mut payloads::Extract| payload.entries = ids);
-                queue::save(&spi, &self.job)?;
+                queue::save(spi, &self.job)?;
             }
             if shortened {
-                self.queue_rest(&spi)?;
+                self.queue_rest(spi)?;
             }
-            Ok((turns, active_model::active(&spi, Kind::Embedder)?))
+            Ok((turns, active_model::active(spi, Kind::Embedder)?))
         })?;
         self.turns = turns;
         self.model = model;
@@ -184,14 +183,13 @@ impl ExtractTask {
         self.job.payload::<payloads::Extract>().facts
     }
 
-    /// Its turns were erased, or extracted from by somebody else.
+    /// Its turns were erased, or another job extracted from them.
     fn finish_empty(&self) -> Progress {
-        let finished = transaction(|| {
-            let spi = Spi::read_write()?;
-            if queue::lock(&spi, &self.job)? {
-                queue::finish(&spi, &self.job)?;
+        let finished = transaction(|spi| {
+            if queue::lock(spi, &self.job)? {
+                queue::finish(spi, &self.job)?;
             }
-            self.queue_rest(&spi)
+            self.queue_rest(spi)
         });
         match finished {
             Ok(()) => Progress::Finished,
@@ -242,7 +240,7 @@ impl ExtractTask {
             .map(|turn| Marks { markers: &turn.markers, is_assistants: turn.is_assistants })
             .collect();
         let messages = extract::marked_messages(&pending, &marks, most);
-        self.step = Step::Extracting;
+        self.stage = Stage::Extracting;
         self.send(
             messages,
             AnswerFormat::Facts { turns, max_per_turn: most },
@@ -269,8 +267,8 @@ impl ExtractTask {
     }
 
     fn purpose(&self) -> &'static str {
-        match self.step {
-            Step::Extracting => "extract",
+        match self.stage {
+            Stage::Extracting => "extract",
             _ => "reconcile",
         }
     }
@@ -278,7 +276,7 @@ impl ExtractTask {
     /// A failure of reconciliation that would be the last one adds the facts as they are; the next
     /// job of the scope compares them.
     pub(super) fn count_failure(&mut self, reason: String) -> Progress {
-        let Step::Reconciling(asked) = &self.step else { return Progress::Failed(reason) };
+        let Stage::Reconciling(asked) = &self.stage else { return Progress::Failed(reason) };
         if !self.job.is_last_attempt() {
             return Progress::Failed(reason);
         }

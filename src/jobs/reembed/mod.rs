@@ -28,7 +28,7 @@ const BATCH: usize = 32;
 const PAGE: i64 = 500;
 const MOVED: i64 = 200;
 const DELETED: i64 = 1000;
-/// When it goes on if it could not, because of somebody else.
+/// When it goes on after another transaction kept it from going on.
 const BUSY_DELAY: Duration = Duration::from_secs(5);
 /// Why rows are left.
 const IN_USE: &str = "its rows are in use by another transaction";
@@ -46,8 +46,8 @@ pub struct ReembedTask {
     touched: u64,
     done: i64,
     has_counted: bool,
-    /// Rows whose text could not be embedded, and the first of them; the others are. Everybody sees this
-    /// job, so what an endpoint says of somebody's text is nowhere in it.
+    /// Rows whose text could not be embedded, and the first of them; the others are. All users see this
+    /// job, so what an endpoint says of a user's text is nowhere in it.
     refused: u64,
     first_refused: Option<Uuid>,
 }
@@ -166,27 +166,26 @@ impl ReembedTask {
     /// The next texts without a vector of the model, and the place up to which they were looked for.
     fn next_batch(&mut self, bytes: usize) -> Result<Batch, Aborted> {
         let name = self.model();
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            if !queue::lock(&spi, &self.job)? {
+        transaction(|spi| {
+            if !queue::lock(spi, &self.job)? {
                 return Ok(Batch::Lost);
             }
-            let Some(registered) = model_store::registered(&spi, &name)? else {
+            let Some(registered) = model_store::registered(spi, &name)? else {
                 return Ok(Batch::NoModel);
             };
             if !self.has_counted {
-                let of = store::count_steps(&spi, &name)?;
-                queue::progress(&spi, &self.job, 0, Some(of))?;
+                let of = store::count_steps(spi, &name)?;
+                queue::progress(spi, &self.job, 0, Some(of))?;
                 self.has_counted = true;
             }
-            let page = store::others(&spi, &name, &self.after, PAGE)?;
+            let page = store::others(spi, &name, &self.after, PAGE)?;
             let Some((end, _)) = page.last() else { return Ok(Batch::End) };
             let end = end.clone();
             let mut lacking: Vec<Place> =
                 page.into_iter().filter(|(_, has_it)| !has_it).map(|(place, _)| place).collect();
             let is_whole = lacking.len() <= BATCH;
             lacking.truncate(BATCH);
-            let texts = store::texts(&spi, &lacking)?;
+            let texts = store::texts(spi, &lacking)?;
             let wanted = texts.len();
             let texts = fitting(texts, bytes);
             let reached = match texts.last() {
@@ -209,17 +208,16 @@ impl ReembedTask {
         embeddings: &[Vec<Vec<f32>>],
     ) -> Result<bool, Aborted> {
         let name = self.model();
-        let stored = transaction(|| -> PgResult<Option<u64>> {
-            let spi = Spi::read_write()?;
-            if !queue::lock(&spi, &self.job)? {
+        let stored = transaction(|spi| -> PgResult<Option<u64>> {
+            if !queue::lock(spi, &self.job)? {
                 return Ok(None);
             }
             let vector = catalog::vector_type()?;
             let mut stored = 0;
             for (text, vectors) in texts.iter().zip(embeddings) {
-                stored += u64::from(store::put_beside(&spi, &vector, &name, text, vectors)?);
+                stored += u64::from(store::put_beside(spi, &vector, &name, text, vectors)?);
             }
-            queue::progress(&spi, &self.job, self.done + texts.len() as i64, None)?;
+            queue::progress(spi, &self.job, self.done + texts.len() as i64, None)?;
             Ok(Some(stored))
         })?;
         let Some(stored) = stored else { return Ok(false) };
@@ -247,7 +245,7 @@ impl ReembedTask {
     }
 
     /// Makes the model the active one. Its index has to be there before the rows: HNSW grows with
-    /// them, so nobody waits for its construction.
+    /// them, so no call waits for its construction.
     fn switch(&mut self) -> Result<Step, Aborted> {
         let name = self.model();
         self.in_step(|spi| self.create_index(spi, &name, "hnsw"))?;
@@ -291,7 +289,7 @@ impl ReembedTask {
             None => return Ok(Step::Finished),
             Some(false) => self.begin(Stage::Clean),
             Some(true) if self.touched == 0 => return Ok(busy(IN_USE)),
-            // They came after the last pass, or were held by somebody.
+            // They came after the last pass, or another transaction held them.
             Some(true) => self.begin(Stage::Embed),
         }
         Ok(Step::Continue)
@@ -342,14 +340,11 @@ impl ReembedTask {
 
     /// Runs one transaction, unless the job is not this worker's any more.
     fn in_step<T>(&self, body: impl FnOnce(&Spi) -> PgResult<T>) -> Result<Option<T>, Aborted> {
-        transaction(|| {
-            let spi = Spi::read_write()?;
-            if queue::lock(&spi, &self.job)? { body(&spi).map(Some) } else { Ok(None) }
-        })
+        transaction(|spi| if queue::lock(spi, &self.job)? { body(spi).map(Some) } else { Ok(None) })
     }
 }
 
-/// It is somebody else's doing.
+/// Another transaction is the cause.
 fn busy(reason: &str) -> Step {
     Step::Busy(BUSY_DELAY, reason.to_owned())
 }

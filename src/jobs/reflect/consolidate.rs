@@ -1,5 +1,5 @@
 //! Storing what a reflection came to, in one transaction: facts that are new, replaced or ended, the
-//! episodes and turns they came from, history, and the trace. Whoever holds the job and the locks of
+//! episodes and turns they came from, history, and the trace. The holder of the job and of the locks of
 //! the facts' scope applies; if the answer concerns facts that the LLM was not shown, or facts that
 //! changed meanwhile, nothing is stored and the caller asks again.
 
@@ -110,7 +110,7 @@ pub enum Applied {
 }
 
 /// Stores the result; the job itself is the caller's to finish, in the same transaction. Locks in the
-/// order of everybody who writes facts: session or lock of the global facts, job, episodes, turns, facts.
+/// order of all writers of facts: session or lock of the global facts, job, episodes, turns, facts.
 pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Applied> {
     let job = work.target.job;
     let Some(mut writer) = Reconciler::lock(spi, work.target)? else {

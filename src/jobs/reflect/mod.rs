@@ -44,7 +44,7 @@ const MAX_EXISTING: i32 = 50;
 /// Known facts that a trace lists.
 const TRACED_FACTS: i32 = 100;
 /// How often a job asks about the same turns because the answer concerns facts that were not shown,
-/// or because somebody else changed those that were.
+/// or because another transaction changed those that were.
 const MAX_ROUNDS: u32 = 3;
 
 /// A reflect job on its way.
@@ -63,7 +63,7 @@ pub struct ReflectTask {
     shown: Vec<NearFact>,
     /// All facts of the scope, as traces list them.
     known: (i64, Value),
-    /// What is to be stored; somebody has the session locked.
+    /// What is to be stored; another transaction has the session locked.
     decided: Option<consolidate::Decided>,
     rounds: u32,
     started: Instant,
@@ -169,23 +169,22 @@ impl ReflectTask {
         let payload: payloads::Reflect = self.job.payload();
         let taken = queue::uuids(&payload.episodes);
         let after = queue::uuids(&payload.after).first().copied();
-        let (episodes, mut turns, model) = transaction(|| {
-            let spi = Spi::read_write()?;
+        let (episodes, mut turns, model) = transaction(|spi| {
             let user = &self.key.user_id;
             let episodes = if taken.is_empty() {
-                let due = self.due(&spi)?;
+                let due = self.due(spi)?;
                 if !due.is_empty() {
                     let ids = texts(due.iter().map(|one| one.id));
                     self.job.keep(|payload: &mut payloads::Reflect| payload.episodes = ids);
-                    queue::save(&spi, &self.job)?;
+                    queue::save(spi, &self.job)?;
                 }
                 due
             } else {
-                reflections::still_waiting(&spi, user, &taken, false)?
+                reflections::still_waiting(spi, user, &taken, false)?
             };
             let ids: Vec<Uuid> = episodes.iter().map(|episode| episode.id).collect();
-            let turns = reflections::turns(&spi, user, &ids, after, TURNS as i64 + 1)?;
-            Ok((episodes, turns, active_model::active(&spi, Kind::Embedder)?))
+            let turns = reflections::turns(spi, user, &ids, after, TURNS as i64 + 1)?;
+            Ok((episodes, turns, active_model::active(spi, Kind::Embedder)?))
         })?;
         // An answer that is kept is about so many.
         let fitting = match payload.answer {
@@ -205,12 +204,11 @@ impl ReflectTask {
     /// Nothing is due, or nothing is left of what was said.
     fn finish_empty(&self) -> Progress {
         let ids: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
-        let finished = transaction(|| {
-            let spi = Spi::read_write()?;
-            if queue::lock(&spi, &self.job)? {
-                reflections::mark_reflected(&spi, &self.key.user_id, &ids)?;
-                queue::finish(&spi, &self.job)?;
-                self.queue_rest(&spi)?;
+        let finished = transaction(|spi| {
+            if queue::lock(spi, &self.job)? {
+                reflections::mark_reflected(spi, &self.key.user_id, &ids)?;
+                queue::finish(spi, &self.job)?;
+                self.queue_rest(spi)?;
             }
             Ok(())
         });
@@ -253,9 +251,9 @@ impl ReflectTask {
         let turns: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
         let related = self.thresholds().related;
         let is_threshold_set = self.settings.consolidation_similarity >= 0.0;
-        let (known, shown) = transaction(|| {
-            let (spi, scope) = (Spi::read_write()?, self.scope());
-            let known = reflections::known(&spi, &scope, TRACED_FACTS)?;
+        let (known, shown) = transaction(|spi| {
+            let scope = self.scope();
+            let known = reflections::known(spi, &scope, TRACED_FACTS)?;
             let is_small = known.0 <= i64::from(MAX_EXISTING);
             let similarity = match wanted {
                 Shown::Named => f64::INFINITY,
@@ -269,7 +267,7 @@ impl ReflectTask {
                 also,
                 most: MAX_EXISTING,
             };
-            Ok((known, reflections::concerned(&spi, &scope, &asked)?))
+            Ok((known, reflections::concerned(spi, &scope, &asked)?))
         })?;
         (self.known, self.shown) = (known, shown);
         Ok(())
@@ -326,8 +324,7 @@ impl ReflectTask {
     }
 
     fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Progress {
-        let applied = transaction(|| {
-            let spi = Spi::read_write()?;
+        let applied = transaction(|spi| {
             let target = self.target();
             let reflection = Reflection {
                 target: &target,
@@ -340,9 +337,9 @@ impl ReflectTask {
                 may_ask_again: self.rounds + 1 < MAX_ROUNDS,
                 elapsed: self.started.elapsed(),
             };
-            let applied = consolidate::apply(&spi, &reflection, &decided)?;
+            let applied = consolidate::apply(spi, &reflection, &decided)?;
             if matches!(applied, Applied::Stored) {
-                self.note_progress(&spi)?;
+                self.note_progress(spi)?;
             }
             Ok(applied)
         });

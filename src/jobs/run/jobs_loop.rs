@@ -37,7 +37,7 @@ const SEAL_EVERY: Duration = Duration::from_secs(10);
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 
-/// A task that waits for somebody else's transaction to end.
+/// A task that waits for another transaction to end.
 struct Blocked {
     try_at: Instant,
     delay: Duration,
@@ -50,7 +50,7 @@ pub struct JobsLoop {
     llm: LlmCalls,
     /// Tasks that wait for an answer.
     asking: Vec<(CallId, Box<dyn LlmTask>)>,
-    /// Tasks whose result could not be stored because somebody has their session locked.
+    /// Tasks whose result could not be stored because another transaction has their session locked.
     blocked: Vec<Blocked>,
     embedding: Option<EmbedTask>,
     /// Embedding again, by another model: it and the other have turns.
@@ -157,7 +157,7 @@ impl JobsLoop {
         self.embedding = self.embedding.take().and_then(|task| self.go_on(task));
     }
 
-    /// The next step of a model change. While somebody waits for an embedding, they take turns.
+    /// The next step of a model change. While an entry waits for its embedding, they take turns.
     fn reembed_some(&mut self) {
         self.has_reembedded = !self.has_reembedded || self.embedding.is_none();
         if self.has_reembedded {
@@ -241,7 +241,7 @@ impl JobsLoop {
         self.renew_at = Instant::now() + RENEW_EVERY;
         let held = self.held();
         if !held.is_empty() {
-            let renewed = transaction(|| queue::renew(&Spi::read_write()?, &held));
+            let renewed = transaction(|spi| queue::renew(spi, &held));
             self.try_or_note(|_| renewed);
         }
     }
@@ -249,7 +249,7 @@ impl JobsLoop {
     /// Gives back what the slot has leased and no task works at; again soon, if that did not succeed.
     fn release(&mut self) {
         let (slot, held) = (self.slot, self.held());
-        let released = transaction(|| queue::release_slot(&Spi::read_write()?, slot, &held));
+        let released = transaction(|spi| queue::release_slot(spi, slot, &held));
         let is_done = self.try_or_note(|_| released) == Some(false);
         self.release_at = (!is_done).then(|| Instant::now() + BUSY_DELAY);
     }
@@ -284,9 +284,8 @@ impl JobsLoop {
         }
         let pauses = self.llm_pauses.left().chain(self.models_pause.left());
         due.extend(pauses.filter(|left| !left.is_zero()));
-        let next_job = self
-            .try_or_note(|_| transaction(|| queue::next_due(&Spi::read_write()?, &JobKind::ALL)))
-            .flatten();
+        let next_job =
+            self.try_or_note(|_| transaction(|spi| queue::next_due(spi, &JobKind::ALL))).flatten();
         due.extend(next_job);
         due.into_iter().min()
     }
@@ -370,7 +369,7 @@ impl Body for JobsLoop {
         if let Some(task) = self.attaching.take() {
             self.postpone(task.job(), Duration::ZERO, "the worker was stopped");
         }
-        // Nobody may come after it for long, where databases share few places.
+        // No worker may come after it for long, where databases share few places.
         if self.slot == 0 && self.restoring.is_none() {
             self.seal();
         }

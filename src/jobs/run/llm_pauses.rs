@@ -9,7 +9,7 @@ use crate::store::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::Duration;
 
-/// Whom a job asks; `None` where nobody can be asked.
+/// The endpoint that a job asks; `None` where there is no endpoint to ask.
 pub type Asked = Option<Endpoint>;
 
 /// Whom jobs of a kind ask by the settings.
@@ -60,7 +60,7 @@ impl LlmPauses {
         self.pauses.iter().all(|(known, pause)| known != asked || pause.is_over())
     }
 
-    /// Whether anybody is not asked now.
+    /// Whether an endpoint is not asked now.
     pub fn is_any_waiting(&self) -> bool {
         self.pauses.iter().any(|(_, pause)| !pause.is_over())
     }

@@ -1,5 +1,5 @@
 //! Who does the jobs. A launcher finds the databases with the extension and gives them workers, one per
-//! slot; a worker takes jobs from `memory_agent.jobs`; whoever queues a job wakes it at commit.
+//! slot; a worker takes jobs from `memory_agent.jobs`; the transaction that queues a job wakes it at commit.
 //!
 //! `launcher` decides with `worker_places` who runs, `start` and `worker_process` are a worker's
 //! beginning and loop, `jobs_loop` is what it does in a turn.

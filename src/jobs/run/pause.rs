@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// First and longest pause after the LLM or the models were not to be had, when nobody says how long.
+/// First and longest pause after the LLM or the models could not be reached, when the answer does not say how long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A pause of one kind of work.
@@ -17,7 +17,7 @@ impl Pause {
         self.until.is_none_or(|until| until <= Instant::now())
     }
 
-    /// Begins a pause, twice as long as the last one when nobody says how long. Several failures at
+    /// Begins a pause, twice as long as the last one unless the answer says how long. Several failures at
     /// once are one outage: they share a pause.
     pub fn begin(&mut self, length: Option<Duration>) -> Duration {
         if let Some(left) = self.left().filter(|left| !left.is_zero()) {

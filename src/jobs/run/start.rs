@@ -1,7 +1,7 @@
 //! How the launcher starts a job worker: its registration with the postmaster, and the assignment that
 //! travels with it.
 
-use crate::pg::spi::scratch;
+use crate::pg::memory_context::scratch;
 use pgrx::bgworkers::BackgroundWorkerBuilder;
 use pgrx::pg_sys;
 use std::time::Duration;

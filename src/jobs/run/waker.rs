@@ -5,10 +5,10 @@
 #![allow(unsafe_code)] // a hook
 
 use crate::jobs::run::{launcher, notes, signals, slots};
+use crate::pg::error::ErrorReport;
 use crate::pg::wake_at_commit::{self, Waker};
 use crate::settings::Workers;
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -73,7 +73,7 @@ unsafe extern "C-unwind" fn created() {
     }
 }
 
-/// Whether anybody is to be woken after the commit.
+/// Whether a worker is to be woken after the commit.
 fn before_commit(database: pg_sys::Oid) -> bool {
     if !Workers::current().worker {
         return false;

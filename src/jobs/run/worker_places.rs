@@ -48,7 +48,7 @@ pub enum Seen {
         is_starting: bool,
         is_idle: bool,
     },
-    /// The slot is prepared, and nobody came yet.
+    /// The slot is prepared, and no worker has taken it yet.
     Prepared,
     /// The last one ended; `None` when it was ended from outside.
     Ended(Option<Outcome>),
@@ -266,7 +266,7 @@ impl Places {
             }
             let may_stay_until = run.since + if run.is_idle { IDLE_SHARE } else { SHARE };
             if too_many == 0 && slot == 0 && may_stay_until > now {
-                // It may be idle before, which nobody reports.
+                // It may be idle before, which is not reported.
                 plan.look_again = plan.look_again.min(IDLE_SHARE);
                 continue;
             }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another
 /// worker) is found after so long.
 const FALLBACK: Duration = Duration::from_secs(10);
-/// How often a worker sees whether someone needs the database to be unused, who waits five seconds for that.
+/// How often a worker sees whether a command needs the database to be unused; such a command waits five seconds.
 const DATABASE_LOOK: Duration = Duration::from_secs(1);
 /// How long a worker that was switched off may go on with what it has begun.
 const OFF_PATIENCE: Duration = Duration::from_secs(10);
@@ -190,7 +190,7 @@ impl Worker {
         None
     }
 
-    /// Waits for the next turn, and for somebody who needs the database to be unused.
+    /// Waits for the next turn, and for a command that needs the database to be unused.
     fn wait(&self, next: Next) -> Wait {
         let mut time = next.wait_until.unwrap_or(FALLBACK).min(FALLBACK);
         if let Some(since) = self.idle_since {
@@ -235,7 +235,7 @@ fn extension_is_here() -> bool {
     }
 }
 
-/// Whether someone holds or waits for a lock on the database that keeps new sessions out: DROP DATABASE, ALTER
+/// Whether a session holds or waits for a lock on the database that keeps new sessions out: DROP DATABASE, ALTER
 /// DATABASE .. RENAME and .. SET TABLESPACE, and CREATE DATABASE .. TEMPLATE do, and wait for us meanwhile.
 fn is_needed_unused(database: pg_sys::Oid) -> bool {
     let tag = pg_sys::LOCKTAG {

@@ -2,7 +2,6 @@
 //! database does, in short transactions.
 
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::settings::audit_keys;
 use crate::store::{schema, seal};
 use pgrx::prelude::*;
@@ -26,13 +25,12 @@ impl Sealer {
         let mut total = 0;
         for _ in 0..BATCHES {
             let after = self.after.clone();
-            let done = transaction(|| {
+            let done = transaction(|spi| {
                 if !schema::has_0_2() {
                     return Ok(None);
                 }
-                let spi = Spi::read_write()?;
-                let Some(user) = seal::next_user(&spi, &after)? else { return Ok(None) };
-                let sealed = seal::seal(&spi, &user, audit_keys::key()?.as_ref(), BATCH)?;
+                let Some(user) = seal::next_user(spi, &after)? else { return Ok(None) };
+                let sealed = seal::seal(spi, &user, audit_keys::key()?.as_ref(), BATCH)?;
                 Ok(Some((user, sealed)))
             })?;
             let Some((user, sealed)) = done else {

@@ -16,7 +16,6 @@ use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
@@ -45,18 +44,18 @@ pub struct SummaryTask {
     settings: SummarySettings,
     exchange: Exchange,
     answers: Answers,
-    step: Step,
+    stage: Stage,
     rounds: u32,
     calls: u32,
     started: Instant,
 }
 
 /// Where a task stands.
-enum Step {
+enum Stage {
     /// Nothing was looked at yet.
     Beginning,
     Asking(Box<Asking>),
-    /// Somebody has the session locked.
+    /// Another transaction has the session locked.
     Storing(Box<Decided>),
 }
 
@@ -94,7 +93,7 @@ impl Start for SummaryTask {
             settings: job_settings::of_summary(&payload),
             exchange: Exchange::default(),
             answers: payload.answers,
-            step: Step::Beginning,
+            stage: Stage::Beginning,
             rounds: 0,
             calls: 0,
             started: Instant::now(),
@@ -107,8 +106,8 @@ impl Start for SummaryTask {
 
 impl SummaryTask {
     fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
-        self.step = Step::Beginning;
-        match transaction(|| Need::of(&Spi::read_write()?, &self.job, &self.key, &self.settings)) {
+        self.stage = Stage::Beginning;
+        match transaction(|spi| Need::of(spi, &self.job, &self.key, &self.settings)) {
             Err(aborted) => Progress::Aborted(aborted),
             Ok(Need::NoSession) => Progress::NoSession,
             Ok(Need::Nothing) => self.finish_idle(),
@@ -142,12 +141,11 @@ impl SummaryTask {
     /// Ends a job that has nothing to do. The count that it was queued for may have been wrong, for
     /// example because turns expired.
     fn finish_idle(&self) -> Progress {
-        let finished = transaction(|| {
-            let spi = Spi::read_write()?;
-            sessions::lock_existing(&spi, &self.key)?;
-            if queue::lock(&spi, &self.job)? {
-                summaries::recount(&spi, &self.key)?;
-                queue::finish(&spi, &self.job)?;
+        let finished = transaction(|spi| {
+            sessions::lock_existing(spi, &self.key)?;
+            if queue::lock(spi, &self.job)? {
+                summaries::recount(spi, &self.key)?;
+                queue::finish(spi, &self.job)?;
             }
             Ok(())
         });
@@ -164,7 +162,9 @@ impl SummaryTask {
                 let material = &condensing.material;
                 // What is only taken apart into its sections stays as it was written.
                 let summary = match &material.current {
-                    Some(current) if material.sources.is_empty() => current.content.clone(),
+                    Some(current) if material.sources.is_empty() => {
+                        current.sections.summary.clone()
+                    }
                     _ => tree.whole.text.clone(),
                 };
                 let sections = tree.whole.sections.clone().unwrap_or_default();
@@ -196,13 +196,13 @@ impl SummaryTask {
             max_answer_tokens: asking.question.target_tokens.saturating_mul(3) + ANSWER_TOKENS,
             temperature: 0.0,
         };
-        self.step = Step::Asking(Box::new(asking));
+        self.stage = Stage::Asking(Box::new(asking));
         self.calls += 1;
         self.exchange.send(request, llm)
     }
 
     fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Progress {
-        let Step::Asking(asking) = std::mem::replace(&mut self.step, Step::Beginning) else {
+        let Stage::Asking(asking) = std::mem::replace(&mut self.stage, Stage::Beginning) else {
             return Progress::Failed("an answer without a question".to_owned());
         };
         let Asking { condensing, question, shortening } = *asking;
@@ -248,8 +248,7 @@ impl SummaryTask {
             && self.job.kind == JobKind::Compress
             && self.settings.archives
         {
-            let active = || active_model::active(&Spi::read_write()?, Kind::Embedder);
-            let model = match transaction(active) {
+            let model = match transaction(|spi| active_model::active(spi, Kind::Embedder)) {
                 Ok(model) => model,
                 Err(aborted) => return Progress::Aborted(aborted),
             };
@@ -272,7 +271,7 @@ impl SummaryTask {
             archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
             has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
         };
-        match transaction(|| renew::store(&Spi::read_write()?, &renewal)) {
+        match transaction(|spi| renew::store(spi, &renewal)) {
             Ok(Renewed::Stored { archived }) => {
                 self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
                 Progress::Finished
@@ -288,11 +287,11 @@ impl SummaryTask {
                 self.begin(llm)
             }
             Ok(Renewed::NoSession) => {
-                self.step = Step::Storing(decided);
+                self.stage = Stage::Storing(decided);
                 Progress::NoSession
             }
             Err(aborted @ Aborted { may_pass: true, .. }) => {
-                self.step = Step::Storing(decided);
+                self.stage = Stage::Storing(decided);
                 Progress::Blocked(aborted.message)
             }
             Err(aborted) => Progress::Aborted(aborted),
@@ -330,9 +329,9 @@ impl LlmTask for SummaryTask {
     }
 
     fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
-        match std::mem::replace(&mut self.step, Step::Beginning) {
-            Step::Storing(decided) => self.store(decided, llm),
-            Step::Beginning | Step::Asking(_) => self.begin(llm),
+        match std::mem::replace(&mut self.stage, Stage::Beginning) {
+            Stage::Storing(decided) => self.store(decided, llm),
+            Stage::Beginning | Stage::Asking(_) => self.begin(llm),
         }
     }
 }

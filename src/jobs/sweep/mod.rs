@@ -1,4 +1,4 @@
-//! What is due without anybody asking: entries expire, inactive ones are purged, forgotten turns are
+//! What is due by itself: entries expire, inactive ones are purged, forgotten turns are
 //! queued, idle episodes end, done jobs are forgotten, times of a clock that was ahead are mended. Each
 //! step is a short transaction of its own and takes only so many rows; what is left waits for the next
 //! sweep.
@@ -64,7 +64,7 @@ type Step = fn(&mut Sweeper) -> Result<bool, Aborted>;
 
 const STEPS: [Step; 13] = [
     |_| rows(|spi| queue_upkeep::mend_times(spi, BATCH)),
-    |_| transaction(|| Ok(queue::release_expired(&Spi::read_write()?)? > 0)),
+    |_| transaction(|spi| Ok(queue::release_expired(spi)? > 0)),
     |_| rows(|spi| queue_upkeep::revive_with_session(spi, BATCH)),
     |_| rows(|spi| sweep::expire(spi, BATCH)),
     |_| delete_old(sweep::purge),
@@ -99,7 +99,7 @@ impl Sweeper {
             return Ok(false);
         }
         let after = self.idle_after.take();
-        let idle = transaction(|| episodes::idle(&Spi::read_write()?, gap, after.as_ref(), BATCH))?;
+        let idle = transaction(|spi| episodes::idle(spi, gap, after.as_ref(), BATCH))?;
         let is_full = idle.len() as i64 >= BATCH;
         // After the last ones come the first again.
         self.idle_after = idle.last().filter(|_| is_full).map(|(_, place)| place.clone());
@@ -112,9 +112,8 @@ impl Sweeper {
                 return Ok(true);
             }
             seen = Some(place);
-            let outcome = transaction(|| {
-                let spi = Spi::read_write()?;
-                let Some(Some(episode)) = sessions::lock_existing(&spi, &key)? else {
+            let outcome = transaction(|spi| {
+                let Some(Some(episode)) = sessions::lock_existing(spi, &key)? else {
                     return Ok(false);
                 };
                 // The session may have a longer gap of its own, or none.
@@ -124,18 +123,18 @@ impl Sweeper {
                     Some(&key.session_id),
                     || Ok(Sessions::current().episode_gap),
                 )?;
-                if gap.is_zero() || !episodes::is_still_idle(&spi, &key.user_id, episode, gap)? {
+                if gap.is_zero() || !episodes::is_still_idle(spi, &key.user_id, episode, gap)? {
                     return Ok(false);
                 }
-                let closed = episodes::close(&spi, &key, episode, CloseReason::Gap.as_str())?;
+                let closed = episodes::close(spi, &key, episode, CloseReason::Gap.as_str())?;
                 if closed.is_some_and(|closed| closed.wants_reflection) {
-                    follow_ups::queue_reflection(&spi, &key)?;
+                    follow_ups::queue_reflection(spi, &key)?;
                 }
                 Ok(true)
             });
             match outcome {
                 Ok(was_idle) => ended += u64::from(was_idle),
-                // Somebody is at work in the session: it is not that silent.
+                // Another transaction works in the session: it is not that silent.
                 Err(aborted) if aborted.may_pass => {}
                 Err(aborted) => return Err(aborted),
             }
@@ -150,7 +149,7 @@ impl Sweeper {
 
 /// Runs a step that is one statement.
 fn rows(step: impl FnOnce(&Spi) -> PgResult<u64>) -> Result<bool, Aborted> {
-    transaction(|| Ok(step(&Spi::read_write()?)? >= BATCH as u64))
+    transaction(|spi| Ok(step(spi)? >= BATCH as u64))
 }
 
 /// Deletes what is older than `memory_agent.purge_after`, if that is set.
@@ -176,7 +175,7 @@ fn queue_each<T>(
             *from = begin + position;
             return Ok(true);
         }
-        match transaction(|| queue(&Spi::read_write()?, one)) {
+        match transaction(|spi| queue(spi, one)) {
             Ok(()) => {}
             // Another session has it locked: it is in the next list again.
             Err(aborted) if aborted.may_pass => {}
@@ -188,7 +187,7 @@ fn queue_each<T>(
 
 /// Whether no agent has an LLM.
 fn is_without_llm() -> Result<bool, Aborted> {
-    Ok(transaction(|| endpoints::all_missing(&Spi::read_write()?))?.is_some())
+    Ok(transaction(endpoints::all_missing)?.is_some())
 }
 
 /// Queues turns that no job knows of.
@@ -196,7 +195,7 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     if is_without_llm()? {
         return Ok(false);
     }
-    let forgotten = transaction(|| extraction::forgotten(&Spi::read_write()?, BATCH))?;
+    let forgotten = transaction(|spi| extraction::forgotten(spi, BATCH))?;
     queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
         let session = session_id.as_deref();
         let payload = scope_settings::scoped_to(&user_id, &agent_id, session, || {
@@ -206,7 +205,7 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     })
 }
 
-/// Queues reflections that nobody else did: on short episodes that nothing followed, and on those that
+/// Queues reflections that no other code queued: on short episodes that nothing followed, and on those that
 /// ended while there was no LLM.
 fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     if is_without_llm()? {
@@ -214,9 +213,9 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     }
     let settings = job_settings::reflection();
     let min_turns = i32::try_from(settings.min_episode_turns).unwrap_or(i32::MAX);
-    let due = transaction(|| {
+    let due = transaction(|spi| {
         let patience = Duration::from_secs(settings.patience().unsigned_abs());
-        reflections::due(&Spi::read_write()?, min_turns, patience, BATCH)
+        reflections::due(spi, min_turns, patience, BATCH)
     })?;
     queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
@@ -240,7 +239,7 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
         return Ok(false);
     }
     let least = Sessions::current().summary_min_tokens;
-    let forgotten = transaction(|| summaries::forgotten(&Spi::read_write()?, least, BATCH))?;
+    let forgotten = transaction(|spi| summaries::forgotten(spi, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
         let (user, agent) = (&key.user_id, &key.agent_id);
         scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
@@ -257,10 +256,9 @@ fn archive_idle() -> Result<bool, Aborted> {
     if idle.is_zero() {
         return Ok(false);
     }
-    let (sessions, model) = transaction(|| {
-        let spi = Spi::read_write()?;
-        let model = active_model::active(&spi, Kind::Embedder)?;
-        Ok((archives::idle_conversations(&spi, idle, BATCH)?, model))
+    let (sessions, model) = transaction(|spi| {
+        let model = active_model::active(spi, Kind::Embedder)?;
+        Ok((archives::idle_conversations(spi, idle, BATCH)?, model))
     })?;
     let is_full = sessions.len() as i64 >= BATCH;
     let started = Instant::now();
@@ -269,21 +267,19 @@ fn archive_idle() -> Result<bool, Aborted> {
         if started.elapsed() >= STEP_TIME {
             return Ok(archived > 0);
         }
-        let found = transaction(|| {
-            let spi = Spi::read_write()?;
+        let found = transaction(|spi| {
             let (user, agent) = (&key.user_id, &key.agent_id);
             scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
-                Ok((Archived::of_session(&spi, &key)?, Content::current()))
+                Ok((Archived::of_session(spi, &key)?, Content::current()))
             })
         })?;
         let (Some(conversation), content) = found else { continue };
         let model = model.clone().filter(|_| content.embed_on_ingest != EmbedOnIngest::Off);
         let mut chunks = conversation.prepare(content.chunks, model, false);
         chunks.prepared.configuration = content.text_search_config;
-        let stored = transaction(|| {
-            let spi = Spi::read_write()?;
-            if sessions::lock_existing(&spi, &key)?.is_some() {
-                archive_conversation(&spi, &key, &conversation, &chunks)?;
+        let stored = transaction(|spi| {
+            if sessions::lock_existing(spi, &key)?.is_some() {
+                archive_conversation(spi, &key, &conversation, &chunks)?;
             }
             Ok(())
         });
@@ -300,16 +296,15 @@ fn archive_idle() -> Result<bool, Aborted> {
 /// Queues rows again that a transaction stored with the old embedding model after the change to another
 /// was over, notes what attached tables are called now, and forgets done jobs.
 fn tidy() -> Result<bool, Aborted> {
-    transaction(|| {
-        let spi = Spi::read_write()?;
+    transaction(|spi| {
         let attempts = LlmLimits::current().max_attempts;
-        match model_change::left_behind(&spi)? {
-            Some(model) => model_change::queue(&spi, &model, attempts).map(drop),
+        match model_change::left_behind(spi)? {
+            Some(model) => model_change::queue(spi, &model, attempts).map(drop),
             None => Ok(()),
         }
     })?;
-    transaction(|| match schema::has_0_2() {
-        true => attachments::renew(&Spi::read_write()?),
+    transaction(|spi| match schema::has_0_2() {
+        true => attachments::renew(spi),
         false => Ok(()),
     })?;
     rows(|spi| queue_upkeep::forget_done(spi, DONE_JOBS_KEPT, BATCH))

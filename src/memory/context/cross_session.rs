@@ -12,7 +12,6 @@ use crate::models::related_logit;
 use crate::models::thresholds;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
 use crate::settings::{CrossSessionAgents, Prompts};
 use crate::store::archives::CONVERSATION;
@@ -148,11 +147,10 @@ impl Threshold {
         if let Some(similarity) = setting {
             return Ok(Self { similarity, logit: None });
         }
-        let (embedder, reranker) = roles::as_owner(|| {
-            let spi = Spi::read_only()?;
+        let (embedder, reranker) = roles::read_as_owner(|spi| {
             Ok((
-                active_model::active(&spi, Kind::Embedder)?,
-                active_model::active(&spi, Kind::Reranker)?,
+                active_model::active(spi, Kind::Embedder)?,
+                active_model::active(spi, Kind::Reranker)?,
             ))
         })?;
         let calibrated = embedder.as_ref().and_then(thresholds);

@@ -6,7 +6,6 @@ use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::Prompts;
 use crate::store::sessions::SessionKey;
 use crate::store::window::{self, Loaded, Message};
@@ -16,7 +15,7 @@ use memory_agent_core::augment::SUMMARY_HEADER;
 /// that does not fit: a conversation with holes misleads. The summary stands in a fence, as in other prompts:
 /// what was once said in the conversation is no order of the application's.
 pub fn within(key: &SessionKey, budget: i64) -> PgResult<Vec<Message>> {
-    let mut loaded = roles::as_owner(|| window::load(&Spi::read_only()?, key))?;
+    let mut loaded = roles::read_as_owner(|spi| window::load(spi, key))?;
     let tokens = TokenCounter::new();
     let overhead = i64::from(Prompts::current().message_overhead_tokens);
     let is_summarized = loaded.first().is_some_and(|first| first.is_summary);

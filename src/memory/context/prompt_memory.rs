@@ -62,7 +62,7 @@ pub fn recalled(request: &Request) -> PgResult<Vec<PromptMemory>> {
     let replaced = recalled.replaced.clone();
     let mut memories: Vec<PromptMemory> =
         recall::rows(request, recalled)?.into_iter().map(PromptMemory::of).collect();
-    let marks = roles::as_owner(|| marks(&Spi::read_only()?, request, &replaced))?;
+    let marks = roles::read_as_owner(|spi| marks(spi, request, &replaced))?;
     for (turn, mark) in marks {
         if let Some(memory) = memories.iter_mut().find(|memory| memory.id == turn) {
             memory.outdated.push(mark);
@@ -76,10 +76,9 @@ pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Outdat
     if request.stale == Treatment::Show {
         return Ok(Vec::new());
     }
-    roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        let replaced = stale::replaced(&spi, &request.scope, turns)?;
-        marks(&spi, request, &replaced)
+    roles::read_as_owner(|spi| {
+        let replaced = stale::replaced(spi, &request.scope, turns)?;
+        marks(spi, request, &replaced)
     })
 }
 
@@ -119,12 +118,11 @@ pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
 
 /// The summary of a session, and what stands behind it in a prompt: what it says and what no longer holds.
 pub fn summary(key: &SessionKey) -> PgResult<Option<(String, String)>> {
-    roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        let Some(text) = sessions::summary(&spi, key)? else { return Ok(None) };
+    roles::read_as_owner(|spi| {
+        let Some(text) = sessions::summary(spi, key)? else { return Ok(None) };
         let outdated = match Recall::current().prompt_stale_sources.into() {
             Treatment::Show => Vec::new(),
-            _ => stale::no_longer_summarized(&spi, key)?,
+            _ => stale::no_longer_summarized(spi, key)?,
         };
         Ok(Some((text, augment::marked("", &outdated))))
     })

@@ -5,7 +5,6 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::recall::request::Request;
 use crate::pg::error::PgResult;
 use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::store::entries::{self, WindowTurn};
 use crate::store::sessions::SessionKey;
 use memory_agent_core::augment;
@@ -35,10 +34,9 @@ impl Window {
     ) -> PgResult<Self> {
         // By their stored counts; of other tokens, there may be fewer.
         let read = if tokens.are_stored() { room } else { room.saturating_mul(FEWER_TOKENS) };
-        let mut turns = roles::as_owner(|| {
-            let spi = Spi::read_only()?;
+        let mut turns = roles::read_as_owner(|spi| {
             let SessionKey { user_id, agent_id, session_id } = key;
-            entries::newest_turns(&spi, user_id, agent_id, session_id, &request.query, read)
+            entries::newest_turns(spi, user_id, agent_id, session_id, &request.query, read)
         })?;
         // The current message may have been stored before it is asked about: it comes last anyway.
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
@@ -75,7 +73,7 @@ impl Window {
     }
 }
 
-/// Turns that were stored while the tokeniser was not to be had have estimated counts, what nobody said is told
+/// Turns that were stored while the tokeniser was out of reach have estimated counts, what no turn said is told
 /// with more than its text, and the stored counts may be of other tokens.
 fn count_anew(turns: &mut [WindowTurn], tokens: &TokenCounter) {
     let (counted, texts): (Vec<&mut WindowTurn>, Vec<String>) = turns

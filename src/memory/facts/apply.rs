@@ -1,5 +1,5 @@
 //! Storing what an extraction came to, in one transaction: new facts, ended ones, the turns they came
-//! from, and history. Whoever holds the job and the locks of the facts' scope applies;
+//! from, and history. The holder of the job and of the locks of the facts' scope applies;
 //! if the facts changed since they were compared, nothing is stored and the caller compares again.
 
 use crate::memory::facts::found::Fact;
@@ -58,7 +58,7 @@ pub enum Applied {
 }
 
 /// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
-/// order of everybody who writes facts: session or lock of the global facts, job, turns, facts.
+/// order of all writers of facts: session or lock of the global facts, job, turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
     let job = work.target.job;
     let Some(mut writer) = Reconciler::lock(spi, &work.target)? else {

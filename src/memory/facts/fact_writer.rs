@@ -1,4 +1,4 @@
-//! Writes the facts of one scope while it is locked, for whoever says them: a caller, an extraction, a
+//! Writes the facts of one scope while it is locked, for all that state them: a caller, an extraction, a
 //! reflection, an update. Additions, repetitions and endings are here, with their history, their
 //! embedding, what assistants repeated of them, and the session's counters.
 
@@ -73,7 +73,7 @@ impl<'a> FactWriter<'a> {
         Ok(Some(Self { session, ..Self::of_locked(spi, scope, actor) }))
     }
 
-    /// Writes into a scope that is locked already, and whose counters are somebody else's.
+    /// Writes into a scope that is locked already, and whose counters the caller keeps.
     pub fn of_locked(spi: &'a Spi, scope: FactScope<'a>, actor: Actor) -> Self {
         Self { spi, scope, actor, session: None, stored: Vec::new(), ended: Vec::new() }
     }

@@ -185,7 +185,7 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
         expires_at: row.expires_at,
         markers: Vec::new(),
         confidence: None,
-        windows: row.embedding.into_iter().collect(),
+        windows: row.embedding.into_iter().map(|vector| vector.0).collect(),
         token_count: 0,
         stored_as: Some(row.id),
         replaces: Vec::new(),

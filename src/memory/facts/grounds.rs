@@ -14,7 +14,7 @@ pub struct Unverified {
 }
 
 /// Takes from facts of turns those that the turns do not bear out, and returns those that are kept for
-/// whoever asks for them.
+/// the caller that asks for them.
 pub fn of_turns(
     facts: &mut Vec<Fact>,
     turns: &[WaitingTurn],

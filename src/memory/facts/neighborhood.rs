@@ -122,7 +122,7 @@ impl Comparison<'_> {
             found = store::neighbors(self.spi, &self.scope, model, &embedding, NEIGHBORS)?;
             found.retain(|near| near.similarity >= self.thresholds.related);
         }
-        // Facts without an embedding of this model can only be found by their words; whoever is found
+        // Facts without an embedding of this model can only be found by their words; what is found
         // so is near enough to be asked about.
         let comparable = model.filter(|_| fact.embedding().is_some());
         let by_words = store::neighbors_by_words(

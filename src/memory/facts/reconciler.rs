@@ -123,7 +123,7 @@ impl<'a> Reconciler<'a> {
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
         self.facts.said_again(other, &fact.source_ids, fact.expires_at)?;
-        // Whoever repeats the one says the other as well, so nobody is out of date.
+        // A turn that repeats the one says the other as well, so no turn is out of date.
         let (at, reason) = (fact.created_at, Some("duplicate"));
         self.facts.supersede(own, other, at, Ending::Superseded, reason).map(drop)
     }

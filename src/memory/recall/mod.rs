@@ -104,14 +104,13 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         return Ok(None);
     }
     let mut trace = Trace::default();
-    let (embedder, reranker) = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        let embedder = active_model::active(&spi, Kind::Embedder)?;
+    let (embedder, reranker) = roles::read_as_owner(|spi| {
+        let embedder = active_model::active(spi, Kind::Embedder)?;
         if let (Some(model), Some(given)) = (&embedder, &request.query_embedding) {
-            search::check_dimension(&spi, &model.name, given.0.len())?;
+            search::check_dimension(spi, &model.name, given.0.len())?;
         }
         let reranker =
-            if request.rerank { active_model::active(&spi, Kind::Reranker)? } else { None };
+            if request.rerank { active_model::active(spi, Kind::Reranker)? } else { None };
         Ok((embedder, reranker))
     })?;
 
@@ -129,17 +128,16 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         included: &[],
     };
     let mut settings = request.settings_of(false);
-    let (pool, details, episode, lexical_bound) = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        let episode = open_episode_turns(&spi, request)?;
+    let (pool, details, episode, lexical_bound) = roles::read_as_owner(|spi| {
+        let episode = open_episode_turns(spi, request)?;
         let query = Query { included: &episode, ..query };
-        let found = search::candidates(&spi, &request.scope, &query)?;
+        let found = search::candidates(spi, &request.scope, &query)?;
         note_search(&mut trace, &found);
         let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &settings);
-        stale::settle(&spi, request, &mut pool)?;
+        stale::settle(spi, request, &mut pool)?;
         let users = request.scope.caller.visible();
         let details =
-            details::read(&spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
+            details::read(spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
         let details = in_order(details, &pool.ids);
         Ok((pool, details, episode, found.lexical_bound))
     })?;
@@ -235,8 +233,8 @@ pub struct Times {
     pub rank: f64,
 }
 
-/// What the last recall of this transaction took, if there was one. What others did before in the same session,
-/// of a pool perhaps, is nobody's business.
+/// What the last recall of this transaction took, if there was one. What another user of the same session, from
+/// a pool perhaps, did before stays private.
 pub fn last_times() -> Option<Times> {
     LAST.get().filter(|last| last.at == now())
 }
@@ -284,7 +282,7 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
         half_speed: detail.kind == "document"
             || schema::home_of(detail.session_id.as_deref()).is_none(),
         markers: detail.markers.clone(),
-        embedding: detail.embedding.clone(),
+        embedding: detail.embedding.as_ref().map(|vector| vector.0.clone()),
         token_count: detail.token_count.max(0) as u32,
         demoted_below: Vec::new(),
         probability: None,
@@ -295,12 +293,10 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
 pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
     let Recalled { details, arms, ranking, shown, replaced, .. } = recalled;
     let ids: Vec<Uuid> = shown.iter().map(|&at| details[ranking.scored[at].index].id).collect();
-    let mut contents: HashMap<[u8; 16], entries::Content> = roles::as_owner(|| {
-        let spi = Spi::read_only()?;
-        entries::contents(&spi, &request.scope.caller.visible(), &ids)
-    })?
-    .into_iter()
-    .collect();
+    let mut contents: HashMap<[u8; 16], entries::Content> =
+        roles::read_as_owner(|spi| entries::contents(spi, &request.scope.caller.visible(), &ids))?
+            .into_iter()
+            .collect();
     let mut details: Vec<Option<Detail>> = details.into_iter().map(Some).collect();
     let mut rows = Vec::with_capacity(shown.len());
     for position in shown {

@@ -100,7 +100,7 @@ impl Arguments {
         body: impl FnOnce(Request) -> PgResult<T>,
     ) -> PgResult<T> {
         if let Some(session_id) = &self.session_id {
-            text::validate_session_id(session_id).map_err(Error::from)?;
+            text::validate_session_id(session_id).map_err(Error::refused)?;
         }
         let settings =
             scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
@@ -110,22 +110,20 @@ impl Arguments {
     /// Checks everything that can be checked without touching a table.
     pub fn check(self, caller: Caller) -> PgResult<Request> {
         if let Some(session_id) = &self.session_id {
-            text::validate_session_id(session_id).map_err(Error::from)?;
+            text::validate_session_id(session_id).map_err(Error::refused)?;
         }
         let query = self.query.unwrap_or_default();
         if query.trim().is_empty() && self.query_embedding.is_none() {
             return Err(Error::invalid(
                 "query is empty",
                 "Pass the question, or a query_embedding.",
-            )
-            .into());
+            ));
         }
         if query.len() > QUERY_BYTES {
             return Err(Error::invalid(
                 format!("query has {} bytes, the limit is {QUERY_BYTES}", query.len()),
                 "Ask a shorter question.",
-            )
-            .into());
+            ));
         }
         let rewrites = strings(self.rewrites)?.unwrap_or_default();
         if rewrites.len() > MAX_REWRITES || rewrites.iter().any(|rewrite| rewrite.trim().is_empty())
@@ -133,8 +131,7 @@ impl Arguments {
             return Err(Error::invalid(
                 format!("rewrites must be at most {MAX_REWRITES} texts that are not empty"),
                 "Pass the best few wordings of the question.",
-            )
-            .into());
+            ));
         }
         if let Some(Vector(values)) = &self.query_embedding
             && (values.is_empty() || values.iter().any(|value| !value.is_finite()))
@@ -142,8 +139,7 @@ impl Arguments {
             return Err(Error::invalid(
                 "query_embedding has no finite values",
                 "Use memory_embed().",
-            )
-            .into());
+            ));
         }
         let kinds = strings(self.kinds)?;
         if let Some(unknown) =
@@ -152,8 +148,7 @@ impl Arguments {
             return Err(Error::invalid(
                 format!("unknown kind \"{unknown}\""),
                 format!("Kinds are {}.", text::KINDS.join(", ")),
-            )
-            .into());
+            ));
         }
         let (filter, filter_metadata) = parse_filter(self.filter)?;
         let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
@@ -168,8 +163,7 @@ impl Arguments {
                 return Err(Error::invalid(
                     "token_budget is negative",
                     "Leave it out for no budget.",
-                )
-                .into());
+                ));
             }
             budget => budget.map(|budget| budget as u32),
         };
@@ -177,8 +171,7 @@ impl Arguments {
             return Err(Error::invalid(
                 format!("top_k must be at most {MAX_TOP_K}"),
                 "Read memory_entries to see everything.",
-            )
-            .into());
+            ));
         }
         // With a budget and no top_k, the budget alone cuts the ranked candidates.
         let top_k = match (self.top_k, token_budget) {
@@ -251,8 +244,7 @@ fn unit(name: &str, value: Option<f32>) -> PgResult<Option<f64>> {
         Some(value) if !(0.0..=1.0).contains(&value) => Err(Error::invalid(
             format!("{name} must be between 0 and 1, not {value}"),
             "Leave it out for the setting's value.",
-        )
-        .into()),
+        )),
         value => Ok(value.map(f64::from)),
     }
 }
@@ -265,7 +257,7 @@ fn parse_filter(filter: Option<JsonbText>) -> PgResult<(Filter, Option<JsonbText
             "Use numbers in the range of a double.",
         )
     })?;
-    let parsed = Filter::parse(&value).map_err(Error::from)?;
+    let parsed = Filter::parse(&value).map_err(Error::refused)?;
     // The object as it was written: a double would drop digits that jsonb keeps.
     let metadata = match &parsed.metadata {
         Some(_) => serde_json::from_str::<RawFilter<'_>>(&filter.0)

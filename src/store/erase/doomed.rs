@@ -12,7 +12,7 @@ const HAS_SAME_KEY: &str = "EXISTS (SELECT FROM memory_agent.entries n \
 
 /// `true` when what took the place of `e` is a version of the same memory. Turns are replaced by versions
 /// only. A fact may also have been ended by a turn that says that it no longer holds, or by another fact
-/// that was learned of later: those are memories of their own. Its version is what somebody changed it
+/// that was learned of later: those are memories of their own. Its version is what a user changed it
 /// to, or what holds its key since. What happened before a fact was restored does not count.
 fn is_version() -> String {
     format!(
@@ -111,7 +111,7 @@ impl Doomed {
         Ok(doomed)
     }
 
-    /// A document, or an entry with its versions, and what was made of it. An id that nobody has is that
+    /// A document, or an entry with its versions, and what was made of it. An id that no row has is that
     /// of an entry which is gone: history may still know it.
     pub fn of_id(spi: &Spi, user_id: &str, id: Uuid, hold: Hold) -> PgResult<Self> {
         let one = || params![user_id, id];
@@ -218,13 +218,13 @@ impl Doomed {
 }
 
 fn ids(spi: &Spi, sql: &str, mut params: Params) -> PgResult<Vec<Uuid>> {
-    spi.all(sql, &mut params, |row| row.required(1))
+    spi.rows(sql, &mut params)
 }
 
 /// Where something is that has an id: its agent, and its session if it has one. Nothing is locked: the
 /// session's lock comes before those of its entries.
 pub fn place(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Option<String>)>> {
-    spi.first(
+    spi.row(
         "SELECT e.agent_id, e.session_id FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 \
          UNION ALL \
          SELECT a.agent_id, a.session_id FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2 \
@@ -232,24 +232,22 @@ pub fn place(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<(String, Opt
          SELECT u.agent_id, u.session_id FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.id = $2",
         &mut params![user_id, id],
-        |row| Ok((row.required(1)?, row.optional(2))),
     )
 }
 
 /// Refuses a chunk (42809): its text would stay in the whole.
 pub fn refuse_part(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
-    let whole: Option<Uuid> = spi.first(
+    let whole: Option<Uuid> = spi.row(
         "SELECT a.id FROM memory_agent.entries e \
            JOIN memory_agent.archives a ON a.user_id = e.user_id AND a.id::text = e.metadata ->> 'parent_id' \
           WHERE e.user_id = $1 AND e.id = $2 AND e.kind = 'document'",
         &mut params![user_id, id],
-        |row| row.required(1),
     )?;
     match whole {
         None => Ok(()),
         Some(whole) => {
             let hint = format!("Erase the whole: SELECT memory_erase(id => '{whole}').");
-            Err(Error::wrong_object("a chunk cannot be erased without its document", hint).into())
+            Err(Error::wrong_object("a chunk cannot be erased without its document", hint))
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::pg::error::PgResult;
 /// whose memory it works on.
 const OF_TABLES: &str = "'attach', 'reembed'";
 
-/// A job that is still to work on the rows of everybody: it keeps no texts, and others wait for it. Rows of
+/// A job that is still to work on the rows of all users: it keeps no texts, and others wait for it. Rows of
 /// an attached table that were refused are those of one user.
 const FOR_ALL: &str =
     "(t.status <> 'done' AND (t.kind = 'reembed' OR t.kind = 'attach' AND NOT t.payload ? 'keys'))";

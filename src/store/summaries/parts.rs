@@ -2,10 +2,10 @@
 //! which are no chunk by themselves: when enough of them have come together, they become an L1, and L1s that
 //! have no L2 become one.
 
-use super::sources::{SOURCE, Source, source};
+use super::sources::{SOURCE, Source};
 use super::{COVERED, Coverage, SUMMARIZED};
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
@@ -21,17 +21,17 @@ pub struct Chunk {
     pub coverage: Coverage,
 }
 
+record!(Chunk: id content tokens source_ids coverage);
+
 /// Tokens that the L1s of a session were made of.
 pub fn chunked_tokens(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
-    let tokens: Option<i64> = spi.first(
+    spi.one(
         &format!(
             "SELECT coalesce(sum(u.input_tokens), 0) FROM memory_agent.session_summaries u \
               WHERE {OF_SESSION} AND u.level = 'L1'"
         ),
         &mut key.params(),
-        |row| row.required(1),
-    )?;
-    Ok(tokens.unwrap_or(0).max(0).unsigned_abs())
+    )
 }
 
 /// The oldest turns that the session's summary covers and no L1 was made of, up to `tokens`.
@@ -52,7 +52,7 @@ pub fn unchunked(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Vec<Sourc
         &mut key.params(),
         200,
         |row| {
-            let turn = source(row)?;
+            let turn: Source = row.record()?;
             sum += u64::from(turn.tokens);
             found.push(turn);
             Ok(if sum < tokens { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -63,9 +63,9 @@ pub fn unchunked(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Vec<Sourc
 
 /// The oldest L1s of a session that belong to no L2.
 pub fn ungrouped(spi: &Spi, key: &SessionKey, most: usize) -> PgResult<Vec<Chunk>> {
-    spi.all(
+    spi.rows(
         &format!(
-            "SELECT u.id, u.content, u.output_tokens, u.source_ids, u.first_entry_id, u.first_entry_at, \
+            "SELECT u.id, u.content, u.output_tokens, coalesce(u.source_ids, '{{}}'), u.first_entry_id, u.first_entry_at, \
                     u.last_entry_id, u.last_entry_at, u.message_count, u.input_tokens \
                FROM memory_agent.session_summaries u \
               WHERE {OF_SESSION} AND u.level = 'L1' \
@@ -77,31 +77,15 @@ pub fn ungrouped(spi: &Spi, key: &SessionKey, most: usize) -> PgResult<Vec<Chunk
               ORDER BY u.ordinal LIMIT $4"
         ),
         &mut key.params().with(i64::try_from(most).unwrap_or(i64::MAX)),
-        |row| {
-            let natural = |column| row.optional::<i32>(column).unwrap_or(0).max(0).unsigned_abs();
-            Ok(Chunk {
-                id: row.required(1)?,
-                content: row.required(2)?,
-                tokens: natural(3),
-                source_ids: row.optional(4).unwrap_or_default(),
-                coverage: Coverage {
-                    first: (row.optional(5), row.required(6)?),
-                    last: (row.optional(7), row.required(8)?),
-                    messages: natural(9),
-                    tokens: natural(10),
-                },
-            })
-        },
     )
 }
 
 /// Whether these L1s are all still there. The caller holds the session's lock.
 pub fn are_there(spi: &Spi, user_id: &str, chunks: &[Uuid]) -> PgResult<bool> {
-    let found: Vec<Uuid> = spi.all(
+    let found: Vec<Uuid> = spi.rows(
         "SELECT u.id FROM memory_agent.session_summaries u \
           WHERE u.user_id = $1 AND u.id = ANY ($2) AND u.is_active",
         &mut params![user_id, chunks.to_vec()],
-        |row| row.required(1),
     )?;
     Ok(found.len() == chunks.len())
 }

@@ -3,7 +3,7 @@
 
 use super::{COVERED, SUMMARIZED, tail};
 use crate::pg::error::PgResult;
-use crate::pg::spi::{Row, Session as Spi, params};
+use crate::pg::spi::{Session as Spi, params, record};
 use crate::store::sessions::SessionKey;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -36,17 +36,7 @@ pub struct Source {
     pub said_at: String,
 }
 
-pub(super) fn source(row: &Row<'_>) -> PgResult<Source> {
-    Ok(Source {
-        id: row.required(1)?,
-        role: row.required(2)?,
-        speaker: row.optional(3),
-        content: row.required(4)?,
-        tokens: row.required::<i32>(5)?.max(0).unsigned_abs(),
-        created_at: row.required(6)?,
-        said_at: row.required(7)?,
-    })
-}
+record!(Source: id role speaker content tokens created_at said_at);
 
 /// Turns that no summary covers, oldest first.
 pub struct Uncovered {
@@ -71,7 +61,7 @@ pub fn uncovered(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Uncovered
         &mut key.params(),
         200,
         |row| {
-            let turn = source(row)?;
+            let turn: Source = row.record()?;
             sum += u64::from(turn.tokens);
             if sum > tokens && !found.turns.is_empty() {
                 found.has_more = true;
@@ -86,27 +76,25 @@ pub fn uncovered(spi: &Spi, key: &SessionKey, tokens: u64) -> PgResult<Uncovered
 
 /// The facts of a session, oldest first, whose turns are gone before a summary covered them.
 pub fn orphaned_facts(spi: &Spi, key: &SessionKey, most: i64) -> PgResult<Vec<Source>> {
-    spi.all(
+    spi.rows(
         &format!(
             "{COVERED} SELECT {SOURCE} FROM memory_agent.entries e \
               WHERE {ORPHANED} AND e.id NOT IN (SELECT c.id FROM covered c) \
               ORDER BY e.created_at, e.id LIMIT $4"
         ),
         &mut key.params().with(most),
-        source,
     )
 }
 
 /// Locks these entries until the end of the transaction and returns the tokens of the turns among them;
 /// `None` when one is not there any more.
 pub fn lock_sources(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Option<i64>> {
-    let tokens: Vec<i32> = spi.all(
+    let tokens: Vec<i32> = spi.rows(
         "SELECT CASE e.kind WHEN 'turn' THEN e.token_count ELSE 0 END FROM memory_agent.entries e \
           WHERE e.user_id = $1 AND e.id = ANY ($2) \
             AND (e.state <> 'inactive' OR e.kind = 'turn' AND e.state_reason IS NULL) \
           ORDER BY e.created_at, e.id FOR NO KEY UPDATE",
         &mut params![user_id, ids],
-        |row| row.required(1),
     )?;
     Ok((tokens.len() == ids.len()).then(|| tokens.into_iter().map(i64::from).sum()))
 }

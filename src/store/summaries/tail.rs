@@ -56,7 +56,7 @@ pub fn is_all(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
 /// Notes that a session lacks `expected` tokens of a summary, if those that come after the active L3 are as
 /// many; false when they are not.
 pub fn settle(spi: &Spi, key: &SessionKey, expected: i64) -> PgResult<bool> {
-    let settled = spi.execute(
+    spi.changes(
         &format!(
             "{COVERED} UPDATE memory_agent.sessions t SET unsummarized_tokens = $4 \
               WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3 \
@@ -64,6 +64,5 @@ pub fn settle(spi: &Spi, key: &SessionKey, expected: i64) -> PgResult<bool> {
             has_tokens("$4")
         ),
         &mut key.params().with(expected),
-    )?;
-    Ok(settled > 0)
+    )
 }

@@ -82,7 +82,11 @@ pub fn no_answer(error: &serde_json::Error) -> String {
         serde_json::error::Category::Data => {
             "the answer is JSON, but not of the shape that was expected".to_owned()
         }
-        _ => format!("the answer is no JSON (line {}, column {})", error.line(), error.column()),
+        _ => format!(
+            "the answer is not valid JSON (line {}, column {})",
+            error.line(),
+            error.column()
+        ),
     }
 }
 

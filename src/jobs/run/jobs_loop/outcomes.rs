@@ -11,7 +11,7 @@ use crate::store::queue::{self, Job};
 use memory_agent_core::retry;
 use std::time::{Duration, Instant};
 
-/// When a job is tried again whose rows somebody else has locked: first, and at last.
+/// When a job is tried again whose rows another transaction has locked: first, and at last.
 pub(super) const BUSY_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_BUSY_DELAY: Duration = Duration::from_secs(30);
 /// When a job is tried again whose session is not there: a dump that psql loads may bring it in a
@@ -45,7 +45,7 @@ impl JobsLoop {
         }
     }
 
-    /// A job has no session: a restore brings it in a moment, or somebody deleted its row.
+    /// A job has no session: a restore brings it in a moment, or its row was deleted by hand.
     pub(super) fn miss_session(&mut self, job: &Job) {
         let reason = queue::NO_SESSION;
         self.restore_looked_at = None;
@@ -95,7 +95,7 @@ impl JobsLoop {
         }
     }
 
-    /// Lets nobody ask the LLM of a job for a while, unless the settings change. Returns when a job is
+    /// Keeps all jobs from asking the LLM of a job for a while, unless the settings change. Returns when a job is
     /// looked at again: it is the pause that holds jobs back, not their own times.
     pub(super) fn pause_llm(&mut self, job: &Job, retry_in: Option<Duration>) -> Duration {
         let asked = self.asked_by_job(job);
@@ -124,7 +124,7 @@ impl JobsLoop {
     /// What cannot be stored, because another session has the row locked, say, is forgotten: the job is given
     /// back as one that was interrupted.
     fn give_back(&mut self, store: impl FnOnce(&Spi) -> PgResult<()>) {
-        let stored = self.try_or_note(|_| transaction(|| store(&Spi::read_write()?)));
+        let stored = self.try_or_note(|_| transaction(|spi| store(spi)));
         if stored.is_none() {
             self.release_at = Some(Instant::now() + BUSY_DELAY);
         }

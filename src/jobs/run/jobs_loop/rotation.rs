@@ -1,7 +1,6 @@
 //! Whose turn it is: of each kind of job, users are served one after the other.
 
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::spi::Session as Spi;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
 
@@ -16,7 +15,7 @@ impl Turns {
     pub fn claim(&mut self, slot: u32, kind: JobKind) -> Result<Option<Job>, Aborted> {
         let position = self.last.iter().position(|(known, _)| *known == kind);
         let after = position.map_or("", |position| self.last[position].1.as_str());
-        let claimed = transaction(|| queue::claim(&Spi::read_write()?, slot, kind, after))?;
+        let claimed = transaction(|spi| queue::claim(spi, slot, kind, after))?;
         if let Some(job) = &claimed {
             match position {
                 Some(position) => self.last[position].1.clone_from(&job.user_id),

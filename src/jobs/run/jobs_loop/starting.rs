@@ -11,7 +11,6 @@ use crate::jobs::run::llm_pauses::{self, Asked};
 use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
 use crate::pg::background_transaction::transaction;
-use crate::pg::spi::Session as Spi;
 use crate::settings::{LlmLimits, endpoint};
 use crate::store::endpoints;
 use crate::store::jobs::JobKind;
@@ -67,8 +66,7 @@ impl JobsLoop {
     /// Whether agents have endpoints of their own: then each job is looked at when it is claimed.
     fn has_rows(&mut self) -> bool {
         if self.rows_looked_for_at.is_none_or(|at| at.elapsed() >= LOOK_AGAIN_AFTER) {
-            let found =
-                self.try_or_note(|_| transaction(|| endpoints::are_used(&Spi::read_write()?)));
+            let found = self.try_or_note(|_| transaction(endpoints::are_used));
             self.rows_looked_for_at = Some(Instant::now());
             self.llm_pauses.has_rows = found.unwrap_or(self.llm_pauses.has_rows);
         }
@@ -90,9 +88,7 @@ impl JobsLoop {
             return true;
         }
         if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY) {
-            let used = self.try_or_note(|_| {
-                transaction(|| llm_calls::tokens_today(&Spi::read_write()?, None))
-            });
+            let used = self.try_or_note(|_| transaction(|spi| llm_calls::tokens_today(spi, None)));
             self.tokens_counted_at = Some(Instant::now());
             self.over_daily_limit = used.is_none_or(|used| used >= limit);
         }
@@ -113,7 +109,7 @@ impl JobsLoop {
             JobKind::Embed => {
                 // One that goes on from its place has passed rows that these are about.
                 if !EmbedTask::is_resumed(&job) {
-                    self.try_or_note(|_| transaction(|| queue::fold(&Spi::read_write()?, &job)));
+                    self.try_or_note(|_| transaction(|spi| queue::fold(spi, &job)));
                 }
                 self.embedding = Some(EmbedTask::start(job));
             }
@@ -152,12 +148,10 @@ impl JobsLoop {
             return Some((SHORT_DELAY, "the LLM's endpoint is waited for".to_owned()));
         }
         let used_up = self.try_or_note(|_| {
-            transaction(|| {
-                let spi = Spi::read_write()?;
-                let chosen = Chosen::of_agent(&spi, &job.agent_id)?;
+            transaction(|spi| {
+                let chosen = Chosen::of_agent(spi, &job.agent_id)?;
                 let (limit, setting) = chosen.daily_tokens();
-                let is_used_up =
-                    limit > 0 && llm_calls::tokens_today(&spi, chosen.name())? >= limit;
+                let is_used_up = limit > 0 && llm_calls::tokens_today(spi, chosen.name())? >= limit;
                 Ok(is_used_up.then(|| format!("{setting} is used up for today")))
             })
         })??;
@@ -168,7 +162,7 @@ impl JobsLoop {
     pub(super) fn llm_of(&mut self, job: &Job) -> Result<(Endpoint, Option<String>), String> {
         let chosen = match self.llm_pauses.has_rows {
             false => Chosen::of_settings(),
-            true => transaction(|| Chosen::of_agent(&Spi::read_write()?, &job.agent_id))
+            true => transaction(|spi| Chosen::of_agent(spi, &job.agent_id))
                 .map_err(|aborted| aborted.message)?,
         };
         Ok((registry::asked(job.kind, &chosen)?, chosen.name().map(str::to_owned)))

@@ -1,0 +1,23 @@
+//! What a text and a key must be, in a call or in a file that is imported.
+
+use crate::pg::error::{Error, PgResult};
+use crate::settings::Content;
+use memory_agent_core::limits::FACT_KEY_BYTES;
+use memory_agent_core::text;
+
+/// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
+pub fn check_content(content: &str) -> PgResult<()> {
+    let most = Content::current().max_content_bytes;
+    text::validate_content(content, most).map_err(Error::refused)
+}
+
+/// Refuses keys that are blank or too long for an index.
+pub fn check_fact_key(key: &str) -> PgResult<()> {
+    if key.trim().is_empty() || key.len() > FACT_KEY_BYTES {
+        return Err(Error::invalid(
+            format!("fact_key must have 1 to {FACT_KEY_BYTES} bytes and not be blank"),
+            "Example: fact_key => 'home_city'.",
+        ));
+    }
+    Ok(())
+}

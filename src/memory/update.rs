@@ -1,0 +1,265 @@
+//! A new text for a turn or fact. The old row stays as the version before, for history and for questions
+//! about the past; a new one takes its place, embedded as ingest does.
+
+use crate::memory::checks::check_content;
+use crate::memory::facts::fact_writer::{Actor, FactWriter};
+use crate::memory::follow_ups;
+use crate::memory::language::Phrases;
+use crate::memory::lifecycle::{Locked, UPDATE};
+use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::repetitions;
+use crate::memory::scope_settings;
+use crate::memory::session_writer::facts_from;
+use crate::memory::turn;
+use crate::pg::catalog;
+use crate::pg::error::{Error, ErrorReport, PgResult};
+use crate::pg::roles;
+use crate::pg::spi::Session as Spi;
+use crate::pg::sql_types::JsonbText;
+use crate::settings::Content;
+use crate::store::entries::{self, FactsFrom, NewEntry};
+use crate::store::facts::{self, Ending};
+use crate::store::history;
+use crate::store::lifecycle::{self, Extraction, Stored};
+use crate::store::sessions::{self, Change};
+use crate::store::summaries;
+use memory_agent_core::markers;
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+
+fn find(user: &str, id: Uuid) -> PgResult<Stored> {
+    roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))?.ok_or_else(|| unknown(id))
+}
+
+/// Gives an entry another text, and returns the id of the new version.
+pub fn update(user: &str, id: Uuid, content: String) -> PgResult<Uuid> {
+    revise(user, find(user, id)?, content)
+}
+
+fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
+    check(&old)?;
+    if old.content == content {
+        return Ok(old.id);
+    }
+    scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
+        let revision = Revision::prepare(&old, content)?;
+        roles::write_as_owner(|spi| revision.store(spi, user, old.id))
+    })
+}
+
+/// Takes up the text of an entry that was exported, changed by hand and imported again. Repeated, it changes
+/// nothing. An entry that was replaced by something else meanwhile is an error.
+pub fn take_up(user: &str, id: Uuid, content: &str) -> PgResult<Uuid> {
+    check_content(content)?;
+    let old = find(user, id)?;
+    if let Some(by) = old.replaced_by
+        && find(user, by).is_ok_and(|new| new.content == content)
+    {
+        return Ok(by);
+    }
+    revise(user, old, content.to_owned())
+}
+
+fn unknown(id: Uuid) -> ErrorReport {
+    Error::undefined(
+        format!("there is no entry {id} of this user"),
+        "Take the id from memory_recall, memory_load or the view memory_entries.",
+    )
+}
+
+/// Refuses what has no text of its own to be changed, and what does not hold any more.
+fn check(old: &Stored) -> PgResult<()> {
+    let id = old.id;
+    let error = if old.kind == "document" {
+        Error::wrong_object(
+            format!("{id} is a chunk of a document"),
+            "Forget the document (memory_forget) and add its new text (memory_add_document).",
+        )
+    } else if let Some(table) = &old.source_relation {
+        Error::wrong_object(format!("{id} is a row of the table {table}"), "Update that row.")
+    } else if old.is_source {
+        Error::wrong_object(
+            format!("{id} is only the source of facts"),
+            "Update those facts, or forget it and add the new text with memory_add.",
+        )
+    } else if old.holds() {
+        return Ok(());
+    } else {
+        let hint = match (old.state_reason.as_deref(), old.replaced_by) {
+            (Some("superseded"), Some(by)) => format!("Update {by}, which took its place."),
+            _ => "Bring it back with memory_restore first.".to_owned(),
+        };
+        Error::not_ready(format!("{id} is not memory any more"), hint)
+    };
+    Err(error)
+}
+
+/// A new text for an entry, with everything about it that is known before the database is touched.
+struct Revision {
+    content: String,
+    markers: Vec<String>,
+    metadata: JsonbText,
+    indexed_text: String,
+    prepared: Prepare,
+}
+
+impl Revision {
+    fn prepare(old: &Stored, content: String) -> PgResult<Self> {
+        let metadata = old.metadata.clone();
+        let indexed_text = turn::indexed_text(&content, &metadata);
+        let prepared = prepare(vec![indexed_text.clone()], vec![content.clone()])?;
+        let markers = markers_of(old, &content);
+        Ok(Self { content, markers, metadata, indexed_text, prepared })
+    }
+
+    /// Puts the new version in the place of the old one, and returns its id.
+    fn store(&self, spi: &Spi, user: &str, id: Uuid) -> PgResult<Uuid> {
+        // Another transaction may have changed it since it was read.
+        let locked = Locked::entry(spi, user, id)?.ok_or_else(|| unknown(id))?;
+        let old = &locked.entry;
+        check(old)?;
+        if old.content == self.content {
+            return Ok(id);
+        }
+        if let Some(same) = self.fact_that_says_so(spi, &locked)? {
+            return self.join(spi, &locked, same);
+        }
+        let new =
+            if old.is_turn() { lifecycle::id_behind(spi, user, id)? } else { entries::new_id() };
+        lifecycle::supersede(spi, user, id, new)?;
+        self.insert(spi, &locked, new)?;
+        if old.state == "archived" {
+            lifecycle::archive_like(spi, user, new, old.state_reason.as_deref())?;
+        }
+        self.count(spi, &locked)?;
+        self.queue_jobs(spi, &locked)?;
+        if old.is_fact() {
+            repetitions::note(spi, user, id, None, None)?;
+        }
+        history::append(spi, user, id, UPDATE, None, None)?;
+        history::append(spi, user, new, "add", None, None)?;
+        debug1!("memory_agent: update user={user} id={id} by={new}");
+        Ok(new)
+    }
+
+    /// Another fact of the scope with this text. Two facts with keys of their own stay two.
+    fn fact_that_says_so(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<Option<Uuid>> {
+        let old = &locked.entry;
+        if !old.is_fact() {
+            return Ok(None);
+        }
+        let hash = entries::content_hash(&self.content);
+        let Some(same) = facts::with_hash(spi, &locked.scope(), &hash)? else { return Ok(None) };
+        if same == old.id {
+            return Ok(None);
+        }
+        let other = lifecycle::find(spi, locked.user_id, same, true)?;
+        let has_key = other.is_some_and(|other| other.fact_key.is_some());
+        Ok((!has_key || old.fact_key.is_none()).then_some(same))
+    }
+
+    /// Lets a fact that says so already take the old one's place.
+    fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
+        let (user, old) = (locked.user_id, &locked.entry);
+        let now = pgrx::datum::datetime_support::now();
+        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default());
+        writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
+        if let Some(key) = &old.fact_key {
+            facts::inherit_key(spi, user, same, key)?;
+        }
+        writer.said_again(same, &[], old.expires_at)?;
+        writer.note_repetitions(old.id)?;
+        debug1!("memory_agent: update user={user} id={} by={same}", old.id);
+        Ok(same)
+    }
+
+    fn insert(&self, spi: &Spi, locked: &Locked<'_>, new: Uuid) -> PgResult<()> {
+        let old = &locked.entry;
+        let words = self.prepared.words(spi, &self.indexed_text)?;
+        let kind = if old.is_fact() { "fact" } else { "turn" };
+        // What was said keeps the time at which it was said; a fact holds from now on.
+        let now = pgrx::datum::datetime_support::now();
+        let created_at = if old.is_turn() { old.created_at } else { now };
+        let scope = locked.scope();
+        let entry = NewEntry::new(new, &scope, kind, &old.role, &self.content, words, created_at);
+        let entry = NewEntry {
+            markers: self.markers.clone(),
+            metadata: self.metadata.clone(),
+            episode_id: old.episode_id,
+            fact_key: old.fact_key.as_deref(),
+            expires_at: old.expires_at,
+            // A person wrote the text, so no LLM's confidence applies to it.
+            source_ids: old.source_ids.clone(),
+            facts_from: facts_of(spi, old)?,
+            ..self.prepared.complete(0, entry)
+        };
+        entries::insert(spi, &catalog::vector_type()?, entry)
+    }
+
+    /// The window and what waits for a summary have other sizes now. A turn that the summary covers is
+    /// to be summarised again: the summary knows the old text.
+    fn count(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
+        let (old, new_tokens) = (&locked.entry, i64::from(self.prepared.token_count(0)));
+        let (true, Some(key)) = (old.is_turn(), &locked.session) else { return Ok(()) };
+        let growth = new_tokens - i64::from(old.token_count);
+        let change = Change {
+            entries: 0,
+            tokens: if old.is_counted() { growth } else { 0 },
+            unsummarized: if summaries::covers(spi, key, old.id)? { new_tokens } else { growth },
+        };
+        match sessions::adjust(spi, key, change)? {
+            Some(fill) => follow_ups::queue_summary(spi, key, &fill),
+            None => Ok(()),
+        }
+    }
+
+    fn queue_jobs(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
+        let old = &locked.entry;
+        if self.prepared.needs_job() {
+            follow_ups::queue_embedding(spi, &locked.scope())?;
+        }
+        let waits = match facts_of(spi, old)? {
+            FactsFrom::Turn => old.role == "user" && old.is_turn(),
+            from => from == FactsFrom::Decision,
+        };
+        if waits {
+            locked.queue_extraction(spi)?;
+        }
+        Ok(())
+    }
+}
+
+/// What facts are made from when a turn got another text: what they were to be made from before, or the
+/// turn by itself when its facts are there already or its episode is over.
+fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
+    Ok(match old.extraction {
+        _ if !old.is_turn() => FactsFrom::Turn,
+        // Of the others, only an assistant's decision was ever to become a fact.
+        Extraction::Waits | Extraction::Skipped if old.role != "user" => FactsFrom::Turn,
+        _ if old.role != "user" => match facts_from(spi, &old.agent_id)? {
+            FactsFrom::Nothing => FactsFrom::Turn,
+            _ => FactsFrom::Decision,
+        },
+        Extraction::Waits => FactsFrom::Turn,
+        Extraction::InEpisode => FactsFrom::Episode,
+        Extraction::Skipped => FactsFrom::Nothing,
+        Extraction::AfterEpisode | Extraction::Done => match facts_from(spi, &old.agent_id)? {
+            FactsFrom::Nothing => FactsFrom::Nothing,
+            _ => FactsFrom::Turn,
+        },
+    })
+}
+
+/// The markers of the new text: those that it shows, instead of those that the old one showed. Others
+/// were given, and stay.
+fn markers_of(old: &Stored, content: &str) -> Vec<String> {
+    let settings = Content::current();
+    if !settings.auto_detect_markers {
+        return old.markers.clone();
+    }
+    let phrases = Phrases::of(&settings.text_search_config);
+    let shown = phrases.markers(&old.content);
+    let given = old.markers.iter().map(String::as_str).filter(|marker| !shown.contains(marker));
+    let all: Vec<&str> = given.chain(phrases.markers(content)).collect();
+    markers::merge(None, &all)
+}
