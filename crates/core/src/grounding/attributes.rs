@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::told::{Kind, Told, lines};
 use super::topics::is_about_another;
-use super::words::{Word, stem};
+use super::words::{List, Word, stem};
 
 /// Why a statement can take the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,8 +221,14 @@ impl Pair<'_> {
         let shortest = new.len().min(known.len());
         let end = end.min(shortest.saturating_sub(begin));
         let is_small = [new, known].iter().all(|words| words.len() - begin - end <= FRAME);
+        // "The user has a friend called Ana": there can be others.
+        let has = |told: &Told<'_>| {
+            told.words.iter().any(|word| word.folded == "has" || word.is_in(List::Relation))
+        };
+        let ends_with_name = |words: &[Word<'_>]| words[begin..].iter().all(Word::is_capitalised);
+        let are_names = end == 0 && ends_with_name(new) && ends_with_name(known) && !has(self.new);
         // The subject alone has more than one attribute.
-        let of_things = if self.new.is_of_user() { 2 } else { 1 };
+        let of_things = if self.new.is_of_user() && !are_names { 2 } else { 1 };
         let is_thing = |at: &usize| {
             self.new.kinds[*at] == Kind::Content && (*at < begin || *at >= new.len() - end)
         };
@@ -249,13 +255,15 @@ impl Pair<'_> {
             told.words[..end].iter().filter(is_told).map(|word| word.folded.clone()).collect()
         };
         let (left_new, left_known) = (left(self.new, new), left(self.known, known));
+        // "is Karen", "is with Karen"
         let is_name = |told: &Told<'_>, at: usize| {
-            told.words.get(at + 1).is_some_and(|word| word.is_capitalised())
+            told.words[at + 1..].iter().take(2).any(|word| word.is_capitalised())
         };
-        left_new == left_known
-            && left_new.len() > 1
-            && (left_new.iter().any(|word| !lines("attribute", word).is_empty())
-                || (is_name(self.new, new) && is_name(self.known, known)))
+        let is_attribute = left_new.iter().any(|word| !lines("attribute", word).is_empty());
+        let are_names = is_name(self.new, new) && is_name(self.known, known);
+        // "The roof is green now"
+        let is_now = self.new.words.last().is_some_and(|word| word.folded == "now");
+        left_new == left_known && (is_now || (left_new.len() > 1 && (is_attribute || are_names)))
     }
 
     fn is_role(&self) -> bool {
