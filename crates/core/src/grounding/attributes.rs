@@ -148,7 +148,15 @@ impl Pair<'_> {
             Kind::Moved => BEFORE + 1,
             _ => BEFORE,
         };
+        // "Ana moved to Madrid": of Ana only the home has changed.
+        let next = self.new.words.get(at + 1).map_or("", |word| word.folded.as_str());
+        let is_home = self.new.words[at].folded == "moved" && next != "out";
+        let is_person = |place: &usize| {
+            let word = &self.new.words[*place];
+            word.is_capitalised() || word.is_in(List::Relation)
+        };
         let before = (0..at).rev().filter(is_content).take(reach);
+        let before = before.filter(|place| !(is_home && is_person(place)));
         let after = (at + 1..self.new.words.len()).filter(is_content);
         let mut beside = before.chain(after.take(if is_new { 1 } else { AFTER }));
         beside.any(|place| known.contains(stem(&self.new.words[place].folded)))
