@@ -5,6 +5,7 @@ use serde_json::Value;
 
 pub use crate::augment::original_message;
 use crate::chat::{AnswerError, ChatMessage, excerpt};
+use crate::grounding::{is_bare_change, statements};
 use crate::json_answer::whole_number;
 use crate::prompts;
 
@@ -134,13 +135,21 @@ pub(crate) fn facts_in(
     let mut facts: Vec<ExtractedFact> = Vec::new();
     for item in list_in(answer, "facts")? {
         let Some(fact) = fact(item, turns)? else { continue };
-        let of_turn = facts.iter().filter(|other| other.turn == fact.turn);
-        let is_repeated = of_turn.clone().any(|other| other.text == fact.text);
-        if !is_repeated && of_turn.count() < max_per_turn as usize {
-            facts.push(fact);
+        for text in statements(&fact.text) {
+            let of_turn = facts.iter().filter(|other| other.turn == fact.turn);
+            let is_repeated = of_turn.clone().any(|other| other.text == text);
+            if !is_repeated && of_turn.count() < max_per_turn as usize {
+                facts.push(ExtractedFact { text, ..fact });
+            }
         }
     }
-    Ok(facts)
+    // Another fact says to what it changed.
+    let says_more = |fact: &ExtractedFact| {
+        let is_other = |other: &&ExtractedFact| other.turn == fact.turn && other.text != fact.text;
+        facts.iter().filter(is_other).any(|other| !is_bare_change(&other.text))
+    };
+    let is_kept = |fact: &&ExtractedFact| !(is_bare_change(&fact.text) && says_more(fact));
+    Ok(facts.iter().filter(is_kept).cloned().collect())
 }
 
 /// A fact, or `None` if it says nothing.
@@ -339,6 +348,24 @@ mod tests {
     fn blank_and_repeated_facts_are_dropped() {
         let answer = r#"["", " \n", "a", "a ", "b"]"#;
         assert_eq!(parse(answer, 1, 2).unwrap(), [fact("a", 0, None), fact("b", 0, None)]);
+    }
+
+    #[test]
+    fn a_fact_is_one_statement_and_says_what_holds() {
+        let answer = json!([
+            "The user changed suppliers",
+            "Priya is vegetarian and her son Arun is allergic to peanuts",
+        ]);
+        let texts = |answer: &Value| -> Vec<String> {
+            parse(&answer.to_string(), 1, 4).unwrap().into_iter().map(|fact| fact.text).collect()
+        };
+        let parts = ["Priya is vegetarian", "Priya's son Arun is allergic to peanuts"];
+        assert_eq!(texts(&answer), parts);
+        assert_eq!(
+            texts(&json!([answer[0]])),
+            ["The user changed suppliers"],
+            "nothing else is known"
+        );
     }
 
     #[test]

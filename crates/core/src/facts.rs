@@ -112,16 +112,6 @@ pub(crate) fn is_mostly_in(new: &str, known: &str) -> bool {
     shared.len() > own.len()
 }
 
-/// How many words two statements share that tell what they are about: none of the small ones.
-pub(crate) fn shared_words(left: &str, right: &str) -> usize {
-    const SMALL: [&str; 8] = ["user", "users", "their", "with", "from", "this", "more", "longer"];
-    let (left, right) = (Marks::of(left), Marks::of(right));
-    let tells = |word: &&String| word.chars().count() >= 4 && !SMALL.contains(&word.as_str());
-    let is_shared =
-        |word: &&String| right.words.contains(*word) || has_inflection(word, &right.words);
-    left.words.iter().filter(tells).filter(is_shared).count()
-}
-
 /// Whether a passage says the same as a statement and leaves nothing of it out.
 pub(crate) fn says_all_of(passage: &str, statement: &str) -> bool {
     says_the_same(passage, statement) && !Marks::of(statement).has_words_beyond(&Marks::of(passage))

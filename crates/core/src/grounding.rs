@@ -6,21 +6,25 @@
 //! languages that it has no lists for. Its time is linear in the length of the sources.
 
 mod acts;
+mod attributes;
 mod dates;
 mod names;
 mod numbers;
 mod polarity;
 mod relative;
 mod sentence;
+mod statements;
 mod subjects;
+mod told;
 mod topics;
 mod words;
 
 use std::collections::HashSet;
 
 pub use acts::may_state;
+pub use attributes::can_replace;
 pub use relative::dated;
-pub use topics::is_about_another;
+pub(crate) use statements::{is_bare_change, statements};
 
 use acts::{Act, Acts};
 use names::{MAX_INITIALS, bare, is_latin, lines_of_place, script};

@@ -158,7 +158,10 @@ impl<'a> Reconciler<'a> {
                     store::mark_reconciled(self.spi, self.user(), own)?;
                     own
                 }
-                None => self.insert(new, &new.text, Standing::Active, false)?,
+                None => {
+                    let beside = kept_beside(judged, index);
+                    self.insert_as(new, &new.text, Standing::Active, beside, None)?
+                }
             };
             landed.push((index, id));
         }
@@ -347,6 +350,14 @@ impl<'a> Reconciler<'a> {
         );
         Ok(())
     }
+}
+
+/// Names in a fact's metadata the known facts that it was to take the place of, and did not.
+fn kept_beside(judged: &Judged, fact: usize) -> Value {
+    let refused = judged.plan.refused.iter().filter(|(refused, _)| *refused == fact);
+    let known: Vec<String> =
+        refused.map(|(_, existing)| judged.existing[*existing].id.to_string()).collect();
+    if known.is_empty() { json!({}) } else { json!({ "kept_beside": known }) }
 }
 
 /// The later of two times of expiry; `None` is never.

@@ -162,8 +162,11 @@ impl Sentence<'_> {
         {
             return Some(true);
         }
+        // "Remember that the user must buy from a friend of ours": whose friend is not said of the user.
         let is_for_user = self.words.iter().any(|word| {
-            !word.is_quoted && (word.is_in(List::FirstPerson) || word.is_in(List::Own))
+            !word.is_quoted
+                && word.folded != "ours"
+                && (word.is_in(List::FirstPerson) || word.is_in(List::Own))
         });
         for at in start..self.words.len() {
             let after = &self.words[at + 1..self.words.len().min(at + 1 + PHRASE_WORDS)];
@@ -223,6 +226,8 @@ impl Sentence<'_> {
         let is_ordered = match self.name(verb) {
             "remind" => next == "me" && WH.contains(&self.name(verb + 2)),
             "give" | "tell" | "show" => matches!(next, "me" | "us"),
+            // "Make a list of capitals", and not "Make is a build tool".
+            "make" | "prepare" => is_object || matches!(next, "me" | "us"),
             // They are nouns as well: "List price is 300 euros".
             "list" | "sort" | "count" | "draft" | "outline" | "format" | "rank" => is_object,
             // "Write access is off", "I translate for a living"

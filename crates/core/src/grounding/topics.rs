@@ -66,7 +66,7 @@ fn affirmed<'a>(words: &'a [Word<'_>]) -> impl Iterator<Item = &'a str> {
     words.iter().filter(is_part).map(|word| word.folded.as_str())
 }
 
-fn owns(word: &Word<'_>) -> bool {
+pub(super) fn owns(word: &Word<'_>) -> bool {
     word.raw.ends_with("'s") || word.raw.ends_with("’s")
 }
 

@@ -4,11 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Choice, Decision, Existing, New};
-use crate::facts::{is_mostly_in, repeats, shared_words};
-use crate::grounding::{Grounds, Sources, Ungrounded, is_about_another};
-
-/// So many words in common with another memory say that a choice means that one.
-const MIXED_UP_WORDS: usize = 2;
+use crate::facts::{is_mostly_in, repeats};
+use crate::grounding::{Grounds, Sources, Ungrounded, can_replace};
 
 /// What is to be done. Memories and facts are named by their index.
 ///
@@ -22,6 +19,9 @@ pub struct Plan {
     pub delete: Vec<Deletion>,
     /// New facts and the existing memory that says the same, which stays.
     pub same: Vec<(usize, usize)>,
+    /// New facts that were to replace or end a memory, and that memory: both stay, for there is no sign
+    /// that the one takes the place of the other.
+    pub refused: Vec<(usize, usize)>,
 }
 
 /// An existing memory is replaced by `text`.
@@ -47,9 +47,8 @@ pub struct Deletion {
 ///
 /// - A fact about which nothing is decided is the same as a memory that has all its words and of
 ///   which [`says_the_same`](crate::facts::says_the_same) holds; otherwise it is added. So it goes
-///   with one that is to replace or end a memory that says the same or is plainly
-///   [about another](is_about_another) person or thing, or that has nothing in common with it, unlike
-///   another memory.
+///   with one that is to replace or end a memory that says the same, or that it
+///   [cannot replace](can_replace).
 /// - A fact is believed to be the same as a memory if that has most of its words, and bears out its
 ///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
@@ -69,6 +68,7 @@ pub fn plan(decisions: &[Decision], existing: &[Existing], new: &[New]) -> Plan 
         deletions: BTreeMap::new(),
         same: BTreeMap::new(),
         added: BTreeSet::new(),
+        refused: BTreeSet::new(),
     };
     for decision in decisions {
         planner.read(decision);
@@ -86,6 +86,7 @@ struct Planner<'a> {
     same: BTreeMap<usize, usize>,
     /// Facts that are memories of their own, unless they are part of an update.
     added: BTreeSet<usize>,
+    refused: BTreeSet<(usize, usize)>,
 }
 
 impl Planner<'_> {
@@ -136,17 +137,16 @@ impl Planner<'_> {
         }
     }
 
-    fn may_change(&self, memory: usize, fact: usize) -> bool {
+    fn may_change(&mut self, memory: usize, fact: usize) -> bool {
         let (known, new) = (self.existing[memory].content, self.new[fact].content);
-        !repeats(new, known) && !is_about_another(new, known) && !self.is_mixed_up(memory, fact)
-    }
-
-    /// Whether the number of a memory was mixed up with another one's: the fact has no word in common
-    /// with it, and several with that one.
-    fn is_mixed_up(&self, memory: usize, fact: usize) -> bool {
-        let shared = |memory: &Existing<'_>| shared_words(self.new[fact].content, memory.content);
-        shared(&self.existing[memory]) == 0
-            && self.existing.iter().any(|other| shared(other) >= MIXED_UP_WORDS)
+        if repeats(new, known) {
+            return false;
+        }
+        let may = can_replace(new, known);
+        if !may {
+            self.refused.insert((fact, memory));
+        }
+        may
     }
 
     fn is_repeated(&self, memory: usize, fact: usize) -> bool {
@@ -200,6 +200,7 @@ impl Planner<'_> {
                 _ => plan.add.push(fact),
             }
         }
+        plan.refused = self.refused.into_iter().collect();
         let listed = |facts: BTreeSet<usize>| facts.into_iter().collect();
         plan.update = (self.updates.into_iter())
             .map(|(existing, (text, from))| Update { existing, text, from: listed(from) })

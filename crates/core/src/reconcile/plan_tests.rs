@@ -110,33 +110,22 @@ fn a_replacement_that_changes_nothing_is_the_same() {
     assert_eq!(plan_of(&["The user has a dog"], &["The user has a cat"], &[choice]), added(&[0]));
 }
 
-/// Small models mix numbers up.
+/// Small models choose a memory although none is meant.
 #[test]
-fn a_choice_of_a_memory_that_has_nothing_to_do_with_the_fact_changes_nothing() {
+fn a_choice_without_a_sign_changes_nothing() {
     let known = ["Arun is allergic to peanuts", "The user pays 900 euros of rent a month"];
-    for choice in ["replaces 1", "ends 1"] {
-        assert_eq!(plan_of(&known, &["The rent is 950 euros"], &[choice]), added(&[0]), "{choice}");
+    let new = ["The rent is 950 euros"];
+    let refused = Plan { add: vec![0], refused: vec![(0, 0)], ..Plan::default() };
+    for choice in ["replaces 1", "ends 1", "replaces 1: Arun is allergic to rent"] {
+        assert_eq!(plan_of(&known, &new, &[choice]), refused, "{choice}");
     }
-    assert_eq!(plan_of(&known, &["The rent is 950 euros"], &["replaces 2"]).update.len(), 1);
-    // Without a better one, or with one word in common, the choice counts.
-    for (other, new) in [
-        ("The user plays the cello", "The user moved to Rome"),
-        ("The user moved a piano", "The user moved to Rome"),
-    ] {
-        let plan = plan_of(&["The user lives in Oslo", other], &[new], &["replaces 1"]);
-        assert_eq!(plan.update, [update(0, new, &[0])]);
-    }
-}
-
-#[test]
-fn what_is_about_another_person_or_thing_changes_nothing() {
+    assert_eq!(plan_of(&known, &new, &["replaces 2"]).update, [update(1, new[0], &[0])]);
     for (known, new) in [
         ("The user lives in Dublin", "The user's brother lives in Galway"),
         ("The deadline of project A is 1 May", "The deadline of project B is 3 July"),
+        ("The user lives in Rome", "The user plays chess"),
     ] {
-        for choice in ["replaces 1", "ends 1"] {
-            assert_eq!(plan_of(&[known], &[new], &[choice]), added(&[0]), "{choice}: {new}");
-        }
+        assert_eq!(plan_of(&[known], &[new], &["ends 1"]), refused, "{new}");
     }
 }
 
@@ -163,7 +152,7 @@ fn an_update_to_what_nobody_said_is_none() {
 #[test]
 fn a_memory_is_replaced_once() {
     let known = ["The user lives in Rome"];
-    let new = ["The user lives in Paris", "The user has a flat in Paris"];
+    let new = ["The user lives in Paris", "The user moved to a flat in Paris"];
     let first = vec![update(0, new[0], &[0])];
     for second in ["replaces 1", "ends 1"] {
         let plan = plan_of(&known, &new, &["replaces 1", second]);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Action, EpisodeTurn, PriorFact, Statement};
 use crate::facts::{repeats, words};
+use crate::grounding::can_replace;
 use crate::markers;
 
 /// What is to be done. Prior facts and turns are named by their index.
@@ -58,7 +59,8 @@ pub struct Removal {
 /// Turns actions into a plan that loses no prior fact the answer does not name.
 ///
 /// - A prior fact about which nothing is said stays.
-/// - An update to the same text is none.
+/// - An update to the same text is none. One to a statement that [cannot replace](can_replace) the prior
+///   fact is an addition, and that fact stays.
 /// - A prior fact stays if what is added says the same as the one that is removed.
 /// - An addition that repeats a prior fact that stays, the text of an update or another addition is
 ///   none, see [`repeats`].
@@ -118,11 +120,20 @@ impl<'a> Planner<'a> {
             let Some(existing) = action.id().and_then(|id| index(id, self.prior.len())) else {
                 continue;
             };
-            let is_same = matches!(fate, Fate::Updated(statement)
-                if statement.text.trim() == self.prior[existing].content.trim());
-            if self.fates[existing] == Fate::Kept {
-                self.fates[existing] = if is_same { Fate::Confirmed } else { fate };
+            if self.fates[existing] != Fate::Kept {
+                continue;
             }
+            let known = self.prior[existing].content;
+            self.fates[existing] = match fate {
+                Fate::Updated(new) if new.text.trim() == known.trim() => Fate::Confirmed,
+                Fate::Updated(new)
+                    if !repeats(&new.text, known) && !can_replace(&new.text, known) =>
+                {
+                    additions.push(new);
+                    Fate::Confirmed
+                }
+                fate => fate,
+            };
         }
         additions
     }

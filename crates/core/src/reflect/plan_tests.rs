@@ -104,12 +104,22 @@ fn repetitions_are_not_added() {
     assert_eq!(plan.dropped, 0, "repetitions do not count");
 }
 
+/// Small models update a fact although none is meant.
+#[test]
+fn an_update_to_what_cannot_take_the_place_of_the_fact_is_an_addition() {
+    let prior = known(&["The user lives in Rome"]);
+    let answer = r#"[{"action":"update","id":1,"text":"The user plays chess"}]"#;
+    let plan = plan_of(&prior, &said(&["I play chess"]), 5, answer);
+    assert_eq!((plan.keep, plan.update.len()), (vec![0], 0));
+    assert_eq!(plan.add[0].text, "The user plays chess");
+}
+
 #[test]
 fn updates_come_first_where_not_all_facts_are_allowed() {
     let prior = known(&["The user lives in Rome", "The user has a dog"]);
     let answer = r#"[{"action":"add","text":"Anna plays chess"},
         {"action":"add","text":"Bob plays chess"},
-        {"action":"update","id":2,"text":"The user has a cat"},
+        {"action":"update","id":2,"text":"The user's dog died"},
         {"action":"update","id":1,"text":"The user lives in Oslo"}]"#;
     let plan_with = |max_facts| plan_of(&prior, &said(&["a"]), max_facts, answer);
     let plan = plan_with(3);
@@ -177,9 +187,10 @@ fn markers_are_the_models_and_custom_ones_are_inherited() {
     let elsewhere = r#"{"action":"add","text":"a","markers":["custom:project"],"turns":[2]}"#;
     assert_eq!(markers(elsewhere), [""; 0]);
     // What the model does not say stays as it was.
-    let update = r#"{"action":"update","id":1,"text":"b","turns":[2]}"#;
+    let update = r#"{"action":"update","id":1,"text":"The user lives in Oslo","turns":[2]}"#;
     assert_eq!(markers(update), ["goal", "custom:old"]);
-    let update = r#"{"action":"update","id":1,"text":"b","markers":[],"turns":[1]}"#;
+    let update =
+        r#"{"action":"update","id":1,"text":"The user lives in Oslo","markers":[],"turns":[1]}"#;
     assert_eq!(markers(update), ["custom:project", "custom:old"]);
 }
 

@@ -221,10 +221,10 @@ fn facts_carry_markers() {
     scene.episode(&[
         "Change: The shop opens in May. => [goal] The shop opens in June.",
         "Note: Decision: we use Rust for the kiosk.",
-        "Change: The roof is red. => The roof is green.",
+        "Change: The roof is red. => The roof is green now.",
     ]);
     assert_eq!(markers(&mut scene, "The shop opens in June."), ["goal"]);
-    assert_eq!(markers(&mut scene, "The roof is green."), ["custom:house"]);
+    assert_eq!(markers(&mut scene, "The roof is green now."), ["custom:house"]);
     assert!(markers(&mut scene, "Decision: we use Rust for the kiosk.").is_empty());
 }
 

@@ -95,6 +95,33 @@ fn a_contradiction_ends_one_fact_and_keeps_the_other() {
     assert_eq!(scene.history(old.id), ["add", "delete"]);
 }
 
+/// Small models choose a memory although none is meant.
+#[test]
+fn a_replacement_without_a_sign_of_it_leaves_both() {
+    const HOME: &str = "The user lives in Rome.";
+    const WORK: &str = "The user works in Rome.";
+    let model = |call: &Call| {
+        let document = Document::of(call);
+        if call.purpose() != Purpose::Extract {
+            return json!({"choice": "replaces 1"});
+        }
+        let facts = document.turns.iter().map(|(turn, text)| {
+            let fact = text.replace("I live", "The user lives").replace("I work", "The user works");
+            json!({"turn": turn, "text": fact, "confidence": 1})
+        });
+        json!({"facts": facts.collect::<Vec<_>>()})
+    };
+    let mut scene = Scene::start(model);
+    scene.say_and_wait("I live in Rome.");
+    scene.say_and_wait("I work in Rome.");
+    assert_eq!(reconciliations(&scene), 1, "they are near each other");
+    assert_eq!(scene.facts(), [HOME, WORK]);
+    let (home, work) = (scene.fact(HOME), scene.fact(WORK));
+    assert_eq!(work.metadata["kept_beside"], json!([home.id.to_string()]));
+    scene.say_and_wait("I live in Oslo.");
+    assert_eq!(scene.facts(), ["The user lives in Oslo.", WORK]);
+}
+
 #[test]
 fn changes_within_one_job_happen_one_after_the_other() {
     let mut scene = Scene::start(model());
