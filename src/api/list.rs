@@ -30,6 +30,7 @@ fn memory_list(
     oldest_first: Option<bool>,
     id: Option<Uuid>,
     source_id: Option<Uuid>,
+    own_only: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> Result<
@@ -76,7 +77,11 @@ fn memory_list(
         oldest_first: oldest_first.unwrap_or(false),
         limit: check_limit(limit, DEFAULT_LISTED)?,
     };
-    let listed = roles::as_owner(|| listing::page(&Spi::read_only()?, &caller.visible(), &wanted))?;
+    let users = match own_only {
+        Some(true) => vec![caller.user_id.clone()],
+        _ => caller.visible(),
+    };
+    let listed = roles::as_owner(|| listing::page(&Spi::read_only()?, &users, &wanted))?;
     let row = |row: Listed| {
         (
             row.id,

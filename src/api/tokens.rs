@@ -82,6 +82,13 @@ fn memory_list_tokens(
     Ok(TableIterator::new(roles::as_owner(tokens::all)?))
 }
 
+/// Also of callers that no token stands for: users of JWTs, and the one person of a gateway.
+#[pg_extern(sql = false)]
+fn memory_spent_today(_limits: WithinLimits) -> PgResult<i64> {
+    identity::require(Level::Admin)?;
+    roles::as_owner(tokens::spent_today)
+}
+
 /// Knowing the hash is not knowing the token: this answers nobody who could not name the user anyway.
 #[pg_extern(sql = false)]
 fn memory_token_user(

@@ -87,6 +87,18 @@ pub fn spend(hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Optio
     )
 }
 
+/// What all callers have spent today.
+pub fn spent_today() -> PgResult<i64> {
+    let sum = Spi::read_only()?.first(
+        &format!(
+            "SELECT coalesce(sum(s.tokens), 0)::int8 FROM memory_agent.spending s WHERE s.day = {TODAY}"
+        ),
+        &mut params![],
+        |row| row.required(1),
+    )?;
+    Ok(sum.unwrap_or_default())
+}
+
 /// Forgets the spending of callers that were not here for a week.
 pub fn tidy() -> PgResult<()> {
     let sql = format!("DELETE FROM memory_agent.spending s WHERE s.day < {TODAY} - 7");
