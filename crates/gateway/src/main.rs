@@ -128,7 +128,7 @@ async fn run(options: Serve) -> Result<(), String> {
         }
         None => {
             let metrics = Arc::clone(&metrics);
-            Door::with_tokens(memory.clone(), metrics, jwt, options.proxies)
+            Door::with_tokens(metrics, jwt, options.proxies)
         }
     };
     let gateway = Gateway {
