@@ -105,7 +105,7 @@ CREATE FUNCTION memory_recall_times()
 CREATE FUNCTION memory_list(
     session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
     from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
-    id uuid DEFAULT NULL, source_id uuid DEFAULT NULL,
+    id uuid DEFAULT NULL, source_id uuid DEFAULT NULL, own_only boolean DEFAULT false,
     user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, user_id text, session_id text, agent_id text, kind text, role text, content text,
                    entry_metadata jsonb, markers text[], created_at timestamptz, updated_at timestamptz,
@@ -114,9 +114,9 @@ CREATE FUNCTION memory_list(
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 50
     AS 'MODULE_PATHNAME', 'memory_list_wrapper';
 
--- A user's facts in the order of time, page by page.
-CREATE INDEX entries_facts_idx ON memory_agent.entries (user_id, created_at, id)
-    WHERE kind = 'fact' AND state <> 'inactive';
+-- A user's entries of a kind in the order of time, page by page.
+CREATE INDEX entries_time_idx ON memory_agent.entries (user_id, kind, created_at, id)
+    WHERE state <> 'inactive';
 
 CREATE FUNCTION memory_clear(
     session_id text, confirm_global boolean, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
@@ -431,6 +431,10 @@ CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEF
     RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_spend_wrapper';
 
+CREATE FUNCTION memory_spent_today()
+    RETURNS bigint LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_spent_today_wrapper';
+
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
     agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}')
@@ -465,6 +469,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_create_vector_index', 'admin'),
            ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
            ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin'),
+           ('memory_spent_today', 'admin'),
            ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
 $$;
 
@@ -478,6 +483,8 @@ COMMENT ON FUNCTION memory_list_tokens() IS
     'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). Only for administrators.';
 COMMENT ON FUNCTION memory_token_user(bytea) IS
     'The user of the token with this SHA-256; NULL when there is none, or it has expired.';
+COMMENT ON FUNCTION memory_spent_today() IS
+    'What all callers have spent since midnight UTC (memory_spend), those without a token too. Only for administrators.';
 COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint) IS
     'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: add nothing and return NULL once this much is spent. Negative tokens take back what was added too much. Errors: 22023, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
@@ -534,8 +541,8 @@ COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
     'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_recall_times() IS
     'How long the parts of this transaction''s last recall took, in milliseconds: embed the question, search, rerank, rank; no row without one. For monitoring: the gateway asks it behind memory_augment. Errors: 42501.';
-COMMENT ON FUNCTION memory_list(text,text,integer,timestamptz,uuid,boolean,uuid,uuid,text,text) IS
-    'Entries of the user and shared ones, newest first, a page at a time, with the columns of the view memory_entries; a page of one session, of facts, or of one source reads no more rows than it shows, however many there are. session_id: only these; global is the user''s global memory. kind: turn, fact or document. limit: rows of a page (at most 1000). from_at, from_id: created_at and id of an entry: the page begins after it, with oldest_first at it. id: one entry, also one that has expired, which no page has. source_id: only facts made of this entry. agent_id: only of this agent. Never writes. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_list(text,text,integer,timestamptz,uuid,boolean,uuid,uuid,boolean,text,text) IS
+    'Entries of the user and shared ones, newest first, a page at a time, with the columns of the view memory_entries; a page of all sessions, of one session and agent, or of one source reads about as many rows as it shows, however many there are. session_id: only these; global is the user''s global memory. kind: turn, fact or document. limit: rows of a page (at most 1000). from_at, from_id: created_at and id of an entry: the page begins after it, with oldest_first at it. id: one entry, also one that has expired, which no page has. source_id: only facts made of this entry. own_only: without shared ones. agent_id: only of this agent. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS
     'Lists documents and archived conversations of the user and shared ones, the most recently changed first. doc_type: only this type; conversations is accepted for conversation. limit: number of rows (default 10, at most 1000). chunks: number of chunks that can be searched. The texts are in the view memory_archives.';
 COMMENT ON FUNCTION memory_archive(text,text,text) IS

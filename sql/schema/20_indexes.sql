@@ -26,9 +26,9 @@ CREATE UNIQUE INDEX entries_fact_key_idx
     ON memory_agent.entries (user_id, agent_id, coalesce(session_id, ''), fact_key)
     WHERE fact_key IS NOT NULL AND state <> 'inactive';
 
--- A user's facts in the order of time, page by page.
-CREATE INDEX entries_facts_idx ON memory_agent.entries (user_id, created_at, id)
-    WHERE kind = 'fact' AND state <> 'inactive';
+-- A user's entries of a kind in the order of time, page by page.
+CREATE INDEX entries_time_idx ON memory_agent.entries (user_id, kind, created_at, id)
+    WHERE state <> 'inactive';
 
 -- A row of an attached table is one entry.
 CREATE UNIQUE INDEX entries_source_key_idx

@@ -106,7 +106,7 @@ CREATE FUNCTION memory_recall_times()
 CREATE FUNCTION memory_list(
     session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
     from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
-    id uuid DEFAULT NULL, source_id uuid DEFAULT NULL,
+    id uuid DEFAULT NULL, source_id uuid DEFAULT NULL, own_only boolean DEFAULT false,
     user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, user_id text, session_id text, agent_id text, kind text, role text, content text,
                    entry_metadata jsonb, markers text[], created_at timestamptz, updated_at timestamptz,

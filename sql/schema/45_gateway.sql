@@ -23,6 +23,10 @@ CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEF
     RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_spend_wrapper';
 
+CREATE FUNCTION memory_spent_today()
+    RETURNS bigint LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_spent_today_wrapper';
+
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
     agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}')

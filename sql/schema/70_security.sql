@@ -69,6 +69,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_create_vector_index', 'admin'),
            ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
            ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin'),
+           ('memory_spent_today', 'admin'),
            ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
 $$;
 

@@ -29,6 +29,7 @@ fn memory_list(
     oldest_first: Option<bool>,
     id: Option<Uuid>,
     source_id: Option<Uuid>,
+    own_only: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> Rows<(
@@ -69,7 +70,11 @@ fn memory_list(
         oldest_first: oldest_first.unwrap_or(false),
         limit: check_limit(limit, DEFAULT_LISTED)?,
     };
-    let listed = roles::read_as_owner(|spi| listing::page(spi, &caller.visible(), &wanted))?;
+    let users = match own_only {
+        Some(true) => vec![caller.user_id.clone()],
+        _ => caller.visible(),
+    };
+    let listed = roles::read_as_owner(|spi| listing::page(spi, &users, &wanted))?;
     let row = |row: Listed| {
         (
             row.id,

@@ -76,6 +76,13 @@ fn memory_list_tokens(
     Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
 }
 
+/// Also of callers that no token stands for: users of JWTs, and the one person of a gateway.
+#[pg_extern(sql = false)]
+fn memory_spent_today(_limits: WithinLimits) -> PgResult<i64> {
+    identity::require(Level::Admin)?;
+    roles::read_as_owner(tokens::spent_today)
+}
+
 /// Knowing the hash is not knowing the token: this tells a caller nothing that the caller could not name anyway.
 #[pg_extern(sql = false)]
 fn memory_token_user(

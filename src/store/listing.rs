@@ -17,12 +17,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// A condition of its own for each, so that a partial index of the kind is one of the ways.
-    fn condition(self) -> &'static str {
+    const ALL: [Self; 3] = [Self::Turn, Self::Fact, Self::Document];
+
+    fn as_str(self) -> &'static str {
         match self {
-            Self::Turn => "e.kind = 'turn'",
-            Self::Fact => "e.kind = 'fact'",
-            Self::Document => "e.kind = 'document'",
+            Self::Turn => "turn",
+            Self::Fact => "fact",
+            Self::Document => "document",
         }
     }
 }
@@ -68,18 +69,31 @@ pub struct Listed {
 
 record!(Listed: id user_id session_id agent_id kind role content metadata markers created_at updated_at expires_at is_active token_count episode_id fact_key confidence source_ids);
 
-/// Reads it: of each user as many as fit, and of these as many as fit.
+/// Reads it: of each user, and where all sessions are asked for of each kind, as many as fit, for so the index
+/// of time has them; and of these as many as fit.
 pub fn page(spi: &Spi, users: &[String], wanted: &Wanted) -> PgResult<Vec<Listed>> {
     let mut params = Params::new().with(users.to_vec()).with(i64::from(wanted.limit));
+    let is_narrow =
+        wanted.id.is_some() || wanted.source_id.is_some() || wanted.session_id.is_some();
+    let (kinds, of_kind) = match wanted.kind {
+        None if is_narrow => (String::new(), ""),
+        kind => {
+            let kinds = kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
+            let kinds: Vec<String> =
+                kinds.into_iter().map(|kind| kind.as_str().to_owned()).collect();
+            let kinds = bind(&mut params, kinds);
+            (format!(", unnest({kinds}) AS k (kind)"), " AND e.kind = k.kind")
+        }
+    };
     let conditions = conditions(wanted, &mut params);
     let order = if wanted.oldest_first { "ASC" } else { "DESC" };
     let statement = format!(
-        "SELECT f.* FROM unnest($1) AS u (user_id), LATERAL ( \
+        "SELECT f.* FROM unnest($1) AS u (user_id){kinds}, LATERAL ( \
              SELECT e.id, e.user_id, e.session_id, e.agent_id, e.kind, e.role, e.content, e.metadata, \
                     e.markers, e.created_at, e.updated_at, e.expires_at, e.state = 'active', \
                     e.token_count, e.episode_id, e.fact_key, e.confidence, e.source_ids \
                FROM memory_agent.entries e \
-              WHERE e.user_id = u.user_id AND e.state <> 'inactive'{conditions} \
+              WHERE e.user_id = u.user_id AND e.state <> 'inactive'{of_kind}{conditions} \
               ORDER BY e.created_at {order}, e.id {order} LIMIT $2) f \
           ORDER BY f.created_at {order}, f.id {order} LIMIT $2"
     );
@@ -98,9 +112,6 @@ fn conditions(wanted: &Wanted, params: &mut Params) -> String {
     }
     if let Some(source) = wanted.source_id {
         and(format!("e.source_ids @> ARRAY[{}]", bind(params, source)));
-    }
-    if let Some(kind) = wanted.kind {
-        and(kind.condition().to_owned());
     }
     if let Some(session_id) = &wanted.session_id {
         if Some(session_id.as_str()) == schema::global_name() {

@@ -75,6 +75,16 @@ pub fn spend(spi: &Spi, hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgR
     )
 }
 
+/// What all callers have spent today.
+pub fn spent_today(spi: &Spi) -> PgResult<i64> {
+    spi.one(
+        &format!(
+            "SELECT coalesce(sum(s.tokens), 0)::int8 FROM memory_agent.spending s WHERE s.day = {TODAY}"
+        ),
+        &mut params![],
+    )
+}
+
 /// Forgets the spending of callers that were not here for a week.
 pub fn tidy(spi: &Spi) -> PgResult<()> {
     let sql = format!("DELETE FROM memory_agent.spending s WHERE s.day < {TODAY} - 7");

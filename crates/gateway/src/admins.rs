@@ -4,7 +4,7 @@
 
 use crate::door::Person;
 use crate::log;
-use crate::memory::{End, Memory, MemoryError, column};
+use crate::memory::{Memory, MemoryError, column};
 use crate::metrics::Metrics;
 use serde_json::json;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Administrators are few.
 const CONNECTIONS: usize = 2;
+/// How long the database may take to say whether its role is one of an administrator.
+const START: Duration = Duration::from_secs(30);
 
 /// Who they are, and their connection.
 pub struct Admins {
@@ -22,8 +24,8 @@ pub struct Admins {
 /// What was spent today (UTC), in tokens of language models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpentToday {
-    /// Of the gateway's key, by all callers who have a token.
-    pub by_tokens: i64,
+    /// Of the gateway's key, by all callers.
+    pub by_callers: i64,
     /// Of the database's endpoints, for facts and summaries.
     pub by_endpoints: i64,
 }
@@ -41,7 +43,7 @@ impl Admins {
         let memory = Memory::new(database, CONNECTIONS, patience, metrics)
             .map_err(|problem| format!("--admin-database: {problem}"))?;
         let admins = Self { memory, users };
-        match admins.spent_today().await {
+        match admins.spent_today(START).await {
             Ok(_) => {}
             Err(MemoryError::Refused(said)) => {
                 let code = &said.code;
@@ -65,11 +67,11 @@ impl Admins {
 
     /// # Errors
     /// [`MemoryError`].
-    pub async fn spent_today(&self) -> Result<SpentToday, MemoryError> {
-        let sql = "SELECT (SELECT coalesce(sum(t.spent_today), 0)::int8 FROM memory_list_tokens() t), \
+    pub async fn spent_today(&self, patience: Duration) -> Result<SpentToday, MemoryError> {
+        let sql = "SELECT memory_spent_today(), \
                           (SELECT coalesce(sum(e.tokens_today), 0)::int8 FROM memory_list_endpoints() e)";
-        let rows = self.memory.ask("", sql, &[], End::Commit).await?;
+        let rows = self.memory.call("", patience, sql, &[]).await?;
         let row = rows.first().ok_or(MemoryError::Unexpected)?;
-        Ok(SpentToday { by_tokens: column(row, 0)?, by_endpoints: column(row, 1)? })
+        Ok(SpentToday { by_callers: column(row, 0)?, by_endpoints: column(row, 1)? })
     }
 }

@@ -9,6 +9,7 @@ use crate::log;
 use crate::memory::{MemoryError, Recalled, Stored, Turn};
 use crate::protocol::Protocol;
 use crate::refusal::Refusal;
+use crate::said::Said;
 use crate::spending::Guess;
 use crate::splice;
 use crate::stream::{self, Ended};
@@ -23,7 +24,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 /// The id of the user's turn, once it is committed.
 const STORED: &str = "x-memory-stored";
@@ -110,8 +110,7 @@ pub struct Chat {
 
 impl Chat {
     async fn run(mut self, mut reply: oneshot::Sender<Result<Response, Refusal>>) {
-        let recalled = self.recall().await;
-        let mut said = self.hear().await;
+        let (recalled, mut said) = self.recall_and_hear().await;
         if self.gateway.requires_memory && !self.failed.is_empty() {
             self.settle(0);
             let problem = format!("memory failed: {}", self.failed.join(", "));
@@ -165,23 +164,11 @@ impl Chat {
         self.protocol.upstream(&self.gateway)
     }
 
-    /// What is remembered for the user's message; `None` when there is no message, or no memory.
-    async fn recall(&mut self) -> Option<Recalled> {
-        let asked = self.request.asked.as_ref()?;
-        let extras = &self.request.extras;
-        let memory = &self.gateway.memory;
-        match memory.augment(&self.person.user_id, &asked.messages, extras).await {
-            Ok(recalled) => Some(recalled),
-            Err(error) => {
-                self.note("recall", &error);
-                None
-            }
-        }
-    }
-
-    /// Stores what the user said, and waits for it as long as a chat may wait.
-    async fn hear(&mut self) -> Said {
-        let Some(asked) = &self.request.asked else { return Said::default() };
+    /// What is remembered for the user's message, and the message on its way into memory, both as long as a
+    /// chat may wait; nothing when there is no message. They do not wait for each other: the message is stored
+    /// as soon as the recall has its snapshot, in which it is not.
+    async fn recall_and_hear(&mut self) -> (Option<Recalled>, Said) {
+        let Some(asked) = &self.request.asked else { return (None, Said::default()) };
         let metadata = match &asked.name {
             Some(name) => json!({"name": name}),
             None => json!({}),
@@ -189,14 +176,20 @@ impl Chat {
         // The request after a tool's is another one, but the user's turn is still the same.
         let key = self.request.key.clone().filter(|_| !self.request.continues);
         let turn = self.turn("user", asked.message.clone(), key, metadata);
-        let mut said =
-            Said { storing: Some(self.storing(turn.clone())), turn: Some(turn), stored: None };
-        match said.wait(self.gateway.patience).await {
-            Some(Ok(stored)) => said.stored = Some(stored),
-            Some(Err(error)) => self.note("store", &error),
-            None => self.note("store", &MemoryError::Late),
+        let (user_id, extras) = (&self.person.user_id, &self.request.extras);
+        let (looking, looks) = oneshot::channel();
+        let recall = self.gateway.memory.augment(user_id, &asked.messages, extras, looking);
+        let hear = async {
+            // A recall that fails before it looks at anything is over.
+            let _ = looks.await;
+            Said::store(turn, &self.gateway, &self.permit).await
+        };
+        let (recalled, (said, heard)) = tokio::join!(recall, hear);
+        let recalled = recalled.map_err(|error| self.note("recall", &error)).ok();
+        if let Err(error) = heard {
+            self.note("store", &error);
         }
-        said
+        (recalled, said)
     }
 
     /// Hands the upstream's answer on, and stores what it says.
@@ -381,16 +374,6 @@ impl Chat {
         }
     }
 
-    /// Stores a turn in a task: who waits for it may give up, and it is stored all the same.
-    fn storing(&self, turn: Turn) -> JoinHandle<Result<Stored, MemoryError>> {
-        let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
-        tokio::spawn(async move {
-            let stored = gateway.memory.store(&turn).await;
-            drop(permit);
-            stored
-        })
-    }
-
     /// Counts what the upstream took, in the place of the guess.
     fn settle(&mut self, tokens: i64) {
         if let Some(guess) = self.guess.take() {
@@ -422,39 +405,5 @@ impl Chat {
     /// Whether the client has to be told that this fails for want of memory.
     pub fn fails_without_memory(&self) -> bool {
         self.gateway.requires_memory && self.failed.contains(&"store")
-    }
-}
-
-/// A turn on its way into memory.
-#[derive(Default)]
-pub struct Said {
-    turn: Option<Turn>,
-    storing: Option<JoinHandle<Result<Stored, MemoryError>>>,
-    stored: Option<Stored>,
-}
-
-impl Said {
-    /// What came of it; `None` when it is not done in time, and goes on.
-    async fn wait(&mut self, patience: std::time::Duration) -> Option<Result<Stored, MemoryError>> {
-        let storing = self.storing.as_mut()?;
-        let outcome = tokio::time::timeout(patience, storing).await.ok()?;
-        self.storing = None;
-        Some(outcome.unwrap_or(Err(MemoryError::Unexpected)))
-    }
-
-    /// Waits until it is stored, however long that takes, and tries once more if it was not: should the
-    /// database have been gone for a moment, it may be there again.
-    async fn settle(&mut self, gateway: &Gateway) -> Result<(), MemoryError> {
-        if let Some(storing) = self.storing.take()
-            && let Ok(Ok(stored)) = storing.await
-        {
-            self.stored = Some(stored);
-        }
-        if self.stored.is_none()
-            && let Some(turn) = self.turn.take()
-        {
-            self.stored = Some(gateway.memory.store(&turn).await?);
-        }
-        Ok(())
     }
 }

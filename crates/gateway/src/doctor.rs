@@ -1,7 +1,7 @@
 //! `memory-agent doctor`: what `memory_status()` says, and what to do about it.
 
 use crate::args::Doctor;
-use crate::memory::{Memory, MemoryError, Said, Status};
+use crate::memory::{DatabaseError, Memory, MemoryError, Status};
 use crate::metrics::Metrics;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -32,7 +32,7 @@ pub async fn run(options: Doctor) -> ExitCode {
 fn problem(error: &MemoryError) -> String {
     match error {
         MemoryError::Refused(said) => {
-            let Said { code, message, hint } = said.as_ref();
+            let DatabaseError { code, message, hint } = said.as_ref();
             let hint = match hint.as_deref() {
                 None if code == "42501" => {
                     Some("Grant its role a level: SELECT memory_grant('ROLE').")

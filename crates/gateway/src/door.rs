@@ -49,7 +49,6 @@ pub enum Door {
 
 /// What is known of tokens.
 pub struct Tokens {
-    memory: Memory,
     metrics: Arc<Metrics>,
     /// What else counts as a token.
     jwt: Option<Jwt>,
@@ -66,15 +65,10 @@ impl Door {
     }
 
     /// For everybody who has a token.
-    pub fn with_tokens(
-        memory: Memory,
-        metrics: Arc<Metrics>,
-        jwt: Option<Jwt>,
-        proxies: Vec<IpAddr>,
-    ) -> Self {
+    pub fn with_tokens(metrics: Arc<Metrics>, jwt: Option<Jwt>, proxies: Vec<IpAddr>) -> Self {
         let wrong = Rates::new(WRONG_PER_MINUTE);
         let known = Mutex::new(HashMap::new());
-        let tokens = Tokens { memory, metrics, jwt, wrong, proxies, known };
+        let tokens = Tokens { metrics, jwt, wrong, proxies, known };
         Self::Tokens(Box::new(tokens))
     }
 
@@ -91,7 +85,8 @@ impl Door {
     }
 
     /// Who sends a request. `has_key` says whether the gateway has a key for what the request is about, or it
-    /// goes nowhere: then `Authorization` and `x-api-key` are for the gateway.
+    /// goes nowhere: then `Authorization` and `x-api-key` are for the gateway. `memory` is asked
+    /// whose token it is.
     ///
     /// # Errors
     /// What the caller is told. A token that cannot be looked up is not let in.
@@ -101,13 +96,14 @@ impl Door {
         headers: &HeaderMap,
         peer: IpAddr,
         has_key: bool,
+        memory: &Memory,
     ) -> Result<Person, Refusal> {
         match self {
             Self::One(person) => {
                 from_this_machine(uri, headers)?;
                 Ok(person.clone())
             }
-            Self::Tokens(tokens) => tokens.admit(headers, peer, has_key).await,
+            Self::Tokens(tokens) => tokens.admit(headers, peer, has_key, memory).await,
         }
     }
 }
@@ -118,6 +114,7 @@ impl Tokens {
         headers: &HeaderMap,
         peer: IpAddr,
         has_key: bool,
+        memory: &Memory,
     ) -> Result<Person, Refusal> {
         if !has_key && would_send_token(headers) {
             let problem = "a memory token stands in a header that goes upstream: send it in \
@@ -152,11 +149,8 @@ impl Tokens {
         if remembered.is_none() {
             self.wrong.take(asks, now).map_err(|wait| Refusal::too_many(wait.as_secs() as u32))?;
         }
-        let found = if token.len() > MAX_TOKEN_BYTES {
-            Ok(None)
-        } else {
-            self.memory.token_user(&caller).await
-        };
+        let found =
+            if token.len() > MAX_TOKEN_BYTES { Ok(None) } else { memory.token_user(&caller).await };
         match found {
             Ok(Some(user_id)) => {
                 if remembered.is_none() {

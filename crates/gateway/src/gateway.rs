@@ -147,7 +147,7 @@ impl Gateway {
     ) -> Result<(Person, Permit), Refusal> {
         let permit =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| Refusal::busy())?;
-        let person = self.door.admit(&head.uri, &head.headers, peer, has_key).await?;
+        let person = self.door.admit(&head.uri, &head.headers, peer, has_key, &self.memory).await?;
         self.rates
             .take(person.caller, Instant::now())
             .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;

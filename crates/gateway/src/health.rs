@@ -1,11 +1,13 @@
 //! `/health` and `/metrics`: whether everything is there that a chat needs, and what was counted.
 
-use crate::door::Door;
+use crate::door::{Door, Person};
 use crate::gateway::Gateway;
 use crate::memory::Status;
 use crate::metrics::Gauge;
+use crate::refusal::Refusal;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -45,7 +47,7 @@ struct Health {
 
 impl Health {
     async fn look(gateway: &Gateway) -> Self {
-        let memory = &gateway.memory;
+        let memory = gateway.memory.watched();
         let (status, store, upstream) =
             tokio::join!(memory.status(), memory.store_name(), gateway.upstream.is_there());
         let database = status.is_ok();
@@ -88,6 +90,11 @@ impl Looks {
         *found = Some((Instant::now(), health.clone()));
         health
     }
+
+    async fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<Person, Refusal> {
+        let Gateway { door, memory, .. } = self.gateway.as_ref();
+        door.admit(&head.uri, &head.headers, peer.ip(), true, &memory.watched()).await
+    }
 }
 
 /// `GET /health`: 200 when chats can be answered, 503 when not; the process is alive in both cases. Everybody
@@ -97,7 +104,12 @@ pub async fn health(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
-    let health = looks.health().await;
+    let (gateway, head) = (&looks.gateway, request.into_parts().0);
+    let may_know = async {
+        let shows = gateway.door.is_for_one() || Door::has_token(&head.headers);
+        shows && looks.admit(&head, peer).await.is_ok()
+    };
+    let (health, may_know) = tokio::join!(looks.health(), may_know);
     let word = |is_there: bool| if is_there { "ok" } else { "down" };
     let whole = health.is_ready && health.database;
     let mut body = json!({
@@ -109,11 +121,6 @@ pub async fn health(
         "upstream": word(health.upstream),
         "version": env!("CARGO_PKG_VERSION"),
     });
-    let (gateway, head) = (&looks.gateway, request.into_parts().0);
-    let may_know = match gateway.door.is_for_one() || Door::has_token(&head.headers) {
-        true => gateway.door.admit(&head.uri, &head.headers, peer.ip(), true).await.is_ok(),
-        false => false,
-    };
     if may_know {
         // As agent-cli's proxy says it.
         body["openai_base_url"] = gateway.upstream.base().into();
@@ -134,11 +141,11 @@ pub async fn metrics(
 ) -> Response {
     let gateway = &looks.gateway;
     let (head, _) = request.into_parts();
-    let person = match gateway.door.admit(&head.uri, &head.headers, peer.ip(), true).await {
+    let (health, person) = tokio::join!(looks.health(), looks.admit(&head, peer));
+    let person = match person {
         Ok(person) => person,
         Err(refusal) => return refusal.into_response(),
     };
-    let health = looks.health().await;
     let (open, idle) = gateway.memory.connections();
     let is_up = |is_there: bool| f64::from(u8::from(is_there));
     let mut gauges = vec![
@@ -157,10 +164,10 @@ pub async fn metrics(
         let (name, help) = ("jobs", "Background jobs of all users by their state.");
         gauges.push(Gauge { name, help, label: Some("state"), numbers: health.jobs });
     }
-    if let Some(admins) = gateway.admins_with(&person) {
-        match admins.spent_today().await {
+    if let Some(admins) = gateway.admins_with(&person).filter(|_| health.database) {
+        match admins.spent_today(gateway.memory.watched().patience).await {
             Ok(spent) => {
-                let numbers = [("gateway", spent.by_tokens), ("database", spent.by_endpoints)];
+                let numbers = [("gateway", spent.by_callers), ("database", spent.by_endpoints)];
                 gauges.push(Gauge {
                     name: "llm_tokens_today",
                     help: "Tokens of language models since midnight UTC, by whose key they took.",

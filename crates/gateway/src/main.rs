@@ -19,11 +19,13 @@ mod log;
 mod mcp;
 mod mem0;
 mod memory;
+mod memory_error;
 mod metrics;
 mod page;
 mod protocol;
 mod rates;
 mod refusal;
+mod said;
 mod serve;
 mod spending;
 mod splice;
@@ -126,7 +128,7 @@ async fn run(options: Serve) -> Result<(), String> {
         }
         None => {
             let metrics = Arc::clone(&metrics);
-            Door::with_tokens(memory.clone(), metrics, jwt, options.proxies)
+            Door::with_tokens(metrics, jwt, options.proxies)
         }
     };
     let gateway = Gateway {

@@ -4,70 +4,38 @@
 
 use crate::database;
 use crate::extras::Extras;
+pub use crate::memory_error::{DatabaseError, MemoryError};
+use crate::memory_error::{reason, unreachable};
 use crate::metrics::Metrics;
-use deadpool_postgres::{Object, Pool, PoolError};
+use deadpool_postgres::{Object, Pool};
 use serde_json::Value;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 /// A turn that nobody waits for any more is stored within this time, or not at all.
 const LAST_MOMENT: Duration = Duration::from_secs(30);
+/// Says who the statements of a transaction are for, and how long each may take.
+const WHO: &str = "SELECT set_config('memory_agent.user_id', $1, true), \
+            set_config('statement_timeout', $2, true), \
+            current_setting('memory_agent.identity', true), \
+            set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
+                       ELSE json_build_object('sub', $1)::text END, true), \
+            set_config('memory_agent.memory_message', 'user', true)";
+/// Has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or nobody does jobs,
+/// it stays as it is.
+const EMBED_LATER: &str = "SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
+                            WHERE current_setting('memory_agent.embed_on_ingest', true) = 'sync' \
+                              AND current_setting('memory_agent.worker', true) = 'on'";
+/// Of the patience of a chat, what is waited for the database by who watches it.
+const WATCHED: u32 = 4;
 /// How long the database may take to say what time was over.
 const GRACE: Duration = Duration::from_millis(250);
 /// The identity mode in which a SQL role is a user, so that nobody can act for another.
 const MODE_OF_ROLES: &str = "role";
-
-/// Why memory did not do what it was asked. Printed, it has no message of the database: they may name arguments.
-#[derive(Debug, thiserror::Error)]
-pub enum MemoryError {
-    /// There is no connection to be had.
-    #[error("the database cannot be reached")]
-    NoDatabase,
-    /// TLS failed: the server has none, or its certificate is not believed.
-    #[error("TLS with the database failed")]
-    NoTls(String),
-    /// The time was over.
-    #[error("memory took too long")]
-    Late,
-    /// See `--max-answers`.
-    #[error("other answers leave no room for this one")]
-    NoRoom,
-    /// The database refused. What it said is for the user who asked, never for a log.
-    #[error("the database refused: SQLSTATE {}", .0.code)]
-    Refused(Box<Said>),
-    /// The answer is none that could be expected of this version of the extension.
-    #[error("the database answered something unexpected")]
-    Unexpected,
-    /// See [`MODE_OF_ROLES`].
-    #[error(
-        "memory_agent.identity is 'role': the gateway, which is one role, cannot act for users. \
-         Set it to 'required', 'setting' or 'claims'"
-    )]
-    ModeOfRoles,
-}
-
-impl MemoryError {
-    /// For who runs the gateway: with what the certificate of a server lacks, which names hosts.
-    pub fn for_operator(&self) -> String {
-        match self {
-            Self::NoTls(problem) => format!("{self}: {problem}"),
-            other => other.to_string(),
-        }
-    }
-}
-
-/// What the database said when it refused.
-#[derive(Debug)]
-pub struct Said {
-    /// The SQLSTATE.
-    pub code: String,
-    pub message: String,
-    pub hint: Option<String>,
-}
 
 /// A component that `memory_status()` names.
 #[derive(Debug)]
@@ -146,7 +114,8 @@ pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 #[derive(Clone)]
 pub struct Memory {
     pool: Pool,
-    patience: Duration,
+    /// How long a call waits that nothing else is said of.
+    pub patience: Duration,
     metrics: Arc<Metrics>,
 }
 
@@ -166,6 +135,11 @@ impl Memory {
             .build()
             .map_err(|error| format!("the pool: {error}"))?;
         Ok(Self { pool, patience, metrics })
+    }
+
+    /// The same for who watches it, and wants to hear at once that the database is gone: with less patience.
+    pub fn watched(&self) -> Self {
+        Self { patience: self.patience / WATCHED, ..self.clone() }
     }
 
     /// Connections that are open, and those of them that nobody uses.
@@ -233,7 +207,8 @@ impl Memory {
         column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
     }
 
-    /// What is remembered for the last of these messages.
+    /// What is remembered for the last of these messages. `looking` is used when it is settled what the recall
+    /// sees: what is stored from then on is not part of it.
     ///
     /// # Errors
     /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
@@ -242,6 +217,7 @@ impl Memory {
         user_id: &str,
         messages: &Value,
         extras: &Extras,
+        looking: oneshot::Sender<()>,
     ) -> Result<Recalled, MemoryError> {
         let started = Instant::now();
         let augment = "SELECT memory_augment($1, $2, user_id => $3, top_k => $4, recency_weight => $5, \
@@ -256,7 +232,8 @@ impl Memory {
         ];
         let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
         let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
-        let mut answers = self.run(user_id, self.patience, &statements, End::Commit).await?;
+        let mut answers =
+            self.run(user_id, self.patience, &statements, End::Commit, Some(looking)).await?;
         self.metrics.recalls.add(started.elapsed());
         let times = answers.pop().unwrap_or_default();
         if let Some(row) = times.first() {
@@ -280,10 +257,12 @@ impl Memory {
     /// [`MemoryError`].
     pub async fn store(&self, turn: &Turn) -> Result<Stored, MemoryError> {
         let started = Instant::now();
-        let (sql, params) = turn.statement();
-        let rows = self.call(&turn.user_id, LAST_MOMENT, sql, &params).await?;
+        let (store, stored) = turn.statement();
+        let statements = [(EMBED_LATER, &[][..]), (store, &stored[..])];
+        let mut answers =
+            self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit, None).await?;
         self.metrics.stores.add(started.elapsed());
-        let stored = Stored::read(&rows)?;
+        let stored = Stored::read(&answers.pop().unwrap_or_default())?;
         if stored.is_new {
             self.metrics.stored.add(turn.role, 1);
         }
@@ -298,8 +277,9 @@ impl Memory {
         let forget = "SELECT memory_forget($1, 'the request was answered again', user_id => $2)";
         let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
         let (store, stored) = turn.statement();
-        let statements = [(forget, &forgotten[..]), (store, &stored[..])];
-        let mut answers = self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit).await?;
+        let statements = [(forget, &forgotten[..]), (EMBED_LATER, &[]), (store, &stored[..])];
+        let mut answers =
+            self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit, None).await?;
         Stored::read(&answers.pop().unwrap_or_default())
     }
 
@@ -339,22 +319,25 @@ impl Memory {
         params: &[Param<'_>],
         end: End,
     ) -> Result<Vec<Row>, MemoryError> {
-        let mut answers = self.run(user_id, patience, &[(sql, params)], end).await?;
+        let mut answers = self.run(user_id, patience, &[(sql, params)], end, None).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs statements in a transaction of `user_id`, which is empty where it is about nobody's memory,
     /// and returns the rows of each.
     ///
-    /// They go out right behind what says who they are for. Should the connection's session have
+    /// They go out at once, right behind what says who they are for, and before what ends the transaction. Should the connection's session have
     /// another user's name left, the identity of the transaction overrules it; and the argument `user_id`,
     /// which every statement about memory has, would contradict it.
+    ///
+    /// With `looking`, all of them see what was there when that is used.
     async fn run(
         &self,
         user_id: &str,
         patience: Duration,
         statements: &[(&str, &[Param<'_>])],
         end: End,
+        looking: Option<oneshot::Sender<()>>,
     ) -> Result<Vec<Vec<Row>>, MemoryError> {
         let work = async {
             let lent = self.pool.get().await.map_err(|error| unreachable(&error))?;
@@ -363,41 +346,39 @@ impl Memory {
             let milliseconds = format!("{}ms", patience.as_millis());
             let who: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
             let queries = statements.iter().map(|(sql, params)| client.query_typed(sql, params));
-            let (begun, named, rows) = tokio::join!(
+            let begin = match looking {
+                Some(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+                None => "BEGIN",
+            };
+            let name = async {
+                let named = client.query_typed(WHO, &who).await;
+                // Nobody waits for it, perhaps.
+                let _ = looking.map(|looking| looking.send(()));
+                named
+            };
+            let end = match end {
+                End::Commit => "COMMIT",
+                End::Rollback => "ROLLBACK",
+            };
+            let (begun, named, rows, ended) = tokio::join!(
                 biased;
-                client.batch_execute("BEGIN"),
-                client.query_typed(
-                    "SELECT set_config('memory_agent.user_id', $1, true), \
-                            set_config('statement_timeout', $2, true), \
-                            current_setting('memory_agent.identity', true), \
-                            set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
-                                       ELSE json_build_object('sub', $1)::text END, true), \
-                            set_config('memory_agent.memory_message', 'user', true)",
-                    &who,
-                ),
+                client.batch_execute(begin),
+                name,
                 // Each is polled once in its place, which is when it is sent.
                 futures_util::future::try_join_all(queries),
+                // After a statement that failed, this undoes the others.
+                client.batch_execute(end),
             );
-            let outcome = begun.and(named).and_then(|named| Ok((named, rows?)));
-            let outcome = match outcome {
-                Ok((named, rows)) => {
-                    let mode: Option<String> = named.first().and_then(|row| row.try_get(2).ok());
-                    if mode.as_deref() == Some(MODE_OF_ROLES) {
-                        Err(MemoryError::ModeOfRoles)
-                    } else {
-                        Ok(rows)
-                    }
-                }
-                Err(error) => Err(reason(&error)),
-            };
-            let keeps = outcome.is_ok() && end == End::Commit;
-            let end = if keeps { "COMMIT" } else { "ROLLBACK" };
-            let ended = client.batch_execute(end).await;
             if ended.is_ok() {
                 lent.give_back();
             }
-            let rows = outcome?;
-            ended.map_err(|error| reason(&error))?;
+            let outcome = begun.and(named).and_then(|named| rows.map(|rows| (named, rows)));
+            let outcome = outcome.and_then(|outcome| ended.map(|()| outcome));
+            let (named, rows) = outcome.map_err(|error| reason(&error))?;
+            let mode: Option<String> = named.first().and_then(|row| row.try_get(2).ok());
+            if mode.as_deref() == Some(MODE_OF_ROLES) {
+                return Err(MemoryError::ModeOfRoles);
+            }
             Ok(rows)
         };
         tokio::time::timeout(patience + GRACE, work).await.unwrap_or(Err(MemoryError::Late))
@@ -431,31 +412,4 @@ pub fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     at: usize,
 ) -> Result<T, MemoryError> {
     row.try_get(at).map_err(|_| MemoryError::Unexpected)
-}
-
-/// Why there is no connection.
-fn unreachable(error: &PoolError) -> MemoryError {
-    /// The driver's words for it; what the other side's certificate lacks is behind them.
-    const TLS: &str = "error performing TLS handshake";
-    match error {
-        PoolError::Backend(error) if error.to_string() == TLS => {
-            let problem = error.source().map_or_else(String::new, ToString::to_string);
-            MemoryError::NoTls(problem)
-        }
-        _ => MemoryError::NoDatabase,
-    }
-}
-
-fn reason(error: &tokio_postgres::Error) -> MemoryError {
-    /// `query_canceled`, which `statement_timeout` ends in.
-    const CANCELLED: &str = "57014";
-    match error.as_db_error() {
-        Some(error) if error.code().code() == CANCELLED => MemoryError::Late,
-        Some(error) => MemoryError::Refused(Box::new(Said {
-            code: error.code().code().to_owned(),
-            message: error.message().to_owned(),
-            hint: error.hint().map(str::to_owned),
-        })),
-        None => MemoryError::NoDatabase,
-    }
 }

@@ -2,9 +2,10 @@
 //! waits until the answer is stored, and says so.
 
 use crate::answer::Answer;
-use crate::chat::{Chat, Said};
+use crate::chat::Chat;
 use crate::protocol::{Protocol, Stage};
 use crate::refusal::Refusal;
+use crate::said::Said;
 use crate::sse::{Event, Splitter};
 use axum::body::{Body, Bytes};
 use futures_util::stream;

@@ -12,7 +12,8 @@ fn pairs(section: &str) -> Vec<(&'static str, &'static str)> {
 
 /// Those of a section of which a rule says that the one can take the place of the other, and the others.
 fn judged(kind: &str) -> (Vec<String>, Vec<String>) {
-    let parts = ["first", "second", "third", "fourth"].map(|part| pairs(&format!("{kind}, {part}")));
+    let parts =
+        ["first", "second", "third", "fourth"].map(|part| pairs(&format!("{kind}, {part}")));
     let (with, without): (Vec<_>, Vec<_>) =
         parts.concat().into_iter().partition(|(known, new)| can_replace(new, known));
     let told = |pairs: Vec<(&str, &str)>| {

@@ -287,13 +287,13 @@ const NOT_FOUND: &str = "No memory has this id; it may have been forgotten or re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Said;
+    use crate::memory::DatabaseError;
 
     #[test]
     fn every_problem_says_what_to_do() {
         let refused = |code: &str| {
             let (code, message, hint) = (code.to_owned(), String::new(), None);
-            Problem::Memory(MemoryError::Refused(Box::new(Said { code, message, hint })))
+            Problem::Memory(MemoryError::Refused(Box::new(DatabaseError { code, message, hint })))
         };
         let said = advice(tools::SUMMARIZE_TEXT, &refused("55000"));
         assert!(said.contains("condense the text yourself"), "{said}");

@@ -6,13 +6,15 @@ use crate::memory::{MemoryError, Param, column};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 /// Longest wait of a client.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Memories that are forgotten in one transaction.
-const BATCH: i64 = 500;
+const BATCH: i32 = 500;
+/// Memories that one statement looks at.
+const MOST_LISTED: i64 = 1_000;
 /// Why memories are forgotten, in their history.
 const REASON: &str = "deleted by a client of mem0";
 
@@ -35,21 +37,25 @@ fn memory(more: &str) -> String {
     )
 }
 
-/// The user's facts `e` of a scope; its parameters are $1 to $6.
-const IN_SCOPE: &str = "FROM memory_entries e \
-      WHERE e.user_id = $1 AND e.kind = 'fact' AND coalesce(e.expires_at > now(), true) \
-        AND ($2::text IS NULL OR e.agent_id = $2) AND ($3::text IS NULL OR e.session_id = $3) \
-        AND ($4::jsonb IS NULL OR e.entry_metadata @> $4) \
-        AND ($5::text IS NULL OR e.created_at >= $5::timestamptz) \
-        AND ($6::text IS NULL OR e.created_at < $6::timestamptz)";
+/// The next facts `e` of the user, newest first, at most $7 of the agent $2 and the session $3 after the place
+/// that $8 and $9 say; `fits` says whether they are of the whole scope, which is $1 to $6.
+const NEXT: &str = "SELECT e.*, ($4::jsonb IS NULL OR e.entry_metadata @> $4) \
+                           AND ($5::text IS NULL OR e.created_at >= $5::timestamptz) \
+                           AND ($6::text IS NULL OR e.created_at < $6::timestamptz) AS fits \
+                      FROM memory_list(kind => 'fact', user_id => $1, own_only => true, agent_id => $2, \
+                                       session_id => $3, \"limit\" => $7, from_at => $8::timestamptz, \
+                                       from_id => $9) e";
 
 /// The user's fact `e` with the id $2, or what has become of that.
-const OF_ID: &str = "FROM memory_entries e \
-      WHERE e.user_id = $1 AND e.kind = 'fact' AND coalesce(e.expires_at > now(), true) \
-        AND e.id = coalesce((SELECT (h.entry ->> 'id')::uuid \
-                               FROM memory_history($2, user_id => $1) WITH ORDINALITY \
-                                    h(at, op, actor, reason, content, entry, job_id, seq, n) \
-                              WHERE h.entry IS NOT NULL ORDER BY h.n DESC LIMIT 1), $2)";
+const OF_ID: &str = "FROM memory_list(user_id => $1, own_only => true, id => \
+             coalesce((SELECT (h.entry ->> 'id')::uuid \
+                         FROM memory_history($2, user_id => $1) WITH ORDINALITY \
+                              h(at, op, actor, reason, content, entry, job_id, seq, n) \
+                        WHERE h.entry IS NOT NULL ORDER BY h.n DESC LIMIT 1), $2)) e \
+      WHERE e.kind = 'fact' AND coalesce(e.expires_at > now(), true)";
+
+/// The time and the id of a memory, after which a list goes on.
+type Place = Option<(String, Uuid)>;
 
 impl Scope {
     fn params<'a>(&'a self, user_id: &'a String) -> [Param<'a>; 6] {
@@ -61,6 +67,33 @@ impl Scope {
             (&self.created_after, Type::TEXT),
             (&self.created_before, Type::TEXT),
         ]
+    }
+
+    /// What `sql` says of the next facts `e` of the scope, which is one row: whether there may be more, where
+    /// they go on, and what it asks besides.
+    async fn next(
+        &self,
+        call: &Call,
+        (sql, more): (&str, &[Param<'_>]),
+        most: i32,
+        after: &Place,
+    ) -> Result<(Row, Place), MemoryError> {
+        let sql = format!(
+            "WITH e AS MATERIALIZED ({NEXT}), \
+                  last AS (SELECT to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{{}}' || 'Z' AS at, e.id FROM e \
+                            ORDER BY e.created_at, e.id LIMIT 1) \
+             SELECT (SELECT count(*) FROM e) = $7, (SELECT l.at FROM last l), (SELECT l.id FROM last l), {sql}"
+        );
+        let (at, id) = (after.as_ref().map(|place| &place.0), after.as_ref().map(|place| place.1));
+        let mut params = self.params(&call.person.user_id).to_vec();
+        let place: [Param<'_>; 3] = [(&most, Type::INT4), (&at, Type::TEXT), (&id, Type::UUID)];
+        params.extend(place);
+        params.extend_from_slice(more);
+        let row = call.rows(&sql, &params).await?.into_iter().next();
+        let row = row.ok_or(MemoryError::Unexpected)?;
+        let is_full: bool = column(&row, 0)?;
+        let place: (Option<String>, Option<Uuid>) = (column(&row, 1)?, column(&row, 2)?);
+        Ok((row, place.0.zip(place.1).filter(|_| is_full)))
     }
 }
 
@@ -130,27 +163,43 @@ pub async fn add(
     call.text(&sql, &params).await?.ok_or(MemoryError::Unexpected)
 }
 
+/// A page, found by going through those before it. How many memories there are is known on the last one.
 pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, MemoryError> {
-    let sql = format!(
-        "WITH found AS MATERIALIZED (SELECT e.id, e.created_at {IN_SCOPE}), \
-              total AS (SELECT count(*) AS n FROM found), \
-              page AS (SELECT f.id FROM found f ORDER BY f.created_at DESC, f.id DESC LIMIT $7 OFFSET $8) \
-         SELECT jsonb_build_object( \
-                    'count', t.n, \
-                    'next', CASE WHEN t.n > $7 + $8 THEN \
-                                format('/v3/memories/?page=%s&page_size=%s', $8 / $7 + 2, $7) END, \
-                    'previous', CASE WHEN $8 > 0 THEN \
-                                format('/v3/memories/?page=%s&page_size=%s', $8 / $7, $7) END, \
-                    'results', coalesce((SELECT jsonb_agg({} ORDER BY e.created_at DESC, e.id DESC) \
-                                           FROM page p JOIN memory_entries e \
-                                             ON e.user_id = $1 AND e.id = p.id), '[]'))::text \
-           FROM total t",
+    let shown = format!(
+        "(SELECT count(*) FROM e WHERE e.fits), \
+         ARRAY(SELECT {}::text \
+            FROM (SELECT e.* FROM e WHERE e.fits ORDER BY e.created_at DESC, e.id DESC \
+                  LIMIT $11 OFFSET $10) e ORDER BY e.created_at DESC, e.id DESC)",
         memory("")
     );
-    let offset = (page.number - 1).saturating_mul(page.size);
-    let mut params = scope.params(&call.person.user_id).to_vec();
-    params.extend([(&page.size as &(dyn ToSql + Sync), Type::INT8), (&offset, Type::INT8)]);
-    call.text(&sql, &params).await?.ok_or(MemoryError::Unexpected)
+    let before = (page.number - 1).saturating_mul(page.size);
+    let (mut seen, mut results, mut after) = (0, Vec::<String>::new(), None);
+    let has_more = loop {
+        let wanted = page.size - results.len() as i64;
+        let skipped = (before - seen).max(0);
+        // One more shows whether there is another page. Where not all fit, many are looked at.
+        let most = if after.is_none() { skipped + wanted + 1 } else { MOST_LISTED };
+        let most = most.min(MOST_LISTED) as i32;
+        let more: [Param<'_>; 2] = [(&skipped, Type::INT8), (&wanted, Type::INT8)];
+        let (row, place) = scope.next(call, (&shown, &more), most, &after).await?;
+        results.append(&mut column(&row, 4)?);
+        seen += column::<i64>(&row, 3)?;
+        after = place;
+        if seen > before.saturating_add(page.size) || after.is_none() {
+            break seen > before.saturating_add(page.size);
+        }
+    };
+    let link = |number: i64| format!("/v3/memories/?page={number}&page_size={}", page.size);
+    let (count, next) = ((!has_more).then_some(seen), has_more.then(|| link(page.number + 1)));
+    let previous = (page.number > 1).then(|| link(page.number - 1));
+    // The memories as the database says them: it keeps numbers that are none here.
+    Ok(format!(
+        "{{\"count\":{},\"next\":{},\"previous\":{},\"results\":[{}]}}",
+        json!(count),
+        json!(next),
+        json!(previous),
+        results.join(",")
+    ))
 }
 
 pub async fn search(
@@ -168,7 +217,7 @@ pub async fn search(
                               score_threshold => $5, rerank => $6) WITH ORDINALITY \
                 r(id, kind, role, content, score, relevance, similarity, lexical, recency, markers, \
                   token_count, session_id, episode_id, metadata, created_at, n) \
-           JOIN memory_entries e ON e.user_id IN ($1, '*') AND e.id = r.id",
+          CROSS JOIN LATERAL memory_list(id => r.id, user_id => $1) e",
         memory(", 'score', r.score")
     );
     let top_k = i32::try_from(top_k).unwrap_or(i32::MAX);
@@ -208,16 +257,12 @@ pub async fn forget(call: &Call, id: Uuid) -> Result<bool, MemoryError> {
 }
 
 pub async fn forget_all(call: &Call, scope: &Scope) -> Result<(), MemoryError> {
-    let sql = format!(
-        "WITH e AS MATERIALIZED (SELECT e.id {IN_SCOPE} LIMIT $7) \
-         SELECT count(*) FILTER (WHERE memory_forget(e.id, $8, user_id => $1)) FROM e"
-    );
-    let mut params = scope.params(&call.person.user_id).to_vec();
-    params.extend([(&BATCH as &(dyn ToSql + Sync), Type::INT8), (&REASON, Type::TEXT)]);
+    let forgotten = "(SELECT count(*) FILTER (WHERE memory_forget(e.id, $10, user_id => $1)) FROM e WHERE e.fits)";
+    let more: [Param<'_>; 1] = [(&REASON, Type::TEXT)];
+    let mut after = None;
     loop {
-        let rows = call.rows(&sql, &params).await?;
-        let forgotten: i64 = column(rows.first().ok_or(MemoryError::Unexpected)?, 0)?;
-        if forgotten == 0 {
+        after = scope.next(call, (forgotten, &more), BATCH, &after).await?.1;
+        if after.is_none() {
             return Ok(());
         }
     }

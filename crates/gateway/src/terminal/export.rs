@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 /// Memories that are fetched at once.
-const PAGE: i64 = 1_000;
+const PAGE: i32 = 1_000;
 
 /// Writes the file; it is there only when it is whole.
 ///
@@ -40,30 +40,23 @@ pub async fn export(options: Export) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Writes session by session, global memory first, each from its first memory on.
+/// Writes all of it, oldest first.
 async fn all(memory: &Memory, user: &str, to: &mut impl Write) -> Result<u64, String> {
-    let sql = "SELECT e.session_id FROM memory_entries e WHERE e.user_id = $1 \
-                GROUP BY e.session_id ORDER BY e.session_id NULLS FIRST";
-    let params: [Param<'_>; 1] = [(&user, Type::TEXT)];
-    let asked = memory.call(user, PATIENCE_WITH_MANY, sql, &params).await;
-    let mut count = 0;
-    for row in asked.map_err(|error| plain(&error))? {
-        let session: Option<String> = column(&row, 0).map_err(|error| plain(&error))?;
-        let mut after = None;
-        loop {
-            let page = page(memory, user, session.as_deref(), after.as_ref()).await;
-            let page = page.map_err(|error| plain(&error))?;
-            for (line, _) in &page {
-                writeln!(to, "{line}").map_err(|error| error.to_string())?;
-            }
-            count += page.len() as u64;
-            if page.len() < PAGE as usize {
-                break;
-            }
-            after = page.into_iter().last().map(|(_, place)| place);
+    let (mut count, mut from) = (0, None);
+    loop {
+        let page = page(memory, user, from.as_ref()).await.map_err(|error| plain(&error))?;
+        // The next page begins at the last memory of a full one.
+        let is_last = page.len() < PAGE as usize;
+        let shown = if is_last { page.len() } else { page.len() - 1 };
+        for (line, _) in &page[..shown] {
+            writeln!(to, "{line}").map_err(|error| error.to_string())?;
         }
+        count += shown as u64;
+        if is_last {
+            return Ok(count);
+        }
+        from = page.into_iter().last().map(|(_, place)| place);
     }
-    Ok(count)
 }
 
 /// The time and the id of a memory.
@@ -72,8 +65,7 @@ type Place = (String, Uuid);
 async fn page(
     memory: &Memory,
     user: &str,
-    session: Option<&str>,
-    after: Option<&Place>,
+    from: Option<&Place>,
 ) -> Result<Vec<(Value, Place)>, MemoryError> {
     let sql = "SELECT jsonb_strip_nulls(jsonb_build_object( \
                           'memory_agent', 1, 'id', e.id, 'kind', e.kind, 'role', e.role, \
@@ -84,19 +76,12 @@ async fn page(
                           'source_ids', e.source_ids, 'is_active', e.is_active)) \
                       || jsonb_build_object('metadata', e.entry_metadata), \
                   to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', e.id \
-             FROM memory_entries e \
-            WHERE e.user_id = $1 AND e.session_id IS NOT DISTINCT FROM $2 \
-              AND (e.expires_at IS NULL OR e.expires_at > now()) \
-              AND ($3 IS NULL OR (e.created_at, e.id) > ($3::timestamptz, $4)) \
-            ORDER BY e.created_at, e.id LIMIT $5";
-    let (time, id) = (after.map(|place| &place.0), after.map(|place| place.1));
-    let params: [Param<'_>; 5] = [
-        (&user, Type::TEXT),
-        (&session, Type::TEXT),
-        (&time, Type::TEXT),
-        (&id, Type::UUID),
-        (&PAGE, Type::INT8),
-    ];
+             FROM memory_list(user_id => $1, own_only => true, oldest_first => true, \"limit\" => $4, \
+                              from_at => $2::timestamptz, from_id => $3) e \
+            ORDER BY e.created_at, e.id";
+    let (time, id) = (from.map(|place| &place.0), from.map(|place| place.1));
+    let params: [Param<'_>; 4] =
+        [(&user, Type::TEXT), (&time, Type::TEXT), (&id, Type::UUID), (&PAGE, Type::INT4)];
     let rows = memory.call(user, PATIENCE_WITH_MANY, sql, &params).await?;
     rows.iter().map(|row| Ok((column(row, 0)?, (column(row, 1)?, column(row, 2)?)))).collect()
 }

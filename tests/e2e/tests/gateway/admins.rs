@@ -50,6 +50,8 @@ fn only_an_administrators_token_shows_what_was_spent() {
     let (ann, ops) = (token(&mut client, "ann", "laptop"), token(&mut client, "ops", "prometheus"));
     let _: Option<i64> =
         value(&mut client, "SELECT memory_spend(sha256(convert_to($1, 'UTF8')), 77)", &[&ann]);
+    // Users of JWTs spend too, and have no token.
+    let _: Option<i64> = value(&mut client, "SELECT memory_spend(sha256('user bob'), 5)", &[]);
     run(
         &mut client,
         "INSERT INTO memory_agent.jobs (id, kind, user_id, session_id, status, attempts, last_error) \
@@ -73,7 +75,7 @@ fn only_an_administrators_token_shows_what_was_spent() {
         assert!(text.contains("memory_gateway_database_up 1\n"), "{text}");
     }
     let text = metrics(&with, &ops);
-    assert!(text.contains(&format!("{spent}{{key=\"gateway\"}} 77\n")), "{text}");
+    assert!(text.contains(&format!("{spent}{{key=\"gateway\"}} 82\n")), "{text}");
     assert!(text.contains(&format!("{spent}{{key=\"database\"}} 0\n")), "{text}");
     // The user ops is told from others by the token alone.
     let headers = [("authorization", &*format!("Bearer {ann}")), ("x-memory-user", "ops")];

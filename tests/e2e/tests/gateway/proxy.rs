@@ -2,9 +2,9 @@
 
 use crate::http::{chat, says};
 use crate::upstream::{Upstream, completion};
-use crate::{for_ann, stored};
-use memory_agent_e2e::memory::value;
-use memory_agent_e2e::{Gateway, json};
+use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database, for_ann, stored};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Cluster, Gateway, json, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -50,6 +50,85 @@ fn a_chat_remembers() {
     let answer = chat(&gateway, &[], &body).json();
     assert_eq!(answer["memory_hits"], json!([]));
     assert_eq!(upstream.last().said(), question);
+}
+
+#[test]
+fn a_message_is_committed_before_the_upstream_is_asked_and_no_memory_of_its_own() {
+    let name = "proxy_before";
+    let upstream = Upstream::start(move |request, answer| {
+        if request.method == "POST" {
+            let last = stored(&mut cluster().connect(name), "ann", "s").pop().unwrap();
+            let said = request.said().rsplit("Current message: ").next().unwrap().to_owned();
+            assert_eq!(last, format!("user: {said}"));
+        }
+        answer.json(&completion(""));
+    });
+    let (gateway, _client) = for_ann(name, &upstream, &[]);
+    let ask = |number: u32| {
+        let text = format!("The harbour of town {number} is closed in winter.");
+        let body = says("s", &text).replacen('{', "{\"memory_top_k\":1,", 1);
+        let mut reply = chat(&gateway, &[], &body);
+        assert_eq!((reply.status, reply.header("x-memory-failed")), (200, None));
+        reply.json()["memory_hits"].as_array().unwrap().len()
+    };
+    assert_eq!(ask(0), 0);
+    // The message is what is most like itself. It takes no place, whichever is done first.
+    for number in 1..8 {
+        assert_eq!(ask(number), 1, "{number}");
+    }
+}
+
+#[test]
+fn a_chat_waits_for_no_embedding_where_a_worker_makes_it() {
+    let embedded = "SELECT count(*) FROM memory_agent.entries e WHERE e.embedding IS NOT NULL";
+    let jobs = "SELECT count(*) FROM memory_agent.jobs j WHERE j.kind = 'embed'";
+    let upstream = Upstream::saying("In the blue box.");
+    let cluster = Cluster::builder().preload(true).start();
+    run(&mut cluster.connect("postgres"), &format!("CREATE ROLE {ROLE} LOGIN"));
+    let mut client = database(&cluster, "embedded");
+    let (to, url) = (Gateway::database(&cluster, ROLE, "embedded"), upstream.url());
+    let later = ["--database", &to, "--upstream", &url, "--user", "ann", "--patience", NEVER_LATE];
+    let later = Gateway::start(&later);
+    let ask = |gateway: &Gateway| {
+        chat(gateway, &[], &says("s", "Where are the spare keys?")).json()["memory_stored"].clone()
+    };
+    assert!(ask(&later).is_string());
+    wait_until(PATIENCE, "the worker to embed both turns", || {
+        value::<i64>(&mut client, embedded, &[]) == 2
+    });
+    assert!(value::<i64>(&mut client, jobs, &[]) > 0);
+    // Nobody makes it here.
+    let (at_once, mut client) = for_ann("proxy_embedded", &upstream, &[]);
+    assert!(ask(&at_once).is_string());
+    assert_eq!(value::<i64>(&mut client, embedded, &[]), 2);
+    assert_eq!(value::<i64>(&mut client, jobs, &[]), 0);
+}
+
+#[test]
+fn headers_ask_what_fields_ask() {
+    let upstream = Upstream::start(|_, answer| answer.json(&completion("")));
+    let (gateway, mut client) = for_ann("proxy_extras", &upstream, &[]);
+    run(
+        &mut client,
+        "SELECT memory_ingest('s', 'user', 'The spare keys are in the blue box.', user_id => 'ann', \
+                              created_at => '2020-01-01'); \
+         SELECT memory_ingest('s', 'user', 'Somebody sells keys in town.', user_id => 'ann', \
+                              created_at => now() - interval '1 day')",
+    );
+    let hits = |headers: &[(&str, &str)], fields: &str| -> Vec<String> {
+        let body = says("s", "Where are the spare keys?").replacen('{', &format!("{{{fields}"), 1);
+        let answer = chat(&gateway, headers, &body).json();
+        let hits = answer["memory_hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["content"].as_str().unwrap().to_owned()).collect()
+    };
+    let usual = hits(&[], "");
+    assert_eq!(usual.len(), 2, "{usual:?}");
+    for (name, value) in [("top_k", "1"), ("recency_weight", "1"), ("score_threshold", "0.999")] {
+        let by_field = hits(&[], &format!("\"memory_{name}\":{value},"));
+        let header = format!("x-memory-{}", name.replace('_', "-"));
+        assert_eq!(hits(&[(&header, value)], ""), by_field, "{name}");
+        assert_ne!(by_field, usual, "{name}");
+    }
 }
 
 #[test]

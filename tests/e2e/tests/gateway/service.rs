@@ -4,8 +4,10 @@ use crate::http::{chat, says, says_streaming, send};
 use crate::upstream::Upstream;
 use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, for_ann, stored};
 use memory_agent_e2e::{Gateway, json, wait_until};
+use std::net::TcpListener;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 #[test]
 fn health_says_what_is_there() {
@@ -64,6 +66,32 @@ fn what_happens_is_counted_and_logged_without_words() {
     let log = gateway.log();
     for word in ["quiet", "secret", "ann"] {
         assert!(!log.contains(word) && !text.contains(word), "{word}:\n{log}\n{text}");
+    }
+}
+
+#[test]
+fn whoever_watches_hears_soon_that_the_database_does_not_answer() {
+    // It takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("host=127.0.0.1 port={} user=x dbname=x", silent.local_addr().unwrap().port());
+    let upstream = Upstream::saying("Yes.");
+    let gateway = Gateway::start(&[
+        "--database",
+        &to,
+        "--upstream",
+        &upstream.url(),
+        "--user",
+        "ann",
+        "--patience",
+        "8000",
+    ]);
+    for (path, found) in
+        [("/metrics", "memory_gateway_database_up 0\n"), ("/health", "\"database\":\"down\"")]
+    {
+        let asked = Instant::now();
+        let text = send(gateway.address(), "GET", path, &[], "").rest().unwrap();
+        assert!(text.contains(found), "{text}");
+        assert!(asked.elapsed() < Duration::from_secs(4), "{path}: {:?}", asked.elapsed());
     }
 }
 

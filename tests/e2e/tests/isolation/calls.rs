@@ -121,7 +121,10 @@ pub const CALLS: &[Call] = &[
     call("memory_chat", User, Argument, 2, |d| format!("{}, {}", d.messages(), d.name())),
     call("memory_list", Reader, Argument, 3, |d| match d.flag().as_str() {
         "true" => {
-            format!("{}, {}", d.name(), d.one_of(&["NULL", "'turn'", "'fact'", "'document'"]))
+            let kind = d.one_of(&["NULL", "'turn'", "'fact'", "'document'"]);
+            let name = d.name();
+            let session = d.one_of(&["NULL", &name]);
+            format!("{session}, {kind}, own_only => {}", d.flag())
         }
         _ => {
             format!("{} => {}", d.one_of(&["id", "source_id", "from_at => now(), from_id"]), d.id())
@@ -226,6 +229,7 @@ pub const CALLS: &[Call] = &[
     call("memory_create_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
     call("memory_revoke_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),
     call("memory_list_tokens", Higher, Nobody, 1, |_| String::new()),
+    call("memory_spent_today", Higher, Nobody, 1, |_| String::new()),
     call("memory_use_endpoint", Higher, Nobody, 1, |d| format!("NULL, {}", d.name())),
     call("memory_list_endpoints", Higher, Nobody, 1, |_| String::new()),
     call("memory_set_endpoint", Higher, Nobody, 1, |_| "'e', 'https://a', 'm'".to_owned()),

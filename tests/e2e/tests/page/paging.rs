@@ -1,10 +1,12 @@
 //! Long lists, page by page: everything is there once, though many rows have the same time.
 
 use crate::reader::{Reader, read};
-use crate::{database, gateway};
+use crate::{ROLE, cluster, database, gateway};
+use memory_agent_e2e::http::request;
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Client, wait_until};
+use memory_agent_e2e::{Client, Gateway, Json, bindir, json, wait_until};
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::Duration;
 
 /// Nobody waits longer than needed.
@@ -104,15 +106,33 @@ fn fill(client: &mut Client, from: u32, to: u32) {
     run(client, "VACUUM ANALYZE memory_agent.entries");
 }
 
-/// How many rows are read for a look at each list, the page after it, and one memory.
-fn looked_at(client: &mut Client) -> i64 {
-    let newest: String = value(
+/// How many rows of entries are read while something looks at them through connections of its own.
+fn while_looking(client: &mut Client, look: impl FnOnce()) -> i64 {
+    run(client, "SELECT pg_stat_force_next_flush()");
+    let before = rows_read(client);
+    look();
+    // Connections say what they read when they end.
+    wait_until(PATIENCE, "the connections to end", || {
+        value::<i64>(
+            client,
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'memory-agent' \
+                AND datname = current_database()",
+            &[],
+        ) == 0
+    });
+    rows_read(client) - before
+}
+
+fn newest_fact(client: &mut Client) -> String {
+    value(
         client,
         "SELECT id::text FROM memory_list(kind => 'fact', \"limit\" => 1, user_id => 'ann')",
         &[],
-    );
-    run(client, "SELECT pg_stat_force_next_flush()");
-    let before = rows_read(client);
+    )
+}
+
+/// A look at each list of the page, the page after it, and one memory.
+fn look_at_pages(newest: &str) {
     let gateway = gateway("paging_many", Some("ann"));
     let mut reader = Reader::of(&gateway);
     let memory = format!("/ui/memory/{newest}");
@@ -129,26 +149,72 @@ fn looked_at(client: &mut Client) -> i64 {
             assert!(read(&reader.page(&next)).contains("Number "), "{next}");
         }
     }
-    // Its connections say what they read when they end.
-    drop(gateway);
-    wait_until(PATIENCE, "the gateway's connections to end", || {
-        value::<i64>(
-            client,
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'memory-agent' \
-                AND datname = current_database()",
-            &[],
-        ) == 0
-    });
-    rows_read(client) - before
+}
+
+/// A look at the lists of mem0's routes and of MCP's tools, the page after each, and one memory.
+fn look_at_programs(newest: &str) {
+    let gateway = gateway("paging_many", Some("ann"));
+    let ask = |method: &str, path: &str, body: Json| {
+        let headers = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        let reply = request(gateway.address(), method, path, &headers, body.to_string().as_bytes());
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        reply.json()
+    };
+    for page in 1..=2 {
+        let found = ask("POST", "/v3/memories/", json!({"page": page, "page_size": 40}));
+        assert_eq!(found["results"].as_array().unwrap().len(), 40);
+        assert_eq!(found["count"], Json::Null);
+        assert_eq!(found["next"], format!("/v3/memories/?page={}&page_size=40", page + 1));
+    }
+    assert_eq!(ask("GET", &format!("/v1/memories/{newest}/"), json!({}))["id"], *newest);
+    for kind in ["fact", "turn"] {
+        let mut cursor = Json::Null;
+        for _ in 0..2 {
+            let arguments = json!({"kind": kind, "limit": 40, "cursor": cursor});
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                              "params": {"name": "list_memories", "arguments": arguments}});
+            let found = &ask("POST", "/mcp", call)["result"]["structuredContent"];
+            assert_eq!(found["memories"].as_array().unwrap().len(), 40, "{found}");
+            cursor = found["next_cursor"].clone();
+        }
+    }
+}
+
+/// An export of everything; how many memories are in it.
+fn export() -> usize {
+    let output = Command::new(bindir().join("memory-agent"))
+        .env_clear()
+        .args(["export", "--user", "ann", "-", "--database"])
+        .arg(Gateway::database(cluster(), ROLE, "paging_many"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count()
 }
 
 #[test]
 fn a_page_reads_no_more_rows_of_a_hundred_times_as_many_memories() {
     let mut client = database("paging_many");
     run(&mut client, "SELECT memory_ingest('long', 'user', 'The first turn.')");
+    let looks: [fn(&str); 2] = [look_at_pages, look_at_programs];
+    let look = |client: &mut Client| {
+        let newest = newest_fact(client);
+        looks.map(|look| while_looking(client, || look(&newest)))
+    };
     fill(&mut client, 1, 500);
-    let few = looked_at(&mut client);
+    let few = look(&mut client);
     fill(&mut client, 501, 50_000);
-    let many = looked_at(&mut client);
-    assert!(few > 100 && many <= few + few / 5, "{few} rows of 1,000 memories, {many} of 100,000");
+    let many = look(&mut client);
+    for (few, many) in few.into_iter().zip(many) {
+        let numbers = format!("{few} rows of 1,000 memories, {many} of 100,000");
+        assert!(few > 100 && many <= few + few / 5, "{numbers}");
+    }
+    // A page of all kinds reads one of each.
+    let mut written = 0;
+    let read = while_looking(&mut client, || written = export());
+    assert_eq!(written, 100_001);
+    assert!(read <= 300_003, "{read} rows are read for {written} memories");
 }

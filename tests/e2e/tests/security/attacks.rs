@@ -145,6 +145,7 @@ const ADMIN_CALLS: &[&str] = &[
     "SELECT public.memory_use_embedding_model('bge-small-en-v1.5')",
     "SELECT public.memory_create_token('ann', 'laptop')",
     "SELECT public.memory_list_tokens()",
+    "SELECT public.memory_spent_today()",
     "SELECT public.memory_use_endpoint(NULL, 'ann')",
     "SELECT public.memory_list_endpoints()",
     "SELECT public.memory_revoke_token('ann', 'laptop')",

@@ -109,6 +109,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_search_archive", Reader),
     ("public.memory_set_endpoint", Superuser),
     ("public.memory_spend", User),
+    ("public.memory_spent_today", Admin),
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
     ("public.memory_summarize", User),

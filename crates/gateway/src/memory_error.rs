@@ -1,0 +1,81 @@
+//! Why memory did not do what it was asked: what the driver, the database and the clock say, as the rest of the
+//! gateway knows it.
+
+use deadpool_postgres::PoolError;
+use std::error::Error;
+
+/// Why memory did not do what it was asked. Printed, it has no message of the database: they may name arguments.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// There is no connection to be had.
+    #[error("the database cannot be reached")]
+    NoDatabase,
+    /// TLS failed: the server has none, or its certificate is not believed.
+    #[error("TLS with the database failed")]
+    NoTls(String),
+    /// The time was over.
+    #[error("memory took too long")]
+    Late,
+    /// See `--max-answers`.
+    #[error("other answers leave no room for this one")]
+    NoRoom,
+    /// The database refused. What it said is for the user who asked, never for a log.
+    #[error("the database refused: SQLSTATE {}", .0.code)]
+    Refused(Box<DatabaseError>),
+    /// The answer is none that could be expected of this version of the extension.
+    #[error("the database answered something unexpected")]
+    Unexpected,
+    /// In the identity mode `role` a SQL role is a user, so that nobody can act for another.
+    #[error(
+        "memory_agent.identity is 'role': the gateway, which is one role, cannot act for users. \
+         Set it to 'required', 'setting' or 'claims'"
+    )]
+    ModeOfRoles,
+}
+
+impl MemoryError {
+    /// For who runs the gateway: with what the certificate of a server lacks, which names hosts.
+    pub fn for_operator(&self) -> String {
+        match self {
+            Self::NoTls(problem) => format!("{self}: {problem}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// What the database said when it refused.
+#[derive(Debug)]
+pub struct DatabaseError {
+    /// The SQLSTATE.
+    pub code: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Why there is no connection.
+pub fn unreachable(error: &PoolError) -> MemoryError {
+    /// The driver's words for it; what the other side's certificate lacks is behind them.
+    const TLS: &str = "error performing TLS handshake";
+    match error {
+        PoolError::Backend(error) if error.to_string() == TLS => {
+            let problem = error.source().map_or_else(String::new, ToString::to_string);
+            MemoryError::NoTls(problem)
+        }
+        _ => MemoryError::NoDatabase,
+    }
+}
+
+/// What went wrong on a connection.
+pub fn reason(error: &tokio_postgres::Error) -> MemoryError {
+    /// `query_canceled`, which `statement_timeout` ends in.
+    const CANCELLED: &str = "57014";
+    match error.as_db_error() {
+        Some(error) if error.code().code() == CANCELLED => MemoryError::Late,
+        Some(error) => MemoryError::Refused(Box::new(DatabaseError {
+            code: error.code().code().to_owned(),
+            message: error.message().to_owned(),
+            hint: error.hint().map(str::to_owned),
+        })),
+        None => MemoryError::NoDatabase,
+    }
+}
