@@ -3,6 +3,7 @@
 
 use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
+use crate::api::window::session;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::endpoints;
@@ -12,11 +13,11 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::settings::job_settings;
 use crate::store::compression;
+use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::{self};
 use crate::store::summaries;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -27,9 +28,7 @@ fn memory_compress(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<Option<Uuid>> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let missing = roles::read_as_owner(|spi| endpoints::missing(spi, caller.agent()))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
@@ -37,7 +36,6 @@ fn memory_compress(
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
         ));
     }
-    let key = SessionKey::of(&caller, session_id);
     scope_settings::scoped(&caller, Some(&key.session_id), || {
         let settings = job_settings::summary();
         roles::write_as_owner(|spi| {
@@ -47,10 +45,9 @@ fn memory_compress(
                 return Ok(None);
             }
             let payload = payloads::Summary::with(&settings, true);
-            let session = Some(key.session_id.as_str());
-            let (user, agent) = (&key.user_id, &key.agent_id);
-            debug1!("memory_agent: compress user={user} agent={agent}");
-            follow_ups::enqueue(spi, JobKind::Compress, user, agent, session, &payload).map(Some)
+            debug1!("memory_agent: compress user={} agent={}", key.user_id, key.agent_id);
+            follow_ups::enqueue(spi, JobKind::Compress, &FactScope::of_session(&key), &payload)
+                .map(Some)
         })
     })
 }
