@@ -1,7 +1,6 @@
 //! `memory_compress` and `memory_originals`. Summaries themselves are made by the worker
 //! (`jobs/summarize`).
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::api::window::session;
 use crate::identity;
@@ -9,7 +8,7 @@ use crate::identity::grants::Level;
 use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::settings::job_settings;
 use crate::store::compression;
@@ -57,13 +56,19 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Rows<(
-    name!(id, Uuid),
-    name!(role, String),
-    name!(content, String),
-    name!(created_at, TimestampWithTimeZone),
-    name!(state, String),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(role, String),
+            name!(content, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(state, String),
+        ),
+    >,
+    ErrorReport,
+> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(
