@@ -10,12 +10,10 @@ use crate::memory::scope_settings;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::{Extraction, Sessions, job_settings};
+use crate::settings::{Extraction, Sessions};
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
-use crate::store::jobs::JobKind;
 use crate::store::sessions::{self, Fill, SessionKey};
-use memory_agent_core::jobs::payloads;
 use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
@@ -106,9 +104,8 @@ fn queue_facts(
             }
         }
         // Turns of no episode, or of one that was reflected on before, are extracted from.
-        let payload = payloads::Extract::with(&job_settings::extraction());
-        follow_ups::enqueue(spi, JobKind::Extract, user_id, agent_id, session, &payload)?;
         let scope = FactScope { user_id, agent_id, session_id: session };
+        follow_ups::queue_extraction(spi, &scope)?;
         Ok(turns + backfill::let_wait(spi, &scope, since)?)
     })
 }

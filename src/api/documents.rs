@@ -1,7 +1,6 @@
 //! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
 //! and searched by its chunks, which recall returns like any other memory.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::api::search_archive::{check_limit, singular};
 use crate::identity::grants::Level;
@@ -12,7 +11,7 @@ use crate::memory::lifecycle::restore_document;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
@@ -178,17 +177,23 @@ fn memory_list_documents(
     doc_type: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,
-) -> Rows<(
-    name!(id, Uuid),
-    name!(doc_type, String),
-    name!(title, Option<String>),
-    name!(session_id, Option<String>),
-    name!(agent_id, String),
-    name!(chunks, i64),
-    name!(metadata, JsonbText),
-    name!(created_at, TimestampWithTimeZone),
-    name!(updated_at, TimestampWithTimeZone),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(doc_type, String),
+            name!(title, Option<String>),
+            name!(session_id, Option<String>),
+            name!(agent_id, String),
+            name!(chunks, i64),
+            name!(metadata, JsonbText),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
     let listed = roles::read_as_owner(|spi| {

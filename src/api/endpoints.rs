@@ -2,11 +2,10 @@
 //! `memory_enable_endpoint` after a restore; admins choose among them with `memory_use_endpoint`. No SQL names
 //! a key or a path: a key is a file of `memory_agent.llm_key_dir`, in the folder of the one host it is for.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::{self, Level};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints;
@@ -99,16 +98,22 @@ fn memory_use_endpoint(
 #[pg_extern(sql = false)]
 fn memory_list_endpoints(
     _limits: WithinLimits,
-) -> Rows<(
-    name!(name, String),
-    name!(provider, String),
-    name!(model, String),
-    name!(is_enabled, bool),
-    name!(agents, Vec<String>),
-    name!(calls_per_minute, i32),
-    name!(daily_tokens, i64),
-    name!(tokens_today, i64),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(name, String),
+            name!(provider, String),
+            name!(model, String),
+            name!(is_enabled, bool),
+            name!(agents, Vec<String>),
+            name!(calls_per_minute, i32),
+            name!(daily_tokens, i64),
+            name!(tokens_today, i64),
+        ),
+    >,
+    ErrorReport,
+> {
     identity::require(Level::Admin)?;
     Ok(TableIterator::new(roles::read_as_owner(endpoints::all)?))
 }

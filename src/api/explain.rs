@@ -2,13 +2,12 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it. `memory_recall_times` tells the times alone, of a recall that was made by another call.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
-use crate::pg::error::PgResult;
+use crate::pg::error::{ErrorReport, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::scope::Layer;
 use memory_agent_core::blend::Features;
@@ -70,7 +69,13 @@ fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
 #[allow(clippy::type_complexity)]
 fn memory_recall_times(
     _limits: WithinLimits,
-) -> Rows<(name!(embed, f64), name!(search, f64), name!(rerank, f64), name!(rank, f64))> {
+) -> Result<
+    TableIterator<
+        'static,
+        (name!(embed, f64), name!(search, f64), name!(rerank, f64), name!(rank, f64)),
+    >,
+    ErrorReport,
+> {
     identity::require(Level::Reader)?;
     let times = last_times().map(|times| (times.embed, times.search, times.rerank, times.rank));
     Ok(TableIterator::new(times))

@@ -1,11 +1,10 @@
 //! `memory_export_markdown`: the memories of a session as Markdown files in agent-cli's layout. The
 //! format is the core crate's `markdown`.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::pg::error::Error;
+use crate::pg::error::{Error, ErrorReport};
 use crate::pg::roles;
 use crate::store::exports::{self, ExportScope};
 use crate::store::schema;
@@ -20,7 +19,7 @@ fn memory_export_markdown(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(name!(path, String), name!(content, String))> {
+) -> Result<TableIterator<'static, (name!(path, String), name!(content, String))>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::refused)?;

@@ -18,15 +18,13 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::{self, JsonbText, Vector};
-use crate::settings::{Content, Sessions, job_settings};
+use crate::settings::{Content, Sessions};
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
-use crate::store::jobs::JobKind;
 use crate::store::lexemes::Lexemes;
 use crate::store::schema;
 use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -104,12 +102,9 @@ fn memory_add(
             metadata,
         };
         let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
-        roles::as_owner(|| {
-            if infer {
-                store_source(&caller, &fact, &prepared)
-            } else {
-                store(&caller, &fact, &prepared)
-            }
+        roles::write_as_owner(|spi| match infer {
+            true => store_source(spi, &caller, &fact, &prepared),
+            false => store(spi, &caller, &fact, &prepared),
         })
     })
 }
@@ -134,39 +129,41 @@ fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
 
 /// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
 /// its session takes it up, as something that the user said.
-fn store_source(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
-    let spi = Spi::read_write()?;
+fn store_source(
+    spi: &Spi,
+    caller: &Caller,
+    fact: &StatedFact,
+    prepared: &Prepare,
+) -> PgResult<Uuid> {
     let id = entries::new_id();
-    let (agent, session_id) = (caller.agent(), fact.session_id.as_deref());
+    let session_id = fact.session_id.as_deref();
     let key = session_id.map(|session_id| SessionKey::of(caller, session_id));
     if let Some(key) = &key {
-        sessions::lock(&spi, key, fact.created_at)?;
+        sessions::lock(spi, key, fact.created_at)?;
     }
-    let words = prepared.words(&spi, &fact.indexed_text)?;
+    let words = prepared.words(spi, &fact.indexed_text)?;
     let scope = FactScope::of(caller, session_id);
     let entry = fact.entry(id, &scope, ("turn", "user"), words);
     let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
-    entries::insert(&spi, &catalog::vector_type()?, entry)?;
-    let payload = payloads::Extract::with(&job_settings::extraction());
-    follow_ups::enqueue(&spi, JobKind::Extract, &caller.user_id, agent, session_id, &payload)?;
+    entries::insert(spi, &catalog::vector_type()?, entry)?;
+    follow_ups::queue_extraction(spi, &scope)?;
     if let Some(key) = &key {
         let unsummarized = i64::from(prepared.token_count(0));
         let change = Change { unsummarized, ..Change::default() };
-        if let Some(fill) = sessions::adjust(&spi, key, change)? {
-            follow_ups::queue_summary(&spi, key, &fill)?;
+        if let Some(fill) = sessions::adjust(spi, key, change)? {
+            follow_ups::queue_summary(spi, key, &fill)?;
         }
     }
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
 }
 
-fn store(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
-    let spi = Spi::read_write()?;
+fn store(spi: &Spi, caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
     let scope = FactScope::of(caller, fact.session_id.as_deref());
-    let mut writer = FactWriter::lock(&spi, scope, fact.created_at)?;
+    let mut writer = FactWriter::lock(spi, scope, fact.created_at)?;
     let hash = entries::content_hash(&fact.content);
     let holder = match &fact.key {
-        Some(key) => facts::holder_of_key(&spi, writer.scope(), key)?,
+        Some(key) => facts::holder_of_key(spi, writer.scope(), key)?,
         None => None,
     };
     let same = match &holder {
@@ -174,7 +171,7 @@ fn store(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uui
             let is_same = holder.content_hash.as_deref() == Some(hash.as_slice());
             (is_same && !holder.is_expired).then_some(holder.id)
         }
-        None => duplicate(&spi, writer.scope(), fact, &hash, prepared)?,
+        None => duplicate(spi, writer.scope(), fact, &hash, prepared)?,
     };
     if let Some(same) = same {
         writer.said_again(same, &[], fact.expires_at)?;
@@ -188,10 +185,10 @@ fn store(caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uui
             if !writer.supersede(old, id, fact.created_at, Ending::Superseded, Some(key))? {
                 break;
             }
-            held = facts::holder_of_key(&spi, writer.scope(), key)?.map(|holder| holder.id);
+            held = facts::holder_of_key(spi, writer.scope(), key)?.map(|holder| holder.id);
         }
     }
-    let words = prepared.words(&spi, &fact.indexed_text)?;
+    let words = prepared.words(spi, &fact.indexed_text)?;
     let scope = FactScope::of(caller, fact.session_id.as_deref());
     let entry = fact.entry(id, &scope, ("fact", "memory"), words);
     writer.insert(prepared.complete(0, entry), prepared.needs_job(), None)?;

@@ -1,11 +1,10 @@
 //! `memory_verify_history()`: whether history is still what was sealed; and what the guards of the
 //! table ask.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::pg::error::Error;
+use crate::pg::error::{Error, ErrorReport};
 use crate::pg::roles;
 use crate::settings::audit_keys;
 use crate::store::history;
@@ -37,16 +36,22 @@ fn memory_verify_history(
     user_id: Option<String>,
     seq: Option<i64>,
     hash: Option<Vec<u8>>,
-) -> Rows<(
-    name!(user_id, String),
-    name!(state, String),
-    name!(seq, Option<i64>),
-    name!(hash, Option<Vec<u8>>),
-    name!(id, Option<Uuid>),
-    name!(sealed, Option<i64>),
-    name!(unsealed, Option<i64>),
-    name!(detail, Option<String>),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(user_id, String),
+            name!(state, String),
+            name!(seq, Option<i64>),
+            name!(hash, Option<Vec<u8>>),
+            name!(id, Option<Uuid>),
+            name!(sealed, Option<i64>),
+            name!(unsealed, Option<i64>),
+            name!(detail, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
     let level = identity::require(Level::Reader)?;
     let kept = match (seq, hash) {
         (Some(seq), Some(hash)) => Some((seq, hash)),

@@ -1,13 +1,12 @@
 //! `memory_ingest_once`: a turn that a client may send again, because it repeats a request that it got no
 //! answer to, or because each request of a conversation brings all that was said before.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::ingest;
 use crate::memory::turn::{self, Turn};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::locks::Lock;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -33,7 +32,7 @@ fn memory_ingest_once(
     user_id: Option<String>,
     agent_id: Option<String>,
     metadata: Option<JsonbText>,
-) -> Rows<(name!(id, Uuid), name!(is_new, bool))> {
+) -> Result<TableIterator<'static, (name!(id, Uuid), name!(is_new, bool))>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
     text::validate_session_id(&session_id).map_err(Error::refused)?;

@@ -41,6 +41,3 @@ pub mod tokens;
 pub mod update;
 pub mod window;
 pub mod worker_status;
-
-/// What a function that returns a table returns.
-pub type Rows<T> = Result<pgrx::iter::TableIterator<'static, T>, crate::pg::error::ErrorReport>;

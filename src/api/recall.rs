@@ -1,12 +1,11 @@
 //! `memory_recall`: its arguments, and the rows of its answer.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{RecallRow, rows, run};
-use crate::pg::error::PgResult;
+use crate::pg::error::{ErrorReport, PgResult};
 use crate::pg::sql_types::{JsonbText, Vector};
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -29,23 +28,29 @@ fn memory_recall(
     rerank: Option<bool>,
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
-) -> Rows<(
-    name!(id, Uuid),
-    name!(kind, String),
-    name!(role, String),
-    name!(content, String),
-    name!(score, f32),
-    name!(relevance, f32),
-    name!(similarity, Option<f32>),
-    name!(lexical, Option<f32>),
-    name!(recency, f32),
-    name!(markers, Vec<String>),
-    name!(token_count, i32),
-    name!(session_id, Option<String>),
-    name!(episode_id, Option<Uuid>),
-    name!(metadata, JsonbText),
-    name!(created_at, TimestampWithTimeZone),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(kind, String),
+            name!(role, String),
+            name!(content, String),
+            name!(score, f32),
+            name!(relevance, f32),
+            name!(similarity, Option<f32>),
+            name!(lexical, Option<f32>),
+            name!(recency, f32),
+            name!(markers, Vec<String>),
+            name!(token_count, i32),
+            name!(session_id, Option<String>),
+            name!(episode_id, Option<Uuid>),
+            name!(metadata, JsonbText),
+            name!(created_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
     let arguments = Arguments {
         query,
         session_id,

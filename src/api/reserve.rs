@@ -2,14 +2,14 @@
 //! recall.
 
 use crate::api::arguments::WithinLimits;
+use crate::api::prompt_limit;
 use crate::api::window::session;
-use crate::api::{Rows, prompt_limit};
 use crate::identity::grants::Level;
 use crate::memory::llm;
 use crate::memory::scope_settings;
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::memory::window_summary;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::store::sessions::{self, SessionKey};
@@ -27,12 +27,18 @@ fn memory_reserve_tokens(
     summarize: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(
-    name!(tokens_before, i64),
-    name!(tokens_after, i64),
-    name!(summarized, i32),
-    name!(dropped, i32),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(tokens_before, i64),
+            name!(tokens_after, i64),
+            name!(summarized, i32),
+            name!(dropped, i32),
+        ),
+    >,
+    ErrorReport,
+> {
     let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     // Before the LLM is asked for what could not be stored.
     if !llm::may_write() {

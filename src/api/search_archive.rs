@@ -1,12 +1,11 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::sql_types::JsonbText;
 use crate::store::archives::CONVERSATION;
 use crate::store::scope::Archives;
@@ -27,15 +26,21 @@ fn memory_search_archive(
     exclude_session: Option<String>,
     agent_id: Option<String>,
     doc_type: Option<String>,
-) -> Rows<(
-    name!(id, Uuid),
-    name!(content, String),
-    name!(score, f32),
-    name!(similarity, Option<f32>),
-    name!(metadata, JsonbText),
-    name!(session_id, Option<String>),
-    name!(created_at, TimestampWithTimeZone),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(content, String),
+            name!(score, f32),
+            name!(similarity, Option<f32>),
+            name!(metadata, JsonbText),
+            name!(session_id, Option<String>),
+            name!(created_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
     let doc_type = doc_type.map(|doc_type| singular(&doc_type).to_owned());
     let (archives, filter) = match doc_type.as_deref() {
         None => (Archives::AndDocuments, None),

@@ -2,14 +2,13 @@
 //! there is. Counts only, never content.
 
 use super::{attached_status, worker_status};
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity;
 use crate::identity::grants::{self, Level};
 use crate::memory::active_model;
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::preload::is_preloaded;
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
@@ -38,12 +37,18 @@ pub fn row(
 }
 
 #[pg_extern(sql = false)]
-fn memory_status() -> Rows<(
-    name!(component, String),
-    name!(state, String),
-    name!(detail, String),
-    name!(hint, Option<String>),
-)> {
+fn memory_status() -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(component, String),
+            name!(state, String),
+            name!(detail, String),
+            name!(hint, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
     let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if Models::current().inference == Inference::Server {

@@ -1,22 +1,22 @@
 //! `memory_compress` and `memory_originals`. Summaries themselves are made by the worker
 //! (`jobs/summarize`).
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
+use crate::api::window::session;
 use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::settings::job_settings;
 use crate::store::compression;
+use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::sessions::{self};
 use crate::store::summaries;
 use memory_agent_core::jobs::payloads;
-use memory_agent_core::text;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -27,9 +27,7 @@ fn memory_compress(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<Option<Uuid>> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let missing = roles::read_as_owner(|spi| endpoints::missing(spi, caller.agent()))?;
     if let Some(reason) = missing {
         return Err(Error::not_ready(
@@ -37,7 +35,6 @@ fn memory_compress(
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
         ));
     }
-    let key = SessionKey::of(&caller, session_id);
     scope_settings::scoped(&caller, Some(&key.session_id), || {
         let settings = job_settings::summary();
         roles::write_as_owner(|spi| {
@@ -47,10 +44,9 @@ fn memory_compress(
                 return Ok(None);
             }
             let payload = payloads::Summary::with(&settings, true);
-            let session = Some(key.session_id.as_str());
-            let (user, agent) = (&key.user_id, &key.agent_id);
-            debug1!("memory_agent: compress user={user} agent={agent}");
-            follow_ups::enqueue(spi, JobKind::Compress, user, agent, session, &payload).map(Some)
+            debug1!("memory_agent: compress user={} agent={}", key.user_id, key.agent_id);
+            follow_ups::enqueue(spi, JobKind::Compress, &FactScope::of_session(&key), &payload)
+                .map(Some)
         })
     })
 }
@@ -60,13 +56,19 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Rows<(
-    name!(id, Uuid),
-    name!(role, String),
-    name!(content, String),
-    name!(created_at, TimestampWithTimeZone),
-    name!(state, String),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(id, Uuid),
+            name!(role, String),
+            name!(content, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(state, String),
+        ),
+    >,
+    ErrorReport,
+> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(

@@ -3,11 +3,10 @@
 //! what a caller has used of its key for a language model. A token is the one thing that says
 //! whose memory a request of the gateway is about.
 
-use crate::api::Rows;
 use crate::api::arguments::WithinLimits;
 use crate::identity::grants::Level;
 use crate::identity::{self, SHARED_USER};
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::store::tokens;
 use memory_agent_core::limits::WORD_BYTES;
@@ -65,13 +64,19 @@ fn memory_revoke_token(
 #[pg_extern(sql = false)]
 fn memory_list_tokens(
     _limits: WithinLimits,
-) -> Rows<(
-    name!(user_id, String),
-    name!(name, String),
-    name!(created_at, TimestampWithTimeZone),
-    name!(expires_at, Option<TimestampWithTimeZone>),
-    name!(spent_today, i64),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(user_id, String),
+            name!(name, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(expires_at, Option<TimestampWithTimeZone>),
+            name!(spent_today, i64),
+        ),
+    >,
+    ErrorReport,
+> {
     identity::require(Level::Admin)?;
     Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
 }

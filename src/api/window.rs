@@ -2,12 +2,12 @@
 //! session's facts with it.
 
 use crate::api::arguments::WithinLimits;
-use crate::api::{Rows, prompt_limit};
+use crate::api::prompt_limit;
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::context::loaded;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::roles;
 use crate::store::clearing;
 use crate::store::facts::{self, FactScope};
@@ -50,13 +50,19 @@ fn memory_load(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(
-    name!(role, String),
-    name!(content, String),
-    name!(created_at, TimestampWithTimeZone),
-    name!(id, Uuid),
-    name!(token_count, i32),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(role, String),
+            name!(content, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(id, Uuid),
+            name!(token_count, i32),
+        ),
+    >,
+    ErrorReport,
+> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let loaded = roles::read_as_owner(|spi| window::load(spi, &key))?;
     Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
@@ -70,13 +76,19 @@ fn memory_load_within(
     token_budget: Option<i32>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(
-    name!(role, String),
-    name!(content, String),
-    name!(created_at, TimestampWithTimeZone),
-    name!(id, Uuid),
-    name!(token_count, i32),
-)> {
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(role, String),
+            name!(content, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(id, Uuid),
+            name!(token_count, i32),
+        ),
+    >,
+    ErrorReport,
+> {
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {

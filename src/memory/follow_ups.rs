@@ -13,18 +13,14 @@ use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads::{self, Payload};
 use pgrx::datum::Uuid;
 
-/// Queues work for a user's session, or for their global memory when `session_id` is `None`, as
-/// [`jobs::enqueue`] does.
+/// Queues work for a session, or for global memory, as [`jobs::enqueue`] does.
 pub fn enqueue(
     spi: &Spi,
     kind: JobKind,
-    user_id: &str,
-    agent_id: &str,
-    session_id: Option<&str>,
+    scope: &FactScope<'_>,
     payload: &impl Payload,
 ) -> PgResult<Uuid> {
-    let attempts = LlmLimits::current().max_attempts;
-    jobs::enqueue(spi, kind, user_id, agent_id, session_id, payload, attempts)
+    jobs::enqueue(spi, kind, scope, payload, LlmLimits::current().max_attempts)
 }
 
 /// Queues work for a session.
@@ -34,7 +30,7 @@ pub fn enqueue_for_session(
     key: &SessionKey,
     payload: &impl Payload,
 ) -> PgResult<()> {
-    enqueue(spi, kind, &key.user_id, &key.agent_id, Some(&key.session_id), payload).map(drop)
+    enqueue(spi, kind, &FactScope::of_session(key), payload).map(drop)
 }
 
 /// Queues what a session needs after turns were added to it, or whenever it is looked at: a summary,
@@ -69,9 +65,13 @@ pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
 
 /// Queues the embedding of what a scope lacks.
 pub fn queue_embedding(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
-    let (user, agent) = (scope.user_id, scope.agent_id);
-    enqueue(spi, JobKind::Embed, user, agent, scope.session_id, &payloads::Embed::default())
-        .map(drop)
+    enqueue(spi, JobKind::Embed, scope, &payloads::Embed::default()).map(drop)
+}
+
+/// Queues the extraction of facts from the turns of a scope that wait for it.
+pub fn queue_extraction(spi: &Spi, scope: &FactScope<'_>) -> PgResult<()> {
+    let payload = payloads::Extract::with(&job_settings::extraction());
+    enqueue(spi, JobKind::Extract, scope, &payload).map(drop)
 }
 
 /// Queues the eviction of a session's oldest entries when its window holds too many.

@@ -15,17 +15,15 @@ use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::JsonbText;
-use crate::settings::{Content, job_settings};
+use crate::settings::Content;
 use crate::store::entries::FactsFrom;
 use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};
 use crate::store::history;
 use crate::store::imports::{self, Added, ImportedEntry, Values};
-use crate::store::jobs::JobKind;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::markdown::{Entry, Memory, Summary};
 use memory_agent_core::text;
 use pgrx::datum::Uuid;
@@ -333,9 +331,7 @@ fn queue_jobs(
     // An episode that waits for its reflection is found by the sweep, when its turns are all there.
     let waits = checked.entry.is_complete() && checked.values.waits_for_extraction;
     if waits && session_writer::facts_from(spi, scope.agent_id)? == FactsFrom::Turn {
-        let (user, agent) = (scope.user_id, scope.agent_id);
-        let payload = payloads::Extract::with(&job_settings::extraction());
-        follow_ups::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)?;
+        follow_ups::queue_extraction(spi, scope)?;
     }
     Ok(())
 }

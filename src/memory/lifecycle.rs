@@ -8,16 +8,13 @@ use crate::memory::session_writer::facts_from;
 use crate::pg::error::{Error, PgResult};
 use crate::pg::roles;
 use crate::pg::spi::Session as Spi;
-use crate::settings::job_settings;
 use crate::store::archives;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
 use crate::store::history;
-use crate::store::jobs::JobKind;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
 use crate::store::summaries;
-use memory_agent_core::jobs::payloads;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 
@@ -69,10 +66,7 @@ impl<'a> Locked<'a> {
         if facts_from(spi, &self.entry.agent_id)? == FactsFrom::Nothing {
             return Ok(());
         }
-        let (payload, scope) = (payloads::Extract::with(&job_settings::extraction()), self.scope());
-        let (user, agent) = (scope.user_id, scope.agent_id);
-        follow_ups::enqueue(spi, JobKind::Extract, user, agent, scope.session_id, &payload)
-            .map(drop)
+        follow_ups::queue_extraction(spi, &self.scope())
     }
 
     /// The tokens by which it changes what no summary covers.

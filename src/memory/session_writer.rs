@@ -10,15 +10,13 @@ use crate::pg::error::PgResult;
 use crate::pg::memory_context::scratch;
 use crate::pg::spi::Session as Spi;
 use crate::pg::sql_types::Vector;
-use crate::settings::{Extraction, Sessions, job_settings};
+use crate::settings::{Extraction, Sessions};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
 use crate::store::facts::FactScope;
-use crate::store::jobs::JobKind;
 use crate::store::schema;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::mmr;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -184,16 +182,10 @@ impl<'a> SessionWriter<'a> {
 
     fn queue_jobs(&self, fill: &Fill, waits_for_extraction: bool) -> PgResult<()> {
         if self.prepared.needs_job() {
-            follow_ups::enqueue_for_session(
-                self.spi,
-                JobKind::Embed,
-                self.key,
-                &payloads::Embed::default(),
-            )?;
+            follow_ups::queue_embedding(self.spi, &FactScope::of_session(self.key))?;
         }
         if waits_for_extraction {
-            let payload = payloads::Extract::with(&job_settings::extraction());
-            follow_ups::enqueue_for_session(self.spi, JobKind::Extract, self.key, &payload)?;
+            follow_ups::queue_extraction(self.spi, &FactScope::of_session(self.key))?;
         }
         if self.has_reflection {
             follow_ups::queue_reflection(self.spi, self.key)?;

@@ -6,11 +6,12 @@ use crate::pg::spi::{Session as Spi, params};
 use crate::pg::sql_types::JsonbText;
 use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
+use crate::store::facts::FactScope;
 pub use memory_agent_core::jobs::JobKind;
 use memory_agent_core::jobs::payloads::Payload;
 use pgrx::datum::Uuid;
 
-/// Queues work for a session, or for a user's global memory when `session_id` is `None`.
+/// Queues work for a session, or for a user's global memory.
 ///
 /// A job of the same kind and scope that waits already is touched instead of skipped: that locks its
 /// row, so no worker can take it, and miss these rows, before this transaction commits. Its settings
@@ -20,9 +21,7 @@ use pgrx::datum::Uuid;
 pub fn enqueue(
     spi: &Spi,
     kind: JobKind,
-    user_id: &str,
-    agent_id: &str,
-    session_id: Option<&str>,
+    scope: &FactScope<'_>,
     payload: &impl Payload,
     max_attempts: i32,
 ) -> PgResult<Uuid> {
@@ -39,7 +38,8 @@ pub fn enqueue(
                            ELSE excluded.payload END \
          RETURNING j.id",
         &mut params![
-            new_id(), kind.as_str(), user_id, agent_id, session_id, JsonbText(payload.text()),
+            new_id(), kind.as_str(), scope.user_id, scope.agent_id, scope.session_id,
+            JsonbText(payload.text()),
             max_attempts,
         ],
     )?;

@@ -13,6 +13,7 @@ use crate::pg::error::PgResult;
 use crate::pg::spi::{Session as Spi, params, record};
 use crate::pg::sql_types::JsonbText;
 use crate::store::entry_windows;
+use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
 use crate::store::schema;
 use memory_agent_core::jobs::payloads::Reembed;
@@ -39,7 +40,8 @@ pub fn queue(spi: &Spi, model: &str, max_attempts: i32) -> PgResult<Uuid> {
         &mut params![],
     )?;
     let payload = Reembed { model: model.to_owned(), ..Reembed::default() };
-    jobs::enqueue(spi, JobKind::Reembed, SHARED_USER, NO_AGENT, None, &payload, max_attempts)
+    let scope = FactScope { user_id: SHARED_USER, agent_id: NO_AGENT, session_id: None };
+    jobs::enqueue(spi, JobKind::Reembed, &scope, &payload, max_attempts)
 }
 
 /// The change that is not done.

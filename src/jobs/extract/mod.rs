@@ -201,14 +201,7 @@ impl ExtractTask {
     pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
         if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
             let payload = payloads::Extract::with(&self.settings);
-            follow_ups::enqueue(
-                spi,
-                JobKind::Extract,
-                &self.job.user_id,
-                &self.job.agent_id,
-                self.job.session_id.as_deref(),
-                &payload,
-            )?;
+            follow_ups::enqueue(spi, JobKind::Extract, &self.scope(), &payload)?;
         }
         Ok(())
     }

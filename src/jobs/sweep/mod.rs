@@ -17,7 +17,7 @@ use crate::store::archives;
 use crate::store::attachments;
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::extraction;
-use crate::store::jobs::JobKind;
+use crate::store::facts::FactScope;
 use crate::store::llm_calls;
 use crate::store::model_change;
 use crate::store::models::Kind;
@@ -30,7 +30,6 @@ use crate::store::summaries;
 use crate::store::sweep;
 use crate::store::traces;
 use memory_agent_core::episodes::CloseReason;
-use memory_agent_core::jobs::payloads;
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use std::time::{Duration, Instant};
@@ -197,11 +196,11 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     }
     let forgotten = transaction(|spi| extraction::forgotten(spi, BATCH))?;
     queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
-        let session = session_id.as_deref();
-        let payload = scope_settings::scoped_to(&user_id, &agent_id, session, || {
-            Ok(payloads::Extract::with(&job_settings::extraction()))
-        })?;
-        follow_ups::enqueue(spi, JobKind::Extract, &user_id, &agent_id, session, &payload).map(drop)
+        let session_id = session_id.as_deref();
+        let scope = FactScope { user_id: &user_id, agent_id: &agent_id, session_id };
+        scope_settings::scoped_to(&user_id, &agent_id, session_id, || {
+            follow_ups::queue_extraction(spi, &scope)
+        })
     })
 }
 
