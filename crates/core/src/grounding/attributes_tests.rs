@@ -12,7 +12,8 @@ fn pairs(section: &str) -> Vec<(&'static str, &'static str)> {
 
 /// Those of a section of which a rule says that the one can take the place of the other, and the others.
 fn judged(kind: &str) -> (Vec<String>, Vec<String>) {
-    let parts = ["first", "second", "third", "fourth"].map(|part| pairs(&format!("{kind}, {part}")));
+    let parts =
+        ["first", "second", "third", "fourth"].map(|part| pairs(&format!("{kind}, {part}")));
     let (with, without): (Vec<_>, Vec<_>) =
         parts.concat().into_iter().partition(|(known, new)| can_replace(new, known));
     let told = |pairs: Vec<(&str, &str)>| {
@@ -96,4 +97,13 @@ fn another_value_in_the_same_sentence_is_a_sign() {
         let [known, new] = values.map(|value| fact.replace("{}", value));
         assert!(can_replace(&new, &known), "{known} | {new}");
     }
+}
+
+/// A memory may be a whole document.
+#[test]
+fn of_a_long_text_the_begin_is_compared() {
+    let long =
+        format!("The user lives in Hamburg. {}", "And so on, in May, not now. ".repeat(40_000));
+    assert!(can_replace("The user moved to Lisbon.", &long));
+    assert!(can_replace(&long.replace("Hamburg", "Lisbon"), "The user lives in Hamburg."));
 }
