@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use super::told::{Kind, Told, lines};
 use super::topics::is_about_another;
 use super::words::{List, Word, stem};
+use crate::limits::GROUNDED_BYTES;
 
 /// Why a statement can take the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +44,10 @@ const AFTER: usize = 3;
 const FRAME: usize = 4;
 
 /// Whether `new` can take the place of `known`, or end it: they are not plainly about different people or
-/// things, and there is a [`Sign`] of it.
+/// things, and there is a [`Sign`] of it. Of very long texts only the begin is compared.
 #[must_use]
 pub fn can_replace(new: &str, known: &str) -> bool {
+    let [new, known] = [new, known].map(|text| &text[..text.floor_char_boundary(GROUNDED_BYTES)]);
     !is_about_another(new, known) && sign(new, known).is_some()
 }
 

@@ -98,3 +98,12 @@ fn another_value_in_the_same_sentence_is_a_sign() {
         assert!(can_replace(&new, &known), "{known} | {new}");
     }
 }
+
+/// A memory may be a whole document.
+#[test]
+fn of_a_long_text_the_begin_is_compared() {
+    let long =
+        format!("The user lives in Hamburg. {}", "And so on, in May, not now. ".repeat(40_000));
+    assert!(can_replace("The user moved to Lisbon.", &long));
+    assert!(can_replace(&long.replace("Hamburg", "Lisbon"), "The user lives in Hamburg."));
+}
