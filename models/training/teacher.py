@@ -29,7 +29,8 @@ class InTorch:
 
     def __call__(self, ids: Tensor, types: Tensor, real: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Logits [batch], and of each layer [batch, length, width]; of the last one only the first token's."""
-        with torch.no_grad(), torch.autocast(self.device, dtype=torch.float16):
+        half = torch.float16 if self.device == "cuda" else torch.bfloat16
+        with torch.no_grad(), torch.autocast(self.device, dtype=half):
             logits, hidden = self.model(ids, types, real)
         return logits.float(), [normalised(hidden[layer]).to(torch.bfloat16) for layer in self.layers]
 
@@ -60,3 +61,8 @@ class InRuntime:
 
 def teacher(graph: pathlib.Path, layers: list[int], device: str) -> InTorch | InRuntime:
     return InRuntime(graph, layers) if device == "cpu" else InTorch(graph, layers, device)
+
+
+def logits_only(graph: pathlib.Path) -> InTorch | InRuntime:
+    """For a CPU, without hidden states: one with AMX computes bfloat16 twice as fast as the int8 graph."""
+    return InTorch(graph, [], "cpu") if torch.cpu._is_amx_tile_supported() else InRuntime(graph, [])
