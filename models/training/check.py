@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Checks a finished reranker: size, the same bits alone and in batches, int8 activations against floats.
+"""Checks a finished model: size, the same bits alone and in batches, int8 activations against floats.
 
 usage: check.py MODEL_DIR
 
-Also prints the logits of related.tsv, from which related_logit of config.json is chosen (see ../README.md).
+Of a reranker it also prints the logits of related.tsv, from which related_logit of config.json is chosen (see
+../README.md); an embedder's values come from ../calibrate.py.
 """
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 
@@ -19,7 +21,7 @@ import speed
 import student
 
 HERE = pathlib.Path(__file__).resolve().parent
-MOST_BYTES = 25_000_000
+MOST_BYTES = {"reranker": 25_000_000, "embedder": 34_000_000}
 QUERIES = ("How many people live in Berlin?", "What did Maria say about her new job?")
 
 
@@ -30,7 +32,7 @@ def texts() -> list[str]:
 
 
 def run(session, encodings: list) -> np.ndarray:
-    """Logits of encodings in one padded batch."""
+    """Logits, or vectors, of encodings in one padded batch."""
     length = max(len(encoding.ids) for encoding in encodings)
 
     def padded(field: str) -> np.ndarray:
@@ -39,6 +41,15 @@ def run(session, encodings: list) -> np.ndarray:
 
     fields = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
     return session.run(None, {name: padded(field) for name, field in fields.items()})[0][:, 0]
+
+
+def in_floats(model: student.Encoder, encoding) -> np.ndarray:
+    """What `run` gives of one encoding, computed in floats."""
+    ids, types = torch.tensor([encoding.ids]), torch.tensor([encoding.type_ids])
+    with torch.no_grad():
+        if isinstance(model, student.Embedder):
+            return model.states(ids, types, ids >= 0)[-1][0, 0].numpy()
+        return model(ids, types, ids >= 0)[0][0].numpy()
 
 
 def print_related(session, tokenizer: Tokenizer) -> None:
@@ -62,22 +73,27 @@ def print_related(session, tokenizer: Tokenizer) -> None:
 
 def main() -> int:
     folder = pathlib.Path(sys.argv[1])
+    kind = json.loads((folder / "config.json").read_text())["kind"]
     size = (folder / "model.onnx").stat().st_size
     session = speed.session(str(folder / "model.onnx"), 2)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    encodings = tokenizer.encode_batch([(query, text) for query in QUERIES for text in texts()])
+    inputs = texts() if kind == "embedder" else [(query, text) for query in QUERIES for text in texts()]
+    encodings = tokenizer.encode_batch(inputs)
     alone = np.array([run(session, [encoding])[0] for encoding in encodings])
     together = np.concatenate([run(session, encodings[start : start + 8]) for start in range(0, len(encodings), 8)])
     model = student.read_shipped(folder / "model.onnx").eval()
-    with torch.no_grad():
-        pairs = ((torch.tensor([encoding.ids]), torch.tensor([encoding.type_ids])) for encoding in encodings)
-        floats = np.array([float(model(ids, types, ids >= 0)[0]) for ids, types in pairs])
-    different = int((alone.view(np.uint32) != together.view(np.uint32)).sum())
-    difference = np.abs(alone - floats)
-    print(f"{size / 1e6:.1f} MB; {len(alone)} pairs alone and in batches of 8: {different} differ")
-    print(f"int8 activations against float: mean {difference.mean():.3f}, greatest {difference.max():.3f}")
-    print_related(session, tokenizer)
-    return 1 if different or size > MOST_BYTES else 0
+    floats = np.array([in_floats(model, encoding) for encoding in encodings])
+    same = (alone.view(np.uint32) == together.view(np.uint32)).reshape(len(alone), -1).all(axis=1)
+    different = int((~same).sum())
+    print(f"{size / 1e6:.1f} MB; {len(alone)} inputs alone and in batches of 8: {different} differ")
+    if kind == "embedder":
+        cosine = (alone * floats).sum(axis=1) / np.linalg.norm(alone, axis=1) / np.linalg.norm(floats, axis=1)
+        print(f"int8 activations against float: cosine mean {cosine.mean():.4f}, least {cosine.min():.4f}")
+    else:
+        difference = np.abs(alone - floats)
+        print(f"int8 activations against float: mean {difference.mean():.3f}, greatest {difference.max():.3f}")
+        print_related(session, tokenizer)
+    return 1 if different or size > MOST_BYTES[kind] else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The cross-encoder in PyTorch: read from a shipped graph, cut to a few layers, written back as weights.Bert."""
+"""Cross-encoder and embedder in PyTorch: read from a shipped graph, cut to a few layers, written back as weights.Bert."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HEADS = 12
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Scaled dot-product attention, step by step where a CPU trains: the gradient of PyTorch's own is slow there."""
+    """Scaled dot-product attention; for a gradient on a CPU step by step: PyTorch's own needs five times as long."""
     if query.device.type != "cpu" or not torch.is_grad_enabled():
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
-    return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1) @ value
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1).to(value.dtype) @ value
 
 
 class Layer(nn.Module):
@@ -55,8 +55,8 @@ class Layer(nn.Module):
         return self.output_norm(x + self.output(functional.gelu(self.intermediate(x))))
 
 
-class CrossEncoder(nn.Module):
-    """A BERT cross-encoder with one logit. The embeddings are not trained.
+class Encoder(nn.Module):
+    """A BERT encoder. The embeddings are not trained.
 
     Rows of words that the training data lacks would stay behind if the others moved. With nothing to train below it,
     the first layer needs no gradient of its input either.
@@ -69,11 +69,9 @@ class CrossEncoder(nn.Module):
         width = tables["word"].shape[1]
         self.norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON).requires_grad_(False)
         self.layers = nn.ModuleList(Layer(width, inner) for _ in range(layers))
-        self.pooler = nn.Linear(width, width)
-        self.classifier = nn.Linear(width, 1)
 
-    def forward(self, ids: Tensor, types: Tensor, real: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Logits [batch], and the hidden states [batch, length, width] after every layer.
+    def states(self, ids: Tensor, types: Tensor, real: Tensor) -> list[Tensor]:
+        """The hidden states [batch, length, width] after every layer.
 
         Of the last layer only the first token is computed, as in the graph. ids, types: [batch, length]. real: the same
         shape, true where there is a token.
@@ -83,13 +81,40 @@ class CrossEncoder(nn.Module):
         mask = real[:, None, None, :]
         hidden = []
         for number, layer in enumerate(self.layers, 1):
-            x = layer(x, mask, first_only=number == len(self.layers))
+            # Layers at the bottom that are not trained need no gradient.
+            trained = torch.is_grad_enabled() and (x.requires_grad or layer.projection.weight.requires_grad)
+            with torch.set_grad_enabled(trained):
+                x = layer(x, mask, first_only=number == len(self.layers))
             hidden.append(x)
-        pooled = torch.tanh(self.pooler(x[:, 0]))
+        return hidden
+
+
+class CrossEncoder(Encoder):
+    """A cross-encoder with one logit."""
+
+    def __init__(self, tables: dict[str, Tensor], layers: int, inner: int) -> None:
+        super().__init__(tables, layers, inner)
+        width = tables["word"].shape[1]
+        self.pooler = nn.Linear(width, width)
+        self.classifier = nn.Linear(width, 1)
+
+    def forward(self, ids: Tensor, types: Tensor, real: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Logits [batch], and the hidden states."""
+        hidden = self.states(ids, types, real)
+        pooled = torch.tanh(self.pooler(hidden[-1][:, 0]))
         return self.classifier(pooled)[:, 0], hidden
 
 
-def read_shipped(path: pathlib.Path) -> CrossEncoder:
+class Embedder(Encoder):
+    """An embedder whose vector is the first token's state."""
+
+    def forward(self, ids: Tensor, real: Tensor) -> Tensor:
+        """Unit vectors [batch, width]."""
+        first = self.states(ids, torch.zeros_like(ids), real)[-1][:, 0]
+        return functional.normalize(first.float(), dim=-1)
+
+
+def read_shipped(path: pathlib.Path) -> CrossEncoder | Embedder:
     """The float model of a graph that graph.build wrote.
 
     The biases that graph.py leaves out are zero here: the model computes the same.
@@ -113,7 +138,8 @@ def read_shipped(path: pathlib.Path) -> CrossEncoder:
 
     count = len({name.split(".")[1] for name in constants if name.startswith("layer.")})
     inner = constants["layer.0.intermediate.weight"].shape[1]
-    model = CrossEncoder({name: table(name) for name in ("word", "position", "token_type")}, count, inner)
+    kind = CrossEncoder if "classifier.weight" in constants else Embedder
+    model = kind({name: table(name) for name in ("word", "position", "token_type")}, count, inner)
     width = model.norm.weight.shape[0]
     scale = np.float32(np.sqrt(width // HEADS))
     with torch.no_grad():
@@ -131,8 +157,10 @@ def read_shipped(path: pathlib.Path) -> CrossEncoder:
                 fill(getattr(layer, part), matrix(f"{name}.{part}"), constants[f"{name}.{part}.bias"])
             for part in ("attention_norm", "output_norm"):
                 fill_norm(getattr(layer, part), f"{name}.{part}")
-        fill(model.pooler, constants["pooler.weight"], constants["pooler.bias"])
-        fill(model.classifier, constants["classifier.weight"], constants["classifier.bias"])
+        if kind is CrossEncoder:
+            for part in ("pooler", "classifier"):
+                # The head is in floats, [inputs, outputs] as everything.
+                fill(getattr(model, part), constants[f"{part}.weight"], constants[f"{part}.bias"])
     return model
 
 
@@ -147,7 +175,7 @@ def from_teacher(teacher: CrossEncoder, chosen: list[int]) -> CrossEncoder:
     return student
 
 
-def as_bert(model: CrossEncoder) -> weights.Bert:
+def as_bert(model: Encoder) -> weights.Bert:
     """The model with int8 matrices and uint8 tables, as graph.build takes it."""
 
     def array(tensor: Tensor) -> np.ndarray:
@@ -165,10 +193,11 @@ def as_bert(model: CrossEncoder) -> weights.Bert:
         linears = [linear(weight, bias) for weight, bias in (*joined, *rest)]
         return weights.Layer(*linears, norm(module.attention_norm), norm(module.output_norm))
 
-    head = [(np.ascontiguousarray(array(part.weight).T), array(part.bias)) for part in (model.pooler, model.classifier)]
+    parts = (model.pooler, model.classifier) if isinstance(model, CrossEncoder) else ()
+    head = [(np.ascontiguousarray(array(part.weight).T), array(part.bias)) for part in parts] or None
     tables = [weights.quantize_table(array(getattr(model, name))) for name in ("word", "position", "token_type")]
     return weights.Bert(*tables, norm(model.norm), [layer(module) for module in model.layers], HEADS, head)
 
 
-def onnx_file(model: CrossEncoder) -> bytes:
+def onnx_file(model: Encoder) -> bytes:
     return graph.build(as_bert(model), first_token_only=True)

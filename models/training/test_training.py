@@ -16,6 +16,7 @@ import torch
 from tokenizers import Tokenizer
 
 import conversations
+import embedder_data
 import lessons
 import lists
 import memories
@@ -25,8 +26,10 @@ import student
 import teacher
 import third_person
 import train
+import train_embedder
 
 TEACHER = pathlib.Path(__file__).resolve().parent.parent / "ms-marco-MiniLM-L-12-v2"
+EMBEDDER = TEACHER.parent / "bge-small-en-v1.5"
 PLACES = ("Lisbon", "Oslo", "Cairo", "Lima", "Hanoi")
 
 
@@ -212,7 +215,76 @@ class Lists(unittest.TestCase):
             self.assertTrue(torch.equal(kept.to(computing.dtype), computing))
 
 
+    def maker(self, held: bool = False) -> embedder_data.Maker:
+        """A maker of units with a mixture that these lists have, and a teacher that likes Lisbon."""
+        texts = embedder_data.Texts(self.lists, self.tokenizer.encode("Find: ", add_special_tokens=False).ids)
+        lisbon = self.tokenizer.token_to_id("lisbon")
+        return embedder_data.Maker(
+            texts,
+            EMBEDDER / "model.onnx",
+            lambda ids, types, real: ((ids == lisbon).any(dim=1) * 10.0 - 5, []),
+            self.data / "units",
+            held,
+            1,
+        )
+
+    def test_texts_are_what_the_tokenizer_gives(self):
+        texts = self.maker().texts
+        ids, real = texts.batch(torch.tensor([0, 5]), torch.tensor([1, 2]), prefixed=True)
+        expected = (f"Find: {self.text(0)}", f"Find: {self.text(5)} {self.text(6)}")
+        for line, text in enumerate(expected):
+            self.assertEqual(ids[line, : int(real[line].sum())].tolist(), self.tokenizer.encode(text).ids)
+
+    def test_a_unit_has_the_teacher_s_logits_and_the_embedder_learns_from_them(self):
+        mixture, embedder_data.MIXTURE = embedder_data.MIXTURE, {"chats": 0, "meetings": 0, "tasks": 1}
+        try:
+            maker = self.maker()
+        finally:
+            embedder_data.MIXTURE = mixture
+        path = maker.fresh()
+        self.assertEqual(path, maker.one(0))
+        unit = train_embedder.narrowed(torch.load(path))
+        texts = [
+            " ".join(self.text(number) for number in range(row, row + span))
+            for row, span in zip(unit["row"].tolist(), unit["span"].tolist())
+        ]
+        for query, chosen, logits in zip(unit["query"].tolist(), unit["chosen"], unit["logit"]):
+            for at, logit in zip(chosen[chosen >= 0].tolist(), logits[chosen >= 0].tolist()):
+                if logit == logit:
+                    self.assertEqual(logit > 0, "lisbon" in f"{self.text(query)} {texts[at]}")
+        goal, weight = train_embedder.goal(unit)
+        self.assertTrue(torch.allclose(goal.sum(dim=1)[weight > 0], torch.ones(int((weight > 0).sum())), atol=1e-4))
+        options = train_embedder.Options(minutes=1e-6, rate=1e-4, frozen=11, seed=1)
+        trainer = train_embedder.Trainer(EMBEDDER / "model.onnx", maker, [], self.data / "embedder", options)
+        before = [layer.output.weight.clone() for layer in trainer.model.layers[-2:]]
+        trainer.run()
+        after = train_embedder.read_checkpoint(self.data / "embedder/checkpoint.pt", EMBEDDER / "model.onnx")
+        after = [layer.output.weight for layer in after.layers[-2:]]
+        self.assertTrue(torch.equal(before[0], after[0]))
+        self.assertFalse(torch.equal(before[1], after[1]))
+
+
 class Graph(unittest.TestCase):
+    def test_an_embedder_is_read_and_written(self):
+        model = student.read_shipped(EMBEDDER / "model.onnx").eval()
+        encoding = Tokenizer.from_file(str(EMBEDDER / "tokenizer.json")).encode("Ana lives in Rome.")
+        ids = torch.tensor([encoding.ids])
+        with torch.no_grad():
+            expected = model(ids, ids >= 0)[0].numpy()
+        feed = {"input_ids": ids.numpy(), "token_type_ids": ids.numpy() * 0, "attention_mask": ids.numpy() * 0 + 1}
+        for graph in (str(EMBEDDER / "model.onnx"), student.onnx_file(model)):
+            found = speed.session(graph, 1).run(None, feed)[0][0, 0]
+            self.assertGreater(float(found @ expected / np.linalg.norm(found)), 0.995)
+
+    def test_weights_are_mixed(self):
+        models = [student.read_shipped(EMBEDDER / "model.onnx") for _ in range(2)]
+        first = models[0].layers[0].output.weight
+        with torch.no_grad():
+            models[1].layers[0].output.weight.add_(1)
+        expected = first.detach() + 0.25
+        mixed = train_embedder.mixed(*models, 0.25)
+        self.assertTrue(torch.allclose(mixed.layers[0].output.weight, expected, atol=1e-5))
+
     def test_the_graph_computes_what_the_model_does(self):
         teacher = student.read_shipped(TEACHER / "model.onnx").eval()
         cut = student.from_teacher(teacher, [0, 1])

@@ -82,6 +82,11 @@ def working_type(device: str) -> torch.dtype:
     return torch.bfloat16 if fast else torch.float32
 
 
+def mixed(device: str) -> torch.autocast:
+    """Weights stay float32, and products are of the working type."""
+    return torch.autocast(device, dtype=torch.bfloat16, enabled=working_type(device) == torch.bfloat16)
+
+
 def targets(count: int, of: int) -> list[int]:
     """The teacher's layers that `count` layers are to be like: evenly spaced, with the last one."""
     return [(number + 1) * of // count - 1 for number in range(count)]
