@@ -99,6 +99,12 @@ fn another_value_in_the_same_sentence_is_a_sign() {
     }
 }
 
+#[test]
+fn who_teaches_at_one_place_worked_at_another() {
+    let known = "The user works at the harbour office.";
+    assert!(can_replace("The user teaches at the music school.", known));
+}
+
 /// A memory may be a whole document.
 #[test]
 fn of_a_long_text_the_begin_is_compared() {
