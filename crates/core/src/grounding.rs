@@ -27,11 +27,11 @@ pub use relative::dated;
 pub(crate) use statements::{is_bare_change, statements};
 
 use acts::{Act, Acts};
-use names::{MAX_INITIALS, bare, is_latin, lines_of_place, script};
+use names::{MAX_INITIALS, bare, lines_of_place, script};
 use numbers::{Numbers, numbers};
 use polarity::Polarity;
 use subjects::Subjects;
-use words::{List, Word, words};
+use words::{List, Word, is_latin, words};
 
 use crate::limits::{GROUNDED_BYTES, GROUNDING_BYTES};
 

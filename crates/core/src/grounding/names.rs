@@ -1,6 +1,6 @@
 //! The names of a statement: what is meant as one, and whether it was said, perhaps in another form.
 
-use super::words::{List, Word};
+use super::words::{List, Word, is_latin};
 use super::{Grounds, Script, Ungrounded, dates};
 
 /// Longest abbreviation that is looked for.
@@ -168,10 +168,6 @@ fn is_code(word: &str) -> bool {
         || inside.contains("://")
         || inside.split('.').filter(|part| has_letter(part) && part.len() > 1).count() > 1)
         && has_letter(word)
-}
-
-pub(super) fn is_latin(c: char) -> bool {
-    c.is_alphabetic() && (c as u32) < 0x250
 }
 
 pub(super) fn script(latin: usize, letters: usize) -> Script {

@@ -5,11 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::dates::WEEKDAYS;
-use super::is_latin;
 use super::numbers::numbers;
 use super::polarity::negates;
 use super::topics::owns;
-use super::words::{List, Word, stem, words};
+use super::words::{List, Word, is_latin, stem, words};
 use crate::time_phrases::MONTHS;
 
 /// The sections of `attributes.txt`: for each word the lines that it stands on.

@@ -335,3 +335,7 @@ impl List {
         self.values().iter().find(|(name, _)| word.contains(name)).map(|(_, value)| *value)
     }
 }
+
+pub(super) fn is_latin(c: char) -> bool {
+    c.is_alphabetic() && (c as u32) < 0x250
+}
