@@ -84,7 +84,7 @@ fn a_partition_that_is_taken_out() {
     );
     assert_eq!(contents(&mut client), ["a", "b"]);
     let told = warnings.lock().unwrap().join("\n");
-    assert!(told.contains("no part of public.log any more"), "{told}");
+    assert!(told.contains("not part of public.log any more"), "{told}");
     run(&mut client, "SELECT memory_detach('log')");
     assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 0);
 }
