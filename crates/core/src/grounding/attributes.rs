@@ -60,7 +60,7 @@ fn sign(new: &str, known: &str) -> Option<Sign> {
     }
     let signs = [
         (Sign::Single, pair.is_single()),
-        (Sign::End, pair.is_end()),
+        (Sign::End, pair.is_end() || pair.is_resumed()),
         (Sign::Change, pair.is_change()),
         (Sign::Value, pair.is_value()),
         (Sign::Attribute, pair.is_attribute()),
@@ -181,6 +181,14 @@ impl Pair<'_> {
 
     fn is_end(&self) -> bool {
         self.new.places(&[Kind::End]).any(|at| self.is_beside(at) || self.is_end_of_doing(at))
+    }
+
+    /// Whether an activity that had ended goes on: "stopped running", "runs".
+    fn is_resumed(&self) -> bool {
+        let before = Pair { new: self.known, known: self.new };
+        self.new.places(&[Kind::End]).next().is_none()
+            && self.has_one_subject()
+            && before.new.places(&[Kind::End]).any(|at| before.is_end_of_doing(at))
     }
 
     fn is_change(&self) -> bool {
