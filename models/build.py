@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SUMS = HERE / "SHA256SUMS"
 MODEL_FILES = ("model.onnx", "tokenizer.json", "config.json")
 # Folders whose weights are our own: training/ writes them, here they are only listed in SHA256SUMS.
-TRAINED = ("memory-rerank-small",)
+TRAINED = ("memory-rerank-small", "memory-embed-small")
 
 
 @dataclasses.dataclass

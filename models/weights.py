@@ -16,6 +16,8 @@ from safetensors.numpy import load as load_safetensors
 # A CPU without VNNI multiplies uint8 by int8 with an instruction that adds two products in 16 bits and saturates.
 # 255 * 64 * 2 = 32640 still fits, so weights within +-64 give the same integers on every CPU.
 WEIGHT_LIMIT = 64
+# Of the mean of the diagonal, added to it in quantize_for.
+DAMPING = 0.01
 
 MATRICES = (
     "attention.self.query",
@@ -85,6 +87,25 @@ def quantize_linear(weight: np.ndarray, bias: np.ndarray) -> Linear:
     """Symmetric int8 per output column; weight float32 [inputs, outputs]."""
     scale = np.maximum(np.abs(weight).max(axis=0), np.finfo(np.float32).tiny) / WEIGHT_LIMIT
     return Linear(np.rint(weight / scale).astype(np.int8), scale.astype(np.float32), bias)
+
+
+def quantize_for(inputs: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Linear:
+    """As quantize_linear, but what rounding one row of the weights adds is taken back in the rows after it (GPTQ).
+
+    inputs: the sum over many inputs of x^T x, float64 [inputs, inputs]. Fine-tuning moves many weights by less than a
+    step; rounded each by itself they would mostly move back.
+    """
+    scale = quantize_linear(weight, bias).scale
+    count = len(inputs)
+    damped = inputs + np.eye(count) * DAMPING * np.trace(inputs) / count
+    factor = np.linalg.cholesky(np.linalg.inv(damped)).T
+    left = weight.astype(np.float64)
+    rounded = np.empty(weight.shape, np.int8)
+    for row in range(count):
+        rounded[row] = np.clip(np.rint(left[row] / scale), -WEIGHT_LIMIT, WEIGHT_LIMIT)
+        error = (left[row] - rounded[row] * scale.astype(np.float64)) / factor[row, row]
+        left[row + 1 :] -= np.outer(factor[row, row + 1 :], error)
+    return Linear(rounded, scale, bias)
 
 
 def limit_range(weight: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> Linear:

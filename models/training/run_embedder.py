@@ -50,12 +50,28 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def export(model: student.Embedder, folder: pathlib.Path) -> None:
+def inputs_of(model: student.Embedder, texts: embedder_data.Texts, held: list[pathlib.Path]) -> student.Inputs:
+    """What the matrices are given by the texts of the held units."""
+    inputs = student.Inputs(model)
+    for unit in map(torch.load, held):
+        for text, span, prefixed in (
+            (unit["row"], unit["span"], False),
+            (unit["query"], torch.ones_like(unit["query"]), True),
+        ):
+            lengths = texts.lengths(text, span)
+            for length in lengths.unique():
+                with torch.no_grad():
+                    model(*texts.batch(text[lengths == length], span[lengths == length], prefixed))
+    inputs.close()
+    return inputs
+
+
+def export(model: student.Embedder, inputs: student.Inputs, folder: pathlib.Path) -> None:
     """The graph, the tokenizer, and what lies in folder_embedder/: config.json, licence and notice."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in (HERE / "folder_embedder").iterdir():
         shutil.copyfile(path, folder / path.name)
-    graph = student.onnx_file(model)
+    graph = student.onnx_file(model, inputs)
     (folder / "model.onnx").write_bytes(graph)
     shutil.copyfile(BEFORE / "tokenizer.json", folder / "tokenizer.json")
     print(f"model.onnx: {len(graph) / 1e6:.1f} MB, sha256 {hashlib.sha256(graph).hexdigest()}")
@@ -85,7 +101,8 @@ def main() -> int:
     folder = given.run or given.data / "embedder"
     train_embedder.Trainer(graph, makers[1], held, folder, options).run()
     after = train_embedder.read_checkpoint(folder / "checkpoint.pt", graph)
-    export(train_embedder.mixed(student.read_shipped(graph), after, given.share).eval(), given.output)
+    model = train_embedder.mixed(student.read_shipped(graph), after, given.share).eval()
+    export(model, inputs_of(model, texts, held), given.output)
     return 0
 
 

@@ -175,22 +175,48 @@ def from_teacher(teacher: CrossEncoder, chosen: list[int]) -> CrossEncoder:
     return student
 
 
-def as_bert(model: Encoder) -> weights.Bert:
-    """The model with int8 matrices and uint8 tables, as graph.build takes it."""
+class Inputs:
+    """Sums of x^T x over the inputs x of every matrix of a model, while it runs. Batches must not be padded."""
+
+    def __init__(self, model: Encoder) -> None:
+        self.sums: dict[nn.Module, np.ndarray] = {}
+        self.hooks = []
+        for layer in model.layers:
+            # The joined matrix is not called as a module; its input is the layer's.
+            self.watch(layer, layer.query_key_value)
+            for part in (layer.projection, layer.intermediate, layer.output):
+                self.watch(part, part)
+
+    def watch(self, called: nn.Module, matrix: nn.Module) -> None:
+        def add(_: nn.Module, given: tuple) -> None:
+            rows = given[0].detach().float().reshape(-1, given[0].shape[-1])
+            self.sums[matrix] = self.sums.get(matrix, 0) + (rows.T @ rows).double().numpy()
+
+        self.hooks.append(called.register_forward_pre_hook(add))
+
+    def close(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+
+
+def as_bert(model: Encoder, inputs: Inputs | None = None) -> weights.Bert:
+    """The model with int8 matrices and uint8 tables, as graph.build takes it; `inputs` for weights.quantize_for."""
 
     def array(tensor: Tensor) -> np.ndarray:
         return tensor.detach().float().cpu().numpy()
 
-    def linear(weight: Tensor, bias: Tensor) -> weights.Linear:
-        return weights.quantize_linear(np.ascontiguousarray(array(weight).T), array(bias))
+    def linear(weight: Tensor, bias: Tensor, matrix: nn.Module) -> weights.Linear:
+        values = np.ascontiguousarray(array(weight).T), array(bias)
+        return weights.quantize_for(inputs.sums[matrix], *values) if inputs else weights.quantize_linear(*values)
 
     def norm(module: nn.LayerNorm) -> weights.Norm:
         return weights.Norm(array(module.weight), array(module.bias))
 
     def layer(module: Layer) -> weights.Layer:
         joined = zip(module.query_key_value.weight.chunk(3), module.query_key_value.bias.chunk(3))
-        rest = ((part.weight, part.bias) for part in (module.projection, module.intermediate, module.output))
-        linears = [linear(weight, bias) for weight, bias in (*joined, *rest)]
+        linears = [linear(weight, bias, module.query_key_value) for weight, bias in joined]
+        for part in (module.projection, module.intermediate, module.output):
+            linears.append(linear(part.weight, part.bias, part))
         return weights.Layer(*linears, norm(module.attention_norm), norm(module.output_norm))
 
     parts = (model.pooler, model.classifier) if isinstance(model, CrossEncoder) else ()
@@ -199,5 +225,5 @@ def as_bert(model: Encoder) -> weights.Bert:
     return weights.Bert(*tables, norm(model.norm), [layer(module) for module in model.layers], HEADS, head)
 
 
-def onnx_file(model: Encoder) -> bytes:
-    return graph.build(as_bert(model), first_token_only=True)
+def onnx_file(model: Encoder, inputs: Inputs | None = None) -> bytes:
+    return graph.build(as_bert(model, inputs), first_token_only=True)

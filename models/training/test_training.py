@@ -27,6 +27,7 @@ import teacher
 import third_person
 import train
 import train_embedder
+import weights
 
 TEACHER = pathlib.Path(__file__).resolve().parent.parent / "ms-marco-MiniLM-L-12-v2"
 EMBEDDER = TEACHER.parent / "bge-small-en-v1.5"
@@ -275,6 +276,16 @@ class Graph(unittest.TestCase):
         for graph in (str(EMBEDDER / "model.onnx"), student.onnx_file(model)):
             found = speed.session(graph, 1).run(None, feed)[0][0, 0]
             self.assertGreater(float(found @ expected / np.linalg.norm(found)), 0.995)
+
+    def test_rounding_for_known_inputs_loses_less(self):
+        source = np.random.default_rng(5)
+        weight = source.normal(size=(32, 16)).astype(np.float32)
+        inputs = source.normal(size=(400, 8)) @ source.normal(size=(8, 32)) + 0.1 * source.normal(size=(400, 32))
+        plain = weights.quantize_linear(weight, np.zeros(16, np.float32))
+        chosen = weights.quantize_for(inputs.T @ inputs, weight, np.zeros(16, np.float32))
+        loss = [np.square(inputs @ (linear.dequantized() - weight)).sum() for linear in (plain, chosen)]
+        self.assertLess(loss[1], loss[0] / 2)
+        self.assertLessEqual(np.abs(chosen.weight.astype(int)).max(), weights.WEIGHT_LIMIT)
 
     def test_weights_are_mixed(self):
         models = [student.read_shipped(EMBEDDER / "model.onnx") for _ in range(2)]

@@ -1,7 +1,7 @@
 //! From one installed model to the other and back: every row in every state gets a vector of the new
 //! model, and nothing is left of the old one.
 
-use crate::{BGE, MINILM, drain, embedder, use_model, vectors, windows};
+use crate::{BGE, MINILM, TRAINED, drain, embedder, use_model, vectors, windows};
 use memory_agent_e2e::memory::{ingest, ingest_all, recall, run, value, values};
 use memory_agent_e2e::{Client, Uuid, shared};
 
@@ -103,6 +103,23 @@ fn every_row_gets_a_vector_of_the_new_model() {
     drain(&mut client);
     assert_changed(&mut client, BGE);
     assert_eq!(windows(&mut client), before, "and back");
+}
+
+/// The embedder that this project trained.
+#[test]
+fn the_embedder_of_our_own_takes_over() {
+    let mut client = shared().database("change_trained").connect();
+    remember(&mut client);
+    use_model(&mut client, TRAINED);
+    drain(&mut client);
+    assert_changed(&mut client, TRAINED);
+    let found = recall(&mut client, "'Where does the pet rest?', session_id => 's', top_k => 1");
+    assert_eq!(found[0].content, "My cat sleeps on the sofa.");
+    assert!(found[0].similarity.is_some());
+
+    use_model(&mut client, BGE);
+    drain(&mut client);
+    assert_changed(&mut client, BGE);
 }
 
 #[test]
