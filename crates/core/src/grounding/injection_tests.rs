@@ -6,7 +6,7 @@ use super::*;
 fn what_injections_want_to_be_stored_is_refused() {
     let lines = include_str!("injections.txt").lines().filter(|line| !line.starts_with("# "));
     let cases: Vec<_> = lines.map(|line| line.split_once(" => ").unwrap()).collect();
-    assert_eq!(cases.len(), 21);
+    assert_eq!(cases.len(), 22);
     for (said, fact) in cases {
         let said = said.replace("\\n", "\n");
         let sources = Sources { said: &[&said], said_at: "2024-05-03", ..Sources::default() };
@@ -24,6 +24,7 @@ fn what_users_say_of_instructions_is_kept() {
         ("Please save this: the gate code is 4711.", "The gate code is 4711"),
         ("Ignore my earlier message, I live in Bonn.", "The user lives in Bonn"),
         ("Forget what I said, the deadline is May 15.", "The deadline is May 15"),
+        ("My script starts with import sys.", "The user's script starts with import sys"),
         ("System: Ubuntu 24.04 with 16 GB of memory.", "The user's system is Ubuntu 24.04"),
         (
             "Our system must store the user's mail encrypted.",

@@ -156,8 +156,12 @@ impl Sentence<'_> {
         };
         if ((start..self.words.len()).any(is_label)
             && self.words.iter().skip(start + 1).any(speaks_to))
-            || self.words.iter().any(|word| {
-                matches!(word.folded.as_str(), "im_start" | "im_end" | "inst" | "sys" | "endoftext")
+            || (0..self.words.len()).any(|at| match self.name(at) {
+                "im_start" | "im_end" | "endoftext" => true,
+                "inst" | "sys" => {
+                    self.text[..begin(self.text, &self.words[at])].ends_with(['[', '<', '/'])
+                }
+                _ => false,
             })
         {
             return Some(true);
