@@ -11,10 +11,8 @@ place nothing is read from a network.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import pathlib
-import shutil
 import sys
 
 import torch
@@ -52,17 +50,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def export(model: student.CrossEncoder, folder: pathlib.Path) -> None:
-    """The graph, the teacher's tokenizer, and what lies in folder/: config.json, licence and notice."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in (HERE / "folder").iterdir():
-        shutil.copyfile(path, folder / path.name)
-    graph = student.onnx_file(model.cpu().eval())
-    (folder / "model.onnx").write_bytes(graph)
-    shutil.copyfile(TEACHER / "tokenizer.json", folder / "tokenizer.json")
-    print(f"model.onnx: {len(graph) / 1e6:.1f} MB, sha256 {hashlib.sha256(graph).hexdigest()}")
-
-
 def main() -> int:
     given = arguments()
     given.data.mkdir(parents=True, exist_ok=True)
@@ -79,7 +66,8 @@ def main() -> int:
     print(json.dumps(options.__dict__))
     trainer = train.Trainer(given.data, given.run or given.data / "run", TEACHER / "model.onnx", options)
     trainer.run(given.until)
-    export(trainer.model, given.output)
+    graph = student.onnx_file(trainer.model.cpu().eval(), trainer.inputs())
+    student.write_folder(given.output, graph, TEACHER / "tokenizer.json", HERE / "folder")
     return 0
 
 

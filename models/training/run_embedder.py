@@ -10,10 +10,8 @@ with checkpoints in the run's folder, the graph to the model's folder.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import pathlib
-import shutil
 import sys
 
 import torch
@@ -66,17 +64,6 @@ def inputs_of(model: student.Embedder, texts: embedder_data.Texts, held: list[pa
     return inputs
 
 
-def export(model: student.Embedder, inputs: student.Inputs, folder: pathlib.Path) -> None:
-    """The graph, the tokenizer, and what lies in folder_embedder/: config.json, licence and notice."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in (HERE / "folder_embedder").iterdir():
-        shutil.copyfile(path, folder / path.name)
-    graph = student.onnx_file(model, inputs)
-    (folder / "model.onnx").write_bytes(graph)
-    shutil.copyfile(BEFORE / "tokenizer.json", folder / "tokenizer.json")
-    print(f"model.onnx: {len(graph) / 1e6:.1f} MB, sha256 {hashlib.sha256(graph).hexdigest()}")
-
-
 def main() -> int:
     given = arguments()
     given.data.mkdir(parents=True, exist_ok=True)
@@ -102,7 +89,8 @@ def main() -> int:
     train_embedder.Trainer(graph, makers[1], held, folder, options).run()
     after = train_embedder.read_checkpoint(folder / "checkpoint.pt", graph)
     model = train_embedder.mixed(student.read_shipped(graph), after, given.share).eval()
-    export(model, inputs_of(model, texts, held), given.output)
+    graph = student.onnx_file(model, inputs_of(model, texts, held))
+    student.write_folder(given.output, graph, BEFORE / "tokenizer.json", HERE / "folder_embedder")
     return 0
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -227,3 +229,12 @@ def as_bert(model: Encoder, inputs: Inputs | None = None) -> weights.Bert:
 
 def onnx_file(model: Encoder, inputs: Inputs | None = None) -> bytes:
     return graph.build(as_bert(model, inputs), first_token_only=True)
+
+
+def write_folder(folder: pathlib.Path, file: bytes, tokenizer: pathlib.Path, beside: pathlib.Path) -> None:
+    """The model's folder: the graph, the tokenizer, and what lies in `beside`: config.json, licence and notice."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (*beside.iterdir(), tokenizer):
+        shutil.copyfile(path, folder / path.name)
+    (folder / "model.onnx").write_bytes(file)
+    print(f"model.onnx: {len(file) / 1e6:.1f} MB, sha256 {hashlib.sha256(file).hexdigest()}")

@@ -155,7 +155,7 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98), fused=True)
         self.step = 0
         self.seconds = 0.0
-        self.held: list[lessons.Lesson] = []
+        self.held_lessons: list[lessons.Lesson] = []
         self.resume()
         # The copy that computes; the optimizer changes the weights in full precision.
         self.working = copy.deepcopy(self.model).to(working_type(options.device))
@@ -252,17 +252,32 @@ class Trainer:
         with (self.folder / "log.jsonl").open("a") as log:
             log.write(json.dumps(record) + "\n")
 
-    def validate(self) -> dict[str, float]:
-        """On lists that are held: loss, agreement with the teacher, and rank of the labelled rows."""
-        if not self.held:
+    def held(self) -> list[lessons.Lesson]:
+        """Lists that are not trained on."""
+        if not self.held_lessons:
             chosen = torch.tensor(np.flatnonzero(self.lists.held)[: self.options.validated], device=self.options.device)
-            self.held = [self.maker.as_stored(numbers) for numbers in chosen.split(self.options.batch) if len(numbers)]
-        if not self.held:
+            parts = chosen.split(self.options.batch)
+            self.held_lessons = [self.maker.as_stored(numbers) for numbers in parts if len(numbers)]
+        return self.held_lessons
+
+    def inputs(self) -> student.Inputs:
+        """What the matrices of the model, on a CPU, are given by the held lists."""
+        inputs = student.Inputs(self.model)
+        with torch.no_grad():
+            for part in (part for lesson in self.held() for part in lesson.parts):
+                self.model(part.ids.cpu(), part.types.cpu(), part.real.cpu())
+        inputs.close()
+        return inputs
+
+    def validate(self) -> dict[str, float]:
+        """On held lists: loss, agreement with the teacher, and rank of the labelled rows."""
+        held = self.held()
+        if not held:
             return {}
         with torch.no_grad():
-            z = torch.cat([self.forward(lesson)[0] for lesson in self.held])
+            z = torch.cat([self.forward(lesson)[0] for lesson in held])
         target, label, kind = (
-            torch.cat([getattr(lesson, name) for lesson in self.held]) for name in ("logits", "label", "kind")
+            torch.cat([getattr(lesson, name) for lesson in held]) for name in ("logits", "label", "kind")
         )
         result = {"held_loss": list_loss(z, target, label, kind), "same_best": same_best(z, target, kind)}
         result["correlation"] = correlation(z, target, kind)

@@ -1,5 +1,8 @@
 //! The model of a kind that a database uses: the one that was activated in it, else the one that the
 //! settings name.
+//!
+//! The default embedder is another one since 0.3.0. Rows that the former one embedded can be found by it only,
+//! so a database that has such rows keeps it: after an upgrade, and after the restore of an older dump.
 
 use crate::models::{REMOTE_LOCATION, model_ref};
 use crate::pg::error::PgResult;
@@ -7,6 +10,11 @@ use crate::pg::spi::Session as Spi;
 use crate::settings::{Models, endpoint};
 use crate::store::models::{self as store, Kind};
 use memory_agent_model_server::protocol::ModelRef;
+
+/// The default of `memory_agent.embedding_model`.
+const DEFAULT_EMBEDDER: &str = "memory-embed-small";
+/// The same until 0.2.0.
+const FORMER_EMBEDDER: &str = "bge-small-en-v1.5";
 
 /// The model of a kind; `None` when the settings name none.
 pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
@@ -16,7 +24,13 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
     let settings = Models::current();
     let (name, location) = match kind {
         Kind::Embedder => {
-            (settings.embedding_model, endpoint::is_embedder_remote().then_some(REMOTE_LOCATION))
+            let name = match settings.embedding_model {
+                name if name == DEFAULT_EMBEDDER && store::embeds(spi, FORMER_EMBEDDER)? => {
+                    FORMER_EMBEDDER.to_owned()
+                }
+                name => name,
+            };
+            (name, endpoint::is_embedder_remote().then_some(REMOTE_LOCATION))
         }
         Kind::Reranker => (settings.rerank_model, None),
     };

@@ -324,7 +324,7 @@ settings! {
         "memory_agent.model_dir\0", "Directory of the model folders; empty means the one that was installed.\0";
     text language_dir: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
         "memory_agent.language_dir\0", "Directory of further languages, with a folder of phrases for each.\0";
-    text embedding_model: String = c"bge-small-en-v1.5", Sighup, (GucFlags::default()),
+    text embedding_model: String = c"memory-embed-small", Sighup, (GucFlags::default()),
         "memory_agent.embedding_model\0", "Embedding model of a database in which none was activated yet.\0";
     text rerank_model: String = c"ms-marco-MiniLM-L-12-v2", Sighup, (GucFlags::default()),
         "memory_agent.rerank_model\0", "Rerank model of a database in which none was activated yet; empty means none.\0";

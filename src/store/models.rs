@@ -35,6 +35,14 @@ pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<Strin
     )
 }
 
+/// Whether rows of this database are embedded by a model.
+pub fn embeds(spi: &Spi, name: &str) -> PgResult<bool> {
+    spi.exists(
+        "SELECT FROM memory_agent.entries e WHERE e.embedding_model = $1 LIMIT 1",
+        &mut params![name],
+    )
+}
+
 /// The kind of a registered model, and whether it is active.
 pub fn known(spi: &Spi, name: &str) -> PgResult<Option<(Kind, bool)>> {
     let found = spi.first(

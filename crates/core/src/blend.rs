@@ -1,10 +1,11 @@
 //! The learned blend: the probability that a row answers the question, from what a recall knows of both.
 //!
 //! Two logistic regressions say it. One is for rows that the cross-encoder has not read; it orders the
-//! candidates and so decides which ones it reads first. The other one has its logit as well, with weights
-//! for each cross-encoder, whose logits differ. All were fitted to the same labels, so that a row that was
-//! read and one that was not can be compared, and the probability means the same for every question.
-//! `models/blend.py` fits them; docs/ranking.md says on what, and how good they are.
+//! candidates and so decides which ones it reads first. The other one has its logit as well. Cosines differ
+//! by embedder and logits by cross-encoder, so each embedder and each pair of both has weights of its own. All were
+//! fitted to the same labels, so that a row that was read and one that was not can be compared, and the
+//! probability means the same for every question. `models/blend.py` fits them; docs/ranking.md says on what, and
+//! how good they are.
 
 /// Characters from which on a query counts as long as can be.
 const LONG_QUERY: f64 = 250.0;
@@ -20,10 +21,31 @@ const ASKED_FRESH: f64 = 0.8;
 /// The logit below which the cross-encoder makes no more difference.
 const LOGIT_KNEE: f64 = -4.0;
 
-/// The weights of the regression for rows that a cross-encoder read, by feature; `_by_size` is times
-/// `query_size`. They belong to the logits of that cross-encoder.
+/// The weights of the regression for rows that no cross-encoder has read, by feature; `_by_size` is times
+/// `query_size`. They belong to the cosines of one embedder.
 #[derive(Debug)]
-pub struct LogitWeights {
+struct UnreadWeights {
+    intercept: f64,
+    similarity: f64,
+    gap: f64,
+    lexical_share: f64,
+    recency: f64,
+    recency_by_size: f64,
+    query_size: f64,
+    other_speaker: f64,
+    in_time: f64,
+    out_of_time: f64,
+    session: f64,
+    session_fit: f64,
+    newest_session: f64,
+    newest_session_by_size: f64,
+    length: f64,
+}
+
+/// The weights of the regression for rows that a cross-encoder read, as above. They belong to the cosines of
+/// one embedder and the logits of one cross-encoder.
+#[derive(Debug)]
+struct ReadWeights {
     /// The name that the cross-encoder is registered by.
     reranker: &'static str,
     intercept: f64,
@@ -43,33 +65,116 @@ pub struct LogitWeights {
     logit_above_knee: f64,
 }
 
-/// One for each cross-encoder that the regression was fitted to.
-static LOGIT_WEIGHTS: [LogitWeights; 1] = [LogitWeights {
-    reranker: "ms-marco-MiniLM-L-12-v2",
-    intercept: -3.6424,
-    gap: -9.9678,
-    lexical_relative: 1.3386,
-    recency: -0.0414,
-    recency_by_size: 2.1084,
-    query_size: -2.5715,
-    other_speaker: -1.7905,
-    in_time: 1.1568,
-    session_fit: 0.1361,
-    newest_session: -0.3644,
-    newest_session_by_size: 2.0041,
-    length: 0.3928,
-    logit: 0.0961,
-    logit_by_size: -0.1382,
-    logit_above_knee: 0.1223,
-}];
+/// What was fitted to the cosines of an embedder.
+#[derive(Debug)]
+struct Fitted {
+    /// The name that the embedder is registered by.
+    embedder: &'static str,
+    unread: UnreadWeights,
+    read: &'static [ReadWeights],
+}
 
-impl LogitWeights {
-    /// Those of the cross-encoder of this name, `None` if nothing was fitted to its logits.
+/// The weights of a recall.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights {
+    unread: &'static UnreadWeights,
+    read: Option<&'static ReadWeights>,
+}
+
+impl Weights {
+    /// Those of an embedder and a cross-encoder by their names, without a cross-encoder if none is named.
+    /// `None` if nothing was fitted to the logits of that cross-encoder, which mean something else then. An
+    /// embedder that nothing was fitted to takes the weights of bge, whose cosines are spread as usual.
     #[must_use]
-    pub fn of(reranker: &str) -> Option<&'static Self> {
-        LOGIT_WEIGHTS.iter().find(|weights| weights.reranker == reranker)
+    pub fn of(embedder: &str, reranker: Option<&str>) -> Option<Self> {
+        let fitted = FITTED.iter().find(|fitted| fitted.embedder == embedder).unwrap_or(&FITTED[0]);
+        let read = match reranker {
+            Some(name) => Some(fitted.read.iter().find(|read| read.reranker == name)?),
+            None => None,
+        };
+        Some(Self { unread: &fitted.unread, read })
     }
 }
+
+/// The default embedder of earlier versions comes first.
+static FITTED: [Fitted; 2] = [
+    Fitted {
+        embedder: "bge-small-en-v1.5",
+        unread: UnreadWeights {
+            intercept: -4.8489,
+            similarity: 0.1929,
+            gap: -9.9793,
+            lexical_share: 6.5231,
+            recency: 0.2024,
+            recency_by_size: 1.3968,
+            query_size: -0.9304,
+            other_speaker: -2.7325,
+            in_time: 1.1508,
+            out_of_time: -0.4349,
+            session: -3.6813,
+            session_fit: 0.7866,
+            newest_session: 0.1802,
+            newest_session_by_size: 0.7347,
+            length: 0.3905,
+        },
+        read: &[ReadWeights {
+            reranker: "ms-marco-MiniLM-L-12-v2",
+            intercept: -3.6424,
+            gap: -9.9678,
+            lexical_relative: 1.3386,
+            recency: -0.0414,
+            recency_by_size: 2.1084,
+            query_size: -2.5715,
+            other_speaker: -1.7905,
+            in_time: 1.1568,
+            session_fit: 0.1361,
+            newest_session: -0.3644,
+            newest_session_by_size: 2.0041,
+            length: 0.3928,
+            logit: 0.0961,
+            logit_by_size: -0.1382,
+            logit_above_knee: 0.1223,
+        }],
+    },
+    Fitted {
+        embedder: "memory-embed-small",
+        unread: UnreadWeights {
+            intercept: -4.5710,
+            similarity: 1.0042,
+            gap: -12.9576,
+            lexical_share: 5.4743,
+            recency: 0.3317,
+            recency_by_size: 1.2145,
+            query_size: -1.0696,
+            other_speaker: -2.5085,
+            in_time: 1.1820,
+            out_of_time: -0.5176,
+            session: -2.6576,
+            session_fit: 0.6368,
+            newest_session: 0.0081,
+            newest_session_by_size: 0.8071,
+            length: 0.2901,
+        },
+        read: &[ReadWeights {
+            reranker: "ms-marco-MiniLM-L-12-v2",
+            intercept: -3.3973,
+            gap: -12.2543,
+            lexical_relative: 1.1839,
+            recency: -0.1941,
+            recency_by_size: 1.8909,
+            query_size: -2.4733,
+            other_speaker: -1.6676,
+            in_time: 1.2205,
+            session_fit: 0.1496,
+            newest_session: -0.2648,
+            newest_session_by_size: 2.1855,
+            length: 0.3772,
+            logit: 0.0864,
+            logit_by_size: -0.1113,
+            logit_above_knee: 0.1058,
+        }],
+    },
+];
 
 /// What is known of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -203,44 +308,48 @@ fn newest_sessions<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
 }
 
 impl Features {
-    /// The probability of a row that the cross-encoder has not read.
+    /// The probability of a row, with the logit that the cross-encoder gave it, if it has read it.
     #[must_use]
-    pub fn unscored(&self) -> f64 {
-        logistic(
-            -4.8489 + 0.1929 * self.similarity - 9.9793 * self.gap
-                + 6.5231 * self.lexical_share
-                + (0.2024 + 1.3968 * self.query_size) * self.recency
-                - 0.9304 * self.query_size
-                - 2.7325 * self.other_speaker
-                + 1.1508 * self.in_time
-                - 0.4349 * self.out_of_time
-                - 3.6813 * self.session
-                + 0.7866 * self.session_fit
-                + (0.1802 + 0.7347 * self.query_size) * self.newest_session
-                + ASKED_FRESH * self.asked_fresh
-                + 0.3905 * self.length,
-        )
+    pub fn probability(&self, logit: Option<f32>, weights: Weights) -> f64 {
+        logistic(match (logit, weights.read) {
+            (Some(logit), Some(read)) => self.read(f64::from(logit), read),
+            _ => self.unread(weights.unread),
+        })
     }
 
-    /// The probability of a row that the cross-encoder of these weights gave this logit.
-    #[must_use]
-    pub fn scored(&self, logit: f32, weights: &LogitWeights) -> f64 {
-        let (w, size, logit) = (weights, self.query_size, f64::from(logit));
-        logistic(
-            w.intercept
-                + w.gap * self.gap
-                + w.lexical_relative * self.lexical_relative
-                + (w.recency + w.recency_by_size * size) * self.recency
-                + w.query_size * size
-                + w.other_speaker * self.other_speaker
-                + w.in_time * self.in_time
-                + w.session_fit * self.session_fit
-                + (w.newest_session + w.newest_session_by_size * size) * self.newest_session
-                + ASKED_FRESH * self.asked_fresh
-                + w.length * self.length
-                + (w.logit + w.logit_by_size * size) * logit
-                + w.logit_above_knee * (logit - LOGIT_KNEE).max(0.0),
-        )
+    fn unread(&self, w: &UnreadWeights) -> f64 {
+        let size = self.query_size;
+        w.intercept
+            + w.similarity * self.similarity
+            + w.gap * self.gap
+            + w.lexical_share * self.lexical_share
+            + (w.recency + w.recency_by_size * size) * self.recency
+            + w.query_size * size
+            + w.other_speaker * self.other_speaker
+            + w.in_time * self.in_time
+            + w.out_of_time * self.out_of_time
+            + w.session * self.session
+            + w.session_fit * self.session_fit
+            + (w.newest_session + w.newest_session_by_size * size) * self.newest_session
+            + ASKED_FRESH * self.asked_fresh
+            + w.length * self.length
+    }
+
+    fn read(&self, logit: f64, w: &ReadWeights) -> f64 {
+        let size = self.query_size;
+        w.intercept
+            + w.gap * self.gap
+            + w.lexical_relative * self.lexical_relative
+            + (w.recency + w.recency_by_size * size) * self.recency
+            + w.query_size * size
+            + w.other_speaker * self.other_speaker
+            + w.in_time * self.in_time
+            + w.session_fit * self.session_fit
+            + (w.newest_session + w.newest_session_by_size * size) * self.newest_session
+            + ASKED_FRESH * self.asked_fresh
+            + w.length * self.length
+            + (w.logit + w.logit_by_size * size) * logit
+            + w.logit_above_knee * (logit - LOGIT_KNEE).max(0.0)
     }
 }
 
@@ -323,22 +432,35 @@ mod tests {
     fn a_row_that_fits_is_likely_and_one_that_does_not_is_not() {
         let query = Query { chars: 40, best_lexical: 10.0, ..Query::default() };
         let found = features(&query, &[row(0.75, 7.0), row(0.55, 0.0)]);
-        assert!(found[0].unscored() > 0.2 && found[1].unscored() < 0.02, "{found:?}");
-        for weights in &LOGIT_WEIGHTS {
-            let scored = |logit| found[0].scored(logit, weights);
-            assert!(scored(8.0) > 0.5 && scored(-8.0) < 0.2, "{weights:?} {found:?}");
+        for weights in all_weights() {
+            let of = |row: usize, logit| found[row].probability(logit, weights);
+            assert!(of(0, None) > 0.2 && of(1, None) < 0.02, "{weights:?} {found:?}");
+            let is_read = weights.read.is_some();
+            assert!(!is_read || (of(0, Some(8.0)) > 0.5 && of(0, Some(-8.0)) < 0.2), "{weights:?}");
         }
     }
 
+    /// Those of every embedder, without a cross-encoder and with each.
+    fn all_weights() -> impl Iterator<Item = Weights> {
+        FITTED.iter().flat_map(|fitted| {
+            let read = fitted.read.iter().map(Some).chain([None]);
+            read.map(|read| Weights { unread: &fitted.unread, read })
+        })
+    }
+
     #[test]
-    fn weights_belong_to_the_logits_of_one_reranker() {
-        for weights in &LOGIT_WEIGHTS {
-            assert!(
-                LogitWeights::of(weights.reranker)
-                    .is_some_and(|found| std::ptr::eq(found, weights))
-            );
+    fn weights_belong_to_the_cosines_of_an_embedder_and_the_logits_of_a_reranker() {
+        for fitted in &FITTED {
+            for read in fitted.read {
+                let found = Weights::of(fitted.embedder, Some(read.reranker)).unwrap();
+                assert!(std::ptr::eq(found.unread, &fitted.unread));
+                assert!(std::ptr::eq(found.read.unwrap(), read));
+            }
+            assert!(Weights::of(fitted.embedder, None).is_some_and(|found| found.read.is_none()));
+            assert!(Weights::of(fitted.embedder, Some("another")).is_none());
         }
-        assert!(LogitWeights::of("another").is_none());
+        let another = Weights::of("another", None).unwrap();
+        assert!(std::ptr::eq(another.unread, &FITTED[0].unread));
     }
 
     #[test]
@@ -365,9 +487,10 @@ mod tests {
                 .collect();
             let query = Query { chars, has_time, asks_for_fresh: has_time, best_lexical };
             for features in features(&query, &rows) {
-                prop_assert!((0.0..=1.0).contains(&features.unscored()), "{features:?}");
-                for weights in &LOGIT_WEIGHTS {
-                    let (low, high) = (features.scored(logit, weights), features.scored(logit + 5.0, weights));
+                for weights in all_weights() {
+                    prop_assert!((0.0..=1.0).contains(&features.probability(None, weights)), "{features:?}");
+                    let of = |logit| features.probability(Some(logit), weights);
+                    let (low, high) = (of(logit), of(logit + 5.0));
                     prop_assert!((0.0..=1.0).contains(&low), "{features:?}");
                     prop_assert!(low <= high + 1e-9 || features.query_size > 0.5);
                 }

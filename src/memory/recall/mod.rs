@@ -25,7 +25,7 @@ use crate::store::schema;
 use crate::store::scope::Layer;
 use crate::store::search::{self, Found, Query};
 use crate::store::sessions::{self, SessionKey};
-use memory_agent_core::blend::{Features, LogitWeights};
+use memory_agent_core::blend::{Features, Weights};
 use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_core::rerank_budget::Shortened;
@@ -147,23 +147,27 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     trace.search_ms = milliseconds(started);
 
     let started = Instant::now();
-    // Logits of a model that nothing was fitted to mean something else.
-    let weights = reranker.as_ref().and_then(|model| LogitWeights::of(&model.name));
-    let features = match request.chosen.ranking {
-        RankingForm::Learned if reranker.is_none() || weights.is_some() => {
+    let weights = embedder.as_ref().and_then(|model| {
+        Weights::of(&model.name, reranker.as_ref().map(|model| model.name.as_str()))
+    });
+    let learned = match (request.chosen.ranking, weights) {
+        (RankingForm::Learned, Some(weights)) => {
             learned::features(request, &details, &arms, &dense, lexical_bound)
+                .map(|features| (features, weights))
         }
         _ => None,
     };
-    if features.is_some() {
+    if learned.is_some() {
         settings = request.settings_of(true);
     }
-    trace.ranking = if features.is_some() { "learned" } else { "weighted" };
+    trace.ranking = if learned.is_some() { "learned" } else { "weighted" };
     trace.recency_weight = settings.recency_weight;
     // The most promising rows are read first.
     let mut order: Vec<usize> = (0..details.len()).collect();
-    if let Some(features) = &features {
-        order.sort_by(|&a, &b| features[b].unscored().total_cmp(&features[a].unscored()));
+    if let Some((features, weights)) = &learned {
+        let unread: Vec<f64> =
+            features.iter().map(|features| features.probability(None, *weights)).collect();
+        order.sort_by(|&a, &b| unread[b].total_cmp(&unread[a]));
     }
     let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
     trace.rerank_ms = milliseconds(started);
@@ -180,12 +184,12 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let started = Instant::now();
     let mut candidates: Vec<Candidate> =
         details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
-    for (place, features) in features.iter().flatten().enumerate() {
-        let logit = logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
-        candidates[place].probability = Some(match (logit, weights) {
-            (Some(logit), Some(weights)) => features.scored(logit, weights),
-            _ => features.unscored(),
-        });
+    if let Some((features, weights)) = &learned {
+        for (place, features) in features.iter().enumerate() {
+            let logit =
+                logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
+            candidates[place].probability = Some(features.probability(logit, *weights));
+        }
     }
     for &(stale, replacement) in &replaced {
         candidates[stale].demoted_below.push(replacement);
@@ -214,6 +218,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         .into_iter()
         .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
         .collect();
+    let features = learned.map(|(features, _)| features);
     Ok(Some(Recalled { details, arms, layers, features, ranking, shown, replaced, trace }))
 }
 

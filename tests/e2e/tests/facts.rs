@@ -28,7 +28,7 @@ fn defaults() {
            FROM memory_agent.entries WHERE id = $1",
         &[&id],
     );
-    assert_eq!(row, "alice|default|global|fact|memory|active|t|bge-small-en-v1.5|t|t|t|t");
+    assert_eq!(row, "alice|default|global|fact|memory|active|t|memory-embed-small|t|t|t|t");
     let sessions: i64 = value(&mut client, "SELECT count(*) FROM memory_agent.sessions", &[]);
     assert_eq!(sessions, 0, "global memory belongs to no session");
 }

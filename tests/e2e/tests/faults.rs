@@ -134,7 +134,7 @@ fn models_with_a_broken_graph(session: &mut Session, target: &Path) -> PathBuf {
             std::os::unix::fs::symlink(file.path(), copy.join(file.file_name())).unwrap();
         }
     }
-    let graph = target.join("bge-small-en-v1.5/model.onnx");
+    let graph = target.join("memory-embed-small/model.onnx");
     std::fs::remove_file(&graph).unwrap();
     std::fs::write(&graph, "not a graph").unwrap();
     target.to_owned()

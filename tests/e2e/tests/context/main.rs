@@ -118,7 +118,7 @@ impl Archive<'_> {
                     memory_count_tokens($4), to_tsvector('english', $4), 'english', \
                     (SELECT coalesce(sum(cardinality(l.positions)), 0) FROM unnest(to_tsvector('english', $4)) l), \
                     CASE WHEN $7 THEN memory_embed($4, 'document') END, \
-                    CASE WHEN $7 THEN 'bge-small-en-v1.5' END \
+                    CASE WHEN $7 THEN 'memory-embed-small' END \
                FROM whole w \
              RETURNING (metadata ->> 'parent_id')::uuid",
             &[user, agent, session, &content, &metadata, day, embedded],

@@ -181,7 +181,7 @@ fn operations_has_every_component_of_status() {
     let mut client = client("operations_has_every_component_of_status");
     // One component is there only while the embedding model is changed, one for each attached table, one
     // when a role with a level reads a table.
-    let change = "BEGIN; SELECT memory_use_embedding_model('bge-small-en-v1.5'); \
+    let change = "BEGIN; SELECT memory_use_embedding_model('memory-embed-small'); \
                   CREATE TABLE notes (id int PRIMARY KEY, body text); SELECT memory_attach('notes', 'body'); \
                   CREATE ROLE status_levels; SELECT memory_grant('status_levels', 'reader'); \
                   GRANT SELECT ON memory_agent.entries TO status_levels";

@@ -74,7 +74,7 @@ pub fn fill(client: &mut Client) {
         "SELECT memory_add('Ann lives in Paris.', infer => false, fact_key => 'home')",
         "SELECT memory_ingest('s1', 'user', 'shared by all', user_id => '*')",
         "SELECT memory_ingest('s1', 'user', 'of another user', user_id => 'bob')",
-        "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
+        "SELECT memory_register_model('memory-embed-small', 'embedder', activate => true)",
         "SELECT memory_configure(settings => '{\"recent_messages_to_keep\": 7}', content_type => 'journal')",
         "SELECT memory_configure(session_id => 's1', settings => '{\"context_margin\": 0.10, \"cross_session_triggers\": \"a, b\"}')",
         "SET memory_agent.embed_on_ingest = async",

@@ -18,7 +18,7 @@ fn everything_works_without_a_model_server() {
         value(&mut client, "SELECT count(embedding) FROM memory_agent.entries", &[]);
     assert_eq!(embedded, 4);
     let document = explain(&mut client, "'Where does the kitten rest?', top_k => 1");
-    assert_eq!(document["embedding"], "bge-small-en-v1.5");
+    assert_eq!(document["embedding"], "memory-embed-small");
     assert_eq!(document["reranking"], "ms-marco-MiniLM-L-12-v2");
     assert_eq!(
         recalled_texts(&mut client, "'Where does the kitten rest?', kinds => '{turn}', top_k => 1"),

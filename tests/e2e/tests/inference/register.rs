@@ -114,12 +114,12 @@ fn another_embedder_is_activated_in_an_empty_database() {
     assert_eq!(explain(&mut client, "'Where is the kitten?'")["embedding"], "all-MiniLM-L6-v2");
 
     let back = client.query(
-        "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
+        "SELECT memory_register_model('memory-embed-small', 'embedder', activate => true)",
         &[],
     );
     let message = expect_error(back, "55000");
     assert!(message.contains("all-MiniLM-L6-v2"), "rows are embedded by it: {message}");
-    run(&mut client, "SELECT memory_register_model('bge-small-en-v1.5', 'embedder')");
+    run(&mut client, "SELECT memory_register_model('memory-embed-small', 'embedder')");
     assert!(active(&mut client).contains(&"embedder all-MiniLM-L6-v2".to_owned()));
 }
 
@@ -206,20 +206,20 @@ fn one_error_names_all_that_a_folder_lacks() {
 #[test]
 fn a_broken_model_is_refused_with_the_reason() {
     let mut client = shared().database("register_broken").connect();
-    let config = config_of("bge-small-en-v1.5");
+    let config = config_of("memory-embed-small");
     let cases = [
         ("no_graph", "model.onnx", "", "model.onnx"),
         ("no_tokenizer", "tokenizer.json", "", "tokenizer.json"),
         ("no_config", "config.json", "", "config.json"),
-        ("bad_graph", "model.onnx", "this is no graph", "bge-small-en-v1.5"),
+        ("bad_graph", "model.onnx", "this is no graph", "memory-embed-small"),
         ("bad_tokenizer", "tokenizer.json", "{}", "tokenizer.json"),
         ("bad_config", "config.json", "{}", "config.json"),
         ("bad_dimension", "config.json", &config.replace("384", "383"), "383"),
     ];
     for (name, file, content, reason) in cases {
-        let folder = ModelFolder::new(name, "bge-small-en-v1.5", &[(file, content)]);
+        let folder = ModelFolder::new(name, "memory-embed-small", &[(file, content)]);
         let register = format!(
-            "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', {}, true)",
+            "SELECT memory_register_model('memory-embed-small', 'embedder', {}, true)",
             folder.sql()
         );
         let message = expect_error(client.query(&register, &[]), "58000");
@@ -227,7 +227,7 @@ fn a_broken_model_is_refused_with_the_reason() {
         assert!(message.lines().nth(1).is_some_and(|hint| !hint.is_empty()), "{name}: {message}");
     }
     let missing =
-        "SELECT memory_register_model('bge-small-en-v1.5', 'embedder', '/nowhere/at/all')";
+        "SELECT memory_register_model('memory-embed-small', 'embedder', '/nowhere/at/all')";
     expect_error(client.query(missing, &[]), "58000");
     expect_error(
         client.query("SELECT memory_register_model('no-such-model', 'embedder')", &[]),
@@ -242,22 +242,22 @@ fn a_broken_model_is_refused_with_the_reason() {
 #[test]
 fn a_model_is_registered_as_what_it_is() {
     let mut client = shared().database("register_kind").connect();
-    for call in ["'bge-small-en-v1.5', 'reranker'", "'ms-marco-MiniLM-L-12-v2', 'embedder'"] {
+    for call in ["'memory-embed-small', 'reranker'", "'ms-marco-MiniLM-L-12-v2', 'embedder'"] {
         let result = client.query(&format!("SELECT memory_register_model({call})"), &[]);
         let message = expect_error(result, "42809");
         assert!(message.contains("Register it as what its config.json says"), "{call}: {message}");
     }
     for call in [
-        "'bge-small-en-v1.5', 'generator'",
-        "'bge-small-en-v1.5', NULL",
+        "'memory-embed-small', 'generator'",
+        "'memory-embed-small', NULL",
         "'', 'embedder'",
         "NULL, 'embedder'",
-        "'../bge-small-en-v1.5', 'embedder'",
+        "'../memory-embed-small', 'embedder'",
         "'.hidden', 'embedder'",
         "'with blank', 'embedder'",
         "repeat('x', 101), 'embedder'",
-        "'bge-small-en-v1.5', 'embedder', 'relative/path'",
-        "'bge-small-en-v1.5', 'embedder', ''",
+        "'memory-embed-small', 'embedder', 'relative/path'",
+        "'memory-embed-small', 'embedder', ''",
     ] {
         let result = client.query(&format!("SELECT memory_register_model({call})"), &[]);
         let message = expect_error(result, "22023");

@@ -30,7 +30,7 @@ fn defaults() {
     assert_eq!(row.get::<_, &str>("state"), "active");
     assert_eq!(row.get::<_, Option<DateTime<Utc>>>("expires_at"), None);
     assert_eq!(row.get::<_, Option<DateTime<Utc>>>("valid_to"), None);
-    assert_eq!(row.get::<_, &str>("embedding_model"), "bge-small-en-v1.5");
+    assert_eq!(row.get::<_, &str>("embedding_model"), "memory-embed-small");
     assert_eq!(row.get::<_, i32>("dimensions"), 384);
     assert_eq!(row.get::<_, &str>("lexeme_config"), "english");
     assert!(row.get::<_, bool>("hashed"));

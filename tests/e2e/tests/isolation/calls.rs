@@ -214,11 +214,11 @@ pub const CALLS: &[Call] = &[
     call("memory_status", Reader, Nobody, 2, |_| String::new()),
     call("memory_recall_times", Reader, Nobody, 1, |_| String::new()),
     call("memory_register_model", Higher, Nobody, 1, |_| {
-        "'bge-small-en-v1.5', 'embedder', activate => true".to_owned()
+        "'memory-embed-small', 'embedder', activate => true".to_owned()
     }),
     call("memory_attach", Higher, Nobody, 1, |_| "'diary', 'body'".to_owned()),
     call("memory_detach", Higher, Nobody, 1, |d| format!("'diary', {}", d.flag())),
-    call("memory_use_embedding_model", Higher, Nobody, 1, |_| "'bge-small-en-v1.5'".to_owned()),
+    call("memory_use_embedding_model", Higher, Nobody, 1, |_| "'memory-embed-small'".to_owned()),
     call("memory_create_vector_index", Higher, Nobody, 1, |_| String::new()),
     call("memory_token_user", User, Nobody, 1, |d| {
         format!("sha256(convert_to({}, 'UTF8'))", d.name())

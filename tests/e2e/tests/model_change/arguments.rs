@@ -10,7 +10,7 @@ fn only_an_embedder_that_can_be_loaded_is_used() {
     for (name, code) in [
         ("NULL", "22023"),
         ("''", "22023"),
-        ("'../bge-small-en-v1.5'", "22023"),
+        ("'../memory-embed-small'", "22023"),
         ("'with blank'", "22023"),
         ("'ms-marco-MiniLM-L-12-v2'", "42809"),
         ("'no-such-model'", "58000"),
@@ -58,5 +58,5 @@ fn the_model_in_use_is_registered() {
         "SELECT concat_ws(' ', name, dimension, active) FROM memory_agent.models ORDER BY name",
         &[],
     );
-    assert_eq!(models, [format!("{MINILM} 384 f"), "bge-small-en-v1.5 384 t".to_owned()]);
+    assert_eq!(models, [format!("{MINILM} 384 f"), "memory-embed-small 384 t".to_owned()]);
 }

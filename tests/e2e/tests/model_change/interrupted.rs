@@ -1,7 +1,7 @@
 //! The worker is killed in the middle of a change, and the endpoint goes away: the change goes on where
 //! it was.
 
-use crate::{BGE, STUB, drain, embedder, endpoint, use_model, vectors, windows, with_endpoint};
+use crate::{DEFAULT, STUB, drain, embedder, endpoint, use_model, vectors, windows, with_endpoint};
 use memory_agent_e2e::llm::{Fault, FaultPlan, LlmStub};
 use memory_agent_e2e::memory::{ingest_all, run, value};
 use memory_agent_e2e::{Client, processes, wait_until};
@@ -80,7 +80,7 @@ fn an_outage_of_the_endpoint_delays_the_change() {
     let waits = "SELECT count(*) FROM memory_jobs WHERE kind = 'reembed' AND status = 'pending' \
                     AND last_error IS NOT NULL AND attempts = 0";
     wait_until(PATIENCE, "the job to be postponed", || value::<i64>(&mut client, waits, &[]) == 1);
-    assert_eq!(embedder(&mut client), BGE);
+    assert_eq!(embedder(&mut client), DEFAULT);
     stub.set_down(false);
     drain(&mut client);
     assert_eq!(embedder(&mut client), STUB);

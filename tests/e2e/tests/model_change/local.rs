@@ -1,9 +1,9 @@
 //! From one installed model to the other and back: every row in every state gets a vector of the new
 //! model, and nothing is left of the old one.
 
-use crate::{BGE, MINILM, TRAINED, drain, embedder, use_model, vectors, windows};
+use crate::{BGE, DEFAULT, MINILM, drain, embedder, use_model, vectors, windows};
 use memory_agent_e2e::memory::{ingest, ingest_all, recall, run, value, values};
-use memory_agent_e2e::{Client, Uuid, shared};
+use memory_agent_e2e::{Client, Cluster, Uuid, shared};
 
 /// More than one window of either model.
 fn long_text() -> String {
@@ -65,7 +65,7 @@ fn every_row_gets_a_vector_of_the_new_model() {
     let mut client = shared().database("change_local").connect();
     remember(&mut client);
     let before = windows(&mut client);
-    assert!(before.len() == 1 && before[0].starts_with(BGE), "a long text: {before:?}");
+    assert!(before.len() == 1 && before[0].starts_with(DEFAULT), "a long text: {before:?}");
     let states: Vec<String> =
         values(&mut client, "SELECT DISTINCT state FROM memory_agent.entries ORDER BY 1", &[]);
     assert_eq!(states, ["active", "archived", "inactive"]);
@@ -99,27 +99,33 @@ fn every_row_gets_a_vector_of_the_new_model() {
     let lisbon = then.iter().find(|row| row.content == "Maria lives in Lisbon.");
     assert!(lisbon.is_some_and(|row| row.similarity.is_some()), "{then:?}");
 
-    use_model(&mut client, BGE);
+    use_model(&mut client, DEFAULT);
     drain(&mut client);
-    assert_changed(&mut client, BGE);
+    assert_changed(&mut client, DEFAULT);
     assert_eq!(windows(&mut client), before, "and back");
 }
 
-/// The embedder that this project trained.
+/// Rows that the former default embedded are found by it, until the database is changed to the new one.
 #[test]
-fn the_embedder_of_our_own_takes_over() {
-    let mut client = shared().database("change_trained").connect();
+fn a_database_keeps_the_former_default() {
+    let cluster = Cluster::builder().preload(true).start();
+    cluster.alter_system("memory_agent.embedding_model", Some(BGE));
+    let mut client = cluster.database("change_former").connect();
     remember(&mut client);
-    use_model(&mut client, TRAINED);
-    drain(&mut client);
-    assert_changed(&mut client, TRAINED);
-    let found = recall(&mut client, "'Where does the pet rest?', session_id => 's', top_k => 1");
-    assert_eq!(found[0].content, "My cat sleeps on the sofa.");
-    assert!(found[0].similarity.is_some());
+    cluster.alter_system("memory_agent.embedding_model", None);
+    let mut client = cluster.connect("change_former");
+    run(&mut client, "SET memory_agent.user_id = 'alice'");
+    assert_eq!(embedder(&mut client), BGE);
+    ingest(&mut client, "s", "My dog sleeps in the hall.");
+    assert_eq!(values::<String>(&mut client, WRONG, &[]), [""; 0]);
+    let mut empty = cluster.database("change_empty").connect();
+    assert_eq!(embedder(&mut empty), DEFAULT);
 
-    use_model(&mut client, BGE);
+    use_model(&mut client, DEFAULT);
     drain(&mut client);
-    assert_changed(&mut client, BGE);
+    assert_changed(&mut client, DEFAULT);
+    let found = recall(&mut client, "'Where does the pet rest?', session_id => 's', top_k => 1");
+    assert!(found[0].content.starts_with("My ") && found[0].similarity.is_some(), "{found:?}");
 }
 
 #[test]
@@ -186,7 +192,7 @@ fn nobody_notices_the_change() {
         );
         assert_eq!(jobs, 0);
     }
-    assert_eq!(embedders.first().map(String::as_str), Some(BGE));
+    assert_eq!(embedders.first().map(String::as_str), Some(DEFAULT));
     assert!(embedders.len() <= 2, "one switch: {embedders:?}");
     assert_eq!(embedder(&mut client), MINILM);
     // A turn that was being stored during the switch may have a vector of the old model. The sweep finds

@@ -12,9 +12,10 @@ use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Cluster, Uuid};
 
 /// The models that are installed; the first one is the default.
-pub const BGE: &str = "bge-small-en-v1.5";
+pub const DEFAULT: &str = "memory-embed-small";
 pub const MINILM: &str = "all-MiniLM-L6-v2";
-pub const TRAINED: &str = "memory-embed-small";
+/// The default of 0.2.0.
+pub const BGE: &str = "bge-small-en-v1.5";
 /// The model behind the endpoint: 64 numbers a text.
 pub const STUB: &str = "stub-embedder";
 

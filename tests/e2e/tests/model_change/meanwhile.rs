@@ -1,7 +1,7 @@
 //! What is stored, asked and changed while the change is under way.
 
 use crate::{
-    BGE, STUB, drain, embedder, endpoint, jobs, use_held_model, use_model, vectors, windows,
+    DEFAULT, STUB, drain, embedder, endpoint, jobs, use_held_model, use_model, vectors, windows,
     with_endpoint,
 };
 use memory_agent_e2e::memory::{ingest, ingest_all, recall, run, value, values};
@@ -33,11 +33,11 @@ fn recall_and_ingest_go_on() {
     let job = use_held_model(&mut client, &stub);
     wait_until(PATIENCE, "the worker to embed", || stub.in_flight() > 0);
 
-    assert_eq!(embedder(&mut client), BGE);
+    assert_eq!(embedder(&mut client), DEFAULT);
     expect_similar(&mut client, "Where does the pet rest?", "My cat sleeps on the sofa.");
     ingest(&mut client, "s", "The violin was tuned.");
     expect_similar(&mut client, "musical instrument", "The violin was tuned.");
-    assert_eq!(vectors(&mut client), [format!("{BGE} 384 3")]);
+    assert_eq!(vectors(&mut client), [format!("{DEFAULT} 384 3")]);
     let status = status_of_change(&mut client);
     assert!(
         status.len() == 1 && status[0].contains(&format!("to {STUB}: 0 of 4 steps")),
@@ -66,7 +66,7 @@ fn naming_the_model_in_use_gives_the_change_up() {
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
     let given_up = use_model(&mut client, STUB);
     wait_until(PATIENCE, "a batch beside its rows", || !windows(&mut client).is_empty());
-    let back: Uuid = use_model(&mut client, BGE);
+    let back: Uuid = use_model(&mut client, DEFAULT);
     assert_ne!(given_up, back);
     drain(&mut client);
     let states: Vec<String> = values(
@@ -79,8 +79,8 @@ fn naming_the_model_in_use_gives_the_change_up() {
         states.len() == 2 && states.iter().all(|state| state.starts_with("done")),
         "{states:?}"
     );
-    assert_eq!(embedder(&mut client), BGE);
-    assert_eq!(vectors(&mut client), [format!("{BGE} 384 80")]);
+    assert_eq!(embedder(&mut client), DEFAULT);
+    assert_eq!(vectors(&mut client), [format!("{DEFAULT} 384 80")]);
     assert_eq!(windows(&mut client), [""; 0]);
 }
 
@@ -91,13 +91,13 @@ fn a_change_that_waits_is_cancelled_by_the_next_one() {
     ingest(&mut client, "s", "My cat sleeps on the sofa.");
     let given_up = use_held_model(&mut client, &stub);
     wait_until(PATIENCE, "the worker to embed", || stub.in_flight() > 0);
-    use_model(&mut client, BGE);
+    use_model(&mut client, DEFAULT);
     let error: String =
         value(&mut client, "SELECT last_error FROM memory_jobs WHERE id = $1", &[&given_up]);
     assert!(error.starts_with("cancelled"), "{error}");
     stub.hold(false);
     drain(&mut client);
-    assert_eq!(embedder(&mut client), BGE);
+    assert_eq!(embedder(&mut client), DEFAULT);
     assert_eq!(windows(&mut client), [""; 0], "what the cancelled job got is dropped");
 }
 
@@ -128,8 +128,8 @@ fn a_text_that_the_model_refuses_keeps_the_old_model() {
     };
     // Everybody sees this job: which row, but nothing of it.
     assert!(error.contains(&id.to_string()) && !error.contains("marmalade"), "{error}");
-    assert_eq!(embedder(&mut client), BGE);
-    assert_eq!(vectors(&mut client), [format!("{BGE} 384 2")]);
+    assert_eq!(embedder(&mut client), DEFAULT);
+    assert_eq!(vectors(&mut client), [format!("{DEFAULT} 384 2")]);
     let shown = status_of_change(&mut client);
     assert!(shown.len() == 1 && shown[0].starts_with("dead"), "{shown:?}");
     expect_similar(&mut client, "Where does the pet rest?", "My cat sleeps on the sofa.");

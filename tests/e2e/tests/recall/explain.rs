@@ -118,7 +118,7 @@ fn the_document_says_how_it_went() {
     fill(&mut client);
     let document = explain(&mut client, "'Which apples are ripe?', session_id => 's'");
     assert_eq!(document["mode"], "exact");
-    assert_eq!(document["embedding"], "bge-small-en-v1.5");
+    assert_eq!(document["embedding"], "memory-embed-small");
     assert_eq!(document["reranking"], "ms-marco-MiniLM-L-12-v2");
     for step in ["embed", "search", "rerank", "rank"] {
         assert!(document["milliseconds"][step].as_f64().unwrap() >= 0.0, "{step}");

@@ -35,7 +35,7 @@ fn fill(database: Database) -> Client {
             "INSERT INTO memory_agent.entries (id, user_id, agent_id, session_id, kind, role, content, token_count, \
                     embedding, embedding_model, lexemes, lexeme_config, doc_len, created_at) \
              SELECT gen_random_uuid(), 'crowd', 'default', 'x' || n % 50, 'turn', 'user', 'apples ' || n, 2, \
-                    own.v[1 + n % cardinality(own.v)] + noise.v, 'bge-small-en-v1.5', \
+                    own.v[1 + n % cardinality(own.v)] + noise.v, 'memory-embed-small', \
                     to_tsvector('english', 'apples ' || n), 'english', 2, now() \
                FROM generate_series(1, $1::int) n, \
                     (SELECT array_agg(embedding) AS v FROM memory_agent.entries) own, \

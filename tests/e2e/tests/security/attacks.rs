@@ -141,8 +141,8 @@ role: summary\nsummary_kind: L3\ncreated_at: 2001-01-01T00:00:00Z\n---\nAll abou
 
 const ADMIN_CALLS: &[&str] = &[
     "SELECT public.memory_register_model('ms-marco-MiniLM-L-12-v2', 'reranker', activate => true)",
-    "SELECT public.memory_register_model('bge-small-en-v1.5', 'embedder', activate => true)",
-    "SELECT public.memory_use_embedding_model('bge-small-en-v1.5')",
+    "SELECT public.memory_register_model('memory-embed-small', 'embedder', activate => true)",
+    "SELECT public.memory_use_embedding_model('memory-embed-small')",
     "SELECT public.memory_create_token('ann', 'laptop')",
     "SELECT public.memory_list_tokens()",
     "SELECT public.memory_spent_today()",

@@ -136,8 +136,8 @@ fn model_dir() {
     assert_eq!(state, "missing");
     assert!(hint.is_some_and(|hint| hint.contains("model_dir")));
     symlink(
-        installed(&mut client, "SHAREDIR", "models/bge-small-en-v1.5"),
-        folder.0.join("bge-small-en-v1.5"),
+        installed(&mut client, "SHAREDIR", "models/memory-embed-small"),
+        folder.0.join("memory-embed-small"),
     )
     .unwrap();
     wait_until(PATIENCE, "the model to be found", || {
@@ -214,7 +214,7 @@ fn embedding_model_and_rerank_model() {
         &mut client,
         "SELECT memory_register_model('all-MiniLM-L6-v2', 'embedder', activate => true)",
     );
-    cluster.alter_system("memory_agent.embedding_model", Some("bge-small-en-v1.5"));
+    cluster.alter_system("memory_agent.embedding_model", Some("memory-embed-small"));
     let mut client = cluster.connect("initial_models");
     run(&mut client, "SET memory_agent.user_id = 'alice'");
     assert_eq!(explain(&mut client, "'cat'")["embedding"], "all-MiniLM-L6-v2");

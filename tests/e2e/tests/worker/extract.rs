@@ -74,7 +74,7 @@ fn a_fact_says_where_it_is_from() {
           WHERE f.kind = 'fact'",
         &[],
     );
-    assert_eq!(row, "alice|default|memory|active|bge-small-en-v1.5|t|t|t|t|t");
+    assert_eq!(row, "alice|default|memory|active|memory-embed-small|t|t|t|t|t");
     let history: String = value(
         &mut scene.client,
         "SELECT concat_ws('|', op, job_id) FROM memory_agent.history WHERE entry_id = $1",

@@ -98,7 +98,7 @@ pub const SETTINGS: &[Setting] = &[
     ("language_dir", "", "sighup", Text, "settings::language_dir"),
     (
         "embedding_model",
-        "bge-small-en-v1.5",
+        "memory-embed-small",
         "sighup",
         Text,
         "settings::embedding_model_and_rerank_model",
