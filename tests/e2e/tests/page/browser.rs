@@ -26,6 +26,12 @@ fn somebody_signs_in_and_sets_memory_right() {
     browser.fill("#token", "mat_wrong");
     browser.click("main button");
     browser.wait_for_text("This token is unknown, or has expired.");
+    for (scheme, is_dark) in [("light", false), ("dark", true)] {
+        browser.prefer(scheme);
+        assert_readable(&browser, ".login p", is_dark);
+        draw(&browser, "login", scheme);
+    }
+    browser.prefer("light");
     browser.fill("#token", &token);
     browser.click("main button");
     browser.wait_for_text("Ann lives at Rua das Flores 12 in Lisbon.");
@@ -212,22 +218,27 @@ fn every_view_by_day_and_by_night() {
                 browser.wait_for_text("to confirm");
             }
             browser.run(script);
-            // As the eye sees it: text and paper are far apart, and the right one is light.
-            let colours = browser.run(
-                "const light = c => { const [r, g, b] = c.match(/\\d+/g).map(v => { v /= 255; \
-                     return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); \
-                     return .2126 * r + .7152 * g + .0722 * b }; \
-                 const body = getComputedStyle(document.body); \
-                 const paper = light(body.backgroundColor), ink = light(body.color); \
-                 const muted = light(getComputedStyle(document.querySelector('.user')).color); \
-                 const contrast = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05); \
-                 return [paper < .5, contrast(paper, ink) >= 7, contrast(paper, muted) >= 4.5]",
-            );
-            assert_eq!(colours, json!([is_dark, true, true]), "{name} {scheme}");
+            assert_readable(&browser, ".user", is_dark);
             draw(&browser, name, scheme);
         }
     }
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// As the eye sees it: text and paper are far apart, `muted` text too, and the right one is light.
+#[track_caller]
+fn assert_readable(browser: &Browser, muted: &str, is_dark: bool) {
+    let colours = browser.run(&format!(
+        "const light = c => {{ const [r, g, b] = c.match(/\\d+/g).map(v => {{ v /= 255; \
+             return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }}); \
+             return .2126 * r + .7152 * g + .0722 * b }}; \
+         const body = getComputedStyle(document.body); \
+         const paper = light(body.backgroundColor), ink = light(body.color); \
+         const muted = light(getComputedStyle(document.querySelector('{muted}')).color); \
+         const contrast = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05); \
+         return [paper < .5, contrast(paper, ink) >= 7, contrast(paper, muted) >= 4.5]"
+    ));
+    assert_eq!(colours, json!([is_dark, true, true]));
 }
 
 /// Draws the page where somebody asked for it; in the dark only one.
