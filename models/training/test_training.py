@@ -214,6 +214,8 @@ class Lists(unittest.TestCase):
         for kept, computing in zip(trainer.trained, trainer.computing, strict=True):
             self.assertEqual(kept.dtype, torch.float32)
             self.assertTrue(torch.equal(kept.to(computing.dtype), computing))
+        trainer.held_lessons = [trainer.maker.as_stored(torch.tensor([0]))]
+        self.assertTrue(student.onnx_file(trainer.model.eval(), trainer.inputs()))
 
 
     def maker(self, held: bool = False) -> embedder_data.Maker:

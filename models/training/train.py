@@ -265,7 +265,10 @@ class Trainer:
         inputs = student.Inputs(self.model)
         with torch.no_grad():
             for part in (part for lesson in self.held() for part in lesson.parts):
-                self.model(part.ids.cpu(), part.types.cpu(), part.real.cpu())
+                lengths = part.real.sum(dim=1)
+                for length in lengths.unique():
+                    given = (part.ids, part.types, part.real)
+                    self.model(*(values[lengths == length, :length].cpu() for values in given))
         inputs.close()
         return inputs
 
