@@ -245,6 +245,12 @@ CREATE INDEX entries_decisions_idx
     WHERE kind OPERATOR(pg_catalog.=) 'turn' AND role OPERATOR(pg_catalog.=) 'assistant'
       AND extracted_at OPERATOR(pg_catalog.=) 'infinity';
 
+-- === Replacements that were refused are counted ===
+
+CREATE INDEX entries_refused_idx ON memory_agent.entries (state)
+    WHERE kind OPERATOR(pg_catalog.=) 'fact'
+      AND metadata OPERATOR(pg_catalog.?|) '{kept_beside,kept_against}'::pg_catalog.text[];
+
 -- === Levels read views, not tables ===
 
 DO $views$
@@ -600,7 +606,7 @@ COMMENT ON FUNCTION memory_load(text,text,text) IS
 COMMENT ON FUNCTION memory_clear(text,text,text) IS
     'Forgets a session: its turns and facts become inactive, its summaries too, its episode ends and its jobs are cancelled. Returns the number of turns. The rows stay for audit and as_of; history has a row for each. Global facts that were extracted from the session, documents and archived conversations stay. Errors: 22023, also for global without confirm_global, 42501.';
 COMMENT ON FUNCTION memory_configure(text,text,jsonb,text,text) IS
-    'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one; admins also store default_ttl, max_entries and text_search_config, the language of what is stored. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42704 for a text search configuration that does not exist, 42501.';
+    'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one; admins also store default_ttl, max_content_bytes (at most the server''s), max_entries and text_search_config, the language of what is stored. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42704 for a text search configuration that does not exist, 42501.';
 COMMENT ON FUNCTION memory_backfill(timestamptz,text,boolean) IS
     'Queues the backlog: extraction of facts from turns that were stored while there was no LLM or extraction was off, and summaries of their sessions. Returns the number of turns. since: only turns that were said from then on. all_users: for administrators. Errors: 55000 without an LLM, 42501, 22023 for all_users with user_id.';
 COMMENT ON FUNCTION memory_summarize(text,integer,text) IS

@@ -4,7 +4,6 @@ use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::given_id;
 use crate::identity;
 use crate::identity::grants::Level;
-use crate::memory::checks::check_content;
 use crate::memory::update::update;
 use crate::pg::error::PgResult;
 use pgrx::datum::Uuid;
@@ -19,7 +18,5 @@ fn memory_update(
 ) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
-    let content = content.unwrap_or_default();
-    check_content(&content)?;
-    update(&caller.user_id, id, content)
+    update(&caller.user_id, id, content.unwrap_or_default())
 }
