@@ -1,13 +1,7 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
 //! the writers of the table write memory, so only administrators make one, and only on tables of theirs.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::api::prelude::*;
 use crate::pg::sql_types;
 use crate::settings::{Identity, IdentityMode, LlmLimits};
 use crate::store::attached_entries as entries;
@@ -16,9 +10,6 @@ use crate::store::attached_tables::{self as tables, Place, Table};
 use crate::store::attachments::{self, Definition, Listed};
 use crate::store::entries::new_id;
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_attach(

@@ -1,20 +1,14 @@
 //! `memory_backfill`: work that was not queued when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::{Extraction, Sessions};
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
 use crate::store::sessions::{self, Fill, SessionKey};
-use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
 #[pg_extern(sql = false)]

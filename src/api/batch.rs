@@ -1,12 +1,10 @@
 //! The turns of `memory_ingest_batch`, read from their jsonb array.
 
+use crate::api::prelude::*;
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::{JsonbText, without_nulls};
+use crate::pg::sql_types::without_nulls;
 use memory_agent_core::limits::MAX_TURNS;
 use pgrx::pg_sys::panic::CaughtError;
-use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 
 /// Reads the turns of a batch. PostgreSQL parses the values, so that times and intervals mean what

@@ -2,22 +2,16 @@
 //! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
 //! failure is part of the result: what the user said is stored all the same.
 
-use crate::api::arguments::WithinLimits;
 use crate::api::augment;
+use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::identity;
-use crate::identity::grants::Level;
 use crate::memory::augment::{Wanted, put_memories};
 use crate::memory::checks::check_content;
 use crate::memory::ingest;
 use crate::memory::llm::{self, Answered, Llm, Talk};
 use crate::memory::scope_settings;
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, PgResult};
 use crate::pg::locks::Lock;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::erasures::Erasures;
 use crate::store::sessions::SessionKey;
@@ -27,8 +21,6 @@ use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::limits::MODEL_BYTES;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

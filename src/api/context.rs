@@ -3,10 +3,8 @@
 //! archived conversations (at most a quarter together), the newest turns of the session with the rest.
 //! Nothing is there twice, and nothing is written.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
 use crate::memory::checks::check_content;
 use crate::memory::context::block::{Block, SUMMARY_SHARE, Told};
 use crate::memory::context::cross_session::{self, Earlier};
@@ -15,14 +13,11 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::context::window::{self, Window};
 use crate::memory::recall::request::{Arguments, Request};
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::sql_types::JsonbText;
 use crate::settings::Prompts;
 use crate::store::entries::WindowTurn;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::text;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 /// Most of the budget that memories and archived conversations may take.

@@ -1,20 +1,14 @@
 //! `memory_add_document` and `memory_list_documents`: the knowledge base. A document is kept as a whole
 //! and searched by its chunks, which recall returns like any other memory.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::search_archive::{check_limit, singular};
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
 use crate::memory::checks::check_content;
 use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::memory::lifecycle::restore_document;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION, Listed, NewDocument};
 use crate::store::facts::FactScope;
@@ -22,8 +16,6 @@ use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Map, json};
 
 /// What documents are when nothing else is said.
@@ -177,23 +169,17 @@ fn memory_list_documents(
     doc_type: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(doc_type, String),
-            name!(title, Option<String>),
-            name!(session_id, Option<String>),
-            name!(agent_id, String),
-            name!(chunks, i64),
-            name!(metadata, JsonbText),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    Uuid,
+    String,
+    Option<String>,
+    Option<String>,
+    String,
+    i64,
+    JsonbText,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+)> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
     let listed = roles::read_as_owner(|spi| {

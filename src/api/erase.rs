@@ -1,22 +1,15 @@
 //! `memory_erase()`: takes memory away for good. What is erased is decided here; how, in
 //! `store/erase.rs`.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::window;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::models::client;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::{self, Session as Spi};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::spi;
 use crate::store::erase::{self as store, Target};
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_erase(

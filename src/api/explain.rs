@@ -2,18 +2,13 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it. `memory_recall_times` tells the times alone, of a recall that was made by another call.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
+use crate::api::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
-use crate::pg::error::{ErrorReport, PgResult};
-use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::scope::Layer;
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 #[pg_extern(sql = false)]
@@ -67,15 +62,7 @@ fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
 
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
-fn memory_recall_times(
-    _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (name!(embed, f64), name!(search, f64), name!(rerank, f64), name!(rank, f64)),
-    >,
-    ErrorReport,
-> {
+fn memory_recall_times(_limits: WithinLimits) -> Rows<(f64, f64, f64, f64)> {
     identity::require(Level::Reader)?;
     let times = last_times().map(|times| (times.embed, times.search, times.rerank, times.rank));
     Ok(TableIterator::new(times))

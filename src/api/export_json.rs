@@ -1,19 +1,14 @@
 //! `memory_export_json` and `memory_import_json`: everything of one user as JSON objects, and back. The format
 //! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
 
-use crate::api::arguments::WithinLimits;
 use crate::api::configure;
 use crate::api::documents::{check_title, check_type};
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
 use crate::memory::checks::check_content;
 use crate::memory::import::{import, read_values, same};
 use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION};
 use crate::store::exports::{self, ExportScope};
@@ -24,8 +19,6 @@ use memory_agent_core::archive::namespace;
 use memory_agent_core::markdown::{MarkdownError, Memory};
 use memory_agent_core::record::{Archive, Configured, Record};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_export_json(

@@ -2,9 +2,7 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
+use crate::api::prelude::*;
 use crate::memory::checks::{check_content, check_fact_key};
 use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
@@ -13,11 +11,7 @@ use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::turn;
 use crate::models::thresholds;
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::{self, JsonbText, Vector};
+use crate::pg::sql_types;
 use crate::settings::{Content, Sessions};
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
@@ -26,8 +20,6 @@ use crate::store::schema;
 use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 struct StatedFact {
     content: String,

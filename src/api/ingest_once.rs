@@ -1,22 +1,14 @@
 //! `memory_ingest_once`: a turn that a client may send again, because it repeats a request that it got no
 //! answer to, or because each request of a conversation brings all that was said before.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::ingest;
 use crate::memory::turn::{self, Turn};
-use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::locks::Lock;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::sessions::SessionKey;
 use crate::store::turns::{self, REQUEST_KEY};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
 /// a request. An answer may well be the same as the last one, and another when the request is repeated.
@@ -32,7 +24,7 @@ fn memory_ingest_once(
     user_id: Option<String>,
     agent_id: Option<String>,
     metadata: Option<JsonbText>,
-) -> Result<TableIterator<'static, (name!(id, Uuid), name!(is_new, bool))>, ErrorReport> {
+) -> Rows<(Uuid, bool)> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
     text::validate_session_id(&session_id).map_err(Error::refused)?;

@@ -1,17 +1,10 @@
 //! `memory_wait` and `memory_retry`: what a user can do about background work.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
+use crate::api::prelude::*;
 use crate::pg::spi::{self};
 use crate::pg::wake_at_commit;
 use crate::store::queue;
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// First and longest pause between two looks at the queue.

@@ -1,17 +1,10 @@
 //! `memory_list`: entries page by page, without a question. What a page costs depends on what it shows, not on
 //! how much the user has: that is what the views cannot do, which read all rows of a user first.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
 use crate::store::listing::{self, Kind, Listed, Wanted};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Entries on a page where the call does not say how many.
 const DEFAULT_LISTED: i32 = 50;
@@ -31,32 +24,26 @@ fn memory_list(
     own_only: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(user_id, String),
-            name!(session_id, Option<String>),
-            name!(agent_id, String),
-            name!(kind, String),
-            name!(role, String),
-            name!(content, String),
-            name!(entry_metadata, JsonbText),
-            name!(markers, Vec<String>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(expires_at, Option<TimestampWithTimeZone>),
-            name!(is_active, bool),
-            name!(token_count, i32),
-            name!(episode_id, Option<Uuid>),
-            name!(fact_key, Option<String>),
-            name!(confidence, Option<f32>),
-            name!(source_ids, Option<Vec<Uuid>>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    Uuid,
+    String,
+    Option<String>,
+    String,
+    String,
+    String,
+    String,
+    JsonbText,
+    Vec<String>,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    Option<TimestampWithTimeZone>,
+    bool,
+    i32,
+    Option<Uuid>,
+    Option<String>,
+    Option<f32>,
+    Option<Vec<Uuid>>,
+)> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::refused)?;

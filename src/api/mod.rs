@@ -29,6 +29,7 @@ pub mod jobs;
 pub mod lifecycle;
 pub mod list;
 pub mod model_change;
+pub mod prelude;
 pub mod prompt_limit;
 pub mod recall;
 pub mod reserve;

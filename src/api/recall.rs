@@ -1,14 +1,8 @@
 //! `memory_recall`: its arguments, and the rows of its answer.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
+use crate::api::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{RecallRow, rows, run};
-use crate::pg::error::{ErrorReport, PgResult};
-use crate::pg::sql_types::{JsonbText, Vector};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_recall(
@@ -28,29 +22,23 @@ fn memory_recall(
     rerank: Option<bool>,
     query_embedding: Option<Vector>,
     rewrites: Option<Vec<Option<String>>>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(kind, String),
-            name!(role, String),
-            name!(content, String),
-            name!(score, f32),
-            name!(relevance, f32),
-            name!(similarity, Option<f32>),
-            name!(lexical, Option<f32>),
-            name!(recency, f32),
-            name!(markers, Vec<String>),
-            name!(token_count, i32),
-            name!(session_id, Option<String>),
-            name!(episode_id, Option<Uuid>),
-            name!(metadata, JsonbText),
-            name!(created_at, TimestampWithTimeZone),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(
+    Uuid,
+    String,
+    String,
+    String,
+    f32,
+    f32,
+    Option<f32>,
+    Option<f32>,
+    f32,
+    Vec<String>,
+    i32,
+    Option<String>,
+    Option<Uuid>,
+    JsonbText,
+    TimestampWithTimeZone,
+)> {
     let arguments = Arguments {
         query,
         session_id,

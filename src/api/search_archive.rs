@@ -1,17 +1,11 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::sql_types::JsonbText;
 use crate::store::archives::CONVERSATION;
 use crate::store::scope::Archives;
 use memory_agent_core::limits::MAX_LISTED;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::json;
 
 /// What a search finds when no limit is given, and the most that it may be asked for.
@@ -26,21 +20,7 @@ fn memory_search_archive(
     exclude_session: Option<String>,
     agent_id: Option<String>,
     doc_type: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(content, String),
-            name!(score, f32),
-            name!(similarity, Option<f32>),
-            name!(metadata, JsonbText),
-            name!(session_id, Option<String>),
-            name!(created_at, TimestampWithTimeZone),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Rows<(Uuid, String, f32, Option<f32>, JsonbText, Option<String>, TimestampWithTimeZone)> {
     let doc_type = doc_type.map(|doc_type| singular(&doc_type).to_owned());
     let (archives, filter) = match doc_type.as_deref() {
         None => (Archives::AndDocuments, None),

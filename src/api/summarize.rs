@@ -1,19 +1,13 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::arguments::WithinLimits;
 use crate::api::configure;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
+use crate::api::prelude::*;
 use crate::memory::awaited_summary::{Condensed, Condenser};
 use crate::memory::checks::check_content;
 use crate::memory::llm::{self, Llm};
 use crate::memory::scope_settings;
 use crate::models::counting::{count, count_one};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
 use crate::settings::{audit_keys, job_settings};
 use crate::store::entries::new_id;
 use crate::store::erasures::Erasures;
@@ -23,7 +17,6 @@ use memory_agent_core::history_chain::Key;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
 use memory_agent_core::{material, signature};
-use pgrx::prelude::*;
 use serde_json::json;
 
 /// Tokens of a summary when none are given.

@@ -1,8 +1,8 @@
 //! `memory_agent.grants`: which role has which level. Written by `memory_grant` and
 //! `memory_revoke` (sql/schema/70_security.sql) only.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session, params};
+use crate::pg::prelude::*;
+use crate::pg::spi::Session;
 
 /// What a role may do, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,17 +5,13 @@ use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare_by};
 use crate::memory::turn::indexed_text;
 use crate::models::counting;
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::FactScope;
 use memory_agent_core::chunk::{self, Chunk, Limits};
 use memory_agent_core::tokens;
 use memory_agent_model_server::protocol::ModelRef;
-use pgrx::prelude::*;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 

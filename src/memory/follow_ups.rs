@@ -2,8 +2,7 @@
 
 use crate::memory::endpoints;
 use crate::memory::scope_settings;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::{LlmLimits, Sessions, job_settings};
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
@@ -11,7 +10,6 @@ use crate::store::sessions::{Fill, SessionKey};
 use crate::store::summaries;
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads::{self, Payload};
-use pgrx::datum::Uuid;
 
 /// Queues work for a session, or for global memory, as [`jobs::enqueue`] does.
 pub fn enqueue(

@@ -5,8 +5,7 @@
 //! other, not always in the order in which they happened.
 #![allow(unsafe_code)]
 
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
+use crate::pg::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 

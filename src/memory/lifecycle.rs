@@ -5,9 +5,7 @@ use crate::memory::follow_ups;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::archives;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
@@ -15,8 +13,6 @@ use crate::store::history;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
 use crate::store::summaries;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// The events in history. The one of an update is about the version that was replaced.
 pub const UPDATE: &str = "update";

@@ -5,10 +5,7 @@
 
 use crate::memory::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::LlmLimits;
 use crate::settings::endpoint::NO_LLM;
 use crate::store::erasures::Erasures;
@@ -19,7 +16,6 @@ use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
     Endpoint,
 };
-use pgrx::pg_sys;
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 

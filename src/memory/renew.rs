@@ -6,8 +6,7 @@ use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::chunks::Chunks;
 use crate::memory::follow_ups;
 use crate::memory::summary_tree::{Material, Part, Tree};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
@@ -16,7 +15,6 @@ use crate::store::summaries::{self, NewSummary, Source};
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
-use pgrx::datum::Uuid;
 use std::collections::BTreeSet;
 
 /// What is to be stored.

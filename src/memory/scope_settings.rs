@@ -2,8 +2,7 @@
 //! agent for all users, these over what the SQL session and postgresql.conf say.
 
 use crate::identity::Caller;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
+use crate::pg::prelude::*;
 use crate::settings::overrides::Settings;
 use crate::store::agents;
 

@@ -5,11 +5,9 @@ use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
-use crate::pg::catalog::{self, VectorType};
-use crate::pg::error::PgResult;
+use crate::pg::catalog::VectorType;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
 use crate::settings::{Extraction, Sessions};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
@@ -18,8 +16,6 @@ use crate::store::schema;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
 use memory_agent_core::mmr;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Adds turns to one locked session.
 pub struct SessionWriter<'a> {

@@ -11,11 +11,7 @@ use crate::memory::repetitions;
 use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
 use crate::memory::turn;
-use crate::pg::catalog;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
@@ -24,8 +20,6 @@ use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change};
 use crate::store::summaries;
 use memory_agent_core::markers;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 fn find(user: &str, id: Uuid) -> PgResult<Stored> {
     roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))?.ok_or_else(|| unknown(id))

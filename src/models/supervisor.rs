@@ -9,13 +9,12 @@ use super::interface::Failure;
 use super::{paths, socket};
 use crate::models::supervisor_state::{self, State};
 use crate::pg::preload::is_preloaded;
+use crate::pg::prelude::*;
 use crate::pg::process::{Child, ChildEvent};
 use crate::settings::Models;
 use pgrx::bgworkers::{
     BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
 };
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// First and longest pause before a failing server is started again.

@@ -11,6 +11,7 @@ pub mod memory_context;
 pub mod pinned_settings;
 pub mod plans;
 pub mod preload;
+pub mod prelude;
 pub mod process;
 pub mod roles;
 pub mod settings_level;

@@ -1,14 +1,10 @@
 //! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::facts::FactScope;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::time::Duration;
 
 /// What chunks of archived conversations say they are made from; no other entry says so.

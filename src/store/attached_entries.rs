@@ -2,17 +2,14 @@
 //! table, `source_key` the row's primary key as a JSON array. They are turns that are not extracted from
 //! and that no limit of a window counts.
 
-use crate::pg::error::PgResult;
 use crate::pg::pinned_settings::by_index;
-use crate::pg::spi::{Session as Spi, params, sees_one_snapshot};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
+use crate::pg::spi::sees_one_snapshot;
 use crate::store::attachments::Source;
 use crate::store::entries::content_hash;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::source_rows::{BATCH, SourceRow};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
 /// The entry that a row has.

@@ -1,10 +1,7 @@
 //! Tables of the application that are attached: what the catalogs know about them, and their triggers.
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params, record};
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
+use crate::pg::prelude::*;
 
 /// A table that is to be attached.
 pub struct Table {

@@ -2,10 +2,8 @@
 //! their attachment by its id, so that a table may be renamed; the columns are known by number while the
 //! table is the one that was attached, and by name after a dump and restore.
 
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::spi::{Row, Session as Spi, params, record};
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
+use crate::pg::prelude::*;
+use crate::pg::spi::Row;
 use std::str::FromStr;
 
 /// When the rows of an attached table are embedded.

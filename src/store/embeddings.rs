@@ -2,13 +2,10 @@
 //! them in later.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
-use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
 
 /// Rows that are read at once.

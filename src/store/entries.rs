@@ -1,15 +1,10 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
 /// A new UUIDv7: ids sort by the time they were made.

@@ -2,10 +2,7 @@
 //! while the embedding model is changed, all windows of the model that is not the row's own.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::Vector;
-use pgrx::datum::Uuid;
+use crate::pg::prelude::*;
 
 /// The window that is an entry's embedding, unless the entry is embedded by another model.
 pub const FIRST: i32 = 1;

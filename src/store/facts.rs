@@ -2,16 +2,11 @@
 //! the validity of one.
 
 use crate::identity::Caller;
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi, params, record};
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
 use crate::store::schema;
 use crate::store::scope;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Where facts are compared: one session, or the user's global memory.
 pub struct FactScope<'a> {

@@ -2,18 +2,14 @@
 //! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Record, Session as Spi, params, record};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
+use crate::pg::spi::Record;
 use crate::store::entries::content_hash;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 /// The columns of an entry that are read as they are.
 const ENTRY_FIELDS: &str = "f(id uuid, kind text, role text, created_at timestamptz, \

@@ -2,8 +2,7 @@
 //! those with a word of the query through the lexeme index, and of each what the other arm says.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::nearest::{PartTotals, nearest};
 use crate::store::neighbors;
 use crate::store::scope::{Layer, Scope, bind};
@@ -13,7 +12,6 @@ use crate::store::search::{
 };
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::Term;
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 

@@ -2,10 +2,9 @@
 //! directly (its lexemes, their frequencies, its length), which is what exact BM25 needs.
 #![allow(unsafe_code)]
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session, params};
+use crate::pg::prelude::*;
+use crate::pg::spi::Session;
 use memory_agent_core::lexical::{self, PlacedLexeme, Term};
-use pgrx::pg_sys;
 use std::cmp::Ordering;
 use std::ffi::CString;
 

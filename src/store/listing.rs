@@ -1,12 +1,8 @@
 //! Entries in the order of time, from a place on: one page, read by an index.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::schema;
 use crate::store::scope::{bind, is_global};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// A kind of entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

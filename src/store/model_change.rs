@@ -9,15 +9,12 @@
 
 use crate::identity::SHARED_USER;
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
 use crate::store::schema;
 use memory_agent_core::jobs::payloads::Reembed;
-use pgrx::datum::Uuid;
 
 /// The place of a row in the order in which a change goes through them.
 pub type Place = (String, Uuid);

@@ -1,7 +1,6 @@
 //! `memory_agent.models`: the models known in this database.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 
 /// What a model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

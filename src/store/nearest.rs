@@ -3,13 +3,11 @@
 //! a limit of its own, for a small user among many with nothing).
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Row, Session as Spi};
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
+use crate::pg::spi::Row;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
 use crate::store::{entry_windows, vector_index};
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
 /// Size of one part of a scope.

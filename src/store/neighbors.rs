@@ -3,11 +3,9 @@
 //! here.)
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{Dense, FoundRow, Query, similarity};
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
 /// Sets `dense` of every row: its own similarity, with a share of its neighbours'.

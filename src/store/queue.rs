@@ -1,15 +1,12 @@
 //! `memory_agent.jobs`, the side of the workers: claim with a lease, then finish, postpone or fail.
 //! Who finishes must still hold the lease, so a result is applied once, however often a job was run.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
 use crate::store::schema;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::jobs::payloads::Payload;
-use pgrx::datum::Uuid;
 use std::str::FromStr;
 use std::time::Duration;
 

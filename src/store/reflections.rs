@@ -2,13 +2,9 @@
 //! which facts they may concern, and what is noted when it is done. Until then their user turns have
 //! `extracted_at` 'infinity'.
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::facts::{self, FactScope, NearFact};
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -2,15 +2,12 @@
 //! narrowed by time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
 use crate::identity::{Caller, SHARED_USER};
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::schema;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::filter::Filter;
-use pgrx::prelude::*;
 
 /// Whether archived conversations are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

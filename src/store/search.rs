@@ -1,10 +1,8 @@
 //! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
-use crate::pg::catalog::{self, VectorType};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::Vector;
+use crate::pg::catalog::VectorType;
+use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
@@ -14,8 +12,6 @@ use crate::store::text_search;
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::{PlacedLexeme, Term, Terms};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 

@@ -1,11 +1,8 @@
 //! `memory_agent.sessions`: one row per conversation, locked by every transaction that adds turns to it.
 
 use crate::identity::Caller;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::schema;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Which conversation: the primary key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,13 +1,10 @@
 //! Turns that say what no longer holds: a fact that was extracted from them, or that they repeat, has been
 //! replaced since.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::scope::{Scope, bind};
 use crate::store::sessions::SessionKey;
 use memory_agent_core::augment::Outdated;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Replacements followed from one fact to the next.
 const MAX_STEPS: i32 = 100;

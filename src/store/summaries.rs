@@ -8,13 +8,10 @@ mod tail;
 pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
 use memory_agent_core::summarize::Sections;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the
 /// parameters of the session's key. Used as `IN (SELECT c.id FROM covered c)` where that is no join

@@ -1,10 +1,8 @@
 //! What time does to entries: they expire, and inactive ones are deleted for good when the settings
 //! say so.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::history;
-use pgrx::datum::Uuid;
 use std::time::Duration;
 
 /// Makes expired entries inactive, at most `most`, and returns how many. Recall does not return them

@@ -1,10 +1,8 @@
 //! Whether a turn of a session is stored already: by the key of the request that brought it, or because
 //! the user's latest says the same.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
 
 /// Where metadata keeps the key of the request that a turn came with.
 pub const REQUEST_KEY: &str = "request_key";

@@ -1,11 +1,7 @@
 //! What happened to one memory: the history of an entry, of the versions before it and of those that
 //! took its place.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::pg::prelude::*;
 
 /// An event: time, operation, who, why, the content then, the entry then, job, number in the chain.
 pub type Event = (

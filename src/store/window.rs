@@ -1,11 +1,8 @@
 //! The window of a session: the turns that are not archived, and the summary that stands for what is.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// A turn of a window, without its text.
 pub struct WindowTurn {

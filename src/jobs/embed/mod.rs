@@ -7,9 +7,7 @@ use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::facts::FactScope;
 use crate::store::models::Kind;
@@ -17,7 +15,6 @@ use crate::store::queue::{self, Job};
 use crate::store::sessions::{self};
 use memory_agent_core::jobs::payloads::{self, EmbedPlace};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use pgrx::datum::Uuid;
 
 /// Comes before every entry.
 fn nil() -> Uuid {

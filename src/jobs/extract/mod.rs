@@ -15,8 +15,7 @@ use crate::memory::facts::neighborhood::Decision;
 use crate::memory::follow_ups;
 use crate::memory::language::Phrases;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
@@ -30,7 +29,6 @@ use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{self, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
-use pgrx::datum::Uuid;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;

@@ -10,8 +10,7 @@ use crate::memory::endpoints;
 use crate::memory::follow_ups;
 use crate::memory::scope_settings;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
 use crate::store::archives;
 use crate::store::attachments;
@@ -30,8 +29,6 @@ use crate::store::summaries;
 use crate::store::sweep;
 use crate::store::traces;
 use memory_agent_core::episodes::CloseReason;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// Rows that one step takes.

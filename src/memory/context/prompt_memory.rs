@@ -4,16 +4,12 @@
 use crate::memory::recall;
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::Recall;
 use crate::store::entries;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::stale;
 use memory_agent_core::augment::{self, Outdated};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 /// A memory of a prompt.

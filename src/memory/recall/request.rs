@@ -5,8 +5,7 @@ use crate::identity::Caller;
 use crate::memory::language::Phrases;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
 use crate::settings::{Recall, Search};
 use crate::store::entries;
 use crate::store::scope::{Archives, Scope};
@@ -16,7 +15,6 @@ use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
 use memory_agent_core::score;
 use memory_agent_core::text;
-use pgrx::prelude::*;
 
 /// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
 const LEAST_PROBABILITY: f64 = 0.05;

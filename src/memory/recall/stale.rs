@@ -3,12 +3,9 @@
 
 use crate::memory::recall::pool::Pool;
 use crate::memory::recall::request::Request;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::{PromptStaleSources, StaleSources};
 use crate::store::stale;
-use pgrx::datum::Uuid;
 use std::collections::HashSet;
 
 /// What becomes of stale turns.

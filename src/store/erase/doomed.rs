@@ -1,10 +1,8 @@
 //! What an erasure takes along: found, and locked, before anything is deleted.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
 
 /// What took the place of `e` has its key.
 const HAS_SAME_KEY: &str = "EXISTS (SELECT FROM memory_agent.entries n \
