@@ -124,7 +124,7 @@ async fn confirm(
         }
         h2 { "What will go" }
         (table(counts))
-        p.muted { "Nobody can bring it back. To stop using a memory and keep the text, forget it instead." }
+        p.muted { "It cannot be brought back. To stop using a memory and keep the text, forget it instead." }
         form.confirm method="post" action="/ui/erased" {
             (form_token(&asked.visit))
             (target.fields())

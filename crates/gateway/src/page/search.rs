@@ -62,7 +62,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let session = asked.query.get("session");
     let as_of = asked.query.get("as_of").map(|at| {
         parts::moment(at)
-            .ok_or_else(|| Trouble::invalid("This is no time: write 2026-01-31T10:00."))
+            .ok_or_else(|| Trouble::invalid("This is not a time: write 2026-01-31T10:00."))
     });
     let as_of = as_of.transpose()?;
     let top_k = asked.query.get("top").and_then(|top| top.parse().ok());
