@@ -7,7 +7,7 @@ use crate::settings::{Identity, IdentityMode, LlmLimits};
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
-use crate::store::attachments::{self, Definition, Listed};
+use crate::store::attachments::{self, Definition, Embed, Listed};
 use crate::store::entries::new_id;
 use memory_agent_core::text;
 
@@ -40,7 +40,7 @@ fn memory_attach(
         user_id,
         agent_id: agent_id.unwrap_or_else(default_agent),
         role: role.unwrap_or_else(|| "user".to_owned()),
-        embed: embed.as_deref().unwrap_or("async").parse()?,
+        embed: Embed::read(embed.as_deref().unwrap_or("async"))?,
     };
     check(&definition)?;
     let table = table(relation)?;

@@ -106,7 +106,7 @@ fn queue_facts(
 
 /// Queues the summary that a session lacks, as its next turn would.
 fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+    scope_settings::of_session(key, || {
         sessions::lock_existing(spi, key)?;
         follow_ups::queue_summary(spi, key, fill)
     })

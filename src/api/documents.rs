@@ -3,7 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::api::search_archive::{check_limit, singular};
-use crate::memory::checks::check_content;
+use crate::memory::checks::{check_content, check_session};
 use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::memory::lifecycle::restore_document;
 use crate::memory::prepare::embedder;
@@ -15,7 +15,6 @@ use crate::store::facts::FactScope;
 use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
-use memory_agent_core::text;
 use serde_json::{Map, json};
 
 /// What documents are when nothing else is said.
@@ -40,9 +39,7 @@ fn memory_add_document(
     let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
     check_title(title.as_deref())?;
     let doc_type = check_type(doc_type)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     check_metadata(&metadata, &Content::current())?;
     scope_settings::scoped(&caller, session_id.as_deref(), || {
@@ -169,34 +166,11 @@ fn memory_list_documents(
     doc_type: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,
-) -> Rows<(
-    Uuid,
-    String,
-    Option<String>,
-    Option<String>,
-    String,
-    i64,
-    JsonbText,
-    TimestampWithTimeZone,
-    TimestampWithTimeZone,
-)> {
+) -> Rows<Listed> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
-    let listed = roles::read_as_owner(|spi| {
+    roles::read_as_owner(|spi| {
         archives::list(spi, &caller.visible(), doc_type.as_deref().map(singular), i64::from(limit))
-    })?;
-    let row = |row: Listed| {
-        (
-            row.id,
-            row.doc_type,
-            row.title,
-            row.session_id,
-            row.agent_id,
-            row.chunks,
-            row.metadata,
-            row.created_at,
-            row.updated_at,
-        )
-    };
-    Ok(TableIterator::new(listed.into_iter().map(row).collect::<Vec<_>>()))
+    })
+    .map(TableIterator::new)
 }

@@ -5,7 +5,7 @@
 use crate::api::prelude::*;
 use crate::identity::grants;
 use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
-use crate::store::endpoints;
+use crate::store::endpoints::{self, Listed};
 use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm_endpoint::{host, is_name};
 
@@ -92,11 +92,9 @@ fn memory_use_endpoint(
 }
 
 #[pg_extern(sql = false)]
-fn memory_list_endpoints(
-    _limits: WithinLimits,
-) -> Rows<(String, String, String, bool, Vec<String>, i32, i64, i64)> {
+fn memory_list_endpoints(_limits: WithinLimits) -> Rows<Listed> {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::read_as_owner(endpoints::all)?))
+    roles::read_as_owner(endpoints::all).map(TableIterator::new)
 }
 
 fn named(name: Option<String>) -> PgResult<String> {

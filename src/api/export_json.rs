@@ -5,7 +5,7 @@ use crate::api::configure;
 use crate::api::documents::{check_title, check_type};
 use crate::api::prelude::*;
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
-use crate::memory::checks::check_content;
+use crate::memory::checks::{check_content, check_session};
 use crate::memory::import::{import, read_values, same};
 use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
@@ -18,7 +18,6 @@ use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::archive::namespace;
 use memory_agent_core::markdown::{MarkdownError, Memory};
 use memory_agent_core::record::{Archive, Configured, Record};
-use memory_agent_core::text;
 
 #[pg_extern(sql = false)]
 fn memory_export_json(
@@ -97,9 +96,7 @@ fn refused(error: MarkdownError) -> ErrorReport {
 fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<()> {
     let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
     let session = configured.session_id.as_deref();
-    if let Some(session) = session {
-        text::validate_session_id(session).map_err(Error::refused)?;
-    }
+    check_session(session)?;
     let settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
     let content_type = configured.content_type.as_deref();
     configure::configure(&caller, session, settings.as_ref(), content_type).map(drop)
@@ -109,9 +106,7 @@ fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<(
 fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
     let session_id = archive.session_id.as_deref();
-    if let Some(session_id) = session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id)?;
     check_content(content)?;
     check_title(archive.title.as_deref())?;
     let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
@@ -136,7 +131,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
     let json = Record::Archive(archive.clone()).write(None);
     let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
     let user = caller.user_id.as_str();
-    let stored = roles::read_as_owner(|spi| imports::archive_content(spi, user, id))?;
+    let stored = roles::read_as_owner(|spi| imports::content(spi, "archives", user, id))?;
     if let Some(id) = same(id, stored, content)? {
         return Ok(id);
     }
@@ -152,7 +147,7 @@ fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> Pg
             sessions::lock(spi, key, ended_at)?;
         }
         // Another call may have stored it since.
-        let stored = imports::archive_content(spi, user, id)?;
+        let stored = imports::content(spi, "archives", user, id)?;
         if let Some(id) = same(id, stored, content)? {
             return Ok(id);
         }

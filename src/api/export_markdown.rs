@@ -2,10 +2,10 @@
 //! format is the core crate's `markdown`.
 
 use crate::api::prelude::*;
+use crate::memory::checks::check_session;
 use crate::store::exports::{self, ExportScope};
 use crate::store::schema;
 use memory_agent_core::markdown::Memory;
-use memory_agent_core::text;
 use std::collections::BTreeMap;
 
 #[pg_extern(sql = false)]
@@ -16,9 +16,7 @@ fn memory_export_markdown(
     agent_id: Option<String>,
 ) -> Rows<(String, String)> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     let session_id = schema::home_of(session_id.as_deref());
     let scope = ExportScope {
         user_id: &caller.user_id,

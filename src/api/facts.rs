@@ -3,7 +3,7 @@
 //! key, and history says so.
 
 use crate::api::prelude::*;
-use crate::memory::checks::{check_content, check_fact_key};
+use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::follow_ups;
@@ -19,7 +19,6 @@ use crate::store::lexemes::Lexemes;
 use crate::store::schema;
 use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
-use memory_agent_core::text;
 
 struct StatedFact {
     content: String,
@@ -72,9 +71,7 @@ fn memory_add(
     }
     let content = content.unwrap_or_default();
     check_content(&content)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     turn::check_metadata(&metadata, &Content::current())?;

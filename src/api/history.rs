@@ -30,16 +30,7 @@ fn memory_verify_history(
     user_id: Option<String>,
     seq: Option<i64>,
     hash: Option<Vec<u8>>,
-) -> Rows<(
-    String,
-    String,
-    Option<i64>,
-    Option<Vec<u8>>,
-    Option<Uuid>,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-)> {
+) -> Rows<Line> {
     let level = identity::require(Level::Reader)?;
     let kept = match (seq, hash) {
         (Some(seq), Some(hash)) => Some((seq, hash)),

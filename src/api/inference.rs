@@ -102,7 +102,7 @@ fn memory_register_model(
 ) -> PgResult<JsonbText> {
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
-    let Some(kind) = Kind::parse(kind.as_deref().unwrap_or_default()) else {
+    let Some(kind) = Kind::of(kind.as_deref().unwrap_or_default()) else {
         return Err(Error::invalid("unknown kind of model", "Kinds are embedder and reranker."));
     };
     let is_remote = location.as_deref() == Some(models::REMOTE_LOCATION);

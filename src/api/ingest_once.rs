@@ -31,11 +31,7 @@ fn memory_ingest_once(
     let content = content.unwrap_or_default();
     // An empty key names no request.
     let request_key = request_key.filter(|key| !key.trim().is_empty());
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.clone(),
-    };
+    let key = SessionKey::of(&caller, session_id.as_str());
     let stored = roles::as_owner(|| {
         Lock::turns_once(&key.user_id, &key.agent_id, &key.session_id).hold();
         stored(&key, &role, &content, request_key.as_deref())

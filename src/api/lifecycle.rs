@@ -3,7 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::memory::lifecycle;
-use crate::store::versions;
+use crate::store::versions::{self, Event};
 
 #[pg_extern(sql = false)]
 fn memory_forget(
@@ -30,24 +30,10 @@ fn memory_restore(
 }
 
 #[pg_extern(sql = false)]
-fn memory_history(
-    _limits: WithinLimits,
-    id: Option<Uuid>,
-    user_id: Option<String>,
-) -> Rows<(
-    TimestampWithTimeZone,
-    String,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<JsonbText>,
-    Option<Uuid>,
-    Option<i64>,
-)> {
+fn memory_history(_limits: WithinLimits, id: Option<Uuid>, user_id: Option<String>) -> Rows<Event> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let id = given_id(id)?;
-    let events = roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id))?;
-    Ok(TableIterator::new(events))
+    roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id)).map(TableIterator::new)
 }
 
 /// Refuses NULL for an id.

@@ -2,66 +2,55 @@
 
 use crate::api::prelude::*;
 use crate::memory::recall::request::Arguments;
-use crate::memory::recall::{RecallRow, rows, run};
+use crate::memory::recall::{RecallRow, answer};
 
-#[pg_extern(sql = false)]
-fn memory_recall(
-    _limits: WithinLimits,
-    query: Option<String>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    token_budget: Option<i32>,
-    kinds: Option<Vec<Option<String>>>,
-    filter: Option<JsonbText>,
-    as_of: Option<TimestampWithTimeZone>,
-    score_threshold: Option<f32>,
-    recency_weight: Option<f32>,
-    mmr_lambda: Option<f32>,
-    rerank: Option<bool>,
-    query_embedding: Option<Vector>,
-    rewrites: Option<Vec<Option<String>>>,
-) -> Rows<(
-    Uuid,
-    String,
-    String,
-    String,
-    f32,
-    f32,
-    Option<f32>,
-    Option<f32>,
-    f32,
-    Vec<String>,
-    i32,
-    Option<String>,
-    Option<Uuid>,
-    JsonbText,
-    TimestampWithTimeZone,
-)> {
-    let arguments = Arguments {
-        query,
-        session_id,
-        top_k,
-        token_budget,
-        kinds,
-        filter,
-        as_of,
-        score_threshold,
-        recency_weight,
-        mmr_lambda,
-        rerank,
-        query_embedding,
-        rewrites,
-        ..Arguments::default()
+/// Declares a function with the arguments of `memory_recall`, which gives them and the caller to another one.
+macro_rules! recalling {
+    ($function:ident -> $returned:ty: $answer:ident) => {
+        #[pg_extern(sql = false)]
+        fn $function(
+            _limits: WithinLimits,
+            query: Option<String>,
+            session_id: Option<String>,
+            user_id: Option<String>,
+            agent_id: Option<String>,
+            top_k: Option<i32>,
+            token_budget: Option<i32>,
+            kinds: Option<Vec<Option<String>>>,
+            filter: Option<JsonbText>,
+            as_of: Option<TimestampWithTimeZone>,
+            score_threshold: Option<f32>,
+            recency_weight: Option<f32>,
+            mmr_lambda: Option<f32>,
+            rerank: Option<bool>,
+            query_embedding: Option<Vector>,
+            rewrites: Option<Vec<Option<String>>>,
+        ) -> $returned {
+            let arguments = Arguments {
+                query,
+                session_id,
+                top_k,
+                token_budget,
+                kinds,
+                filter,
+                as_of,
+                score_threshold,
+                recency_weight,
+                mmr_lambda,
+                rerank,
+                query_embedding,
+                rewrites,
+                ..Arguments::default()
+            };
+            let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+            $answer(arguments, caller)
+        }
     };
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    Ok(TableIterator::new(answer(arguments, caller)?))
 }
+pub(super) use recalling;
 
-fn answer(arguments: Arguments, caller: Caller) -> PgResult<Vec<RecallRow>> {
-    arguments.with_settings(caller, |request| match run(&request)? {
-        Some(recalled) => rows(&request, recalled),
-        None => Ok(Vec::new()),
-    })
+recalling!(memory_recall -> Rows<RecallRow>: recalled);
+
+fn recalled(arguments: Arguments, caller: Caller) -> Rows<RecallRow> {
+    answer(arguments, caller).map(TableIterator::new)
 }

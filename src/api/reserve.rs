@@ -38,14 +38,7 @@ fn memory_reserve_tokens(
         }
         roles::as_owner(|| shrink(&key, budget, &counts))
     })?;
-    debug1!(
-        "memory_agent: reserve user={} tokens={} to {} summarized={} dropped={}",
-        key.user_id,
-        plan.tokens_before,
-        plan.tokens_after,
-        plan.summarized,
-        plan.dropped
-    );
+    debug1!("memory_agent: reserve user={} {plan:?}", key.user_id);
     let count = |turns: usize| i32::try_from(turns).unwrap_or(i32::MAX);
     Ok(TableIterator::once((
         i64::try_from(plan.tokens_before).unwrap_or(i64::MAX),

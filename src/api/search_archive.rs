@@ -39,10 +39,7 @@ fn memory_search_archive(
         except_session: exclude_session.map(|session| (caller.agent().to_owned(), session)),
         ..Arguments::default()
     };
-    let rows = arguments.with_settings(caller, |request| match recall::run(&request)? {
-        Some(recalled) => recall::rows(&request, recalled),
-        None => Ok(Vec::new()),
-    })?;
+    let rows = recall::answer(arguments, caller)?;
     Ok(TableIterator::new(
         rows.into_iter()
             .map(|row| (row.0, row.3, row.4, row.6, row.13, row.11, row.14))

@@ -10,8 +10,8 @@ use crate::settings::job_settings;
 use crate::store::compression;
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
-use crate::store::sessions::{self};
-use crate::store::summaries;
+use crate::store::sessions;
+use crate::store::summaries::{self, Original};
 use memory_agent_core::jobs::payloads;
 
 #[pg_extern(sql = false)]
@@ -50,7 +50,7 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Rows<(Uuid, String, String, TimestampWithTimeZone, String)> {
+) -> Rows<Original> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(
@@ -58,9 +58,6 @@ fn memory_originals(
             "Take it from the view memory_session_summaries.",
         ));
     };
-    let originals =
-        roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))?;
-    Ok(TableIterator::new(originals.into_iter().map(|original| {
-        (original.id, original.role, original.content, original.created_at, original.state)
-    })))
+    roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))
+        .map(TableIterator::new)
 }

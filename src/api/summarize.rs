@@ -3,7 +3,7 @@
 
 use crate::api::configure;
 use crate::api::prelude::*;
-use crate::memory::awaited_summary::{Condensed, Condenser};
+use crate::memory::awaited_summary::Condenser;
 use crate::memory::checks::check_content;
 use crate::memory::llm::{self, Llm};
 use crate::memory::scope_settings;
@@ -14,6 +14,7 @@ use crate::store::erasures::Erasures;
 use crate::store::history::{self, Event};
 use memory_agent_core::chunk::{self, Limits};
 use memory_agent_core::history_chain::Key;
+use memory_agent_core::jobs::payloads::Condensed;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
 use memory_agent_core::{material, signature};

@@ -58,11 +58,9 @@ fn memory_revoke_token(
 }
 
 #[pg_extern(sql = false)]
-fn memory_list_tokens(
-    _limits: WithinLimits,
-) -> Rows<(String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>, i64)> {
+fn memory_list_tokens(_limits: WithinLimits) -> Rows<tokens::Token> {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
+    roles::read_as_owner(tokens::all).map(TableIterator::new)
 }
 
 /// Also of callers that no token stands for: users of JWTs, and the one person of a gateway.

@@ -8,7 +8,7 @@ use crate::memory::scope_settings;
 use crate::store::clearing;
 use crate::store::facts::{self, FactScope};
 use crate::store::sessions::{self, SessionKey};
-use crate::store::window;
+use crate::store::window::{self, Message};
 use memory_agent_core::text;
 
 /// The caller, and the session that is meant.
@@ -44,7 +44,7 @@ fn memory_load(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(String, String, TimestampWithTimeZone, Uuid, i32)> {
+) -> Rows<Message> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let loaded = roles::read_as_owner(|spi| window::load(spi, &key))?;
     Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
@@ -58,7 +58,7 @@ fn memory_load_within(
     token_budget: Option<i32>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(String, String, TimestampWithTimeZone, Uuid, i32)> {
+) -> Rows<Message> {
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {
@@ -99,13 +99,10 @@ fn memory_clear_confirmed(
             Ok(clearing::Cleared::default())
         }
     })?;
+    let clearing::Cleared { turns, facts, summaries, jobs } = cleared;
     debug1!(
-        "memory_agent: clear user={} turns={} facts={} summaries={} jobs={}",
-        key.user_id,
-        cleared.turns,
-        cleared.facts,
-        cleared.summaries,
-        cleared.jobs
+        "memory_agent: clear user={} turns={turns} facts={facts} summaries={summaries} jobs={jobs}",
+        key.user_id
     );
-    Ok(i32::try_from(cleared.turns).unwrap_or(i32::MAX))
+    Ok(i32::try_from(turns).unwrap_or(i32::MAX))
 }

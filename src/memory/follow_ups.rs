@@ -54,10 +54,9 @@ pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     if endpoints::missing(spi, &key.agent_id)?.is_some() {
         return Ok(());
     }
-    let payload =
-        scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-            Ok(payloads::Reflect::with(&job_settings::reflection()))
-        })?;
+    let payload = scope_settings::of_session(key, || {
+        Ok(payloads::Reflect::with(&job_settings::reflection()))
+    })?;
     enqueue_for_session(spi, JobKind::Reflect, key, &payload)
 }
 

@@ -3,7 +3,7 @@
 
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::checks::{check_content, check_fact_key};
+use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
@@ -107,9 +107,7 @@ struct Checked<'a> {
 }
 
 fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
-    if let Some(session_id) = entry.session() {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(entry.session())?;
     text::validate_role(&entry.role).map_err(Error::refused)?;
     check_one_of("kind", Some(&entry.kind), &text::KINDS)?;
     check_one_of("state", entry.state.as_deref(), &STATES)?;
@@ -181,7 +179,7 @@ fn check_may_name_row() -> PgResult<()> {
 fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     let checked = check_entry(entry, body)?;
     let id = checked.values.id;
-    let stored = roles::read_as_owner(|spi| imports::entry_content(spi, &caller.user_id, id))?;
+    let stored = roles::read_as_owner(|spi| imports::content(spi, "entries", &caller.user_id, id))?;
     match stored {
         Some(stored) if stored == body => return Ok(id),
         Some(_) => return take_up(&caller.user_id, id, body),
@@ -220,7 +218,7 @@ fn store_entry(
         None => facts::lock_global(&scope),
     }
     // Another transaction may have stored it meanwhile.
-    let stored = imports::entry_content(spi, &caller.user_id, values.id)?;
+    let stored = imports::content(spi, "entries", &caller.user_id, values.id)?;
     if let Some(id) = same(values.id, stored, body)? {
         return Ok(id);
     }
@@ -348,7 +346,7 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
     let key = SessionKey::of(caller, session_id.to_owned());
     roles::write_as_owner(|spi| {
         sessions::lock(spi, &key, since)?;
-        let stored = imports::summary_content(spi, &caller.user_id, id)?;
+        let stored = imports::content(spi, "session_summaries", &caller.user_id, id)?;
         if let Some(id) = same(id, stored, body)? {
             return Ok(id);
         }

@@ -95,9 +95,8 @@ pub fn renew(
     let ids = ids(&material.sources);
     let Some(covered) = summaries::lock_sources(spi, &key.user_id, &ids)? else { return Ok(None) };
     // Parts may be of turns that the summary so far covers.
-    let chunked: BTreeSet<&[u8; 16]> =
-        tree.chunks.iter().flat_map(|part| &part.source_ids).map(Uuid::as_bytes).collect();
-    let chunked: Vec<Uuid> = chunked.into_iter().map(|id| Uuid::from_bytes(*id)).collect();
+    let chunked = tree.chunks.iter().flat_map(|part| &part.source_ids).copied();
+    let chunked: Vec<Uuid> = chunked.collect::<BTreeSet<_>>().into_iter().collect();
     let grouped: Vec<Uuid> = tree.groups.iter().flat_map(|part| part.made_of.clone()).collect();
     if summaries::lock_sources(spi, &key.user_id, &chunked)?.is_none()
         || !summaries::are_there(spi, &key.user_id, &grouped)?

@@ -5,6 +5,7 @@ pub mod background_transaction;
 pub mod backtrace;
 pub mod catalog;
 pub mod error;
+pub mod latch;
 pub mod locked_file;
 pub mod locks;
 pub mod memory_context;

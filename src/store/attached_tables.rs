@@ -2,6 +2,7 @@
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
 use crate::pg::prelude::*;
+use memory_agent_core::words;
 
 /// A table that is to be attached.
 pub struct Table {
@@ -177,21 +178,13 @@ const TRIGGERS: [(&str, &str); 4] = [
     ("memory_agent_truncate", "BEFORE TRUNCATE ON {}"),
 ];
 
-/// Which of an attachment's tables a trigger is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The one that was attached.
-    Whole,
-    /// A partition of it.
-    Part,
-}
-
-impl Place {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Part => "part",
-        }
+words! {
+    /// Which of an attachment's tables a trigger is on.
+    pub enum Place {
+        /// The one that was attached.
+        Whole = "whole",
+        /// A partition of it.
+        Part = "part",
     }
 }
 

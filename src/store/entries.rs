@@ -197,18 +197,14 @@ pub struct Content {
     pub metadata: JsonbText,
 }
 
+record!(Content: content metadata);
+
 /// The texts of entries, by id.
-pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<([u8; 16], Content)>> {
-    spi.all(
+pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<(Uuid, Content)>> {
+    spi.rows(
         "SELECT e.id, e.content, e.metadata FROM memory_agent.entries e \
           WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
         &mut params![users.to_vec(), ids],
-        |row| {
-            Ok((
-                *row.required::<Uuid>(1)?.as_bytes(),
-                Content { content: row.required(2)?, metadata: row.required(3)? },
-            ))
-        },
     )
 }
 

@@ -69,18 +69,17 @@ pub fn nearest(
     entries: &[Uuid],
     model: &str,
     query: &Vector,
-) -> PgResult<Vec<([u8; 16], f64)>> {
+) -> PgResult<Vec<(Uuid, f64)>> {
     let sql = format!(
         "SELECT w.entry_id, min(w.embedding {} $3) FROM memory_agent.entry_windows w \
            JOIN unnest($4::uuid[]) found(id) ON found.id = w.entry_id \
           WHERE w.user_id = ANY ($1) AND w.embedding_model = $2 GROUP BY w.entry_id",
         vector.cosine_distance()
     );
-    spi.all(
+    spi.rows(
         &sql,
         &mut params![users.to_vec(), model,]
             .raw(vector.oid, Some(query.to_datum()))
             .with(entries.to_vec()),
-        |row| Ok((*row.required::<Uuid>(1)?.as_bytes(), row.required(2)?)),
     )
 }

@@ -104,7 +104,7 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
               ORDER BY e.session_id NULLS FIRST LIMIT 1",
             scope.compares()
         ),
-        &mut scope.params().with(key.to_owned()),
+        &mut params![scope; key],
     )
 }
 
@@ -115,7 +115,7 @@ pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
         &format!(
             "SELECT e.id FROM memory_agent.entries e WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
-        &mut scope.params().with(hash.to_vec()),
+        &mut params![scope; hash.to_vec()],
     )
 }
 
@@ -127,7 +127,7 @@ pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<
                 AND e.state_reason = 'unverified' AND e.content_hash = $4 LIMIT 1",
             scope.condition()
         ),
-        &mut scope.params().with(hash.to_vec()),
+        &mut params![scope; hash.to_vec()],
     )
 }
 
@@ -226,12 +226,7 @@ pub fn neighbors_by_words(
               WHERE {holds} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
               ORDER BY shared.words DESC, e.created_at DESC, e.id LIMIT $7"
         ),
-        &mut scope
-            .params()
-            .with(configuration.to_owned())
-            .with(text.to_owned())
-            .with(model.map(str::to_owned))
-            .with(most),
+        &mut params![scope; configuration, text, model, most],
     )
 }
 
@@ -243,7 +238,7 @@ pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
             "SELECT {NEAR_COLUMNS}, 1::float8 FROM memory_agent.entries e \
               WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
-        &mut scope.params().with(hash.to_vec()),
+        &mut params![scope; hash.to_vec()],
     )
 }
 
@@ -284,7 +279,7 @@ pub fn unreconciled(
                FROM memory_agent.entries e WHERE {holds} AND e.metadata ? 'unreconciled' \
               ORDER BY e.created_at, e.id LIMIT $5"
         ),
-        &mut scope.params().with(model.map(str::to_owned)).with(most),
+        &mut params![scope; model, most],
     )
 }
 
@@ -320,29 +315,7 @@ pub fn said_again(
     sources: &[Uuid],
     expires_at: Option<TimestampWithTimeZone>,
 ) -> PgResult<()> {
-    spi.run(
-        "WITH old AS ( \
-            SELECT o.user_id, o.id, o.state = 'archived' AS was_out FROM memory_agent.entries o \
-             WHERE o.user_id = $1 AND o.id = $2 AND o.state <> 'inactive' \
-               AND (o.state = 'archived' OR NOT coalesce(o.source_ids, '{}') @> $3 \
-                    OR (o.expires_at IS NOT NULL AND ($4::timestamptz IS NULL OR $4 > o.expires_at))) \
-               FOR UPDATE), \
-         said AS ( \
-            UPDATE memory_agent.entries e \
-               SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), '{}'), \
-                   expires_at = CASE WHEN e.expires_at IS NOT NULL AND $4::timestamptz IS NOT NULL \
-                                     THEN greatest(e.expires_at, $4) END, \
-                   state = 'active', state_reason = NULL, state_at = NULL, updated_at = now() \
-              FROM old WHERE e.user_id = old.user_id AND e.id = old.id \
-            RETURNING e.agent_id, e.session_id, old.was_out), \
-         grown AS ( \
-            UPDATE memory_agent.sessions s SET active_entries = s.active_entries + 1 \
-              FROM said \
-             WHERE s.user_id = $1 AND s.agent_id = said.agent_id AND s.session_id = said.session_id \
-               AND said.was_out) \
-         SELECT FROM said",
-        &mut params![user_id, id, sources, expires_at],
-    )
+    spi.run(include_str!("sql/say_fact_again.sql"), &mut params![user_id, id, sources, expires_at])
 }
 
 /// Why a fact no longer holds.

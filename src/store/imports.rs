@@ -80,18 +80,10 @@ fn read<T: Record>(
     }
 }
 
-/// The content of an entry of the user, if there is one of that id.
-pub fn entry_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
+/// The content of what the user has in this table under this id.
+pub fn content(spi: &Spi, table: &str, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
     spi.row(
-        "SELECT e.content FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2",
-        &mut params![user_id, id],
-    )
-}
-
-/// The content of a summary of the user, if there is one of that id.
-pub fn summary_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.row(
-        "SELECT s.content FROM memory_agent.session_summaries s WHERE s.user_id = $1 AND s.id = $2",
+        &format!("SELECT t.content FROM memory_agent.{table} t WHERE t.user_id = $1 AND t.id = $2"),
         &mut params![user_id, id],
     )
 }
@@ -199,7 +191,7 @@ pub fn join_episode(
                 status = CASE WHEN excluded.wants_reflection AND p.status = 'reflected' \
                               THEN 'closed' ELSE p.status END \
           WHERE p.agent_id = excluded.agent_id AND p.session_id = excluded.session_id",
-        &mut key.params().with(id).with(at).with(wants_reflection),
+        &mut params![key; id, at, wants_reflection],
     )
 }
 
@@ -236,14 +228,9 @@ pub fn count(
               WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
              RETURNING s.active_entries"
         ),
-        &mut key
-            .params()
-            .with(added.turns)
-            .with(added.tokens)
-            .with(added.entries)
-            .with(created_at)
-            .with(id)
-            .with(added.to_summarize),
+        &mut params![key;
+            added.turns, added.tokens, added.entries, created_at, id, added.to_summarize,
+        ],
     )
 }
 
@@ -289,13 +276,7 @@ pub fn insert_summary(
                     coalesce(f.updated_at, now()), $5 \
                FROM jsonb_to_record($7) AS {SUMMARY_FIELDS}"
         ),
-        &mut key
-            .params()
-            .with(content.to_owned())
-            .with(is_active)
-            .with(created_at)
-            .with(JsonbText(json.to_owned()))
-            .with(is_complete),
+        &mut params![key; content, is_active, created_at, JsonbText(json.to_owned()), is_complete],
     )
 }
 
@@ -307,14 +288,6 @@ const ARCHIVE_FIELDS: &str = "f(id uuid, title text, doc_type text, metadata jso
 pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZone)> {
     let columns = "f.id, coalesce(f.ended_at, f.created_at, now())";
     read(spi, json, columns, ARCHIVE_FIELDS, &["created_at", "updated_at", "ended_at"])
-}
-
-/// The whole text of an archive of the user, if there is one of that id.
-pub fn archive_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.row(
-        "SELECT a.content FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
-        &mut params![user_id, id],
-    )
 }
 
 /// Stores an archive without its chunks; false when its scope has a document with this text.
@@ -337,11 +310,6 @@ pub fn insert_archive(
              ON CONFLICT (user_id, agent_id, coalesce(session_id, ''), content_hash) \
                 WHERE doc_type <> 'conversation' DO NOTHING"
         ),
-        &mut scope
-            .params()
-            .with(namespace.to_owned())
-            .with(content.to_owned())
-            .with(content_hash(content))
-            .with(JsonbText(json.to_owned())),
+        &mut params![scope; namespace, content, content_hash(content), JsonbText(json.to_owned())],
     )
 }

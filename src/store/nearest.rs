@@ -4,7 +4,6 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::prelude::*;
-use crate::pg::spi::Row;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
 use crate::store::{entry_windows, vector_index};
@@ -62,7 +61,7 @@ pub fn nearest(
         let enough = (query.limit as u64).min(size.embedded);
         let is_large = size.documents > most_exact;
         let index = index.as_ref().filter(|_| is_large);
-        let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
+        let mut rows: HashMap<Uuid, FoundRow> = HashMap::new();
         for embedding in &query.embeddings {
             let layer = size.layer;
             let search = NearestSearch { spi, scope, query, vector, embedding, model, part, layer };
@@ -127,7 +126,7 @@ impl NearestSearch<'_> {
         let columns = format!("e.id, {distance} AS distance");
         let limit = bind(&mut sql.params, self.query.limit as i64);
         let statement = sql.select_best(self.part, &columns, &condition, &order, &limit);
-        self.spi.all(&statement, &mut sql.params, |row| self.found(row))
+        self.found(&statement, &mut sql.params)
     }
 
     /// Searches the rows of the part that are embedded by another model and have this one's vector
@@ -148,19 +147,18 @@ impl NearestSearch<'_> {
         let condition = format!(" AND e.embedding_model <> {model}");
         let limit = bind(&mut sql.params, self.query.limit as i64);
         let statement = sql.select_best(self.part, &columns, &condition, "distance", &limit);
-        let mut rows = self.spi.all(&statement, &mut sql.params, |row| self.found(row))?;
+        let mut rows = self.found(&statement, &mut sql.params)?;
         rows.retain(|row| row.similarity.is_some());
         Ok(rows)
     }
 
-    /// Reads a row of (id, distance).
-    fn found(&self, row: &Row<'_>) -> PgResult<FoundRow> {
-        Ok(FoundRow {
-            id: *row.required::<Uuid>(1)?.as_bytes(),
-            layer: self.layer,
-            similarity: row.optional::<f64>(2).map(similarity),
-            dense: None,
-            lexical: None,
-        })
+    /// Reads rows of (id, distance).
+    fn found(&self, statement: &str, params: &mut Params) -> PgResult<Vec<FoundRow>> {
+        let rows: Vec<(Uuid, Option<f64>)> = self.spi.rows(statement, params)?;
+        let found = |(id, distance): (Uuid, Option<f64>)| {
+            let similarity = distance.map(similarity);
+            FoundRow { id, layer: self.layer, similarity, dense: None, lexical: None }
+        };
+        Ok(rows.into_iter().map(found).collect())
     }
 }

@@ -49,7 +49,6 @@ impl Job {
         self.attempts + 1 >= self.max_attempts
     }
 
-    /// Its session.
     pub fn session_key(&self) -> SessionKey {
         let session_id = self.session_id.as_deref().unwrap_or_default();
         SessionKey::new(&self.user_id, &self.agent_id, session_id)

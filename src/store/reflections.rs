@@ -190,13 +190,9 @@ pub fn concerned(
             distance = vector.cosine_distance(),
             holds = scope.holds(),
         ),
-        &mut scope
-            .params()
-            .with(asked.model.map(str::to_owned))
-            .with(asked.turns.to_vec())
-            .with(asked.similarity)
-            .with(asked.also.to_vec())
-            .with(asked.most),
+        &mut params![scope;
+            asked.model, asked.turns.to_vec(), asked.similarity, asked.also.to_vec(), asked.most,
+        ],
     )
 }
 
@@ -210,7 +206,7 @@ pub fn known(spi: &Spi, scope: &FactScope<'_>, most: i32) -> PgResult<(i64, Valu
               WHERE {} ORDER BY e.created_at DESC, e.id DESC LIMIT $4",
             scope.holds()
         ),
-        &mut scope.params().with(most),
+        &mut params![scope; most],
         |row| {
             count = row.required(3)?;
             Ok(json!({

@@ -27,11 +27,7 @@ pub fn with_key(
                 AND e.role = $4 AND e.metadata ->> '{REQUEST_KEY}' = $5 \
                 AND ($6 IS NULL OR e.content = $6) LIMIT 1"
         ),
-        &mut session
-            .params()
-            .with(role.to_owned())
-            .with(request_key.to_owned())
-            .with(content.map(str::to_owned)),
+        &mut params![session; role, request_key, content],
     )
 }
 
@@ -45,7 +41,7 @@ pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResul
                 AND e.role = 'user' \
               ORDER BY e.created_at DESC, e.id DESC LIMIT 1"
         ),
-        &mut session.params().with(content.to_owned()),
+        &mut params![session; content],
     )?;
     Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
 }

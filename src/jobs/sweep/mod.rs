@@ -113,12 +113,7 @@ impl Sweeper {
                     return Ok(false);
                 };
                 // The session may have a longer gap of its own, or none.
-                let gap = scope_settings::scoped_to(
-                    &key.user_id,
-                    &key.agent_id,
-                    Some(&key.session_id),
-                    || Ok(Sessions::current().episode_gap),
-                )?;
+                let gap = scope_settings::of_session(&key, || Ok(Sessions::current().episode_gap))?;
                 if gap.is_zero() || !episodes::is_still_idle(spi, &key.user_id, episode, gap)? {
                     return Ok(false);
                 }
@@ -215,10 +210,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     })?;
     queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
-        let own =
-            scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                Ok(job_settings::reflection())
-            })?;
+        let own = scope_settings::of_session(&key, || Ok(job_settings::reflection()))?;
         let no_job = Uuid::from_bytes([0; 16]);
         if reflect::due(spi, &key, no_job, &own)?.is_empty() {
             return Ok(());
@@ -237,10 +229,7 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
     let least = Sessions::current().summary_min_tokens;
     let forgotten = transaction(|spi| summaries::forgotten(spi, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
-        let (user, agent) = (&key.user_id, &key.agent_id);
-        scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
-            follow_ups::queue_summary(spi, &key, &fill)
-        })
+        scope_settings::of_session(&key, || follow_ups::queue_summary(spi, &key, &fill))
     })
     .map(|_| false)
 }
@@ -264,8 +253,7 @@ fn archive_idle() -> Result<bool, Aborted> {
             return Ok(archived > 0);
         }
         let found = transaction(|spi| {
-            let (user, agent) = (&key.user_id, &key.agent_id);
-            scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
+            scope_settings::of_session(&key, || {
                 Ok((Archived::of_session(spi, &key)?, Content::current()))
             })
         })?;

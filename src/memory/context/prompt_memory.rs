@@ -12,7 +12,6 @@ use crate::store::stale;
 use memory_agent_core::augment::{self, Outdated};
 use serde_json::{Value, json};
 
-/// A memory of a prompt.
 pub struct PromptMemory {
     pub id: Uuid,
     pub role: String,
@@ -96,14 +95,13 @@ fn marks(
     let mut marks: Vec<(Uuid, Outdated)> =
         was.into_iter().map(|(turn, fact)| (turn, Outdated::Was(fact))).collect();
     for (turn, fact) in newest {
-        if let Some((_, content)) = now.iter().find(|(id, _)| id == fact.as_bytes()) {
+        if let Some((_, content)) = now.iter().find(|(id, _)| *id == fact) {
             marks.push((turn, Outdated::Now(content.content.clone())));
         }
     }
     Ok(marks)
 }
 
-/// The marks as JSON.
 pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
     let mark = |mark: &Outdated| match mark {
         Outdated::Was(fact) => json!({ "was": fact }),

@@ -2,6 +2,7 @@
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
 use crate::identity::Caller;
+use crate::memory::checks::check_session;
 use crate::memory::language::Phrases;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
@@ -97,9 +98,7 @@ impl Arguments {
         caller: Caller,
         body: impl FnOnce(Request) -> PgResult<T>,
     ) -> PgResult<T> {
-        if let Some(session_id) = &self.session_id {
-            text::validate_session_id(session_id).map_err(Error::refused)?;
-        }
+        check_session(self.session_id.as_deref())?;
         let settings =
             scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
         settings.during(|| body(self.check(caller)?))
@@ -107,9 +106,7 @@ impl Arguments {
 
     /// Checks everything that can be checked without touching a table.
     pub fn check(self, caller: Caller) -> PgResult<Request> {
-        if let Some(session_id) = &self.session_id {
-            text::validate_session_id(session_id).map_err(Error::refused)?;
-        }
+        check_session(self.session_id.as_deref())?;
         let query = self.query.unwrap_or_default();
         if query.trim().is_empty() && self.query_embedding.is_none() {
             return Err(Error::invalid(

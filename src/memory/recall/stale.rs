@@ -50,11 +50,9 @@ pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
         Treatment::DemoteOrHide if !pairs.is_empty() => {
             let turns: Vec<Uuid> = pairs.iter().map(|(turn, _)| *turn).collect();
             let users = request.scope.caller.visible();
-            let partly: HashSet<[u8; 16]> = stale::still_true(spi, &users, &turns)?
-                .into_iter()
-                .map(|turn| *turn.as_bytes())
-                .collect();
-            pairs.into_iter().partition(|(turn, _)| !partly.contains(turn.as_bytes()))
+            let partly: HashSet<Uuid> =
+                stale::still_true(spi, &users, &turns)?.into_iter().collect();
+            pairs.into_iter().partition(|(turn, _)| !partly.contains(turn))
         }
         _ => (Vec::new(), pairs),
     };
