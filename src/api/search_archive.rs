@@ -1,6 +1,7 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
 use crate::api::prelude::*;
+use crate::memory::documents::singular;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
 use crate::store::archives::CONVERSATION;
@@ -45,11 +46,6 @@ fn memory_search_archive(
             .map(|row| (row.0, row.3, row.4, row.6, row.13, row.11, row.14))
             .collect::<Vec<_>>(),
     ))
-}
-
-/// The type of archives as it is stored: `conversations` is accepted for conversations.
-pub fn singular(doc_type: &str) -> &str {
-    if doc_type == "conversations" { CONVERSATION } else { doc_type }
 }
 
 /// The most rows that a search or list may return.

@@ -6,9 +6,8 @@ use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
 use crate::pg::prelude::*;
 use crate::settings::Recall;
-use crate::store::entries;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::stale;
+use crate::store::{entries, stale};
 use memory_agent_core::augment::{self, Outdated};
 use serde_json::{Value, json};
 

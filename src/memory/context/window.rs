@@ -6,8 +6,7 @@ use crate::memory::recall::request::Request;
 use crate::pg::prelude::*;
 use crate::store::entries::{self, WindowTurn};
 use crate::store::sessions::SessionKey;
-use memory_agent_core::augment;
-use memory_agent_core::fence;
+use memory_agent_core::{augment, fence};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
