@@ -9,13 +9,11 @@ use crate::pg::error::warn;
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::spi::sees_one_snapshot;
 use crate::settings::{Content, LlmLimits};
-use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn, Place};
 use crate::store::attachments::{self, Source};
-use crate::store::queue;
-use crate::store::restores;
 use crate::store::source_rows::{self, Gone, SourceRow};
+use crate::store::{attached_entries as entries, queue, restores};
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::pgbox::AllocatedByPostgres;
 

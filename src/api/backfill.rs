@@ -2,9 +2,7 @@
 //! LLM or extraction was off, is queued now.
 
 use crate::api::prelude::*;
-use crate::memory::endpoints;
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
+use crate::memory::{endpoints, follow_ups, scope_settings};
 use crate::settings::{Extraction, Sessions};
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;

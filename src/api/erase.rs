@@ -3,8 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::api::window;
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
+use crate::memory::{follow_ups, scope_settings};
 use crate::models::client;
 use crate::pg::spi;
 use crate::store::erase::{self as store, Target};

@@ -4,12 +4,9 @@
 
 use crate::api::prelude::*;
 use crate::memory::checks::{check_content, check_fact_key, check_session};
-use crate::memory::endpoints;
 use crate::memory::facts::fact_writer::FactWriter;
-use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::scope_settings;
-use crate::memory::turn;
+use crate::memory::{endpoints, follow_ups, scope_settings, turn};
 use crate::models::thresholds;
 use crate::pg::sql_types;
 use crate::settings::{Content, Sessions};
@@ -134,7 +131,7 @@ fn store_source(
     let scope = FactScope::of(caller, session_id);
     let entry = fact.entry(id, &scope, ("turn", "user"), words);
     let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
-    entries::insert(spi, &catalog::vector_type()?, entry)?;
+    entries::insert(spi, entry)?;
     follow_ups::queue_extraction(spi, &scope)?;
     if let Some(key) = &key {
         let unsummarized = i64::from(prepared.token_count(0));

@@ -3,8 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::settings::audit_keys;
-use crate::store::history;
-use crate::store::seal;
+use crate::store::{history, seal};
 use memory_agent_core::history_chain::{Id, Verdict};
 
 /// user_id, state, seq, hash, id, sealed, unsealed, detail.

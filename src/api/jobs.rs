@@ -2,9 +2,8 @@
 
 use crate::api::prelude::*;
 use crate::memory::checks::check_session;
-use crate::pg::latch;
 use crate::pg::spi::{self};
-use crate::pg::wake_at_commit;
+use crate::pg::{latch, wake_at_commit};
 use crate::store::queue;
 use std::time::{Duration, Instant};
 

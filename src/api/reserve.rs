@@ -4,10 +4,8 @@
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::api::window::session;
-use crate::memory::llm;
-use crate::memory::scope_settings;
 use crate::memory::window_plan::{ExactCounts, plan_for};
-use crate::memory::window_summary;
+use crate::memory::{llm, scope_settings, window_summary};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
 use crate::store::window::{self, Leaving};

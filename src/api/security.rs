@@ -3,8 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::api::prelude::*;
-use crate::identity::SHARED_USER;
-use crate::identity::grants;
+use crate::identity::{SHARED_USER, grants};
 
 /// The caller's identity and the shared memory. The views, and the policies of every table that holds
 /// content, call this: a direct SELECT shows nothing while the library cannot be loaded, and nothing to a

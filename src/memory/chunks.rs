@@ -108,7 +108,6 @@ pub struct Parent<'a> {
 
 /// Stores the chunks of a document, and queues their embedding if they have none.
 pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResult<()> {
-    let vector = catalog::vector_type()?;
     let prepared = &chunks.prepared;
     for (index, chunk) in chunks.chunks.iter().enumerate() {
         let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
@@ -133,7 +132,7 @@ pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResul
                 source_relation: parent.source_relation,
                 ..prepared.complete(index, entry)
             };
-            entries::insert(spi, &vector, entry)
+            entries::insert(spi, entry)
         })?;
         pgrx::check_for_interrupts!();
     }

@@ -1,7 +1,6 @@
 //! The jobs that follow from a change of memory, queued in its transaction with what the settings say of them.
 
-use crate::memory::endpoints;
-use crate::memory::scope_settings;
+use crate::memory::{endpoints, scope_settings};
 use crate::pg::prelude::*;
 use crate::settings::{LlmLimits, Sessions, job_settings};
 use crate::store::facts::FactScope;

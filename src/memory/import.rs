@@ -4,22 +4,19 @@
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
 use crate::memory::checks::{check_content, check_fact_key, check_session};
-use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::scope_settings;
-use crate::memory::session_writer;
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
+use crate::memory::{follow_ups, scope_settings, session_writer};
 use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::entries::FactsFrom;
 use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};
-use crate::store::history;
 use crate::store::imports::{self, Added, ImportedEntry, Values};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::summaries;
+use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
 use memory_agent_core::text;
 use pgrx::pg_sys::panic::CaughtError;
@@ -238,7 +235,6 @@ fn store_entry(
     };
     imports::insert_entry(
         spi,
-        &catalog::vector_type()?,
         &ImportedEntry {
             user_id: &caller.user_id,
             agent_id: caller.agent(),

@@ -3,10 +3,7 @@
 //! dead job keeps its key.
 
 use crate::identity;
-use crate::memory::active_model;
-use crate::memory::prepare;
-use crate::memory::scope_settings;
-use crate::memory::turn;
+use crate::memory::{active_model, prepare, scope_settings, turn};
 use crate::pg::error::warn;
 use crate::pg::memory_context::scratch;
 use crate::pg::pinned_settings::by_index;
@@ -354,7 +351,6 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
     if prepared.needs_job() {
         return Ok(false);
     }
-    let vector = catalog::vector_type()?;
     for (index, row) in rows.iter().enumerate() {
         let entry = Incomplete {
             id: row.id,
@@ -365,7 +361,7 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         };
         let windows = prepared.embedding(index).map(|windows| (model.name.as_str(), windows));
         let tokens = prepared.token_count(index);
-        embeddings::complete(spi, &vector, row.user_id, &entry, windows, tokens)?;
+        embeddings::complete(spi, row.user_id, &entry, windows, tokens)?;
     }
     Ok(true)
 }

@@ -1,18 +1,15 @@
 //! Forgetting one memory, and bringing it back. Nothing is deleted here: what is forgotten stays for history
 //! and for questions about the past.
 
-use crate::memory::follow_ups;
 use crate::memory::prepare::embedder;
-use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
+use crate::memory::{follow_ups, scope_settings};
 use crate::pg::prelude::*;
-use crate::store::archives;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
-use crate::store::history;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
-use crate::store::summaries;
+use crate::store::{archives, history, summaries};
 
 /// The events in history. The one of an update is about the version that was replaced.
 pub const UPDATE: &str = "update";

@@ -147,7 +147,6 @@ pub fn insert(
         .iter()
         .map(|row| Lexemes::index(spi, configuration, &row.indexed_text))
         .collect::<PgResult<Vec<_>>>()?;
-    let (lexemes_type, lexemes_array) = Lexemes::array(&lexemes);
     let texts = |of: fn(&NewRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();
     spi.execute(
         "INSERT INTO memory_agent.entries \
@@ -174,11 +173,11 @@ pub fn insert(
             rows.iter().map(|row| row.token_count_exact).collect::<Vec<_>>(),
             texts(|row| row.markers.join("\n")),
             rows.iter().map(|row| row.row.metadata.clone()).collect::<Vec<_>>(),
-        ]
-            .raw(lexemes_type, Some(lexemes_array))
-            .with(lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>())
-            .with(rows.iter().map(|row| row.created_at).collect::<Vec<_>>())
-            .with(rows.iter().map(|row| row.row.key.clone()).collect::<Vec<_>>()),
+            lexemes.clone(),
+            lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>(),
+            rows.iter().map(|row| row.created_at).collect::<Vec<_>>(),
+            rows.iter().map(|row| row.row.key.clone()).collect::<Vec<_>>(),
+        ],
     )
 }
 

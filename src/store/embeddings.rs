@@ -1,7 +1,6 @@
 //! Entries that were stored without their embedding or with an estimated token count, and filling
 //! them in later.
 
-use crate::pg::catalog::VectorType;
 use crate::pg::memory_context::scratch;
 use crate::pg::prelude::*;
 use crate::store::entry_windows;
@@ -74,7 +73,6 @@ pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResu
 /// tokens follows the count.
 pub fn complete(
     spi: &Spi,
-    vector: &VectorType,
     user_id: &str,
     entry: &Incomplete,
     embedding: Option<(&str, &[Vec<f32>])>,
@@ -83,13 +81,17 @@ pub fn complete(
     let first = embedding.and_then(|(_, windows)| windows.first());
     let filled = spi.execute(
         include_str!("sql/complete_entry.sql"),
-        &mut params![user_id, entry.id, entry.content_hash.as_deref()]
-            .raw(vector.oid, first.map(|window| Vector(window.clone()).to_datum()))
-            .with(embedding.map(|(model, _)| model.to_owned()))
-            .with(token_count),
+        &mut params![
+            user_id,
+            entry.id,
+            entry.content_hash.as_deref(),
+            first.cloned().map(Vector),
+            embedding.map(|(model, _)| model),
+            token_count,
+        ],
     )?;
     if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
-        entry_windows::insert(spi, vector, user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, user_id, entry.id, model, further)?;
     }
     Ok(())
 }

@@ -10,20 +10,18 @@ pub const FIRST: i32 = 1;
 /// Stores the windows after the first of one entry.
 pub fn insert(
     spi: &Spi,
-    vector: &VectorType,
     user_id: &str,
     entry_id: Uuid,
     model: &str,
     further: &[Vec<f32>],
 ) -> PgResult<()> {
-    insert_from(spi, vector, user_id, entry_id, model, FIRST + 1, further)
+    insert_from(spi, user_id, entry_id, model, FIRST + 1, further)
 }
 
 /// Stores windows of one entry, of which the first has the number `ordinal`; those that are there
 /// already stay.
 pub fn insert_from(
     spi: &Spi,
-    vector: &VectorType,
     user_id: &str,
     entry_id: Uuid,
     model: &str,
@@ -34,9 +32,7 @@ pub fn insert_from(
         spi.execute(
             "INSERT INTO memory_agent.entry_windows (user_id, entry_id, ordinal, embedding, embedding_model) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-            &mut params![user_id, entry_id, ordinal]
-                .raw(vector.oid, Some(Vector(window.clone()).to_datum()))
-                .with(model.to_owned()),
+            &mut params![user_id, entry_id, ordinal, Vector(window.clone()), model],
         )?;
     }
     Ok(())
@@ -76,10 +72,5 @@ pub fn nearest(
           WHERE w.user_id = ANY ($1) AND w.embedding_model = $2 GROUP BY w.entry_id",
         vector.cosine_distance()
     );
-    spi.rows(
-        &sql,
-        &mut params![users.to_vec(), model,]
-            .raw(vector.oid, Some(query.to_datum()))
-            .with(entries.to_vec()),
-    )
+    spi.rows(&sql, &mut params![users.to_vec(), model, query.clone(), entries.to_vec()])
 }

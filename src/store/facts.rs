@@ -4,9 +4,8 @@
 use crate::identity::Caller;
 use crate::pg::locks::Lock;
 use crate::pg::prelude::*;
-use crate::store::schema;
-use crate::store::scope;
 use crate::store::sessions::SessionKey;
+use crate::store::{schema, scope};
 
 /// Where facts are compared: one session, or the user's global memory.
 pub struct FactScope<'a> {
@@ -149,11 +148,7 @@ pub fn nearest(
                       WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance} LIMIT 5) near \
               WHERE 1 - near.distance >= $6 ORDER BY near.distance"
         ),
-        &mut scope
-            .params()
-            .with(model.to_owned())
-            .raw(vector.oid, Some(embedding.to_datum()))
-            .with(similarity),
+        &mut params![scope; model, embedding.clone(), similarity],
     )
 }
 
@@ -198,11 +193,7 @@ pub fn neighbors(
             "SELECT {NEAR_COLUMNS}, 1 - {distance} FROM memory_agent.entries e \
               WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance}, e.id LIMIT $6"
         ),
-        &mut scope
-            .params()
-            .with(model.to_owned())
-            .raw(vector.oid, Some(embedding.to_datum()))
-            .with(most),
+        &mut params![scope; model, embedding.clone(), most],
     )
 }
 

@@ -1,7 +1,6 @@
 //! Rows that come from somewhere else, with their id, times and state. PostgreSQL reads the values
 //! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
 
-use crate::pg::catalog::VectorType;
 use crate::pg::prelude::*;
 use crate::pg::spi::Record;
 use crate::store::entries::content_hash;
@@ -125,9 +124,8 @@ pub struct ImportedEntry<'a> {
 
 /// Stores an entry with its windows. Of a file that is not complete, facts were made already, and
 /// what was replaced was true until its replacement was said.
-pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -> PgResult<()> {
+pub fn insert_entry(spi: &Spi, entry: &ImportedEntry<'_>) -> PgResult<()> {
     let first = entry.embedding.and_then(<[_]>::first);
-    let embedding = first.map(|window| Vector(window.clone()).to_datum());
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.entries \
@@ -153,19 +151,13 @@ pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -
         &mut params![
             JsonbText(entry.json.to_owned()), entry.user_id, entry.agent_id, entry.session_id,
             entry.content, (!entry.content.is_empty()).then(|| content_hash(entry.content)),
-            entry.token_count, entry.token_count_exact, entry.markers.clone(),
-        ]
-            .raw(vector.oid, embedding)
-            .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
-            .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
-            .with(entry.lexeme_config.to_owned())
-            .with(entry.lexemes.document_length())
-            .with(entry.created_at)
-            .with(entry.default_expiry)
-            .with(entry.is_complete),
+            entry.token_count, entry.token_count_exact, entry.markers.clone(), first.cloned().map(Vector),
+            entry.embedding_model.filter(|_| first.is_some()), entry.lexemes, entry.lexeme_config,
+            entry.lexemes.document_length(), entry.created_at, entry.default_expiry, entry.is_complete,
+        ],
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, entry.user_id, entry.id, model, further)?;
     }
     Ok(())
 }

@@ -30,6 +30,16 @@ struct Lexeme<'a> {
     position: u16,
 }
 
+impl IntoDatum for Lexemes {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        Some(self.vector)
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::TSVECTOROID
+    }
+}
+
 impl Lexemes {
     /// Indexes a text. Text beyond a tsvector's limit is indexed by its longest prefix that fits,
     /// counted in pieces of 64 KiB.
@@ -88,29 +98,6 @@ impl Lexemes {
     fn bytes(self) -> usize {
         // SAFETY: `vector` is a detoasted varlena.
         unsafe { pgrx::varsize_4b(self.vector.cast_mut_ptr()) as usize }
-    }
-
-    /// The datum, for a parameter of type tsvector.
-    pub fn datum(self) -> pg_sys::Datum {
-        self.vector
-    }
-
-    /// An array of tsvectors, for a parameter of type tsvector[], and that type.
-    pub fn array(vectors: &[Self]) -> (pg_sys::Oid, pg_sys::Datum) {
-        let mut elements: Vec<pg_sys::Datum> = vectors.iter().map(|vector| vector.vector).collect();
-        // SAFETY: as many elements as it is told, all of them live tsvectors, which are varlenas of
-        // integer alignment.
-        unsafe {
-            let array = pg_sys::construct_array(
-                elements.as_mut_ptr(),
-                elements.len() as i32,
-                pg_sys::TSVECTOROID,
-                -1,
-                false,
-                pg_sys::TYPALIGN_INT as std::ffi::c_char,
-            );
-            (pg_sys::get_array_type(pg_sys::TSVECTOROID), pg_sys::Datum::from(array))
-        }
     }
 
     /// Number of indexed words, repetitions included: BM25's document length.

@@ -5,10 +5,9 @@
 //! `memory_agent.llm_daily_tokens` counts the files.
 #![allow(unsafe_code)] // callbacks
 
-use crate::pg::background_transaction;
 use crate::pg::locked_file::{self, DIRECTORY, LockedFile, unix_time};
 use crate::pg::prelude::*;
-use crate::pg::wake_at_commit;
+use crate::pg::{background_transaction, wake_at_commit};
 use crate::store::llm_calls::{self, Origin, Purpose};
 use memory_agent_model_server::protocol::CallRecord;
 use serde::{Deserialize, Serialize};

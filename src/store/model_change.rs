@@ -8,12 +8,10 @@
 //! vector are left to `embed` jobs.
 
 use crate::identity::SHARED_USER;
-use crate::pg::catalog::VectorType;
 use crate::pg::prelude::*;
-use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
-use crate::store::schema;
+use crate::store::{entry_windows, schema};
 use memory_agent_core::jobs::payloads::Reembed;
 
 /// The place of a row in the order in which a change goes through them.
@@ -116,13 +114,7 @@ pub fn texts(spi: &Spi, places: &[Place]) -> PgResult<Vec<Text>> {
 }
 
 /// Puts a model's vectors beside a row, unless it was changed or deleted meanwhile; whether it was done.
-pub fn put_beside(
-    spi: &Spi,
-    vector: &VectorType,
-    model: &str,
-    text: &Text,
-    vectors: &[Vec<f32>],
-) -> PgResult<bool> {
+pub fn put_beside(spi: &Spi, model: &str, text: &Text, vectors: &[Vec<f32>]) -> PgResult<bool> {
     let (user_id, id) = &text.place;
     // A transaction that deletes the row waits, and finds the windows then.
     let is_there = spi.exists(
@@ -132,15 +124,8 @@ pub fn put_beside(
         &mut params![user_id, *id, text.content_hash.as_deref(), model],
     )?;
     if is_there {
-        entry_windows::insert_from(
-            spi,
-            vector,
-            user_id,
-            *id,
-            model,
-            entry_windows::FIRST,
-            vectors,
-        )?;
+        let first = entry_windows::FIRST;
+        entry_windows::insert_from(spi, user_id, *id, model, first, vectors)?;
     }
     Ok(is_there)
 }

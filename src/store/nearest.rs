@@ -114,10 +114,8 @@ impl NearestSearch<'_> {
     /// Searches the part; `expression` is what is compared with the query.
     fn run(&self, expression: &str, exact: bool) -> PgResult<Vec<FoundRow>> {
         let mut sql = self.scope.to_sql()?;
-        let params = std::mem::take(&mut sql.params);
-        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
-        let distance =
-            format!("{expression} {} ${}", self.vector.cosine_distance(), sql.params.len());
+        let query = bind(&mut sql.params, self.embedding.clone());
+        let distance = format!("{expression} {} {query}", self.vector.cosine_distance());
         // The model is a literal here: a partial index is only used when its condition is implied.
         let condition =
             format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(self.model));
@@ -133,9 +131,7 @@ impl NearestSearch<'_> {
     /// beside it. There are such rows only while the embedding model is changed, and no index.
     fn run_beside(&self) -> PgResult<Vec<FoundRow>> {
         let mut sql = self.scope.to_sql()?;
-        let params = std::mem::take(&mut sql.params);
-        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
-        let query = format!("${}", sql.params.len());
+        let query = bind(&mut sql.params, self.embedding.clone());
         let model = bind(&mut sql.params, self.model.to_owned());
         let columns = format!(
             "e.id, (SELECT w.embedding {} {query} FROM memory_agent.entry_windows w \

@@ -3,12 +3,11 @@
 
 use crate::pg::catalog::VectorType;
 use crate::pg::prelude::*;
-use crate::store::entry_windows;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
-use crate::store::text_search;
+use crate::store::{entry_windows, text_search};
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::{PlacedLexeme, Term, Terms};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
@@ -147,9 +146,8 @@ impl Dense {
             .embeddings
             .iter()
             .map(|embedding| {
-                let params = std::mem::take(&mut sql.params);
-                sql.params = params.raw(vector.oid, Some(embedding.to_datum()));
-                format!("{row}.embedding {operator} ${}", sql.params.len())
+                let embedding = bind(&mut sql.params, embedding.clone());
+                format!("{row}.embedding {operator} {embedding}")
             })
             .collect();
         let nearest = match distances.as_slice() {

@@ -7,13 +7,12 @@ mod comparison;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
-use crate::memory::active_model;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
-use crate::memory::follow_ups;
 use crate::memory::language::Phrases;
+use crate::memory::{active_model, follow_ups};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::prelude::*;
 use crate::settings::job_settings;

@@ -208,10 +208,9 @@ impl ReembedTask {
             if !queue::lock(spi, &self.job)? {
                 return Ok(None);
             }
-            let vector = catalog::vector_type()?;
             let mut stored = 0;
             for (text, vectors) in texts.iter().zip(embeddings) {
-                stored += u64::from(store::put_beside(spi, &vector, &name, text, vectors)?);
+                stored += u64::from(store::put_beside(spi, &name, text, vectors)?);
             }
             queue::progress(spi, &self.job, self.done + texts.len() as i64, None)?;
             Ok(Some(stored))

@@ -4,30 +4,18 @@
 //! sweep.
 
 use crate::jobs::reflect;
-use crate::memory::active_model;
 use crate::memory::archived_conversation::{Archived, archive_conversation};
-use crate::memory::endpoints;
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
+use crate::memory::{active_model, endpoints, follow_ups, scope_settings};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::prelude::*;
 use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
-use crate::store::archives;
-use crate::store::attachments;
 use crate::store::episodes::{self, IdlePlace};
-use crate::store::extraction;
 use crate::store::facts::FactScope;
-use crate::store::llm_calls;
-use crate::store::model_change;
 use crate::store::models::Kind;
-use crate::store::queue;
-use crate::store::queue_upkeep;
-use crate::store::reflections;
-use crate::store::schema;
-use crate::store::sessions;
-use crate::store::summaries;
-use crate::store::sweep;
-use crate::store::traces;
+use crate::store::{
+    archives, attachments, extraction, llm_calls, model_change, queue, queue_upkeep, reflections,
+    schema, sessions, summaries, sweep, traces,
+};
 use memory_agent_core::episodes::CloseReason;
 use std::time::{Duration, Instant};
 

@@ -14,8 +14,7 @@ use memory_agent_core::filter::Filter;
 use memory_agent_core::fuse::FusionSettings;
 use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
-use memory_agent_core::score;
-use memory_agent_core::text;
+use memory_agent_core::{score, text};
 
 /// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
 const LEAST_PROBABILITY: f64 = 0.05;
