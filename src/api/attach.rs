@@ -84,7 +84,7 @@ fn memory_detach(
     let Some(Listed { id, label, table }) = found else {
         return Err(Error::undefined(
             format!("\"{relation}\" is not attached"),
-            "SELECT relation FROM memory_agent.attachments lists what is.",
+            "SELECT relation FROM memory_agent.attachments lists the attached tables.",
         ));
     };
     if let Some(oid) = table {

@@ -46,11 +46,11 @@ fn memory_list_documents(
     doc_type: Option<String>,
     limit: Option<i32>,
     user_id: Option<String>,
-) -> Rows<Listed> {
+) -> PgResult<Rows<Listed>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let limit = check_limit(limit, DEFAULT_LISTED)?;
     roles::read_as_owner(|spi| {
         archives::list(spi, &caller.visible(), doc_type.as_deref().map(singular), i64::from(limit))
     })
-    .map(TableIterator::new)
+    .map(Rows::new)
 }

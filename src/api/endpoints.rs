@@ -92,9 +92,9 @@ fn memory_use_endpoint(
 }
 
 #[pg_extern(sql = false)]
-fn memory_list_endpoints(_limits: WithinLimits) -> Rows<Listed> {
+fn memory_list_endpoints(_limits: WithinLimits) -> PgResult<Rows<Listed>> {
     identity::require(Level::Admin)?;
-    roles::read_as_owner(endpoints::all).map(TableIterator::new)
+    roles::read_as_owner(endpoints::all).map(Rows::new)
 }
 
 fn named(name: Option<String>) -> PgResult<String> {

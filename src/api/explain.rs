@@ -25,10 +25,10 @@ fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
 }
 
 #[pg_extern(sql = false)]
-fn memory_recall_times(_limits: WithinLimits) -> Rows<(f64, f64, f64, f64)> {
+fn memory_recall_times(_limits: WithinLimits) -> PgResult<Rows<(f64, f64, f64, f64)>> {
     identity::require(Level::Reader)?;
     let times = last_times().map(|times| (times.embed, times.search, times.rerank, times.rank));
-    Ok(TableIterator::new(times))
+    Ok(Rows::new(times))
 }
 
 fn document(recalled: &Recalled) -> Value {

@@ -14,7 +14,7 @@ fn memory_export_markdown(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(String, String)> {
+) -> PgResult<Rows<(String, String)>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     check_session(session_id.as_deref())?;
     let session_id = schema::home_of(session_id.as_deref());
@@ -38,5 +38,5 @@ fn memory_export_markdown(
         let (path, content) = memory.write(&body, |path| files.contains_key(path));
         files.insert(path, content);
     }
-    Ok(TableIterator::new(files))
+    Ok(Rows::new(files))
 }

@@ -29,7 +29,7 @@ fn memory_verify_history(
     user_id: Option<String>,
     seq: Option<i64>,
     hash: Option<Vec<u8>>,
-) -> Rows<Line> {
+) -> PgResult<Rows<Line>> {
     let level = identity::require(Level::Reader)?;
     let kept = match (seq, hash) {
         (Some(seq), Some(hash)) => Some((seq, hash)),
@@ -56,7 +56,7 @@ fn memory_verify_history(
         }
         Ok(lines)
     })?;
-    Ok(TableIterator::new(lines))
+    Ok(Rows::new(lines))
 }
 
 /// The line of a chain's head, then one for each problem.

@@ -24,7 +24,7 @@ fn memory_ingest_once(
     user_id: Option<String>,
     agent_id: Option<String>,
     metadata: Option<JsonbText>,
-) -> Rows<(Uuid, bool)> {
+) -> PgResult<Rows<(Uuid, bool)>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
     text::validate_session_id(&session_id).map_err(Error::refused)?;
@@ -37,7 +37,7 @@ fn memory_ingest_once(
         stored(&key, &role, &content, request_key.as_deref())
     })?;
     if let Some(id) = stored {
-        return Ok(TableIterator::once((id, false)));
+        return Ok(Rows::once((id, false)));
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     turn::check_metadata(&metadata, &Content::current())?;
@@ -51,7 +51,7 @@ fn memory_ingest_once(
         .first()
         .copied()
         .ok_or_else(|| Error::internal("a turn was stored without an id"))?;
-    Ok(TableIterator::once((id, true)))
+    Ok(Rows::once((id, true)))
 }
 
 /// No other transaction stores a turn of the session by this function until the transaction ends; what was stored

@@ -30,10 +30,14 @@ fn memory_restore(
 }
 
 #[pg_extern(sql = false)]
-fn memory_history(_limits: WithinLimits, id: Option<Uuid>, user_id: Option<String>) -> Rows<Event> {
+fn memory_history(
+    _limits: WithinLimits,
+    id: Option<Uuid>,
+    user_id: Option<String>,
+) -> PgResult<Rows<Event>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let id = given_id(id)?;
-    roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id)).map(TableIterator::new)
+    roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id)).map(Rows::new)
 }
 
 /// Refuses NULL for an id.

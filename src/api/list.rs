@@ -23,7 +23,7 @@ fn memory_list(
     own_only: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<Listed> {
+) -> PgResult<Rows<Listed>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     check_session(session_id.as_deref())?;
     if from_at.is_none() && from_id.is_some() {
@@ -44,7 +44,7 @@ fn memory_list(
         Some(true) => vec![caller.user_id.clone()],
         _ => caller.visible(),
     };
-    roles::read_as_owner(|spi| listing::page(spi, &users, &wanted)).map(TableIterator::new)
+    roles::read_as_owner(|spi| listing::page(spi, &users, &wanted)).map(Rows::new)
 }
 
 fn known(kind: &str) -> PgResult<Kind> {

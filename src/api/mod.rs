@@ -33,6 +33,7 @@ pub mod prelude;
 pub mod prompt_limit;
 pub mod recall;
 pub mod reserve;
+pub mod rows;
 pub mod search_archive;
 pub mod security;
 pub mod status;

@@ -49,8 +49,8 @@ macro_rules! recalling {
 }
 pub(super) use recalling;
 
-recalling!(memory_recall -> Rows<RecallRow>: recalled);
+recalling!(memory_recall -> PgResult<Rows<RecallRow>>: recalled);
 
-fn recalled(arguments: Arguments, caller: Caller) -> Rows<RecallRow> {
-    answer(arguments, caller).map(TableIterator::new)
+fn recalled(arguments: Arguments, caller: Caller) -> PgResult<Rows<RecallRow>> {
+    answer(arguments, caller).map(Rows::new)
 }

@@ -19,7 +19,7 @@ fn memory_reserve_tokens(
     summarize: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<(i64, i64, i32, i32)> {
+) -> PgResult<Rows<(i64, i64, i32, i32)>> {
     let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     // Before the LLM is asked for what could not be stored.
     if !llm::may_write() {
@@ -38,7 +38,7 @@ fn memory_reserve_tokens(
     })?;
     debug1!("memory_agent: reserve user={} {plan:?}", key.user_id);
     let count = |turns: usize| i32::try_from(turns).unwrap_or(i32::MAX);
-    Ok(TableIterator::once((
+    Ok(Rows::once((
         i64::try_from(plan.tokens_before).unwrap_or(i64::MAX),
         i64::try_from(plan.tokens_after).unwrap_or(i64::MAX),
         count(plan.summarized),

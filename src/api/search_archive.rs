@@ -21,7 +21,9 @@ fn memory_search_archive(
     exclude_session: Option<String>,
     agent_id: Option<String>,
     doc_type: Option<String>,
-) -> Rows<(Uuid, String, f32, Option<f32>, JsonbText, Option<String>, TimestampWithTimeZone)> {
+) -> PgResult<
+    Rows<(Uuid, String, f32, Option<f32>, JsonbText, Option<String>, TimestampWithTimeZone)>,
+> {
     let doc_type = doc_type.map(|doc_type| singular(&doc_type).to_owned());
     let (archives, filter) = match doc_type.as_deref() {
         None => (Archives::AndDocuments, None),
@@ -41,7 +43,7 @@ fn memory_search_archive(
         ..Arguments::default()
     };
     let rows = recall::answer(arguments, caller)?;
-    Ok(TableIterator::new(
+    Ok(Rows::new(
         rows.into_iter()
             .map(|row| (row.0, row.3, row.4, row.6, row.13, row.11, row.14))
             .collect::<Vec<_>>(),

@@ -31,7 +31,7 @@ pub fn row(
 }
 
 #[pg_extern(sql = false)]
-fn memory_status() -> Rows<(String, String, String, Option<String>)> {
+fn memory_status() -> PgResult<Rows<(String, String, String, Option<String>)>> {
     let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if Models::current().inference == Inference::Server {
@@ -66,7 +66,7 @@ fn memory_status() -> Rows<(String, String, String, Option<String>)> {
         }
         Ok(())
     })?;
-    Ok(TableIterator::new(rows))
+    Ok(Rows::new(rows))
 }
 
 fn library() -> StatusRow {

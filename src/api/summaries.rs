@@ -47,7 +47,7 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Rows<Original> {
+) -> PgResult<Rows<Original>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(
@@ -56,5 +56,5 @@ fn memory_originals(
         ));
     };
     roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))
-        .map(TableIterator::new)
+        .map(Rows::new)
 }

@@ -58,9 +58,9 @@ fn memory_revoke_token(
 }
 
 #[pg_extern(sql = false)]
-fn memory_list_tokens(_limits: WithinLimits) -> Rows<tokens::Token> {
+fn memory_list_tokens(_limits: WithinLimits) -> PgResult<Rows<tokens::Token>> {
     identity::require(Level::Admin)?;
-    roles::read_as_owner(tokens::all).map(TableIterator::new)
+    roles::read_as_owner(tokens::all).map(Rows::new)
 }
 
 /// Also of callers that no token stands for: users of JWTs, and the one person of a gateway.

@@ -44,10 +44,10 @@ fn memory_load(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<Message> {
+) -> PgResult<Rows<Message>> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let loaded = roles::read_as_owner(|spi| window::load(spi, &key))?;
-    Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
+    Ok(Rows::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
 }
 
 /// `memory_load` with a budget.
@@ -58,13 +58,13 @@ fn memory_load_within(
     token_budget: Option<i32>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Rows<Message> {
+) -> PgResult<Rows<Message>> {
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {
         loaded::within(&key, prompt_limit::budget(token_budget, 0)?)
     })?;
-    Ok(TableIterator::new(messages))
+    Ok(Rows::new(messages))
 }
 
 #[pg_extern(sql = false)]

@@ -52,12 +52,12 @@ impl Via {
 /// How rows of a source are taken in.
 pub struct Intake<'a> {
     pub source: &'a Source,
-    /// Whose memory rows belong to that say nothing about it; `Err` says why nobody's.
+    /// Whose memory rows belong to that say nothing about it; `Err` says why no user's.
     pub default_user: Result<String, String>,
     /// Who is told of rows that are refused and have no user.
     pub writer: String,
     pub via: Via,
-    /// Whether the rows were not there before: they are whoever's who wrote them, also where another row
+    /// Whether the rows were not there before: they belong to the role that wrote them, also where another row
     /// had their key.
     pub is_new: bool,
     pub content: Content,
@@ -206,7 +206,7 @@ impl<'a> Intake<'a> {
         for keys in keys.chunks(KEYS_PER_JOB) {
             let [first, rest @ ..] = keys else { continue };
             let first = match self.via {
-                // Not whoever wrote the row is told, and not whoever it belongs to.
+                // The reader of this is neither the writer nor the owner of the row.
                 Via::Worker if user_id == self.writer => format!("a row of {label}"),
                 _ => format!("the row {} of {label}", shortened(&first.0)),
             };

@@ -195,7 +195,7 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     if entry.content.is_empty() {
         return Err(Error::not_ready(
             format!("the content of {id} was deleted for good"),
-            "memory_agent.purge_after says how long what is inactive is kept.",
+            "memory_agent.purge_after says how long inactive memories are kept.",
         ));
     }
     if entry.state != "inactive" {

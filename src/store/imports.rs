@@ -74,7 +74,7 @@ fn read<T: Record>(
         true => Ok(values),
         false => Err(Error::invalid(
             "a time in the front matter is not finite",
-            "Leave out what is not known.",
+            "Leave out times that are not known.",
         )),
     }
 }
