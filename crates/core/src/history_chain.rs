@@ -176,7 +176,7 @@ struct Lost {
     first: (Option<i64>, Id),
 }
 
-/// Consecutive rows of a key that nobody has.
+/// Consecutive rows of a key that is not known.
 struct Unreadable {
     key_id: String,
     first: (i64, Id),

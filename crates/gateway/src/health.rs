@@ -21,7 +21,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The states of jobs that `memory_status()` counts.
 const STATES: [&str; 3] = ["pending", "running", "dead"];
 
-/// What was found when somebody asked last.
+/// What the last check found.
 type Found = Mutex<Option<(Instant, Health)>>;
 
 /// What `/health` and `/metrics` look at.

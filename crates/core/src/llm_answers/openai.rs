@@ -101,7 +101,7 @@ struct EmbeddingRow {
     embedding: Numbers,
 }
 
-/// Some servers send base64 although nobody asked.
+/// Some servers send base64 although the request does not ask for it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {

@@ -1,5 +1,5 @@
 //! Erasing for good: first what will go, which is tried out and undone, then what has gone. In between
-//! somebody types a word, so that nothing is erased by accident.
+//! the visitor types a word, so that nothing is erased by accident.
 
 use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-/// What somebody types who wants one memory to go.
+/// What the visitor types to erase one memory.
 const WORD: &str = "erase";
 
 /// What is to be erased.

@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 const PAGE: usize = 25;
 /// Most facts that are shown of a time: those that are nearest to the question.
 const AT_A_TIME: i32 = 100;
-/// What is asked of a time where nobody asks anything.
+/// The question when the visitor gives none.
 const QUESTION: &str = "What is known about the user?";
 /// Letters that are shown of what was said.
 const SAID: usize = 400;

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use tokio_postgres::types::Type;
 
-/// Memories that a search returns where nobody says how many.
+/// Memories that a search returns by default.
 const TOP_K: i32 = 10;
-/// Most that somebody may ask for.
+/// The most that a visitor may ask for.
 const MOST: i32 = 100;
 /// Letters of a memory in the list.
 const SHOWN: usize = 300;

@@ -34,7 +34,7 @@ impl Fields {
     }
 }
 
-/// A file that somebody sent.
+/// A file that a visitor sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Its path, as far as the browser or the archive says.
