@@ -22,69 +22,25 @@ mod store;
 #[cfg(not(panic = "unwind"))]
 compile_error!("PostgreSQL errors unwind through this library: build it with panic = \"unwind\"");
 
-pgrx::extension_sql_file!("../sql/schema/05_requirements.sql", name = "requirements", bootstrap);
-pgrx::extension_sql_file!(
-    "../sql/schema/10_tables.sql",
-    name = "tables",
-    requires = ["requirements"]
-);
-pgrx::extension_sql_file!("../sql/schema/20_indexes.sql", name = "indexes", requires = ["tables"]);
-pgrx::extension_sql_file!(
-    "../sql/schema/40_functions.sql",
-    name = "functions",
-    requires = ["indexes"]
-);
-pgrx::extension_sql_file!(
-    "../sql/schema/41_lifecycle.sql",
-    name = "lifecycle",
-    requires = ["functions"]
-);
-pgrx::extension_sql_file!(
-    "../sql/schema/42_history.sql",
-    name = "history",
-    requires = ["functions"]
-);
-pgrx::extension_sql_file!(
-    "../sql/schema/43_attach.sql",
-    name = "attach_functions",
-    requires = ["functions"]
-);
-pgrx::extension_sql_file!(
-    "../sql/schema/44_models.sql",
-    name = "model_functions",
-    requires = ["functions"]
-);
-pgrx::extension_sql_file!(
-    "../sql/schema/45_gateway.sql",
-    name = "gateway_functions",
-    requires = ["functions"]
-);
-pgrx::extension_sql_file!(
-    "../sql/schema/46_endpoints.sql",
-    name = "endpoint_functions",
-    requires = ["functions"]
-);
-pgrx::extension_sql_file!(
+extension_sql_file!("../sql/schema/05_requirements.sql", name = "requirements", bootstrap);
+extension_sql_file!("../sql/schema/10_tables.sql", name = "tables", requires = ["requirements"]);
+extension_sql_file!("../sql/schema/20_indexes.sql", name = "indexes", requires = ["tables"]);
+extension_sql_file!("../sql/schema/40_functions.sql", name = "functions", requires = ["indexes"]);
+extension_sql_file!("../sql/schema/41_lifecycle.sql", name = "lifecycle", requires = ["functions"]);
+extension_sql_file!("../sql/schema/42_history.sql", name = "history", requires = ["functions"]);
+extension_sql_file!("../sql/schema/43_attach.sql", name = "attach", requires = ["functions"]);
+extension_sql_file!("../sql/schema/44_models.sql", name = "models", requires = ["functions"]);
+extension_sql_file!("../sql/schema/45_gateway.sql", name = "gateway", requires = ["functions"]);
+extension_sql_file!("../sql/schema/46_endpoints.sql", name = "endpoints", requires = ["functions"]);
+extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",
-    requires = [
-        "lifecycle",
-        "history",
-        "attach_functions",
-        "model_functions",
-        "gateway_functions",
-        "endpoint_functions"
-    ]
+    requires = ["lifecycle", "history", "attach", "models", "gateway", "endpoints"]
 );
-pgrx::extension_sql_file!("../sql/schema/75_views.sql", name = "views", requires = ["security"]);
-pgrx::extension_sql_file!("../sql/schema/80_comments.sql", name = "comments", requires = ["views"]);
-pgrx::extension_sql_file!("../sql/schema/90_dump.sql", name = "dump", requires = ["comments"]);
-pgrx::extension_sql_file!(
-    "../sql/schema/95_revoke.sql",
-    name = "revoke",
-    requires = ["dump"],
-    finalize
-);
+extension_sql_file!("../sql/schema/75_views.sql", name = "views", requires = ["security"]);
+extension_sql_file!("../sql/schema/80_comments.sql", name = "comments", requires = ["views"]);
+extension_sql_file!("../sql/schema/90_dump.sql", name = "dump", requires = ["comments"]);
+extension_sql_file!("../sql/schema/95_revoke.sql", name = "revoke", requires = ["dump"], finalize);
 
 /// Runs once when the library is loaded: under preload in the postmaster, otherwise in a backend.
 /// No model, thread or socket is touched here: forked processes would inherit them.

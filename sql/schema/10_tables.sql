@@ -2,7 +2,7 @@
 -- that they can be hash-partitioned or distributed by it. Column comments are in 80_comments.sql,
 -- indexes in 20_indexes.sql.
 --
--- Plain CREATE SCHEMA: if somebody else owns a schema of this name, CREATE EXTENSION fails
+-- Plain CREATE SCHEMA: if another role owns a schema of this name, CREATE EXTENSION fails
 -- instead of adopting it.
 CREATE SCHEMA memory_agent;
 

@@ -35,7 +35,7 @@ CREATE UNIQUE INDEX entries_source_key_idx
     ON memory_agent.entries (user_id, source_relation, source_key)
     WHERE source_relation IS NOT NULL AND state <> 'inactive';
 
--- The entry of a row of an attached table, whosever memory it is in.
+-- The entry of a row of an attached table, in any user's memory.
 CREATE INDEX entries_source_row_idx ON memory_agent.entries (source_relation, source_key)
     WHERE source_key IS NOT NULL AND state <> 'inactive';
 
@@ -83,7 +83,7 @@ CREATE INDEX entries_decisions_idx
     ON memory_agent.entries (user_id, agent_id, session_id, created_at)
     WHERE kind = 'turn' AND role = 'assistant' AND extracted_at = 'infinity';
 
--- Turns that nobody extracted from, to be counted and to be found when somebody is to.
+-- Turns that no job was queued for: they are counted, and memory_backfill finds them.
 CREATE INDEX entries_skipped_idx ON memory_agent.entries (user_id)
     WHERE kind = 'turn' AND role = 'user' AND extracted_at = '-infinity';
 
@@ -131,7 +131,7 @@ CREATE INDEX history_entry_idx ON memory_agent.history (user_id, entry_id, at);
 CREATE UNIQUE INDEX history_seq_idx ON memory_agent.history (user_id, seq) WHERE seq IS NOT NULL;
 -- What is to be sealed, user by user.
 CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHERE seq IS NULL;
--- Erasures, for whoever was at work on a user's memory meanwhile.
+-- Erasures, for calls and jobs that worked on the user's memory meanwhile.
 CREATE INDEX history_erasures_idx ON memory_agent.history (user_id) WHERE op = 'erase';
 
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);

@@ -6,7 +6,7 @@ CREATE FUNCTION memory_agent.visible_users() RETURNS text[]
     LANGUAGE c STABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'visible_users_wrapper';
 
--- Nobody is granted SELECT on these tables. Their policies stand behind that, for who is granted it by hand.
+-- No level grants SELECT on these tables. Their policies stand behind that, for a role that is granted it by hand.
 -- A policy that names a C function is closed while the library is missing or broken; one that reads
 -- current_setting() would be open to any SET before the library is loaded.
 DO $policies$

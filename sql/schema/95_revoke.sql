@@ -1,5 +1,5 @@
 -- Last: only the owner keeps privileges. Whatever PostgreSQL gives to PUBLIC, or the database's
--- default privileges give to anybody, is taken back: a role that could write memory_agent.grants, or
+-- default privileges give to any role, is taken back: a role that could write memory_agent.grants, or
 -- put a trigger on a table that is written as the owner, would be the owner.
 DO $revoke$
 DECLARE

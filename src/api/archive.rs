@@ -1,18 +1,12 @@
 //! `memory_archive`: the conversation of a session, to be found from other sessions.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::window;
-use crate::identity::grants::Level;
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
 use crate::settings::Content;
 use crate::store::sessions;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_archive(

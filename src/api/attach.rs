@@ -1,24 +1,15 @@
 //! `memory_attach` and `memory_detach`: an application's table whose rows are memory. An attachment lets
 //! the writers of the table write memory, so only administrators make one, and only on tables of theirs.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::api::prelude::*;
 use crate::pg::sql_types;
 use crate::settings::{Identity, IdentityMode, LlmLimits};
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
-use crate::store::attachments::{self, Definition, Listed};
+use crate::store::attachments::{self, Definition, Embed, Listed};
 use crate::store::entries::new_id;
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_attach(
@@ -49,7 +40,7 @@ fn memory_attach(
         user_id,
         agent_id: agent_id.unwrap_or_else(default_agent),
         role: role.unwrap_or_else(|| "user".to_owned()),
-        embed: embed.as_deref().unwrap_or("async").parse()?,
+        embed: Embed::read(embed.as_deref().unwrap_or("async"))?,
     };
     check(&definition)?;
     let table = table(relation)?;
@@ -93,7 +84,7 @@ fn memory_detach(
     let Some(Listed { id, label, table }) = found else {
         return Err(Error::undefined(
             format!("\"{relation}\" is not attached"),
-            "SELECT relation FROM memory_agent.attachments lists what is.",
+            "SELECT relation FROM memory_agent.attachments lists the attached tables.",
         ));
     };
     if let Some(oid) = table {

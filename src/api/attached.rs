@@ -2,24 +2,20 @@
 //! column's type may bring code of its own along, and writes as the extension's owner. It asks no LLM:
 //! neither the models (unless the attachment says `embed => 'sync'`) nor the worker have to run.
 
+use crate::api::prelude::*;
 use crate::memory::followed_rows;
 use crate::memory::intake::{Intake, Via};
-use crate::pg::error::{Error, ErrorReport, PgResult, warn};
+use crate::pg::error::warn;
 use crate::pg::pinned_settings::{by_index, canonical};
-use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, sees_one_snapshot};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::spi::sees_one_snapshot;
 use crate::settings::{Content, LlmLimits};
-use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn, Place};
 use crate::store::attachments::{self, Source};
-use crate::store::queue;
-use crate::store::restores;
 use crate::store::source_rows::{self, Gone, SourceRow};
+use crate::store::{attached_entries as entries, queue, restores};
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::pgbox::AllocatedByPostgres;
-use pgrx::prelude::*;
 
 #[pg_trigger(sql = false)]
 fn attached_rows<'a>(

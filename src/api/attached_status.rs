@@ -2,9 +2,7 @@
 //! changes of the others from being noticed.
 
 use super::status::{StatusRow, row};
-use crate::identity::grants::Level;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::api::prelude::*;
 use crate::store::attached_tables as tables;
 use crate::store::attachments::{self, Listed};
 

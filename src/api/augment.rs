@@ -3,19 +3,13 @@
 //! message into further queries, and leaving out memories that others contradict. Without an answer
 //! they do nothing.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::identity::grants::Level;
-use crate::identity::{self};
 use crate::memory::augment::{Wanted, put_memories};
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
 use crate::store::erasures::Erasures;
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::text;
-use pgrx::prelude::*;
 use serde_json::Value;
 
 /// The session of a call that names none.

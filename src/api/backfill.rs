@@ -1,20 +1,12 @@
 //! `memory_backfill`: work that was not queued when turns were stored, because there was no
 //! LLM or extraction was off, is queued now.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::memory::endpoints;
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::api::prelude::*;
+use crate::memory::{endpoints, follow_ups, scope_settings};
 use crate::settings::{Extraction, Sessions};
 use crate::store::backfill::{self, Scope};
 use crate::store::facts::FactScope;
 use crate::store::sessions::{self, Fill, SessionKey};
-use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
 #[pg_extern(sql = false)]
@@ -112,7 +104,7 @@ fn queue_facts(
 
 /// Queues the summary that a session lacks, as its next turn would.
 fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
+    scope_settings::of_session(key, || {
         sessions::lock_existing(spi, key)?;
         follow_ups::queue_summary(spi, key, fill)
     })

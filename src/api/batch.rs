@@ -1,12 +1,10 @@
 //! The turns of `memory_ingest_batch`, read from their jsonb array.
 
+use crate::api::prelude::*;
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::{JsonbText, without_nulls};
+use crate::pg::sql_types::without_nulls;
 use memory_agent_core::limits::MAX_TURNS;
 use pgrx::pg_sys::panic::CaughtError;
-use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 
 /// Reads the turns of a batch. PostgreSQL parses the values, so that times and intervals mean what
@@ -18,32 +16,7 @@ pub fn parse(turns: JsonbText, session_id: Option<String>) -> PgResult<Vec<Turn>
     // No table is read and no text becomes SQL, so this runs as the caller.
     let spi = Spi::read_only()?;
     let problem = spi.row::<Option<String>>(
-        "SELECT CASE \
-            WHEN pg_catalog.jsonb_typeof($1) OPERATOR(pg_catalog.<>) 'array' THEN 'turns must be a JSON array' \
-            WHEN pg_catalog.jsonb_array_length($1) OPERATOR(pg_catalog.>) $2 \
-            THEN pg_catalog.format('turns has %s elements, expected at most %s', pg_catalog.jsonb_array_length($1), $2) \
-            ELSE (SELECT CASE \
-                     WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
-                     THEN pg_catalog.format('turn %s is not an object', t.position) \
-                     WHEN k.unknown IS NOT NULL \
-                     THEN pg_catalog.format('turn %s has the unknown key \"%s\"', t.position, k.unknown) \
-                     WHEN w.wrong IS NOT NULL \
-                     THEN pg_catalog.format('turn %s: %s must be %s', t.position, w.wrong, w.expected) END \
-                    FROM pg_catalog.jsonb_array_elements($1) WITH ORDINALITY t(turn, position) \
-                    LEFT JOIN LATERAL (SELECT o.key AS unknown \
-                           FROM pg_catalog.jsonb_each(CASE WHEN pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.=) 'object' \
-                                                          THEN t.turn ELSE '{}' END) o \
-                          WHERE o.key OPERATOR(pg_catalog.<>) ALL (ARRAY['session_id', 'role', 'content', 'metadata', \
-                                                   'markers', 'created_at', 'ttl']) LIMIT 1) k ON true \
-                    LEFT JOIN LATERAL (SELECT e.name AS wrong, e.expected \
-                           FROM (VALUES ('session_id', 'string'), ('role', 'string'), ('content', 'string'), \
-                                        ('metadata', 'object'), ('markers', 'array'), \
-                                        ('created_at', 'string'), ('ttl', 'string')) e(name, expected) \
-                          WHERE pg_catalog.jsonb_typeof(t.turn OPERATOR(pg_catalog.->) e.name) \
-                                OPERATOR(pg_catalog.<>) ALL (ARRAY[e.expected, 'null']) LIMIT 1) w ON true \
-                   WHERE pg_catalog.jsonb_typeof(t.turn) OPERATOR(pg_catalog.<>) 'object' \
-                      OR k.unknown IS NOT NULL OR w.wrong IS NOT NULL \
-                   ORDER BY t.position LIMIT 1) END",
+        include_str!("sql/problem_of_turns.sql"),
         &mut params![turns.clone(), MAX_TURNS as i32],
     )?;
     if let Some(problem) = problem.flatten() {

@@ -1,36 +1,13 @@
-//! `memory_chat`: a chat with an LLM that remembers. Memories are put before the user's message, the
-//! LLM answers, and both turns are stored. Nothing is locked while the LLM is waited for, and its
-//! failure is part of the result: what the user said is stored all the same.
+//! `memory_chat`: a chat with an LLM that remembers.
 
-use crate::api::arguments::WithinLimits;
-use crate::api::augment;
-use crate::api::prompt_limit;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::memory::augment::{Wanted, put_memories};
-use crate::memory::checks::check_content;
-use crate::memory::ingest;
-use crate::memory::llm::{self, Answered, Llm, Talk};
+use crate::api::prelude::*;
+use crate::api::{augment, prompt_limit};
+use crate::memory::augment::Wanted;
+use crate::memory::chat::{Said, converse};
+use crate::memory::llm::{self, Llm};
 use crate::memory::scope_settings;
-use crate::memory::turn::Turn;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::locks::Lock;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
-use crate::settings::Content;
 use crate::store::erasures::Erasures;
-use crate::store::sessions::SessionKey;
-use crate::store::turns;
-use memory_agent_core::augment::original_message;
-use memory_agent_core::chat_body::ChatBody;
-use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::limits::MODEL_BYTES;
-use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
-use serde_json::{Value, json};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The highest temperature that any endpoint takes.
 const MAX_TEMPERATURE: f32 = 2.0;
@@ -128,159 +105,6 @@ fn memory_chat_within(
         };
         converse(&llm, body, said, &wanted, temperature, max_tokens)
     })
-}
-
-/// What the user said last, as it is stored.
-struct Said {
-    content: String,
-    name: Option<String>,
-    /// The request only brings what a tool said: the turn is stored, unless it is not the latest any more.
-    is_repeated: bool,
-}
-
-impl Said {
-    /// # Errors
-    /// 22023 when there is nothing that could be stored.
-    fn of(messages: &ChatMessages) -> PgResult<Self> {
-        let latest = messages.latest_text().unwrap_or_default();
-        let content = original_message(&latest).to_owned();
-        if content.trim().is_empty() {
-            return Err(Error::invalid(
-                "no message of the user has a text",
-                "The last message of role user is what is answered and stored.",
-            ));
-        }
-        check_content(&content)?;
-        let name = messages.latest_name().map(str::to_owned);
-        Ok(Self { content, name, is_repeated: messages.ends_in_tool() })
-    }
-}
-
-fn converse(
-    llm: &Llm,
-    mut body: ChatBody,
-    said: Said,
-    wanted: &Wanted,
-    temperature: Option<f32>,
-    max_answer_tokens: u32,
-) -> PgResult<JsonbText> {
-    // What could not be stored costs no call.
-    check_content(&said.content)?;
-    let started = Instant::now();
-    let hits = put_memories(&mut body, wanted)?;
-    let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let texts = body.messages.texts();
-    let ChatBody { messages, fields } = body;
-    let talk =
-        Talk { messages: messages.into_values(), fields, texts, max_answer_tokens, temperature };
-    let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;
-    let llm_ms = started.elapsed().as_secs_f64() * 1000.0 - recall_ms;
-    let reply = answered.result.as_ref().ok().map(|answer| answer.text.as_str());
-    let id = store(wanted, said, reply.filter(|reply| !reply.is_empty()))?;
-    debug1!(
-        "memory_agent: chat user={} memories={} answered={} recall={recall_ms:.1}ms llm={llm_ms:.1}ms",
-        wanted.caller.user_id,
-        hits.len(),
-        reply.is_some()
-    );
-    let hits = Value::from(hits);
-    let document = match &answered.result {
-        Ok(answer) => completion(answer, &answered, id, hits),
-        Err(failure) => json!({
-            "error": { "code": code(failure.kind), "message": failure.message },
-            "memory_hits": hits,
-        }),
-    };
-    Ok(JsonbText(document.to_string()))
-}
-
-/// Stores the turns of the user and, when there is one, of the assistant; the id of the latter.
-///
-/// # Errors
-/// 40001 when memory of the user was erased since the call began.
-fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uuid>> {
-    if !roles::as_owner(|| wanted.erasures.stay_as_known())? {
-        return Err(Error::conflict(
-            "memory was erased while the LLM was asked, and its answer may repeat it",
-            "Nothing is stored. Call it again.",
-        ));
-    }
-    let turn = |role: &str, content: String, metadata: Value| Turn {
-        session_id: wanted.session_id.clone(),
-        role: role.to_owned(),
-        content,
-        metadata: JsonbText(metadata.to_string()),
-        markers: None,
-        created_at: None,
-        ttl: None,
-    };
-    let metadata = said.name.map_or_else(|| json!({}), |name| json!({ "name": name }));
-    let mut turns = Vec::new();
-    if !(said.is_repeated && is_latest(&wanted.key(), &said.content)?) {
-        turns.push(turn("user", said.content, metadata));
-    }
-    if let Some(reply) = reply {
-        let limit = Content::current().max_content_bytes;
-        let kept = &reply[..reply.floor_char_boundary(limit)];
-        let metadata =
-            if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };
-        turns.push(turn("assistant", kept.to_owned(), metadata));
-    }
-    let ids = ingest::ingest(&wanted.caller, turns)?;
-    Ok(reply.and_then(|_| ids.last().copied()))
-}
-
-/// Whether this is what the user said last in the session. It stays so until the transaction ends.
-fn is_latest(session: &SessionKey, content: &str) -> PgResult<bool> {
-    roles::as_owner(|| {
-        Lock::turns_once(&session.user_id, &session.agent_id, &session.session_id).hold();
-        Ok(turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
-    })
-}
-
-/// The result in OpenAI's format: what the endpoint answered, with the memories beside it.
-///
-/// * `turn`: the stored answer.
-fn completion(answer: &ChatAnswer, answered: &Answered, turn: Option<Uuid>, hits: Value) -> Value {
-    let created =
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
-    let document = answer.document.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let mut document = document.unwrap_or_else(|| {
-        json!({
-            "model": answer.model,
-            "choices": [{
-                "index": 0,
-                "message": { "role": "assistant", "content": answer.text },
-                "finish_reason": if answer.is_cut { "length" } else { "stop" },
-            }],
-        })
-    });
-    if let Some(turn) = turn {
-        document["id"] = format!("chatcmpl-{turn}").into();
-    }
-    document["object"] = "chat.completion".into();
-    document["created"] = created.into();
-    document["memory_hits"] = hits;
-    if let (Some(prompt), Some(completion)) = (answered.prompt_tokens, answered.completion_tokens)
-        && document.get("usage").is_none()
-    {
-        document["usage"] = json!({
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": u64::from(prompt) + u64::from(completion),
-        });
-    }
-    document
-}
-
-/// The name of a failure in the result.
-fn code(kind: ChatFailureKind) -> &'static str {
-    match kind {
-        ChatFailureKind::Unavailable => "unavailable",
-        ChatFailureKind::Failed => "failed",
-        ChatFailureKind::Refused => "refused",
-        ChatFailureKind::BadAnswer => "bad_answer",
-    }
 }
 
 fn check_post_process(post_process: Option<&str>) -> PgResult<()> {

@@ -2,16 +2,12 @@
 //! `memory_enable_endpoint` after a restore; admins choose among them with `memory_use_endpoint`. No SQL names
 //! a key or a path: a key is a file of `memory_agent.llm_key_dir`, in the folder of the one host it is for.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::{self, Level};
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
+use crate::api::prelude::*;
+use crate::identity::grants;
 use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
-use crate::store::endpoints;
+use crate::store::endpoints::{self, Listed};
 use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm_endpoint::{host, is_name};
-use pgrx::prelude::*;
 
 const NAMES: &str = "A name has letters, digits, \".\", \"_\" and \"-\", at most 63, and begins with a letter or a digit.";
 
@@ -96,26 +92,9 @@ fn memory_use_endpoint(
 }
 
 #[pg_extern(sql = false)]
-fn memory_list_endpoints(
-    _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(name, String),
-            name!(provider, String),
-            name!(model, String),
-            name!(is_enabled, bool),
-            name!(agents, Vec<String>),
-            name!(calls_per_minute, i32),
-            name!(daily_tokens, i64),
-            name!(tokens_today, i64),
-        ),
-    >,
-    ErrorReport,
-> {
+fn memory_list_endpoints(_limits: WithinLimits) -> PgResult<Rows<Listed>> {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::read_as_owner(endpoints::all)?))
+    roles::read_as_owner(endpoints::all).map(Rows::new)
 }
 
 fn named(name: Option<String>) -> PgResult<String> {

@@ -1,22 +1,14 @@
 //! `memory_erase()`: takes memory away for good. What is erased is decided here; how, in
 //! `store/erase.rs`.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::window;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
+use crate::memory::{follow_ups, scope_settings};
 use crate::models::client;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::{self, Session as Spi};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::spi;
 use crate::store::erase::{self as store, Target};
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_erase(
@@ -98,7 +90,5 @@ fn target(
 /// Queues a new summary of what is left of a session, as if its turns had just come.
 fn queue_summary(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     let Some(fill) = sessions::fill(spi, key)? else { return Ok(()) };
-    scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-        follow_ups::queue_summary(spi, key, &fill)
-    })
+    scope_settings::of_session(key, || follow_ups::queue_summary(spi, key, &fill))
 }

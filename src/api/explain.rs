@@ -2,58 +2,17 @@
 //! step took, how large the pools were, and for every candidate all parts of its score and the step
 //! that dropped it. `memory_recall_times` tells the times alone, of a recall that was made by another call.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
+use crate::api::prelude::*;
+use crate::api::recall::recalling;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
-use crate::pg::error::{ErrorReport, PgResult};
-use crate::pg::sql_types::{JsonbText, Vector};
 use crate::store::scope::Layer;
 use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-#[pg_extern(sql = false)]
-fn memory_explain(
-    _limits: WithinLimits,
-    query: Option<String>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    token_budget: Option<i32>,
-    kinds: Option<Vec<Option<String>>>,
-    filter: Option<JsonbText>,
-    as_of: Option<TimestampWithTimeZone>,
-    score_threshold: Option<f32>,
-    recency_weight: Option<f32>,
-    mmr_lambda: Option<f32>,
-    rerank: Option<bool>,
-    query_embedding: Option<Vector>,
-    rewrites: Option<Vec<Option<String>>>,
-) -> PgResult<JsonbText> {
-    let arguments = Arguments {
-        query,
-        session_id,
-        top_k,
-        token_budget,
-        kinds,
-        filter,
-        as_of,
-        score_threshold,
-        recency_weight,
-        mmr_lambda,
-        rerank,
-        query_embedding,
-        rewrites,
-        ..Arguments::default()
-    };
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    explained(arguments, caller)
-}
+recalling!(memory_explain -> PgResult<JsonbText>: explained);
 
 fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
     let document = arguments.with_settings(caller, |request| {
@@ -66,19 +25,10 @@ fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
 }
 
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn memory_recall_times(
-    _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (name!(embed, f64), name!(search, f64), name!(rerank, f64), name!(rank, f64)),
-    >,
-    ErrorReport,
-> {
+fn memory_recall_times(_limits: WithinLimits) -> PgResult<Rows<(f64, f64, f64, f64)>> {
     identity::require(Level::Reader)?;
     let times = last_times().map(|times| (times.embed, times.search, times.rerank, times.rank));
-    Ok(TableIterator::new(times))
+    Ok(Rows::new(times))
 }
 
 fn document(recalled: &Recalled) -> Value {

@@ -1,31 +1,14 @@
 //! `memory_export_json` and `memory_import_json`: everything of one user as JSON objects, and back. The format
 //! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
 
-use crate::api::arguments::WithinLimits;
 use crate::api::configure;
-use crate::api::documents::{check_title, check_type};
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::memory::archived_conversation::{insert_chunks, prepare_text};
-use crate::memory::checks::check_content;
-use crate::memory::import::{import, read_values, same};
-use crate::memory::prepare::embedder;
-use crate::memory::turn::check_metadata;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
-use crate::settings::Content;
-use crate::store::archives::{self, CONVERSATION};
+use crate::api::prelude::*;
+use crate::memory::checks::check_session;
+use crate::memory::import::import;
+use crate::memory::import_archive::import_archive;
 use crate::store::exports::{self, ExportScope};
-use crate::store::facts::FactScope;
-use crate::store::imports;
-use crate::store::sessions::{self, SessionKey};
-use memory_agent_core::archive::namespace;
 use memory_agent_core::markdown::{MarkdownError, Memory};
-use memory_agent_core::record::{Archive, Configured, Record};
-use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use memory_agent_core::record::{Configured, Record};
 
 #[pg_extern(sql = false)]
 fn memory_export_json(
@@ -104,79 +87,8 @@ fn refused(error: MarkdownError) -> ErrorReport {
 fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<()> {
     let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
     let session = configured.session_id.as_deref();
-    if let Some(session) = session {
-        text::validate_session_id(session).map_err(Error::refused)?;
-    }
+    check_session(session)?;
     let settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
     let content_type = configured.content_type.as_deref();
     configure::configure(&caller, session, settings.as_ref(), content_type).map(drop)
-}
-
-/// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
-fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> PgResult<Uuid> {
-    let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
-    let session_id = archive.session_id.as_deref();
-    if let Some(session_id) = session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
-    check_content(content)?;
-    check_title(archive.title.as_deref())?;
-    let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
-    let metadata = JsonbText(metadata.to_owned());
-    check_metadata(&metadata, &Content::current())?;
-    let conversation = archive.doc_type == CONVERSATION;
-    let key = match session_id {
-        Some(session_id) => Some(SessionKey::of(&caller, session_id.to_owned())),
-        None if conversation => {
-            let problem = "an archived conversation belongs to a session";
-            return Err(Error::invalid(problem, "Put its name under session_id."));
-        }
-        None => None,
-    };
-    let namespace = match conversation {
-        true => namespace(&caller.user_id),
-        false => {
-            check_type(Some(archive.doc_type.clone()))?;
-            format!("documents:{}", caller.user_id)
-        }
-    };
-    let json = Record::Archive(archive.clone()).write(None);
-    let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
-    let user = caller.user_id.as_str();
-    let stored = roles::read_as_owner(|spi| imports::archive_content(spi, user, id))?;
-    if let Some(id) = same(id, stored, content)? {
-        return Ok(id);
-    }
-    let chunks = match conversation {
-        true => {
-            let (model, embed_now) = embedder()?;
-            Some(prepare_text(content, Content::current().chunks, model, embed_now))
-        }
-        false => None,
-    };
-    roles::write_as_owner(|spi| {
-        if let Some(key) = &key {
-            sessions::lock(spi, key, ended_at)?;
-        }
-        // Another call may have stored it since.
-        let stored = imports::archive_content(spi, user, id)?;
-        if let Some(id) = same(id, stored, content)? {
-            return Ok(id);
-        }
-        let scope = FactScope::of(&caller, session_id);
-        if !imports::insert_archive(spi, &scope, &namespace, &json, content)? {
-            return Err(Error::taken(
-                "a document with this text is stored already, with another id",
-                "Leave the record out, or forget that document first.",
-            ));
-        }
-        if let (Some(key), Some(chunks)) = (&key, &chunks) {
-            insert_chunks(spi, key, id, &metadata, ended_at, chunks)?;
-            if archive.is_forgotten == Some(true) {
-                archives::forget_chunks(spi, user, id)?;
-            }
-        }
-        debug1!("memory_agent: import user={user} id={id} archive={}", archive.doc_type);
-        Ok(id)
-    })
 }

@@ -1,16 +1,11 @@
 //! `memory_export_markdown`: the memories of a session as Markdown files in agent-cli's layout. The
 //! format is the core crate's `markdown`.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::pg::error::{Error, ErrorReport};
-use crate::pg::roles;
+use crate::api::prelude::*;
+use crate::memory::checks::check_session;
 use crate::store::exports::{self, ExportScope};
 use crate::store::schema;
 use memory_agent_core::markdown::Memory;
-use memory_agent_core::text;
-use pgrx::prelude::*;
 use std::collections::BTreeMap;
 
 #[pg_extern(sql = false)]
@@ -19,11 +14,9 @@ fn memory_export_markdown(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<TableIterator<'static, (name!(path, String), name!(content, String))>, ErrorReport> {
+) -> PgResult<Rows<(String, String)>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     let session_id = schema::home_of(session_id.as_deref());
     let scope = ExportScope {
         user_id: &caller.user_id,
@@ -45,5 +38,5 @@ fn memory_export_markdown(
         let (path, content) = memory.write(&body, |path| files.contains_key(path));
         files.insert(path, content);
     }
-    Ok(TableIterator::new(files))
+    Ok(Rows::new(files))
 }

@@ -2,22 +2,13 @@
 //! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
 //! key, and history says so.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
-use crate::memory::checks::{check_content, check_fact_key};
-use crate::memory::endpoints;
+use crate::api::prelude::*;
+use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::facts::fact_writer::FactWriter;
-use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::scope_settings;
-use crate::memory::turn;
+use crate::memory::{endpoints, follow_ups, scope_settings, turn};
 use crate::models::thresholds;
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::{self, JsonbText, Vector};
+use crate::pg::sql_types;
 use crate::settings::{Content, Sessions};
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, FactScope};
@@ -25,9 +16,6 @@ use crate::store::lexemes::Lexemes;
 use crate::store::schema;
 use crate::store::sessions::{self, Change, SessionKey};
 use memory_agent_core::facts::says_the_same;
-use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 struct StatedFact {
     content: String,
@@ -79,9 +67,7 @@ fn memory_add(
         check_inference(caller.agent(), fact_key.is_some())?;
     }
     let content = content.unwrap_or_default();
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     let markers = markers.map(sql_types::without_nulls).transpose()?;
@@ -145,7 +131,7 @@ fn store_source(
     let scope = FactScope::of(caller, session_id);
     let entry = fact.entry(id, &scope, ("turn", "user"), words);
     let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
-    entries::insert(spi, &catalog::vector_type()?, entry)?;
+    entries::insert(spi, entry)?;
     follow_ups::queue_extraction(spi, &scope)?;
     if let Some(key) = &key {
         let unsummarized = i64::from(prepared.token_count(0));

@@ -1,17 +1,10 @@
 //! `memory_verify_history()`: whether history is still what was sealed; and what the guards of the
 //! table ask.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::pg::error::{Error, ErrorReport};
-use crate::pg::roles;
+use crate::api::prelude::*;
 use crate::settings::audit_keys;
-use crate::store::history;
-use crate::store::seal;
+use crate::store::{history, seal};
 use memory_agent_core::history_chain::{Id, Verdict};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// user_id, state, seq, hash, id, sealed, unsealed, detail.
 type Line = (
@@ -36,22 +29,7 @@ fn memory_verify_history(
     user_id: Option<String>,
     seq: Option<i64>,
     hash: Option<Vec<u8>>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(user_id, String),
-            name!(state, String),
-            name!(seq, Option<i64>),
-            name!(hash, Option<Vec<u8>>),
-            name!(id, Option<Uuid>),
-            name!(sealed, Option<i64>),
-            name!(unsealed, Option<i64>),
-            name!(detail, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<Line>> {
     let level = identity::require(Level::Reader)?;
     let kept = match (seq, hash) {
         (Some(seq), Some(hash)) => Some((seq, hash)),
@@ -78,7 +56,7 @@ fn memory_verify_history(
         }
         Ok(lines)
     })?;
-    Ok(TableIterator::new(lines))
+    Ok(Rows::new(lines))
 }
 
 /// The line of a chain's head, then one for each problem.

@@ -1,13 +1,8 @@
 //! `memory_import_markdown`: a memory out of a Markdown file. The format is the core crate's `markdown`.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::import::import;
-use crate::pg::error::{Error, ErrorReport, PgResult};
 use memory_agent_core::markdown::{MarkdownError, Memory};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_import_markdown(

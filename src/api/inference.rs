@@ -2,22 +2,14 @@
 //! of further models. Unlike recall and ingest, these exist only to use a model: without one they
 //! raise an ERROR.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::active_model;
 use crate::models::{self, counting};
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::{JsonbText, Vector};
 use crate::settings::{Content, Models};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
 use memory_agent_model_server::protocol::{Encoding, ModelRef, Purpose};
-use pgrx::prelude::*;
 use serde_json::json;
 
 #[pg_extern(sql = false)]
@@ -110,7 +102,7 @@ fn memory_register_model(
 ) -> PgResult<JsonbText> {
     identity::require(Level::Admin)?;
     let name = name.unwrap_or_default();
-    let Some(kind) = Kind::parse(kind.as_deref().unwrap_or_default()) else {
+    let Some(kind) = Kind::of(kind.as_deref().unwrap_or_default()) else {
         return Err(Error::invalid("unknown kind of model", "Kinds are embedder and reranker."));
     };
     let is_remote = location.as_deref() == Some(models::REMOTE_LOCATION);

@@ -1,22 +1,16 @@
 //! `memory_ingest`, `memory_ingest_batch`, `memory_close_episode`: turns of a conversation become
 //! rows in the caller's transaction. Embedding and token counting come first, before any lock.
 
-use crate::api::arguments::WithinLimits;
 use crate::api::batch;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::follow_ups::queue_reflection;
 use crate::memory::ingest::ingest;
 use crate::memory::turn::Turn;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::{JsonbText, without_nulls};
+use crate::pg::sql_types::without_nulls;
 use crate::store::episodes;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_ingest(

@@ -1,22 +1,14 @@
 //! `memory_ingest_once`: a turn that a client may send again, because it repeats a request that it got no
 //! answer to, or because each request of a conversation brings all that was said before.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::ingest;
 use crate::memory::turn::{self, Turn};
-use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::locks::Lock;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
 use crate::settings::Content;
 use crate::store::sessions::SessionKey;
 use crate::store::turns::{self, REQUEST_KEY};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
 /// a request. An answer may well be the same as the last one, and another when the request is repeated.
@@ -32,24 +24,20 @@ fn memory_ingest_once(
     user_id: Option<String>,
     agent_id: Option<String>,
     metadata: Option<JsonbText>,
-) -> Result<TableIterator<'static, (name!(id, Uuid), name!(is_new, bool))>, ErrorReport> {
+) -> PgResult<Rows<(Uuid, bool)>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let (session_id, role) = (session_id.unwrap_or_default(), role.unwrap_or_default());
     text::validate_session_id(&session_id).map_err(Error::refused)?;
     let content = content.unwrap_or_default();
     // An empty key names no request.
     let request_key = request_key.filter(|key| !key.trim().is_empty());
-    let key = SessionKey {
-        user_id: caller.user_id.clone(),
-        agent_id: caller.agent().to_owned(),
-        session_id: session_id.clone(),
-    };
+    let key = SessionKey::of(&caller, session_id.as_str());
     let stored = roles::as_owner(|| {
         Lock::turns_once(&key.user_id, &key.agent_id, &key.session_id).hold();
         stored(&key, &role, &content, request_key.as_deref())
     })?;
     if let Some(id) = stored {
-        return Ok(TableIterator::once((id, false)));
+        return Ok(Rows::once((id, false)));
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
     turn::check_metadata(&metadata, &Content::current())?;
@@ -63,7 +51,7 @@ fn memory_ingest_once(
         .first()
         .copied()
         .ok_or_else(|| Error::internal("a turn was stored without an id"))?;
-    Ok(TableIterator::once((id, true)))
+    Ok(Rows::once((id, true)))
 }
 
 /// No other transaction stores a turn of the session by this function until the transaction ends; what was stored

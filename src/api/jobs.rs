@@ -1,17 +1,10 @@
 //! `memory_wait` and `memory_retry`: what a user can do about background work.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
+use crate::api::prelude::*;
+use crate::memory::checks::check_session;
 use crate::pg::spi::{self};
-use crate::pg::wake_at_commit;
+use crate::pg::{latch, wake_at_commit};
 use crate::store::queue;
-use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// First and longest pause between two looks at the queue.
@@ -26,9 +19,7 @@ fn memory_wait(
     user_id: Option<String>,
 ) -> PgResult<bool> {
     let level = identity::require(Level::User)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     // Administrators who name no user wait for all jobs.
     let caller = if level == Level::Admin && session_id.is_none() && user_id.is_none() {
         None
@@ -47,7 +38,8 @@ fn memory_wait(
         if left.is_zero() {
             return Ok(false);
         }
-        sleep(pause.min(left));
+        latch::wait(Some(pause.min(left)), None);
+        pgrx::check_for_interrupts!();
         pause = (pause * 2).min(LONGEST_LOOK);
     }
 }
@@ -96,23 +88,6 @@ fn duration(timeout: Option<Interval>) -> PgResult<Duration> {
         ));
     }
     Ok(Duration::from_secs_f64(seconds))
-}
-
-/// Sleeps, serving interrupts.
-#[allow(unsafe_code)]
-fn sleep(pause: Duration) {
-    let flags = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // SAFETY: MyLatch is this process's latch.
-    unsafe {
-        pg_sys::WaitLatch(
-            pg_sys::MyLatch,
-            flags as i32,
-            pause.as_millis().max(1) as i64,
-            pg_sys::PG_WAIT_EXTENSION,
-        );
-        pg_sys::ResetLatch(pg_sys::MyLatch);
-    }
-    pgrx::check_for_interrupts!();
 }
 
 #[pg_extern(sql = false)]

@@ -1,16 +1,9 @@
 //! `memory_forget`, `memory_restore` and `memory_history`: what a user can do about one memory. Nothing
 //! is deleted here: what is forgotten stays for history and for questions about the past.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::lifecycle;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
-use crate::store::versions;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::store::versions::{self, Event};
 
 #[pg_extern(sql = false)]
 fn memory_forget(
@@ -41,26 +34,10 @@ fn memory_history(
     _limits: WithinLimits,
     id: Option<Uuid>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(at, TimestampWithTimeZone),
-            name!(op, String),
-            name!(actor, Option<String>),
-            name!(reason, Option<String>),
-            name!(content, Option<String>),
-            name!(entry, Option<JsonbText>),
-            name!(job_id, Option<Uuid>),
-            name!(seq, Option<i64>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<Event>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let id = given_id(id)?;
-    let events = roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id))?;
-    Ok(TableIterator::new(events))
+    roles::read_as_owner(|spi| versions::events(spi, &caller.user_id, id)).map(Rows::new)
 }
 
 /// Refuses NULL for an id.

@@ -1,23 +1,15 @@
 //! `memory_list`: entries page by page, without a question. What a page costs depends on what it shows, not on
 //! how much the user has: that is what the views cannot do, which read all rows of a user first.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
+use crate::memory::checks::check_session;
 use crate::store::listing::{self, Kind, Listed, Wanted};
-use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Entries on a page where the call does not say how many.
 const DEFAULT_LISTED: i32 = 50;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn memory_list(
     _limits: WithinLimits,
     session_id: Option<String>,
@@ -31,36 +23,9 @@ fn memory_list(
     own_only: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(user_id, String),
-            name!(session_id, Option<String>),
-            name!(agent_id, String),
-            name!(kind, String),
-            name!(role, String),
-            name!(content, String),
-            name!(entry_metadata, JsonbText),
-            name!(markers, Vec<String>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(expires_at, Option<TimestampWithTimeZone>),
-            name!(is_active, bool),
-            name!(token_count, i32),
-            name!(episode_id, Option<Uuid>),
-            name!(fact_key, Option<String>),
-            name!(confidence, Option<f32>),
-            name!(source_ids, Option<Vec<Uuid>>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<Listed>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     if from_at.is_none() && from_id.is_some() {
         let hint = "Pass created_at and id of the entry that the page begins at.";
         return Err(Error::invalid("from_id needs from_at", hint));
@@ -79,37 +44,10 @@ fn memory_list(
         Some(true) => vec![caller.user_id.clone()],
         _ => caller.visible(),
     };
-    let listed = roles::read_as_owner(|spi| listing::page(spi, &users, &wanted))?;
-    let row = |row: Listed| {
-        (
-            row.id,
-            row.user_id,
-            row.session_id,
-            row.agent_id,
-            row.kind,
-            row.role,
-            row.content,
-            row.metadata,
-            row.markers,
-            row.created_at,
-            row.updated_at,
-            row.expires_at,
-            row.is_active,
-            row.token_count,
-            row.episode_id,
-            row.fact_key,
-            row.confidence,
-            row.source_ids,
-        )
-    };
-    Ok(TableIterator::new(listed.into_iter().map(row).collect::<Vec<_>>()))
+    roles::read_as_owner(|spi| listing::page(spi, &users, &wanted)).map(Rows::new)
 }
 
 fn known(kind: &str) -> PgResult<Kind> {
-    match kind {
-        "turn" => Ok(Kind::Turn),
-        "fact" => Ok(Kind::Fact),
-        "document" => Ok(Kind::Document),
-        _ => Err(Error::invalid("unknown kind", "Kinds are turn, fact and document.")),
-    }
+    Kind::of(kind)
+        .ok_or_else(|| Error::invalid("unknown kind", "Kinds are turn, fact and document."))
 }

@@ -2,19 +2,12 @@
 //! loaded, checked and registered; a `reembed` job of the worker does the rest.
 
 use super::inference;
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::active_model;
 use crate::models::{self, REMOTE_LOCATION};
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
 use crate::settings::{LlmLimits, Models, endpoint};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::{entries, model_change};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> PgResult<Uuid> {

@@ -1,6 +1,6 @@
 //! How long a prompt may be: what the application's model reads, less the share of its answer.
 
-use crate::pg::error::{Error, PgResult};
+use crate::api::prelude::*;
 use crate::settings::Prompts;
 
 /// Tokens of the longest prompt: `context_limit` less `context_margin` of it.

@@ -1,23 +1,15 @@
 //! `memory_reserve_tokens`: makes the window of a session fit into a budget. What leaves it stays in
 //! recall.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::api::window::session;
-use crate::identity::grants::Level;
-use crate::memory::llm;
-use crate::memory::scope_settings;
 use crate::memory::window_plan::{ExactCounts, plan_for};
-use crate::memory::window_summary;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::memory::{llm, scope_settings, window_summary};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
 use crate::store::window::{self, Leaving};
 use memory_agent_core::window::Plan;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_reserve_tokens(
@@ -27,18 +19,7 @@ fn memory_reserve_tokens(
     summarize: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(tokens_before, i64),
-            name!(tokens_after, i64),
-            name!(summarized, i32),
-            name!(dropped, i32),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<(i64, i64, i32, i32)>> {
     let (caller, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     // Before the LLM is asked for what could not be stored.
     if !llm::may_write() {
@@ -55,16 +36,9 @@ fn memory_reserve_tokens(
         }
         roles::as_owner(|| shrink(&key, budget, &counts))
     })?;
-    debug1!(
-        "memory_agent: reserve user={} tokens={} to {} summarized={} dropped={}",
-        key.user_id,
-        plan.tokens_before,
-        plan.tokens_after,
-        plan.summarized,
-        plan.dropped
-    );
+    debug1!("memory_agent: reserve user={} {plan:?}", key.user_id);
     let count = |turns: usize| i32::try_from(turns).unwrap_or(i32::MAX);
-    Ok(TableIterator::once((
+    Ok(Rows::once((
         i64::try_from(plan.tokens_before).unwrap_or(i64::MAX),
         i64::try_from(plan.tokens_after).unwrap_or(i64::MAX),
         count(plan.summarized),

@@ -1,17 +1,12 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
+use crate::memory::documents::singular;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::sql_types::JsonbText;
 use crate::store::archives::CONVERSATION;
 use crate::store::scope::Archives;
 use memory_agent_core::limits::MAX_LISTED;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::json;
 
 /// What a search finds when no limit is given, and the most that it may be asked for.
@@ -26,20 +21,8 @@ fn memory_search_archive(
     exclude_session: Option<String>,
     agent_id: Option<String>,
     doc_type: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(content, String),
-            name!(score, f32),
-            name!(similarity, Option<f32>),
-            name!(metadata, JsonbText),
-            name!(session_id, Option<String>),
-            name!(created_at, TimestampWithTimeZone),
-        ),
-    >,
-    ErrorReport,
+) -> PgResult<
+    Rows<(Uuid, String, f32, Option<f32>, JsonbText, Option<String>, TimestampWithTimeZone)>,
 > {
     let doc_type = doc_type.map(|doc_type| singular(&doc_type).to_owned());
     let (archives, filter) = match doc_type.as_deref() {
@@ -59,20 +42,12 @@ fn memory_search_archive(
         except_session: exclude_session.map(|session| (caller.agent().to_owned(), session)),
         ..Arguments::default()
     };
-    let rows = arguments.with_settings(caller, |request| match recall::run(&request)? {
-        Some(recalled) => recall::rows(&request, recalled),
-        None => Ok(Vec::new()),
-    })?;
-    Ok(TableIterator::new(
+    let rows = recall::answer(arguments, caller)?;
+    Ok(Rows::new(
         rows.into_iter()
             .map(|row| (row.0, row.3, row.4, row.6, row.13, row.11, row.14))
             .collect::<Vec<_>>(),
     ))
-}
-
-/// The type of archives as it is stored: `conversations` is accepted for conversations.
-pub fn singular(doc_type: &str) -> &str {
-    if doc_type == "conversations" { CONVERSATION } else { doc_type }
 }
 
 /// The most rows that a search or list may return.

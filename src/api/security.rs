@@ -2,11 +2,8 @@
 //! after an update.
 #![allow(unsafe_code)]
 
-use crate::identity::grants::{self, Level};
-use crate::identity::{self, SHARED_USER};
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use pgrx::prelude::*;
+use crate::api::prelude::*;
+use crate::identity::{SHARED_USER, grants};
 
 /// The caller's identity and the shared memory. The views, and the policies of every table that holds
 /// content, call this: a direct SELECT shows nothing while the library cannot be loaded, and nothing to a

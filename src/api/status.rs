@@ -2,17 +2,12 @@
 //! there is. Counts only, never content.
 
 use super::{attached_status, worker_status};
-use crate::api::arguments::WithinLimits;
-use crate::identity;
-use crate::identity::grants::{self, Level};
+use crate::api::prelude::*;
+use crate::identity::grants;
 use crate::memory::active_model;
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
-use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::preload::is_preloaded;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
 use crate::settings::{Identity, IdentityMode, Inference, Models, Recall, Search};
 use crate::store::models::Kind;
 use crate::store::{model_change, schema, status, vector_index};
@@ -20,7 +15,6 @@ use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_core::text;
 use memory_agent_model_server::model::missing_files;
 use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
-use pgrx::prelude::*;
 use std::cmp::Ordering;
 use std::path::Path;
 
@@ -37,18 +31,7 @@ pub fn row(
 }
 
 #[pg_extern(sql = false)]
-fn memory_status() -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(component, String),
-            name!(state, String),
-            name!(detail, String),
-            name!(hint, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
+fn memory_status() -> PgResult<Rows<(String, String, String, Option<String>)>> {
     let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if Models::current().inference == Inference::Server {
@@ -83,7 +66,7 @@ fn memory_status() -> Result<
         }
         Ok(())
     })?;
-    Ok(TableIterator::new(rows))
+    Ok(Rows::new(rows))
 }
 
 fn library() -> StatusRow {

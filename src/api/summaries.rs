@@ -1,24 +1,15 @@
 //! `memory_compress` and `memory_originals`. Summaries themselves are made by the worker
 //! (`jobs/summarize`).
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::window::session;
-use crate::identity;
-use crate::identity::grants::Level;
-use crate::memory::endpoints;
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
+use crate::memory::{endpoints, follow_ups, scope_settings};
 use crate::settings::job_settings;
-use crate::store::compression;
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
-use crate::store::sessions::{self};
-use crate::store::summaries;
+use crate::store::summaries::{self, Original};
+use crate::store::{compression, sessions};
 use memory_agent_core::jobs::payloads;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_compress(
@@ -56,19 +47,7 @@ fn memory_originals(
     _limits: WithinLimits,
     summary_id: Option<Uuid>,
     user_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(id, Uuid),
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(state, String),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<Original>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
     let Some(summary_id) = summary_id else {
         return Err(Error::null(
@@ -76,9 +55,6 @@ fn memory_originals(
             "Take it from the view memory_session_summaries.",
         ));
     };
-    let originals =
-        roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))?;
-    Ok(TableIterator::new(originals.into_iter().map(|original| {
-        (original.id, original.role, original.content, original.created_at, original.state)
-    })))
+    roles::read_as_owner(|spi| summaries::originals(spi, &caller.user_id, summary_id))
+        .map(Rows::new)
 }

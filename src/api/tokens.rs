@@ -3,14 +3,10 @@
 //! what a caller has used of its key for a language model. A token is the one thing that says
 //! whose memory a request of the gateway is about.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, SHARED_USER};
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
+use crate::api::prelude::*;
+use crate::identity::SHARED_USER;
 use crate::store::tokens;
 use memory_agent_core::limits::WORD_BYTES;
-use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
 /// Begins every token: the gateway tells them from keys of other services, and scanners for secrets find
@@ -62,23 +58,9 @@ fn memory_revoke_token(
 }
 
 #[pg_extern(sql = false)]
-fn memory_list_tokens(
-    _limits: WithinLimits,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(user_id, String),
-            name!(name, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(expires_at, Option<TimestampWithTimeZone>),
-            name!(spent_today, i64),
-        ),
-    >,
-    ErrorReport,
-> {
+fn memory_list_tokens(_limits: WithinLimits) -> PgResult<Rows<tokens::Token>> {
     identity::require(Level::Admin)?;
-    Ok(TableIterator::new(roles::read_as_owner(tokens::all)?))
+    roles::read_as_owner(tokens::all).map(Rows::new)
 }
 
 /// Also of callers that no token stands for: users of JWTs, and the one person of a gateway.

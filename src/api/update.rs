@@ -1,13 +1,8 @@
 //! `memory_update`: a turn or fact gets another text.
 
-use crate::api::arguments::WithinLimits;
 use crate::api::lifecycle::given_id;
-use crate::identity;
-use crate::identity::grants::Level;
+use crate::api::prelude::*;
 use crate::memory::update::update;
-use crate::pg::error::PgResult;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 #[pg_extern(sql = false)]
 fn memory_update(

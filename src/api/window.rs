@@ -1,21 +1,15 @@
 //! The window of a session: `memory_load` reads it, `memory_clear` empties it, and forgets the
 //! session's facts with it.
 
-use crate::api::arguments::WithinLimits;
+use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
 use crate::memory::context::loaded;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
 use crate::store::clearing;
 use crate::store::facts::{self, FactScope};
 use crate::store::sessions::{self, SessionKey};
-use crate::store::window;
+use crate::store::window::{self, Message};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// The caller, and the session that is meant.
 pub fn session(
@@ -50,22 +44,10 @@ fn memory_load(
     session_id: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(id, Uuid),
-            name!(token_count, i32),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<Message>> {
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let loaded = roles::read_as_owner(|spi| window::load(spi, &key))?;
-    Ok(TableIterator::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
+    Ok(Rows::new(loaded.into_iter().map(|loaded| loaded.message).collect::<Vec<_>>()))
 }
 
 /// `memory_load` with a budget.
@@ -76,25 +58,13 @@ fn memory_load_within(
     token_budget: Option<i32>,
     user_id: Option<String>,
     agent_id: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(role, String),
-            name!(content, String),
-            name!(created_at, TimestampWithTimeZone),
-            name!(id, Uuid),
-            name!(token_count, i32),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> PgResult<Rows<Message>> {
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {
         loaded::within(&key, prompt_limit::budget(token_budget, 0)?)
     })?;
-    Ok(TableIterator::new(messages))
+    Ok(Rows::new(messages))
 }
 
 #[pg_extern(sql = false)]
@@ -129,13 +99,10 @@ fn memory_clear_confirmed(
             Ok(clearing::Cleared::default())
         }
     })?;
+    let clearing::Cleared { turns, facts, summaries, jobs } = cleared;
     debug1!(
-        "memory_agent: clear user={} turns={} facts={} summaries={} jobs={}",
-        key.user_id,
-        cleared.turns,
-        cleared.facts,
-        cleared.summaries,
-        cleared.jobs
+        "memory_agent: clear user={} turns={turns} facts={facts} summaries={summaries} jobs={jobs}",
+        key.user_id
     );
-    Ok(i32::try_from(cleared.turns).unwrap_or(i32::MAX))
+    Ok(i32::try_from(turns).unwrap_or(i32::MAX))
 }

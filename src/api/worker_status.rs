@@ -2,18 +2,16 @@
 //! was not extracted.
 
 use super::status::{StatusRow, row};
+use crate::api::prelude::*;
 use crate::jobs::run::{launcher, slots};
 use crate::memory::{self, endpoints::Chosen};
-use crate::pg::error::PgResult;
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
-use crate::pg::spi::Session as Spi;
 use crate::settings::{
     Extraction, Inference, Models, Sessions, Workers, audit_keys, endpoint, job_settings,
 };
 use crate::store::{endpoints, llm_calls, schema, seal, status};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
-use pgrx::pg_sys;
 
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
 /// what it was sent.

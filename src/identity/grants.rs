@@ -1,38 +1,21 @@
 //! `memory_agent.grants`: which role has which level. Written by `memory_grant` and
 //! `memory_revoke` (sql/schema/70_security.sql) only.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session, params};
+use crate::pg::prelude::*;
+use crate::pg::spi::Session;
+use memory_agent_core::words;
 
-/// What a role may do, lowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    None,
-    /// Recall and look.
-    Reader,
-    /// Also store.
-    User,
-    /// Also name any user, write shared memory, register models.
-    Admin,
-}
-
-impl Level {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Reader => "reader",
-            Self::User => "user",
-            Self::Admin => "admin",
-        }
-    }
-
-    fn parse(level: &str) -> PgResult<Self> {
-        match level {
-            "reader" => Ok(Self::Reader),
-            "user" => Ok(Self::User),
-            "admin" => Ok(Self::Admin),
-            other => Err(Error::internal(format!("unknown level \"{other}\""))),
-        }
+words! {
+    /// What a role may do, lowest first.
+    #[derive(PartialOrd, Ord)]
+    pub enum Level {
+        None = "none",
+        /// Recall and look.
+        Reader = "reader",
+        /// Also store.
+        User = "user",
+        /// Also name any user, write shared memory, register models.
+        Admin = "admin",
     }
 }
 
@@ -113,6 +96,10 @@ pub fn all() -> PgResult<Vec<(String, Level)>> {
                                                         WHEN 'user' THEN 'memory_ingest' \
                                                         ELSE 'memory_recall' END)",
         &mut params![],
-        |row| Ok((row.required(1)?, Level::parse(&row.required::<String>(2)?)?)),
+        |row| {
+            let (role, level): (String, String) = row.record()?;
+            let known = Level::of(&level);
+            Ok((role, known.ok_or_else(|| Error::internal(format!("unknown level \"{level}\"")))?))
+        },
     )
 }

@@ -6,15 +6,12 @@
 pub mod grants;
 
 use crate::identity::grants::Level;
-use crate::pg::catalog;
-use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::pg::preload::is_preloaded;
+use crate::pg::prelude::*;
 use crate::pg::roles::{as_owner, current_role_name, read_as_owner};
-use crate::pg::spi::params;
 use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
-use pgrx::pg_sys;
 use std::cell::Cell;
 use std::ffi::CStr;
 

@@ -2,17 +2,14 @@
 //! record, and what a failure means for the job. Between two answers nothing is held but the lease.
 
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
+use crate::memory::llm::Asked;
 use crate::models::Failure;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::sql_types::JsonbText;
-use crate::settings::LlmLimits;
-use crate::store::llm_calls::{self, Origin, Purpose};
+use crate::store::llm_calls::{self, Origin};
 use crate::store::queue::{self, Job};
-use memory_agent_core::answers::estimated_tokens;
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
 };
-use serde_json::json;
 use std::time::Duration;
 
 /// The LLM that tasks may ask.
@@ -130,19 +127,14 @@ fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
 /// The requests of one job.
 #[derive(Default)]
 pub struct Exchange {
-    /// What the request in flight asks, kept while calls are traced.
-    asked: Option<JsonbText>,
-    /// Its tokens, as far as they can be known without the endpoint.
-    estimated_tokens: u32,
+    /// What the request in flight asks.
+    asked: Asked,
 }
 
 impl Exchange {
     /// Sends a request; its outcome comes to [`LlmTask::proceed`].
     pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Progress {
-        self.asked = LlmLimits::current().keeps_texts.then(|| {
-            JsonbText(serde_json::to_string(&request.messages).unwrap_or_else(|_| "null".into()))
-        });
-        self.estimated_tokens = estimated_tokens(&request.messages);
+        self.asked = Asked::of(&request.messages, &request.messages);
         match llm.calls.send(request) {
             Ok(call) => Progress::Waiting(call),
             Err(reason) => unavailable(reason),
@@ -158,8 +150,8 @@ impl Exchange {
         llm: &Llm<'_>,
     ) -> Received {
         let outcome = outcome
-            .map(|outcome| outcome.with_unread_prompts(self.estimated_tokens))
-            .unwrap_or_else(|reason| lost(reason, self.estimated_tokens));
+            .map(|outcome| outcome.with_unread_prompts(self.asked.estimated_tokens))
+            .unwrap_or_else(|reason| lost(reason, self.asked.estimated_tokens));
         if let Err(aborted) = self.record(&outcome, job, purpose, llm) {
             return Received::Ended(Progress::Aborted(aborted));
         }
@@ -186,16 +178,7 @@ impl Exchange {
         purpose: &'static str,
         llm: &Llm<'_>,
     ) -> Result<(), Aborted> {
-        let answer = outcome
-            .result
-            .as_ref()
-            .ok()
-            .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
-        let mut purpose = Purpose {
-            purpose,
-            model: outcome.result.as_ref().map_or(&llm.endpoint.model, |answer| &answer.model),
-            bodies: self.asked.take().map(|asked| (asked, answer)),
-        };
+        let mut purpose = self.asked.purpose(purpose, &llm.endpoint.model, outcome);
         let endpoint = llm.name.as_deref();
         let origin = Origin { user_id: &job.user_id, endpoint, job_id: Some(job.id) };
         let recorded = transaction(|spi| {

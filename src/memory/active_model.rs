@@ -5,8 +5,7 @@
 //! so a database that has such rows keeps it: after an upgrade, and after the restore of an older dump.
 
 use crate::models::{REMOTE_LOCATION, model_ref};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::{Models, endpoint};
 use crate::store::models::{self as store, Kind};
 use memory_agent_model_server::protocol::ModelRef;

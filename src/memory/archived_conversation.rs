@@ -1,9 +1,7 @@
 //! Archived conversations: what is stored of one when it is compressed, or archived as it is.
 
 use crate::memory::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
 use crate::store::facts::FactScope;
 use crate::store::sessions::SessionKey;
@@ -13,8 +11,7 @@ use memory_agent_core::chunk::Limits;
 use memory_agent_core::highlights::{Turn, highlights};
 use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::ModelRef;
-use pgrx::datum::{ToIsoString, Uuid};
-use pgrx::prelude::*;
+use pgrx::datum::ToIsoString;
 use serde_json::{Map, json};
 
 /// Tokens of turns that are read to choose from, and of those that are told.

@@ -9,7 +9,8 @@ use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
 use crate::memory::recall::request::Arguments;
-use crate::pg::error::{Error, PgResult, warn};
+use crate::pg::error::warn;
+use crate::pg::prelude::*;
 use crate::settings::{MemoryMessage, Prompts, Recall};
 use crate::store::erasures::Erasures;
 use crate::store::sessions::SessionKey;
@@ -20,7 +21,6 @@ use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::fence;
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 /// Messages before the latest that tell a rewrite what pronouns stand for, and characters of each.

@@ -5,7 +5,8 @@ use crate::memory::llm::{self, Llm, Question};
 use crate::models::counting::{count, count_one};
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::shorten::{Counted, Shortening, Step};
+use memory_agent_core::jobs::payloads::Condensed;
+use memory_agent_core::shorten::{Shortening, Step};
 use memory_agent_core::{cut, summarize};
 
 /// Beside twice the tokens that are wanted: a model that is cut off cannot be asked to shorten.
@@ -17,21 +18,6 @@ pub struct Condenser<'a> {
     pub user_id: &'a str,
     /// What `llm_calls` says the calls were for.
     pub purpose: &'static str,
-}
-
-/// A summary.
-#[derive(Clone, Debug)]
-pub struct Condensed {
-    pub text: String,
-    pub tokens: u32,
-    /// The LLM's name as it gave it.
-    pub model: String,
-}
-
-impl Counted for Condensed {
-    fn tokens(&self) -> u32 {
-        self.tokens
-    }
 }
 
 impl Condenser<'_> {
@@ -68,7 +54,7 @@ impl Condenser<'_> {
                 Ok(tokens) => tokens,
                 Err(failure) => return Ok(Err(failure.into_error())),
             };
-            let found = Condensed { text, tokens, model: answer.model };
+            let found = Condensed { text, tokens, model: answer.model, sections: None };
             match shortening.take(&answer.text, found) {
                 Step::Done(condensed) | Step::Cut(condensed) => break condensed,
                 Step::Ask(next) => shortening = next,

@@ -5,6 +5,11 @@ use crate::settings::Content;
 use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 
+/// Refuses the name of a session that is empty or too long, where one is given.
+pub fn check_session(session_id: Option<&str>) -> PgResult<()> {
+    session_id.map_or(Ok(()), |id| text::validate_session_id(id).map_err(Error::refused))
+}
+
 /// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
 pub fn check_content(content: &str) -> PgResult<()> {
     let most = Content::current().max_content_bytes;

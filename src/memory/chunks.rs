@@ -5,17 +5,13 @@ use crate::memory::follow_ups;
 use crate::memory::prepare::{Prepare, prepare_by};
 use crate::memory::turn::indexed_text;
 use crate::models::counting;
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::FactScope;
 use memory_agent_core::chunk::{self, Chunk, Limits};
 use memory_agent_core::tokens;
 use memory_agent_model_server::protocol::ModelRef;
-use pgrx::prelude::*;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 
@@ -112,7 +108,6 @@ pub struct Parent<'a> {
 
 /// Stores the chunks of a document, and queues their embedding if they have none.
 pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResult<()> {
-    let vector = catalog::vector_type()?;
     let prepared = &chunks.prepared;
     for (index, chunk) in chunks.chunks.iter().enumerate() {
         let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
@@ -137,7 +132,7 @@ pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResul
                 source_relation: parent.source_relation,
                 ..prepared.complete(index, entry)
             };
-            entries::insert(spi, &vector, entry)
+            entries::insert(spi, entry)
         })?;
         pgrx::check_for_interrupts!();
     }

@@ -1,7 +1,6 @@
 //! Which LLM an agent's memory asks: the endpoint that was chosen for the agent, else that of the settings.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::endpoint::{self, NamedEndpoint};
 use crate::store::endpoints;
 use memory_agent_model_server::protocol::Endpoint;

@@ -1,9 +1,7 @@
 //! The jobs that follow from a change of memory, queued in its transaction with what the settings say of them.
 
-use crate::memory::endpoints;
-use crate::memory::scope_settings;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::memory::{endpoints, scope_settings};
+use crate::pg::prelude::*;
 use crate::settings::{LlmLimits, Sessions, job_settings};
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
@@ -11,7 +9,6 @@ use crate::store::sessions::{Fill, SessionKey};
 use crate::store::summaries;
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads::{self, Payload};
-use pgrx::datum::Uuid;
 
 /// Queues work for a session, or for global memory, as [`jobs::enqueue`] does.
 pub fn enqueue(
@@ -56,10 +53,9 @@ pub fn queue_reflection(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     if endpoints::missing(spi, &key.agent_id)?.is_some() {
         return Ok(());
     }
-    let payload =
-        scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-            Ok(payloads::Reflect::with(&job_settings::reflection()))
-        })?;
+    let payload = scope_settings::of_session(key, || {
+        Ok(payloads::Reflect::with(&job_settings::reflection()))
+    })?;
     enqueue_for_session(spi, JobKind::Reflect, key, &payload)
 }
 

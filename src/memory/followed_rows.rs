@@ -5,8 +5,7 @@
 //! other, not always in the order in which they happened.
 #![allow(unsafe_code)]
 
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
+use crate::pg::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -15,7 +14,7 @@ use std::collections::HashMap;
 struct Followed {
     transaction: u64,
     /// By attachment, the command that was under way when the last rows of it had been followed.
-    attachments: HashMap<[u8; 16], pg_sys::CommandId>,
+    attachments: HashMap<Uuid, pg_sys::CommandId>,
 }
 
 thread_local! {
@@ -34,7 +33,7 @@ pub fn is_overtaken(attachment: Uuid) -> bool {
     let began = unsafe { pg_sys::GetActiveSnapshot().as_ref() }.map_or(0, |active| active.curcid);
     FOLLOWED.with_borrow(|followed| {
         followed.transaction == transaction()
-            && followed.attachments.get(attachment.as_bytes()).is_some_and(|until| *until > began)
+            && followed.attachments.get(&attachment).is_some_and(|until| *until > began)
     })
 }
 
@@ -48,6 +47,6 @@ pub fn note_followed(attachment: Uuid) {
         if followed.transaction != transaction {
             *followed = Followed { transaction, ..Followed::default() };
         }
-        followed.attachments.insert(*attachment.as_bytes(), command);
+        followed.attachments.insert(attachment, command);
     });
 }

@@ -3,32 +3,23 @@
 
 use crate::identity::grants::Level;
 use crate::identity::{self, Caller};
-use crate::memory::checks::{check_content, check_fact_key};
-use crate::memory::follow_ups;
+use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::scope_settings;
-use crate::memory::session_writer;
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::memory::{follow_ups, scope_settings, session_writer};
+use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::entries::FactsFrom;
 use crate::store::exports::ARCHIVES;
 use crate::store::facts::{self, FactScope};
-use crate::store::history;
 use crate::store::imports::{self, Added, ImportedEntry, Values};
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::summaries;
+use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
 use pgrx::pg_sys::panic::CaughtError;
-use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 
 const STATES: [&str; 3] = ["active", "archived", "inactive"];
@@ -113,9 +104,7 @@ struct Checked<'a> {
 }
 
 fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
-    if let Some(session_id) = entry.session() {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(entry.session())?;
     text::validate_role(&entry.role).map_err(Error::refused)?;
     check_one_of("kind", Some(&entry.kind), &text::KINDS)?;
     check_one_of("state", entry.state.as_deref(), &STATES)?;
@@ -187,7 +176,7 @@ fn check_may_name_row() -> PgResult<()> {
 fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     let checked = check_entry(entry, body)?;
     let id = checked.values.id;
-    let stored = roles::read_as_owner(|spi| imports::entry_content(spi, &caller.user_id, id))?;
+    let stored = roles::read_as_owner(|spi| imports::content(spi, "entries", &caller.user_id, id))?;
     match stored {
         Some(stored) if stored == body => return Ok(id),
         Some(_) => return take_up(&caller.user_id, id, body),
@@ -226,7 +215,7 @@ fn store_entry(
         None => facts::lock_global(&scope),
     }
     // Another transaction may have stored it meanwhile.
-    let stored = imports::entry_content(spi, &caller.user_id, values.id)?;
+    let stored = imports::content(spi, "entries", &caller.user_id, values.id)?;
     if let Some(id) = same(values.id, stored, body)? {
         return Ok(id);
     }
@@ -246,7 +235,6 @@ fn store_entry(
     };
     imports::insert_entry(
         spi,
-        &catalog::vector_type()?,
         &ImportedEntry {
             user_id: &caller.user_id,
             agent_id: caller.agent(),
@@ -354,7 +342,7 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
     let key = SessionKey::of(caller, session_id.to_owned());
     roles::write_as_owner(|spi| {
         sessions::lock(spi, &key, since)?;
-        let stored = imports::summary_content(spi, &caller.user_id, id)?;
+        let stored = imports::content(spi, "session_summaries", &caller.user_id, id)?;
         if let Some(id) = same(id, stored, body)? {
             return Ok(id);
         }

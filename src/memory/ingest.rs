@@ -6,16 +6,12 @@ use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::session_writer::SessionWriter;
 use crate::memory::turn::{Checked, Turn, check};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::text;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

@@ -3,17 +3,12 @@
 //! dead job keeps its key.
 
 use crate::identity;
-use crate::memory::active_model;
-use crate::memory::prepare;
-use crate::memory::scope_settings;
-use crate::memory::turn;
-use crate::pg::catalog;
-use crate::pg::error::{PgResult, warn};
+use crate::memory::{active_model, prepare, scope_settings, turn};
+use crate::pg::error::warn;
 use crate::pg::memory_context::scratch;
 use crate::pg::pinned_settings::by_index;
-use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, sees_one_snapshot};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
+use crate::pg::spi::sees_one_snapshot;
 use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{self as jobs, Whose};
@@ -24,8 +19,6 @@ use crate::store::models::Kind;
 use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::tokens;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -59,12 +52,12 @@ impl Via {
 /// How rows of a source are taken in.
 pub struct Intake<'a> {
     pub source: &'a Source,
-    /// Whose memory rows belong to that say nothing about it; `Err` says why nobody's.
+    /// Whose memory rows belong to that say nothing about it; `Err` says why no user's.
     pub default_user: Result<String, String>,
     /// Who is told of rows that are refused and have no user.
     pub writer: String,
     pub via: Via,
-    /// Whether the rows were not there before: they are whoever's who wrote them, also where another row
+    /// Whether the rows were not there before: they belong to the role that wrote them, also where another row
     /// had their key.
     pub is_new: bool,
     pub content: Content,
@@ -213,7 +206,7 @@ impl<'a> Intake<'a> {
         for keys in keys.chunks(KEYS_PER_JOB) {
             let [first, rest @ ..] = keys else { continue };
             let first = match self.via {
-                // Not whoever wrote the row is told, and not whoever it belongs to.
+                // The reader of this is neither the writer nor the owner of the row.
                 Via::Worker if user_id == self.writer => format!("a row of {label}"),
                 _ => format!("the row {} of {label}", shortened(&first.0)),
             };
@@ -358,7 +351,6 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
     if prepared.needs_job() {
         return Ok(false);
     }
-    let vector = catalog::vector_type()?;
     for (index, row) in rows.iter().enumerate() {
         let entry = Incomplete {
             id: row.id,
@@ -369,7 +361,7 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         };
         let windows = prepared.embedding(index).map(|windows| (model.name.as_str(), windows));
         let tokens = prepared.token_count(index);
-        embeddings::complete(spi, &vector, row.user_id, &entry, windows, tokens)?;
+        embeddings::complete(spi, row.user_id, &entry, windows, tokens)?;
     }
     Ok(true)
 }

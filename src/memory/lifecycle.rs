@@ -1,22 +1,15 @@
 //! Forgetting one memory, and bringing it back. Nothing is deleted here: what is forgotten stays for history
 //! and for questions about the past.
 
-use crate::memory::follow_ups;
 use crate::memory::prepare::embedder;
-use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::store::archives;
+use crate::memory::{follow_ups, scope_settings};
+use crate::pg::prelude::*;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
-use crate::store::history;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change, SessionKey};
-use crate::store::summaries;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::store::{archives, history, summaries};
 
 /// The events in history. The one of an update is about the version that was replaced.
 pub const UPDATE: &str = "update";
@@ -202,7 +195,7 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     if entry.content.is_empty() {
         return Err(Error::not_ready(
             format!("the content of {id} was deleted for good"),
-            "memory_agent.purge_after says how long what is inactive is kept.",
+            "memory_agent.purge_after says how long inactive memories are kept.",
         ));
     }
     if entry.state != "inactive" {

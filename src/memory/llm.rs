@@ -5,10 +5,7 @@
 
 use crate::memory::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::LlmLimits;
 use crate::settings::endpoint::NO_LLM;
 use crate::store::erasures::Erasures;
@@ -19,7 +16,6 @@ use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
     Endpoint,
 };
-use pgrx::pg_sys;
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 
@@ -250,18 +246,36 @@ fn refused_by_daily_limit(chosen: &Chosen) -> PgResult<Option<String>> {
 }
 
 /// What has to be known of a question when its answer is there, or is not.
-struct Asked {
+#[derive(Default)]
+pub struct Asked {
     /// The question itself, while calls are traced.
     traced: Option<JsonbText>,
-    estimated_tokens: u32,
+    /// Its tokens, as far as they can be known without the endpoint.
+    pub estimated_tokens: u32,
 }
 
 impl Asked {
-    fn of(messages: &impl serde::Serialize, texts: &[ChatMessage]) -> Self {
+    pub fn of(messages: &impl serde::Serialize, texts: &[ChatMessage]) -> Self {
         let traced = LlmLimits::current()
             .keeps_texts
             .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())));
         Self { traced, estimated_tokens: estimated_tokens(texts) }
+    }
+
+    /// What the calls that the question led to were for, with the texts while calls are traced.
+    pub fn purpose<'a>(
+        &mut self,
+        purpose: &'static str,
+        model: &'a str,
+        outcome: &'a ChatOutcome,
+    ) -> Purpose<'a> {
+        let answer = outcome.result.as_ref().ok();
+        let told = answer.map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
+        Purpose {
+            purpose,
+            model: answer.map_or(model, |answer| &answer.model),
+            bodies: self.traced.take().map(|asked| (asked, told)),
+        }
     }
 }
 
@@ -270,7 +284,7 @@ fn record(
     origin: &Origin<'_>,
     purpose: &'static str,
     model: &str,
-    asked: Asked,
+    mut asked: Asked,
     outcome: &ChatOutcome,
     entry: Option<llm_ledger::Entry>,
 ) -> PgResult<()> {
@@ -280,16 +294,7 @@ fn record(
         }
         return Ok(());
     }
-    let answer = outcome
-        .result
-        .as_ref()
-        .ok()
-        .map(|answer| JsonbText(json!({ "text": answer.text }).to_string()));
-    let purpose = Purpose {
-        purpose,
-        model: outcome.result.as_ref().map_or(model, |answer| &answer.model),
-        bodies: asked.traced.map(|asked| (asked, answer)),
-    };
+    let purpose = asked.purpose(purpose, model, outcome);
     roles::write_as_owner(|spi| llm_calls::record(spi, origin, &purpose, &outcome.calls))?;
     let calls = outcome.calls.clone();
     let spent = Spent::new(origin.user_id, origin.endpoint, purpose.purpose, purpose.model, calls);

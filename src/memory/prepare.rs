@@ -3,9 +3,7 @@
 
 use crate::memory::active_model;
 use crate::models::{self, Prepared, counting};
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::{Content, EmbedOnIngest};
 use crate::store::entries::NewEntry;
 use crate::store::lexemes::Lexemes;

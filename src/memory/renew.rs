@@ -6,8 +6,7 @@ use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::chunks::Chunks;
 use crate::memory::follow_ups;
 use crate::memory::summary_tree::{Material, Part, Tree};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
@@ -16,7 +15,6 @@ use crate::store::summaries::{self, NewSummary, Source};
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
-use pgrx::datum::Uuid;
 use std::collections::BTreeSet;
 
 /// What is to be stored.
@@ -97,9 +95,8 @@ pub fn renew(
     let ids = ids(&material.sources);
     let Some(covered) = summaries::lock_sources(spi, &key.user_id, &ids)? else { return Ok(None) };
     // Parts may be of turns that the summary so far covers.
-    let chunked: BTreeSet<&[u8; 16]> =
-        tree.chunks.iter().flat_map(|part| &part.source_ids).map(Uuid::as_bytes).collect();
-    let chunked: Vec<Uuid> = chunked.into_iter().map(|id| Uuid::from_bytes(*id)).collect();
+    let chunked = tree.chunks.iter().flat_map(|part| &part.source_ids).copied();
+    let chunked: Vec<Uuid> = chunked.collect::<BTreeSet<_>>().into_iter().collect();
     let grouped: Vec<Uuid> = tree.groups.iter().flat_map(|part| part.made_of.clone()).collect();
     if summaries::lock_sources(spi, &key.user_id, &chunked)?.is_none()
         || !summaries::are_there(spi, &key.user_id, &grouped)?

@@ -1,11 +1,9 @@
 //! Assistants repeat what they are told. When a fact ends, their turns that said it too are out of date
 //! with it: they are noted here, so that recall finds them by one look-up.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::repetitions::{self, Relation};
 use memory_agent_core::repetition::is_repeated;
-use pgrx::datum::Uuid;
 
 /// Turns that are compared with a fact that ended.
 const MOST: i32 = 100;

@@ -2,10 +2,10 @@
 //! agent for all users, these over what the SQL session and postgresql.conf say.
 
 use crate::identity::Caller;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
+use crate::pg::prelude::*;
 use crate::settings::overrides::Settings;
 use crate::store::agents;
+use crate::store::sessions::SessionKey;
 
 /// What is stored for an agent and, with `session_id`, for a session.
 pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResult<Settings> {
@@ -32,4 +32,9 @@ pub fn scoped_to<T>(
     body: impl FnOnce() -> PgResult<T>,
 ) -> PgResult<T> {
     stored(user_id, agent_id, session_id)?.during(body)
+}
+
+/// The same for a session.
+pub fn of_session<T>(key: &SessionKey, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), body)
 }

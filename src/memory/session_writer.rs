@@ -1,15 +1,11 @@
 //! Adds turns to one session while it is locked: their rows, the episodes that they belong to, the
 //! session's counters, and the jobs that follow from them.
 
-use crate::memory::endpoints;
-use crate::memory::follow_ups;
 use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
-use crate::pg::catalog::{self, VectorType};
-use crate::pg::error::PgResult;
+use crate::memory::{endpoints, follow_ups};
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
 use crate::settings::{Extraction, Sessions};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
@@ -18,8 +14,6 @@ use crate::store::schema;
 use crate::store::sessions::{self, Fill, Growth, SessionKey};
 use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
 use memory_agent_core::mmr;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Adds turns to one locked session.
 pub struct SessionWriter<'a> {
@@ -59,12 +53,11 @@ impl<'a> SessionWriter<'a> {
 
     /// Adds the turns at `indexes`, in that order, and queues the work that they bring.
     pub fn add(mut self, turns: &[Checked], indexes: &[usize], ids: &[Uuid]) -> PgResult<()> {
-        let vector = catalog::vector_type()?;
         let mut growth = Growth::default();
         let mut last_turn_at = turns[indexes[0]].created_at;
         for &index in indexes {
             let turn = &turns[index];
-            scratch(|| self.add_turn(&vector, turn, index, ids[index]))?;
+            scratch(|| self.add_turn(turn, index, ids[index]))?;
             growth.turns += 1;
             growth.entries += 1;
             growth.tokens += i64::from(self.prepared.token_count(index));
@@ -83,13 +76,7 @@ impl<'a> SessionWriter<'a> {
         self.queue_jobs(&fill, waits)
     }
 
-    fn add_turn(
-        &mut self,
-        vector: &VectorType,
-        turn: &Checked,
-        index: usize,
-        id: Uuid,
-    ) -> PgResult<()> {
+    fn add_turn(&mut self, turn: &Checked, index: usize, id: Uuid) -> PgResult<()> {
         let episode_id = self.episode_for(turn, index)?;
         let words = self.prepared.words(self.spi, &turn.indexed_text)?;
         let (role, content) = (&turn.turn.role, &turn.turn.content);
@@ -103,7 +90,7 @@ impl<'a> SessionWriter<'a> {
             facts_from: self.facts_of(turn),
             ..self.prepared.complete(index, entry)
         };
-        entries::insert(self.spi, vector, entry)?;
+        entries::insert(self.spi, entry)?;
         self.close_after(turn)
     }
 

@@ -2,13 +2,11 @@
 //! database is touched.
 
 use crate::memory::language::Phrases;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::entries;
 use memory_agent_core::limits::MAX_MARKERS;
 use memory_agent_core::{markers, text};
-use pgrx::prelude::*;
 
 /// One message as it was given.
 pub struct Turn {

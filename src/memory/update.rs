@@ -3,29 +3,19 @@
 
 use crate::memory::checks::check_content;
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
-use crate::memory::follow_ups;
 use crate::memory::language::Phrases;
 use crate::memory::lifecycle::{Locked, UPDATE};
 use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::repetitions;
-use crate::memory::scope_settings;
 use crate::memory::session_writer::facts_from;
-use crate::memory::turn;
-use crate::pg::catalog;
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::memory::{follow_ups, repetitions, scope_settings, turn};
+use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
-use crate::store::history;
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Change};
-use crate::store::summaries;
+use crate::store::{history, summaries};
 use memory_agent_core::markers;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 fn find(user: &str, id: Uuid) -> PgResult<Stored> {
     roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))?.ok_or_else(|| unknown(id))
@@ -193,7 +183,7 @@ impl Revision {
             facts_from: facts_of(spi, old)?,
             ..self.prepared.complete(0, entry)
         };
-        entries::insert(spi, &catalog::vector_type()?, entry)
+        entries::insert(spi, entry)
     }
 
     /// The window and what waits for a summary have other sizes now. A turn that the summary covers is

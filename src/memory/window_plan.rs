@@ -1,14 +1,11 @@
 //! How the window of a session comes to fit into a budget.
 
 use crate::memory::context::tokens::TokenCounter;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::Prompts;
 use crate::store::sessions::SessionKey;
 use crate::store::window::{self, WindowTurn};
 use memory_agent_core::window::{Plan, Turn, plan};
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
 /// Tokens of the turns that were stored while they could not be counted: a window may not be over budget by

@@ -2,14 +2,13 @@
 //! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
 
 use crate::identity::Caller;
-use crate::memory::awaited_summary::{Condensed, Condenser};
+use crate::memory::awaited_summary::Condenser;
 use crate::memory::llm::{self, Llm};
 use crate::memory::renew;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
-use crate::pg::error::{Error, ErrorReport, PgResult, warn};
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::error::warn;
+use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::erasures::Erasures;
 use crate::store::sessions::{self, SessionKey};
@@ -124,10 +123,7 @@ fn condense(
         // A part may be a fifth longer, as in the background.
         let most = if question.is_part { target.saturating_mul(6) / 5 } else { room };
         match condenser.answer(question.messages, target, most)? {
-            Ok(Condensed { text, tokens, model }) => {
-                let condensed = summary_tree::Condensed { text, tokens, model, sections: None };
-                answers.insert(question.digest, condensed);
-            }
+            Ok(condensed) => drop(answers.insert(question.digest, condensed)),
             Err(error) => return Ok(Err(error)),
         }
     }

@@ -1,11 +1,11 @@
 //! One connection of a PostgreSQL process to the model server. It waits only in
 //! `WaitLatchOrSocket`, so that cancel, statement_timeout and shutdown work at once. Leaving a wait by
 //! an ERROR drops the connection, and with it the request at the server.
-#![allow(unsafe_code)]
 
 use super::interface::Failure;
 use super::socket;
 use super::supervisor::{self, Start};
+use crate::pg::latch;
 use crate::settings::Models;
 use memory_agent_model_server::protocol::{Endpoint, ErrorCode, Request, Response};
 use memory_agent_model_server::session::{Session, SessionError};
@@ -242,26 +242,8 @@ impl Connection {
 /// Waits for the socket, the latch or the time to pass, serving interrupts; true when the socket
 /// is ready. The server's death ends the process.
 fn wait(socket: Option<(&UnixStream, u32)>, timeout: Duration) -> bool {
-    let (descriptor, socket_event) = match socket {
-        Some((stream, event)) => (stream.as_raw_fd(), event),
-        None => (-1, 0),
-    };
-    let wake =
-        pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH | socket_event;
-    // SAFETY: MyLatch is this process's latch; the descriptor is open while `socket` is borrowed.
-    let events = unsafe {
-        pg_sys::WaitLatchOrSocket(
-            pg_sys::MyLatch,
-            wake as i32,
-            descriptor,
-            timeout.as_millis() as i64,
-            pg_sys::PG_WAIT_EXTENSION,
-        )
-    };
-    if events as u32 & pg_sys::WL_LATCH_SET != 0 {
-        // SAFETY: as above.
-        unsafe { pg_sys::ResetLatch(pg_sys::MyLatch) };
-    }
+    let socket = socket.map(|(stream, event)| (stream.as_raw_fd(), event));
+    let events = latch::wait(Some(timeout), socket);
     pgrx::check_for_interrupts!();
-    events as u32 & socket_event != 0
+    socket.is_some_and(|(_, event)| events & event != 0)
 }

@@ -23,17 +23,11 @@ pub fn in_one_request(texts: &[String]) -> usize {
 }
 
 /// One count per text.
-///
-/// # Errors
-/// The model server's.
 pub fn count(texts: &[String]) -> Result<Vec<u32>, Failure> {
     count_as(Encoding::Cl100k, texts)
 }
 
 /// [`count`] of other tokens.
-///
-/// # Errors
-/// The model server's.
 pub fn count_as(encoding: Encoding, texts: &[String]) -> Result<Vec<u32>, Failure> {
     let mut counts = Vec::with_capacity(texts.len());
     let mut rest = texts;
@@ -46,17 +40,11 @@ pub fn count_as(encoding: Encoding, texts: &[String]) -> Result<Vec<u32>, Failur
 }
 
 /// The count of one text.
-///
-/// # Errors
-/// The model server's.
 pub fn count_one(text: &str) -> Result<u32, Failure> {
     count_one_as(Encoding::Cl100k, text)
 }
 
 /// [`count_one`] of other tokens.
-///
-/// # Errors
-/// The model server's.
 pub fn count_one_as(encoding: Encoding, text: &str) -> Result<u32, Failure> {
     let counts = count_as(encoding, &[text.to_owned()])?;
     // A text without a count is as good as one without an end.

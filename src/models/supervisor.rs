@@ -8,14 +8,14 @@
 use super::interface::Failure;
 use super::{paths, socket};
 use crate::models::supervisor_state::{self, State};
+use crate::pg::latch;
 use crate::pg::preload::is_preloaded;
+use crate::pg::prelude::*;
 use crate::pg::process::{Child, ChildEvent};
 use crate::settings::Models;
 use pgrx::bgworkers::{
     BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
 };
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// First and longest pause before a failing server is started again.
@@ -326,30 +326,12 @@ impl Supervisor {
     }
 
     /// Sleeps until a signal, a line of the child's log, or the next thing that is due.
-    #[allow(unsafe_code)]
     fn wait(&self) {
         let due = match &self.child {
             None => Some(self.start_at.saturating_duration_since(Instant::now())),
             Some(child) => child.next_look(),
         };
         let descriptor = self.child.as_ref().and_then(Child::log_descriptor);
-        let mut wake = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
-        if due.is_some() {
-            wake |= pg_sys::WL_TIMEOUT;
-        }
-        if descriptor.is_some() {
-            wake |= pg_sys::WL_SOCKET_READABLE;
-        }
-        // SAFETY: MyLatch is this process's latch; the descriptor belongs to the child that is held.
-        unsafe {
-            pg_sys::WaitLatchOrSocket(
-                pg_sys::MyLatch,
-                wake as i32,
-                descriptor.unwrap_or(-1),
-                due.map_or(-1, |due| due.as_millis() as i64 + 1),
-                pg_sys::PG_WAIT_EXTENSION,
-            );
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
+        latch::wait(due, descriptor.map(|descriptor| (descriptor, pg_sys::WL_SOCKET_READABLE)));
     }
 }

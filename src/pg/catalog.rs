@@ -117,7 +117,6 @@ pub fn quote_identifier(name: &str) -> String {
     pgrx::spi::quote_identifier(name)
 }
 
-/// The name of a role.
 pub fn role_name(role: pg_sys::Oid) -> String {
     // SAFETY: GetUserNameFromId returns a palloc'ed C string; with noerr it may be NULL.
     unsafe {

@@ -25,8 +25,10 @@ pub struct Params {
     nulls: Vec<c_char>,
 }
 
-/// The parameters of a statement, `$1` first; `None` is NULL.
+/// The parameters of a statement, `$1` first; `None` is NULL. `params![scope; value, ...]` begins with those of
+/// a scope or session.
 macro_rules! params {
+    ($scope:expr; $($value:expr),* $(,)?) => { $scope.params()$(.with($value))* };
     ($($value:expr),* $(,)?) => { $crate::pg::spi::Params::new()$(.with($value))* };
 }
 pub(crate) use params;
@@ -114,6 +116,7 @@ macro_rules! tuples {
     })* };
 }
 tuples!((A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H));
+tuples!((A B C D E F G H I) (A B C D E F G H I J K L M N O P Q R));
 
 /// Reads rows into a struct, its fields in the order of the columns.
 macro_rules! record {

@@ -8,7 +8,6 @@ use memory_agent_core::jobs::session_settings::{
     ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
 };
 
-/// Settings of an extraction.
 pub fn extraction() -> ExtractionSettings {
     ExtractionSettings {
         max_facts_per_turn: natural(guc::max_facts_per_turn()),
@@ -31,7 +30,6 @@ fn ungrounded_facts() -> UngroundedFacts {
     }
 }
 
-/// Settings of a reflection.
 pub fn reflection() -> ReflectionSettings {
     ReflectionSettings {
         min_episode_turns: natural(guc::min_episode_turns()),
@@ -47,7 +45,6 @@ pub fn reflection() -> ReflectionSettings {
     }
 }
 
-/// Settings of a summary and of a compression.
 pub fn summary() -> SummarySettings {
     SummarySettings {
         summarization: guc::summarization(),

@@ -2,9 +2,7 @@
 //! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
 
 use crate::identity::SHARED_USER;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, params, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
 use serde_json::Value;
 

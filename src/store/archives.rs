@@ -1,14 +1,10 @@
 //! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::facts::FactScope;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::time::Duration;
 
 /// What chunks of archived conversations say they are made from; no other entry says so.
@@ -34,31 +30,16 @@ pub fn upsert_conversation(
     metadata: JsonbText,
 ) -> PgResult<Uuid> {
     spi.one(
-        "WITH RECURSIVE chain AS ( \
-            SELECT s.id, s.previous_id, 0 AS age FROM memory_agent.session_summaries s \
-             WHERE s.user_id = $2 AND s.agent_id = $3 AND s.session_id = $4 AND s.level = 'L3' AND s.is_active \
-            UNION ALL \
-            SELECT p.id, p.previous_id, c.age + 1 FROM chain c \
-              JOIN memory_agent.session_summaries p ON p.user_id = $2 AND p.id = c.previous_id), \
-         before AS ( \
-            SELECT a.id FROM memory_agent.archives a LEFT JOIN chain c ON c.id = a.summary_id \
-             WHERE a.user_id = $2 AND a.agent_id = $3 AND a.session_id = $4 AND a.doc_type = 'conversation' \
-               AND (c.id IS NOT NULL OR a.summary_id IS NULL AND a.updated_at >= ( \
-                        SELECT min(e.recorded_at) FROM memory_agent.entries e \
-                         WHERE e.user_id = $2 AND e.agent_id = $3 AND e.session_id = $4 AND e.kind = 'turn' \
-                           AND e.state <> 'inactive')) \
-             ORDER BY c.age LIMIT 1) \
-         INSERT INTO memory_agent.archives AS a \
-            (id, user_id, agent_id, session_id, namespace, doc_type, content, content_hash, metadata, summary_id) \
-         VALUES (coalesce((SELECT b.id FROM before b), $1), $2, $3, $4, $5, 'conversation', $6, $7, $8, \
-                 (SELECT c.id FROM chain c WHERE c.age = 0)) \
-         ON CONFLICT (user_id, id) \
-         DO UPDATE SET content = excluded.content, content_hash = excluded.content_hash, \
-            metadata = excluded.metadata, summary_id = excluded.summary_id, updated_at = now() \
-         RETURNING a.id",
+        include_str!("sql/upsert_conversation.sql"),
         &mut params![
-            new_id(), &key.user_id, &key.agent_id, &key.session_id, namespace, content,
-            content_hash(content), metadata,
+            new_id(),
+            &key.user_id,
+            &key.agent_id,
+            &key.session_id,
+            namespace,
+            content,
+            content_hash(content),
+            metadata,
         ],
     )
 }
@@ -113,15 +94,10 @@ pub fn insert_document(spi: &Spi, document: &NewDocument<'_>) -> PgResult<Option
          ON CONFLICT (user_id, agent_id, coalesce(session_id, ''), content_hash) \
             WHERE doc_type <> 'conversation' DO NOTHING \
          RETURNING id",
-        &mut document
-            .scope
-            .params()
-            .with(new_id())
-            .with(document.doc_type.to_owned())
-            .with(document.title.map(str::to_owned))
-            .with(document.content.to_owned())
-            .with(content_hash(document.content))
-            .with(document.metadata.clone()),
+        &mut params![document.scope;
+            new_id(), document.doc_type, document.title, document.content,
+            content_hash(document.content), document.metadata.clone(),
+        ],
         )
 }
 
@@ -205,20 +181,19 @@ pub fn restore_chunks(
     )
 }
 
-/// A document or archived conversation in a list.
-pub struct Listed {
-    pub id: Uuid,
-    pub doc_type: String,
-    pub title: Option<String>,
-    pub session_id: Option<String>,
-    pub agent_id: String,
-    pub chunks: i64,
-    pub metadata: JsonbText,
-    pub created_at: TimestampWithTimeZone,
-    pub updated_at: TimestampWithTimeZone,
-}
-
-record!(Listed: id doc_type title session_id agent_id chunks metadata created_at updated_at);
+/// A document or archived conversation in a list: id, type, title, session, agent, chunks, metadata, since when,
+/// changed when.
+pub type Listed = (
+    Uuid,
+    String,
+    Option<String>,
+    Option<String>,
+    String,
+    i64,
+    JsonbText,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+);
 
 /// The newest archives of these users that were not forgotten, newest first; of one type, if one is
 /// given.

@@ -2,17 +2,14 @@
 //! table, `source_key` the row's primary key as a JSON array. They are turns that are not extracted from
 //! and that no limit of a window counts.
 
-use crate::pg::error::PgResult;
 use crate::pg::pinned_settings::by_index;
-use crate::pg::spi::{Session as Spi, params, sees_one_snapshot};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
+use crate::pg::spi::sees_one_snapshot;
 use crate::store::attachments::Source;
 use crate::store::entries::content_hash;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::source_rows::{BATCH, SourceRow};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
 /// The entry that a row has.
@@ -36,7 +33,7 @@ pub struct Known {
 /// filled, and read all of it for each row.
 pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Known>>> {
     let mut found: Vec<Vec<Known>> = rows.iter().map(|_| Vec::new()).collect();
-    let mut positions: HashMap<(String, [u8; 16]), usize> = HashMap::new();
+    let mut positions: HashMap<(String, Uuid), usize> = HashMap::new();
     let keys: Vec<JsonbText> = rows.iter().map(|row| row.key.clone()).collect();
     spi.for_each(
         "SELECT k.position, f.user_id, f.id \
@@ -47,15 +44,14 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
         &mut params![label, keys],
         |row| {
             let position = usize::try_from(row.required::<i64>(1)? - 1).unwrap_or(usize::MAX);
-            positions.insert((row.required(2)?, *row.required::<Uuid>(3)?.as_bytes()), position);
+            positions.insert((row.required(2)?, row.required(3)?), position);
             Ok(())
         },
     )?;
     if positions.is_empty() {
         return Ok(found);
     }
-    let (users, ids): (Vec<String>, Vec<Uuid>) =
-        positions.keys().map(|(user_id, id)| (user_id.clone(), Uuid::from_bytes(*id))).unzip();
+    let (users, ids): (Vec<String>, Vec<Uuid>) = positions.keys().cloned().unzip();
     spi.for_each(
         "SELECT e.id, e.user_id, e.agent_id, e.session_id, e.role, e.content_hash, e.metadata, e.created_at \
            FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
@@ -67,7 +63,7 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
             let id: Uuid = row.required(1)?;
             let user_id: String = row.required(2)?;
             let metadata: JsonbText = row.required(7)?;
-            let key = (user_id, *id.as_bytes());
+            let key = (user_id, id);
             let Some(&position) = positions.get(&key) else { return Ok(()) };
             let (Some(of_row), Some(row_now)) = (found.get_mut(position), rows.get(position)) else {
                 return Ok(());
@@ -151,7 +147,6 @@ pub fn insert(
         .iter()
         .map(|row| Lexemes::index(spi, configuration, &row.indexed_text))
         .collect::<PgResult<Vec<_>>>()?;
-    let (lexemes_type, lexemes_array) = Lexemes::array(&lexemes);
     let texts = |of: fn(&NewRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();
     spi.execute(
         "INSERT INTO memory_agent.entries \
@@ -178,11 +173,11 @@ pub fn insert(
             rows.iter().map(|row| row.token_count_exact).collect::<Vec<_>>(),
             texts(|row| row.markers.join("\n")),
             rows.iter().map(|row| row.row.metadata.clone()).collect::<Vec<_>>(),
-        ]
-            .raw(lexemes_type, Some(lexemes_array))
-            .with(lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>())
-            .with(rows.iter().map(|row| row.created_at).collect::<Vec<_>>())
-            .with(rows.iter().map(|row| row.row.key.clone()).collect::<Vec<_>>()),
+            lexemes.clone(),
+            lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>(),
+            rows.iter().map(|row| row.created_at).collect::<Vec<_>>(),
+            rows.iter().map(|row| row.row.key.clone()).collect::<Vec<_>>(),
+        ],
     )
 }
 

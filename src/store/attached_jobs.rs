@@ -1,14 +1,11 @@
 //! Jobs of attached tables: embeddings of their rows, the intake of what a table holds, rows to look at
 //! again, and rows that were refused. Of each, `max_attempts` are the failures after which it is given up.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::pg::wake_at_commit;
 use crate::store::attachments::Source;
 use crate::store::entries::new_id;
 use memory_agent_core::jobs::payloads::{Attach, Payload, Phase};
-use pgrx::datum::Uuid;
 use std::collections::BTreeMap;
 
 /// Queues the embedding of new entries: one job for each scope, beside the jobs that wait there. To

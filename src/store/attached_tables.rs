@@ -1,10 +1,8 @@
 //! Tables of the application that are attached: what the catalogs know about them, and their triggers.
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params, record};
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
+use crate::pg::prelude::*;
+use memory_agent_core::words;
 
 /// A table that is to be attached.
 pub struct Table {
@@ -180,21 +178,13 @@ const TRIGGERS: [(&str, &str); 4] = [
     ("memory_agent_truncate", "BEFORE TRUNCATE ON {}"),
 ];
 
-/// Which of an attachment's tables a trigger is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The one that was attached.
-    Whole,
-    /// A partition of it.
-    Part,
-}
-
-impl Place {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Part => "part",
-        }
+words! {
+    /// Which of an attachment's tables a trigger is on.
+    pub enum Place {
+        /// The one that was attached.
+        Whole = "whole",
+        /// A partition of it.
+        Part = "part",
     }
 }
 
@@ -278,25 +268,7 @@ record!(KeyColumn: name type_name greater equal);
 
 /// The key of a table, in its index's order.
 pub fn key(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<KeyColumn>> {
-    spi.rows(
-        "SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), g.name, e.name \
-           FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY k(number, class, position) \
-           JOIN pg_attribute a ON a.attrelid = $1 AND a.attnum = k.number \
-           JOIN pg_opclass c ON c.oid = k.class, \
-                LATERAL (SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname) AS name \
-                           FROM pg_amop m JOIN pg_operator o ON o.oid = m.amopopr \
-                           JOIN pg_namespace n ON n.oid = o.oprnamespace \
-                          WHERE m.amopfamily = c.opcfamily AND m.amopstrategy = 5 \
-                            AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype) g, \
-                LATERAL (SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname) AS name \
-                           FROM pg_amop m JOIN pg_operator o ON o.oid = m.amopopr \
-                           JOIN pg_namespace n ON n.oid = o.oprnamespace \
-                          WHERE m.amopfamily = c.opcfamily AND m.amopstrategy = 3 \
-                            AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype) e \
-          WHERE i.indrelid = $1 AND i.indisprimary AND k.position <= i.indnkeyatts \
-          ORDER BY k.position",
-        &mut params![table],
-    )
+    spi.rows(include_str!("sql/key_columns.sql"), &mut params![table])
 }
 
 /// About how many rows a table and its partitions have, for the progress of a job.

@@ -2,46 +2,31 @@
 //! their attachment by its id, so that a table may be renamed; the columns are known by number while the
 //! table is the one that was attached, and by name after a dump and restore.
 
-use crate::pg::error::{Error, ErrorReport, PgResult};
-use crate::pg::spi::{Row, Session as Spi, params, record};
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use std::str::FromStr;
+use crate::pg::prelude::*;
+use crate::pg::spi::Row;
+use memory_agent_core::words;
 
-/// When the rows of an attached table are embedded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Embed {
-    /// In the statement that writes them.
-    Sync,
-    /// By the worker.
-    Async,
-    /// They are not embedded.
-    Off,
-}
-
-impl Embed {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sync => "sync",
-            Self::Async => "async",
-            Self::Off => "off",
-        }
+words! {
+    /// When the rows of an attached table are embedded.
+    pub enum Embed {
+        /// In the statement that writes them.
+        Sync = "sync",
+        /// By the worker.
+        Async = "async",
+        /// They are not embedded.
+        Off = "off",
     }
 }
 
-impl FromStr for Embed {
-    type Err = ErrorReport;
-
-    fn from_str(text: &str) -> Result<Self, ErrorReport> {
-        match text {
-            "sync" => Ok(Self::Sync),
-            "async" => Ok(Self::Async),
-            "off" => Ok(Self::Off),
-            other => Err(Error::invalid(
-                format!("unknown value \"{other}\" of embed"),
+impl Embed {
+    /// Reads what memory_attach is given, and what it stored.
+    pub fn read(word: &str) -> PgResult<Self> {
+        Self::of(word).ok_or_else(|| {
+            Error::invalid(
+                format!("unknown value \"{word}\" of embed"),
                 "Use 'async' (the worker embeds), 'sync' (the writing statement does) or 'off'.",
-            )),
-        }
+            )
+        })
     }
 }
 
@@ -121,50 +106,9 @@ impl Source {
 /// An attachment as it is read from a table of its: the one that was attached or a partition. `None`
 /// when there is no such attachment or no such table.
 pub fn source(spi: &Spi, id: Uuid, table: pg_sys::Oid) -> PgResult<Option<Source>> {
-    spi.first(
-        "WITH ancestors AS ( \
-            SELECT p.oid, format('%I.%I', n.nspname, p.relname) AS name \
-              FROM pg_partition_ancestors($2::oid::regclass) t \
-              JOIN pg_class p ON p.oid = t.relid JOIN pg_namespace n ON n.oid = p.relnamespace) \
-         SELECT a.relation, a.role, a.embed, a.agent_id, a.user_id, a.metadata_columns, c.names, \
-                ARRAY(SELECT m.name FROM unnest(c.names) m(name) \
-                       WHERE m.name IS NOT NULL \
-                         AND NOT EXISTS (SELECT FROM pg_attribute t \
-                                          WHERE t.attrelid = r.oid AND t.attname = m.name \
-                                            AND t.attnum > 0 AND NOT t.attisdropped)), \
-                ARRAY(SELECT t.attname::text \
-                        FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY k(number, position) \
-                        JOIN pg_attribute t ON t.attrelid = $2 AND t.attnum = k.number \
-                       WHERE i.indrelid = r.oid AND i.indisprimary AND k.position <= i.indnkeyatts \
-                       ORDER BY k.position), \
-                format('%I.%I', n.nspname, r.relname), r.relowner, \
-                a.relation_oid = $2 OR a.relation_oid IN (SELECT t.oid FROM ancestors t) \
-                OR a.relation = format('%I.%I', n.nspname, r.relname) \
-                OR a.relation IN (SELECT t.name FROM ancestors t), \
-                a.relation_oid IS DISTINCT FROM $2 OR c.names IS DISTINCT FROM c.known, \
-                EXISTS (SELECT FROM pg_index i \
-                         WHERE i.indrelid = r.oid AND i.indisprimary AND NOT i.indimmediate), \
-                EXISTS (SELECT FROM pg_constraint f \
-                         WHERE f.conrelid = r.oid AND f.contype = 'f' \
-                           AND (f.confupdtype IN ('c', 'n', 'd') OR f.confdeltype IN ('c', 'n', 'd'))), \
-                current_setting('application_name') \
-           FROM memory_agent.attachments a \
-           JOIN pg_class r ON r.oid = $2 \
-           JOIN pg_namespace n ON n.oid = r.relnamespace, \
-                LATERAL (SELECT array_agg(coalesce(t.attname::text, w.name) ORDER BY w.position) AS names, \
-                                array_agg(w.name ORDER BY w.position) AS known \
-                           FROM unnest(ARRAY[a.content_column, a.user_id_column, a.session_id_column, \
-                                             a.created_at_column, a.role_column] || a.metadata_columns, \
-                                       a.column_numbers) WITH ORDINALITY w(name, number, position) \
-                           LEFT JOIN pg_attribute t \
-                             ON t.attrelid = a.relation_oid AND t.attnum = w.number AND t.attnum > 0 \
-                            AND NOT t.attisdropped \
-                            AND (a.relation_oid = $2 \
-                                 OR a.relation_oid IN (SELECT o.oid FROM ancestors o))) c \
-          WHERE a.id = $1",
-        &mut params![id, table],
-        |row| read_source(id, table, row),
-    )
+    spi.first(include_str!("sql/attachment_source.sql"), &mut params![id, table], |row| {
+        read_source(id, table, row)
+    })
 }
 
 fn read_source(id: Uuid, table: pg_sys::Oid, row: &Row<'_>) -> PgResult<Source> {
@@ -183,7 +127,7 @@ fn read_source(id: Uuid, table: pg_sys::Oid, row: &Row<'_>) -> PgResult<Source> 
             user_id: row.optional(5),
             agent_id: row.required(4)?,
             role: row.required(2)?,
-            embed: row.required::<String>(3)?.parse()?,
+            embed: Embed::read(&row.required::<String>(3)?)?,
         },
         metadata_keys: row.required(6)?,
         table,
@@ -208,28 +152,22 @@ pub fn save(
     definition: &Definition,
 ) -> PgResult<()> {
     spi.run(
-        "INSERT INTO memory_agent.attachments AS a \
-            (id, relation, content_column, user_id_column, session_id_column, created_at_column, \
-             role_column, metadata_columns, user_id, agent_id, role, embed, relation_oid, column_numbers) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-                 ARRAY(SELECT coalesce(t.attnum, 0::int2) \
-                         FROM unnest($14::text[]) WITH ORDINALITY w(name, position) \
-                         LEFT JOIN pg_attribute t ON t.attrelid = $13 AND t.attname = w.name \
-                                                 AND t.attnum > 0 AND NOT t.attisdropped \
-                        ORDER BY w.position)) \
-         ON CONFLICT (id) DO UPDATE \
-            SET content_column = excluded.content_column, user_id_column = excluded.user_id_column, \
-                session_id_column = excluded.session_id_column, \
-                created_at_column = excluded.created_at_column, role_column = excluded.role_column, \
-                metadata_columns = excluded.metadata_columns, user_id = excluded.user_id, \
-                agent_id = excluded.agent_id, role = excluded.role, embed = excluded.embed, \
-                relation_oid = excluded.relation_oid, column_numbers = excluded.column_numbers",
+        include_str!("sql/save_attachment.sql"),
         &mut params![
-            id, label, &definition.content_column, definition.user_id_column.as_deref(),
-            definition.session_id_column.as_deref(), definition.created_at_column.as_deref(),
-            definition.role_column.as_deref(), definition.metadata_columns.clone(),
-            definition.user_id.as_deref(), &definition.agent_id, &definition.role,
-            definition.embed.as_str(), table, definition.columns(),
+            id,
+            label,
+            &definition.content_column,
+            definition.user_id_column.as_deref(),
+            definition.session_id_column.as_deref(),
+            definition.created_at_column.as_deref(),
+            definition.role_column.as_deref(),
+            definition.metadata_columns.clone(),
+            definition.user_id.as_deref(),
+            &definition.agent_id,
+            &definition.role,
+            definition.embed.as_str(),
+            table,
+            definition.columns(),
         ],
     )
 }

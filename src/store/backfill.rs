@@ -1,11 +1,9 @@
 //! Work that was not asked for when turns came, and is asked for now: which scopes have turns that were
 //! not extracted from, and which sessions were not summarised.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
-use pgrx::prelude::*;
 
 /// Where turns wait: user, agent, and session or the user's global memory.
 pub type Scope = (String, String, Option<String>);

@@ -1,12 +1,10 @@
 //! Clearing a session: what was said and learned in it becomes inactive, its work is cancelled, and
 //! history says so. The session itself and its settings stay, and so do archived conversations.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::history;
 use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
 
 /// The event and its reason in history, and the reason of the episode's end.
 const OP: &str = "delete";

@@ -1,8 +1,7 @@
 //! Compression of a session's window: all but the newest turns leave it once a summary covers them.
 //! They stay in recall.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, record};
+use crate::pg::prelude::*;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::COVERED;
 

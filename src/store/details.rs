@@ -1,10 +1,6 @@
 //! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::Vector;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::pg::prelude::*;
 
 /// What ranking and reranking need of a candidate beside its scores.
 pub struct Detail {

@@ -1,14 +1,10 @@
 //! Entries that were stored without their embedding or with an estimated token count, and filling
 //! them in later.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
-use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
 
 /// Rows that are read at once.
@@ -77,7 +73,6 @@ pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResu
 /// tokens follows the count.
 pub fn complete(
     spi: &Spi,
-    vector: &VectorType,
     user_id: &str,
     entry: &Incomplete,
     embedding: Option<(&str, &[Vec<f32>])>,
@@ -85,33 +80,18 @@ pub fn complete(
 ) -> PgResult<()> {
     let first = embedding.and_then(|(_, windows)| windows.first());
     let filled = spi.execute(
-        "WITH old AS ( \
-            SELECT e.user_id, e.id, e.token_count, \
-                   e.kind = 'turn' AND e.state = 'active' AND e.source_relation IS NULL AS in_window \
-              FROM memory_agent.entries e \
-             WHERE e.user_id = $1 AND e.id = $2 AND e.content_hash IS NOT DISTINCT FROM $3 \
-               AND e.state <> 'inactive' AND (e.embedding IS NULL OR $5::text IS NULL) FOR UPDATE), \
-         filled AS ( \
-            UPDATE memory_agent.entries e \
-               SET embedding = coalesce(e.embedding, $4), embedding_model = coalesce(e.embedding_model, $5), \
-                   token_count = $6, token_count_exact = true \
-              FROM old WHERE e.user_id = old.user_id AND e.id = old.id \
-            RETURNING e.agent_id, e.session_id, e.token_count - old.token_count AS growth, old.in_window), \
-         grown AS ( \
-            UPDATE memory_agent.sessions s \
-               SET active_tokens = s.active_tokens + filled.growth, \
-                   unsummarized_tokens = greatest(0, s.unsummarized_tokens + filled.growth) \
-              FROM filled \
-             WHERE s.user_id = $1 AND s.agent_id = filled.agent_id AND s.session_id = filled.session_id \
-               AND filled.in_window AND filled.growth <> 0) \
-         SELECT FROM filled",
-        &mut params![user_id, entry.id, entry.content_hash.as_deref()]
-            .raw(vector.oid, first.map(|window| Vector(window.clone()).to_datum()))
-            .with(embedding.map(|(model, _)| model.to_owned()))
-            .with(token_count),
+        include_str!("sql/complete_entry.sql"),
+        &mut params![
+            user_id,
+            entry.id,
+            entry.content_hash.as_deref(),
+            first.cloned().map(Vector),
+            embedding.map(|(model, _)| model),
+            token_count,
+        ],
     )?;
     if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
-        entry_windows::insert(spi, vector, user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, user_id, entry.id, model, further)?;
     }
     Ok(())
 }

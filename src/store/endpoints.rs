@@ -1,9 +1,7 @@
 //! `memory_agent.endpoints`: LLM endpoints that the extension's owner wrote, and `endpoint_uses`: which agents
 //! ask which of them. Neither is there before 0.3.0.
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::settings::endpoint::NamedEndpoint;
 use crate::store::schema;
 

@@ -1,15 +1,10 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use sha2::{Digest, Sha256};
 
 /// A new UUIDv7: ids sort by the time they were made.
@@ -133,9 +128,15 @@ pub enum Standing {
 }
 
 /// Stores a row and its windows.
-pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<()> {
+pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
     let first = entry.embedding.and_then(<[_]>::first);
-    let embedding = first.map(|window| Vector(window.clone()).to_datum());
+    let (replaced_by, ended_at, reason) = match entry.standing {
+        Standing::Active => (None, None, None),
+        // Before a call could ask for it.
+        Standing::SourceOnly => (None, Some(entry.created_at), None),
+        Standing::Unverified => (None, Some(entry.created_at), Some("unverified")),
+        Standing::Superseded { by, since } => (Some(by), Some(since), Some("superseded")),
+    };
     spi.execute(
         "INSERT INTO memory_agent.entries \
             (id, user_id, agent_id, session_id, kind, role, content, content_hash, token_count, \
@@ -158,40 +159,28 @@ pub fn insert(spi: &Spi, vector: &VectorType, entry: NewEntry<'_>) -> PgResult<(
             entry.token_count,
             entry.token_count_exact,
             entry.markers,
-            entry.metadata
-        ]
-        .raw(vector.oid, embedding)
-        .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
-        .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
-        .with(entry.lexeme_config.to_owned())
-        .with(entry.lexemes.document_length())
-        .with(entry.episode_id)
-        .with(entry.fact_key.map(str::to_owned))
-        .with(entry.created_at)
-        .with(entry.expires_at)
-        .with((!entry.source_ids.is_empty()).then_some(entry.source_ids))
-        .with(entry.confidence)
-        .with(matches!(entry.standing, Standing::Active))
-        .with(match entry.standing {
-            Standing::Superseded { by, .. } => Some(by),
-            _ => None,
-        })
-        .with(match entry.standing {
-            Standing::Active => None,
-            // Before a call could ask for it.
-            Standing::SourceOnly | Standing::Unverified => Some(entry.created_at),
-            Standing::Superseded { since, .. } => Some(since),
-        })
-        .with(entry.facts_from.extracted_at().map(str::to_owned))
-        .with(entry.source_relation.map(str::to_owned))
-        .with(match entry.standing {
-            Standing::Superseded { .. } => Some("superseded".to_owned()),
-            Standing::Unverified => Some("unverified".to_owned()),
-            Standing::Active | Standing::SourceOnly => None,
-        }),
+            entry.metadata,
+            first.cloned().map(Vector),
+            entry.embedding_model.filter(|_| first.is_some()),
+            entry.lexemes,
+            entry.lexeme_config,
+            entry.lexemes.document_length(),
+            entry.episode_id,
+            entry.fact_key,
+            entry.created_at,
+            entry.expires_at,
+            (!entry.source_ids.is_empty()).then_some(entry.source_ids),
+            entry.confidence,
+            matches!(entry.standing, Standing::Active),
+            replaced_by,
+            ended_at,
+            entry.facts_from.extracted_at(),
+            entry.source_relation,
+            reason,
+        ],
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, entry.user_id, entry.id, model, further)?;
     }
     Ok(())
 }
@@ -202,18 +191,14 @@ pub struct Content {
     pub metadata: JsonbText,
 }
 
+record!(Content: content metadata);
+
 /// The texts of entries, by id.
-pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<([u8; 16], Content)>> {
-    spi.all(
+pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<(Uuid, Content)>> {
+    spi.rows(
         "SELECT e.id, e.content, e.metadata FROM memory_agent.entries e \
           WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
         &mut params![users.to_vec(), ids],
-        |row| {
-            Ok((
-                *row.required::<Uuid>(1)?.as_bytes(),
-                Content { content: row.required(2)?, metadata: row.required(3)? },
-            ))
-        },
     )
 }
 

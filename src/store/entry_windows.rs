@@ -2,10 +2,7 @@
 //! while the embedding model is changed, all windows of the model that is not the row's own.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::Vector;
-use pgrx::datum::Uuid;
+use crate::pg::prelude::*;
 
 /// The window that is an entry's embedding, unless the entry is embedded by another model.
 pub const FIRST: i32 = 1;
@@ -13,20 +10,18 @@ pub const FIRST: i32 = 1;
 /// Stores the windows after the first of one entry.
 pub fn insert(
     spi: &Spi,
-    vector: &VectorType,
     user_id: &str,
     entry_id: Uuid,
     model: &str,
     further: &[Vec<f32>],
 ) -> PgResult<()> {
-    insert_from(spi, vector, user_id, entry_id, model, FIRST + 1, further)
+    insert_from(spi, user_id, entry_id, model, FIRST + 1, further)
 }
 
 /// Stores windows of one entry, of which the first has the number `ordinal`; those that are there
 /// already stay.
 pub fn insert_from(
     spi: &Spi,
-    vector: &VectorType,
     user_id: &str,
     entry_id: Uuid,
     model: &str,
@@ -37,9 +32,7 @@ pub fn insert_from(
         spi.execute(
             "INSERT INTO memory_agent.entry_windows (user_id, entry_id, ordinal, embedding, embedding_model) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-            &mut params![user_id, entry_id, ordinal]
-                .raw(vector.oid, Some(Vector(window.clone()).to_datum()))
-                .with(model.to_owned()),
+            &mut params![user_id, entry_id, ordinal, Vector(window.clone()), model],
         )?;
     }
     Ok(())
@@ -72,18 +65,12 @@ pub fn nearest(
     entries: &[Uuid],
     model: &str,
     query: &Vector,
-) -> PgResult<Vec<([u8; 16], f64)>> {
+) -> PgResult<Vec<(Uuid, f64)>> {
     let sql = format!(
         "SELECT w.entry_id, min(w.embedding {} $3) FROM memory_agent.entry_windows w \
            JOIN unnest($4::uuid[]) found(id) ON found.id = w.entry_id \
           WHERE w.user_id = ANY ($1) AND w.embedding_model = $2 GROUP BY w.entry_id",
         vector.cosine_distance()
     );
-    spi.all(
-        &sql,
-        &mut params![users.to_vec(), model,]
-            .raw(vector.oid, Some(query.to_datum()))
-            .with(entries.to_vec()),
-        |row| Ok((*row.required::<Uuid>(1)?.as_bytes(), row.required(2)?)),
-    )
+    spi.rows(&sql, &mut params![users.to_vec(), model, query.clone(), entries.to_vec()])
 }

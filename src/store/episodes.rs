@@ -2,14 +2,9 @@
 //! ends is decided by the core crate's `episodes` module; here it is only stored. What becomes of
 //! episodes that are over is in `reflections`.
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::time::Duration;
 
 /// An open episode while turns are added to it.

@@ -9,17 +9,12 @@
 mod doomed;
 mod jobs;
 
-use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::new_id;
-use crate::store::history;
-use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::summaries;
+use crate::store::{history, schema, summaries};
 use doomed::{Doomed, Hold};
-use pgrx::datum::Uuid;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;

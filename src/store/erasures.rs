@@ -1,9 +1,8 @@
 //! Whether memory of a user was erased while a call was at work on what it had read of it before: a
 //! statement that waits for an LLM must not store an answer that is made of what is gone.
 
-use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::erase::OP;
 use crate::store::schema;
 

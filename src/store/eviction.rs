@@ -1,7 +1,6 @@
 //! Eviction: the oldest entries of a full window leave it. They stay in recall.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::sessions::{self, SessionKey};
 
 /// Archives the oldest turns and facts of a session until at most `limit` are in its window, at most `most` of

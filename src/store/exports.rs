@@ -1,8 +1,7 @@
 //! What is exported: entries and summaries with everything that cannot be worked out again. Times
 //! are texts in UTC, so that two servers write the same file.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
 use memory_agent_core::record::{Archive, Configured};

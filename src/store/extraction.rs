@@ -1,11 +1,8 @@
 //! Turns on their way to becoming facts: which wait for extraction, and what is noted when they are
 //! done. `entries.extracted_at` is NULL while a turn waits.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::ops::ControlFlow;
 
 /// A turn that waits for extraction.

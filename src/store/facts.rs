@@ -2,16 +2,10 @@
 //! the validity of one.
 
 use crate::identity::Caller;
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
 use crate::pg::locks::Lock;
-use crate::pg::spi::{Params, Session as Spi, params, record};
-use crate::pg::sql_types::Vector;
-use crate::store::schema;
-use crate::store::scope;
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::store::{schema, scope};
 
 /// Where facts are compared: one session, or the user's global memory.
 pub struct FactScope<'a> {
@@ -109,7 +103,7 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
               ORDER BY e.session_id NULLS FIRST LIMIT 1",
             scope.compares()
         ),
-        &mut scope.params().with(key.to_owned()),
+        &mut params![scope; key],
     )
 }
 
@@ -120,7 +114,7 @@ pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
         &format!(
             "SELECT e.id FROM memory_agent.entries e WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
-        &mut scope.params().with(hash.to_vec()),
+        &mut params![scope; hash.to_vec()],
     )
 }
 
@@ -132,7 +126,7 @@ pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<
                 AND e.state_reason = 'unverified' AND e.content_hash = $4 LIMIT 1",
             scope.condition()
         ),
-        &mut scope.params().with(hash.to_vec()),
+        &mut params![scope; hash.to_vec()],
     )
 }
 
@@ -154,11 +148,7 @@ pub fn nearest(
                       WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance} LIMIT 5) near \
               WHERE 1 - near.distance >= $6 ORDER BY near.distance"
         ),
-        &mut scope
-            .params()
-            .with(model.to_owned())
-            .raw(vector.oid, Some(embedding.to_datum()))
-            .with(similarity),
+        &mut params![scope; model, embedding.clone(), similarity],
     )
 }
 
@@ -203,11 +193,7 @@ pub fn neighbors(
             "SELECT {NEAR_COLUMNS}, 1 - {distance} FROM memory_agent.entries e \
               WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance}, e.id LIMIT $6"
         ),
-        &mut scope
-            .params()
-            .with(model.to_owned())
-            .raw(vector.oid, Some(embedding.to_datum()))
-            .with(most),
+        &mut params![scope; model, embedding.clone(), most],
     )
 }
 
@@ -231,12 +217,7 @@ pub fn neighbors_by_words(
               WHERE {holds} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
               ORDER BY shared.words DESC, e.created_at DESC, e.id LIMIT $7"
         ),
-        &mut scope
-            .params()
-            .with(configuration.to_owned())
-            .with(text.to_owned())
-            .with(model.map(str::to_owned))
-            .with(most),
+        &mut params![scope; configuration, text, model, most],
     )
 }
 
@@ -248,7 +229,7 @@ pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Opti
             "SELECT {NEAR_COLUMNS}, 1::float8 FROM memory_agent.entries e \
               WHERE {holds} AND e.content_hash = $4 LIMIT 1"
         ),
-        &mut scope.params().with(hash.to_vec()),
+        &mut params![scope; hash.to_vec()],
     )
 }
 
@@ -289,7 +270,7 @@ pub fn unreconciled(
                FROM memory_agent.entries e WHERE {holds} AND e.metadata ? 'unreconciled' \
               ORDER BY e.created_at, e.id LIMIT $5"
         ),
-        &mut scope.params().with(model.map(str::to_owned)).with(most),
+        &mut params![scope; model, most],
     )
 }
 
@@ -335,29 +316,7 @@ pub fn said_again(
     sources: &[Uuid],
     expires_at: Option<TimestampWithTimeZone>,
 ) -> PgResult<()> {
-    spi.run(
-        "WITH old AS ( \
-            SELECT o.user_id, o.id, o.state = 'archived' AS was_out FROM memory_agent.entries o \
-             WHERE o.user_id = $1 AND o.id = $2 AND o.state <> 'inactive' \
-               AND (o.state = 'archived' OR NOT coalesce(o.source_ids, '{}') @> $3 \
-                    OR (o.expires_at IS NOT NULL AND ($4::timestamptz IS NULL OR $4 > o.expires_at))) \
-               FOR UPDATE), \
-         said AS ( \
-            UPDATE memory_agent.entries e \
-               SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), '{}'), \
-                   expires_at = CASE WHEN e.expires_at IS NOT NULL AND $4::timestamptz IS NOT NULL \
-                                     THEN greatest(e.expires_at, $4) END, \
-                   state = 'active', state_reason = NULL, state_at = NULL, updated_at = now() \
-              FROM old WHERE e.user_id = old.user_id AND e.id = old.id \
-            RETURNING e.agent_id, e.session_id, old.was_out), \
-         grown AS ( \
-            UPDATE memory_agent.sessions s SET active_entries = s.active_entries + 1 \
-              FROM said \
-             WHERE s.user_id = $1 AND s.agent_id = said.agent_id AND s.session_id = said.session_id \
-               AND said.was_out) \
-         SELECT FROM said",
-        &mut params![user_id, id, sources, expires_at],
-    )
+    spi.run(include_str!("sql/say_fact_again.sql"), &mut params![user_id, id, sources, expires_at])
 }
 
 /// Why a fact no longer holds.

@@ -2,12 +2,9 @@
 //! row's body and reason are committed to by a salted hash, so that they can be erased later while
 //! the chain over the commitments stays whole.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
-use pgrx::datum::Uuid;
 use std::cell::Cell;
 
 thread_local! {

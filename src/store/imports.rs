@@ -1,19 +1,14 @@
 //! Rows that come from somewhere else, with their id, times and state. PostgreSQL reads the values
 //! out of the front matter's JSON, so that times and ids mean what they mean elsewhere in SQL.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Record, Session as Spi, params, record};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
+use crate::pg::spi::Record;
 use crate::store::entries::content_hash;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 /// The columns of an entry that are read as they are.
 const ENTRY_FIELDS: &str = "f(id uuid, kind text, role text, created_at timestamptz, \
@@ -79,23 +74,15 @@ fn read<T: Record>(
         true => Ok(values),
         false => Err(Error::invalid(
             "a time in the front matter is not finite",
-            "Leave out what is not known.",
+            "Leave out times that are not known.",
         )),
     }
 }
 
-/// The content of an entry of the user, if there is one of that id.
-pub fn entry_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
+/// The content of what the user has in this table under this id.
+pub fn content(spi: &Spi, table: &str, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
     spi.row(
-        "SELECT e.content FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2",
-        &mut params![user_id, id],
-    )
-}
-
-/// The content of a summary of the user, if there is one of that id.
-pub fn summary_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.row(
-        "SELECT s.content FROM memory_agent.session_summaries s WHERE s.user_id = $1 AND s.id = $2",
+        &format!("SELECT t.content FROM memory_agent.{table} t WHERE t.user_id = $1 AND t.id = $2"),
         &mut params![user_id, id],
     )
 }
@@ -137,9 +124,8 @@ pub struct ImportedEntry<'a> {
 
 /// Stores an entry with its windows. Of a file that is not complete, facts were made already, and
 /// what was replaced was true until its replacement was said.
-pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -> PgResult<()> {
+pub fn insert_entry(spi: &Spi, entry: &ImportedEntry<'_>) -> PgResult<()> {
     let first = entry.embedding.and_then(<[_]>::first);
-    let embedding = first.map(|window| Vector(window.clone()).to_datum());
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.entries \
@@ -165,19 +151,13 @@ pub fn insert_entry(spi: &Spi, vector: &VectorType, entry: &ImportedEntry<'_>) -
         &mut params![
             JsonbText(entry.json.to_owned()), entry.user_id, entry.agent_id, entry.session_id,
             entry.content, (!entry.content.is_empty()).then(|| content_hash(entry.content)),
-            entry.token_count, entry.token_count_exact, entry.markers.clone(),
-        ]
-            .raw(vector.oid, embedding)
-            .with(entry.embedding_model.filter(|_| embedding.is_some()).map(str::to_owned))
-            .raw(pg_sys::TSVECTOROID, Some(entry.lexemes.datum()))
-            .with(entry.lexeme_config.to_owned())
-            .with(entry.lexemes.document_length())
-            .with(entry.created_at)
-            .with(entry.default_expiry)
-            .with(entry.is_complete),
+            entry.token_count, entry.token_count_exact, entry.markers.clone(), first.cloned().map(Vector),
+            entry.embedding_model.filter(|_| first.is_some()), entry.lexemes, entry.lexeme_config,
+            entry.lexemes.document_length(), entry.created_at, entry.default_expiry, entry.is_complete,
+        ],
     )?;
     if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        entry_windows::insert(spi, vector, entry.user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, entry.user_id, entry.id, model, further)?;
     }
     Ok(())
 }
@@ -203,7 +183,7 @@ pub fn join_episode(
                 status = CASE WHEN excluded.wants_reflection AND p.status = 'reflected' \
                               THEN 'closed' ELSE p.status END \
           WHERE p.agent_id = excluded.agent_id AND p.session_id = excluded.session_id",
-        &mut key.params().with(id).with(at).with(wants_reflection),
+        &mut params![key; id, at, wants_reflection],
     )
 }
 
@@ -240,14 +220,9 @@ pub fn count(
               WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
              RETURNING s.active_entries"
         ),
-        &mut key
-            .params()
-            .with(added.turns)
-            .with(added.tokens)
-            .with(added.entries)
-            .with(created_at)
-            .with(id)
-            .with(added.to_summarize),
+        &mut params![key;
+            added.turns, added.tokens, added.entries, created_at, id, added.to_summarize,
+        ],
     )
 }
 
@@ -293,13 +268,7 @@ pub fn insert_summary(
                     coalesce(f.updated_at, now()), $5 \
                FROM jsonb_to_record($7) AS {SUMMARY_FIELDS}"
         ),
-        &mut key
-            .params()
-            .with(content.to_owned())
-            .with(is_active)
-            .with(created_at)
-            .with(JsonbText(json.to_owned()))
-            .with(is_complete),
+        &mut params![key; content, is_active, created_at, JsonbText(json.to_owned()), is_complete],
     )
 }
 
@@ -311,14 +280,6 @@ const ARCHIVE_FIELDS: &str = "f(id uuid, title text, doc_type text, metadata jso
 pub fn read_archive(spi: &Spi, json: &str) -> PgResult<(Uuid, TimestampWithTimeZone)> {
     let columns = "f.id, coalesce(f.ended_at, f.created_at, now())";
     read(spi, json, columns, ARCHIVE_FIELDS, &["created_at", "updated_at", "ended_at"])
-}
-
-/// The whole text of an archive of the user, if there is one of that id.
-pub fn archive_content(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<String>> {
-    spi.row(
-        "SELECT a.content FROM memory_agent.archives a WHERE a.user_id = $1 AND a.id = $2",
-        &mut params![user_id, id],
-    )
 }
 
 /// Stores an archive without its chunks; false when its scope has a document with this text.
@@ -341,11 +302,6 @@ pub fn insert_archive(
              ON CONFLICT (user_id, agent_id, coalesce(session_id, ''), content_hash) \
                 WHERE doc_type <> 'conversation' DO NOTHING"
         ),
-        &mut scope
-            .params()
-            .with(namespace.to_owned())
-            .with(content.to_owned())
-            .with(content_hash(content))
-            .with(JsonbText(json.to_owned())),
+        &mut params![scope; namespace, content, content_hash(content), JsonbText(json.to_owned())],
     )
 }

@@ -2,8 +2,7 @@
 //! those with a word of the query through the lexeme index, and of each what the other arm says.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::nearest::{PartTotals, nearest};
 use crate::store::neighbors;
 use crate::store::scope::{Layer, Scope, bind};
@@ -13,7 +12,6 @@ use crate::store::search::{
 };
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::Term;
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -30,7 +28,7 @@ pub fn through_indexes(
     let documents = totals.iter().map(|part| part.documents).sum();
     let total_length = totals.iter().map(|part| part.length).sum();
     let (mut rows, mode) = nearest(spi, scope, query, vector, totals)?;
-    let mut known: HashMap<[u8; 16], usize> =
+    let mut known: HashMap<Uuid, usize> =
         rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
 
     let mut matches = Vec::new();
@@ -50,7 +48,7 @@ pub fn through_indexes(
                     term_frequencies: term_frequencies(datum, terms),
                 });
                 let layer = layers[row.required::<i32>(4)? as usize];
-                matched.push((*row.required::<Uuid>(1)?.as_bytes(), layer));
+                matched.push((row.required(1)?, layer));
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -89,10 +87,10 @@ fn add_included(
     scope: &Scope,
     query: &Query<'_>,
     rows: &mut Vec<FoundRow>,
-    known: &HashMap<[u8; 16], usize>,
+    known: &HashMap<Uuid, usize>,
 ) -> PgResult<()> {
     let missing: Vec<Uuid> =
-        query.included.iter().filter(|id| !known.contains_key(id.as_bytes())).copied().collect();
+        query.included.iter().filter(|id| !known.contains_key(id)).copied().collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -100,12 +98,10 @@ fn add_included(
     let ids = bind(&mut sql.params, missing);
     let statement = sql.select("e.id, {part}", &format!(" AND e.id = ANY ({ids})"));
     let layers = sql.layers();
-    spi.for_each(&statement, &mut sql.params, |row| {
-        let id = *row.required::<Uuid>(1)?.as_bytes();
-        let layer = layers[row.required::<i32>(2)? as usize];
+    for (id, part) in spi.rows::<(Uuid, i32)>(&statement, &mut sql.params)? {
+        let layer = layers[part as usize];
         rows.push(FoundRow { id, layer, similarity: None, dense: None, lexical: None });
-        Ok(())
-    })?;
+    }
     Ok(())
 }
 
@@ -117,11 +113,8 @@ fn fill_similarities(
     vector: &VectorType,
     rows: &mut [FoundRow],
 ) -> PgResult<()> {
-    let missing: Vec<Uuid> = rows
-        .iter()
-        .filter(|row| row.similarity.is_none())
-        .map(|row| Uuid::from_bytes(row.id))
-        .collect();
+    let missing: Vec<Uuid> =
+        rows.iter().filter(|row| row.similarity.is_none()).map(|row| row.id).collect();
     if missing.is_empty() || query.embeddings.is_empty() {
         return Ok(());
     }
@@ -130,15 +123,10 @@ fn fill_similarities(
     let ids = bind(&mut sql.params, missing);
     let statement =
         sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));
-    let mut filled = HashMap::new();
-    spi.for_each(&statement, &mut sql.params, |row| {
-        if let Some(distance) = row.optional::<f64>(2) {
-            filled.insert(*row.required::<Uuid>(1)?.as_bytes(), similarity(distance));
-        }
-        Ok(())
-    })?;
+    let filled: Vec<(Uuid, Option<f64>)> = spi.rows(&statement, &mut sql.params)?;
+    let filled: HashMap<_, _> = filled.into_iter().collect();
     for row in rows.iter_mut().filter(|row| row.similarity.is_none()) {
-        row.similarity = filled.get(&row.id).copied();
+        row.similarity = filled.get(&row.id).copied().flatten().map(similarity);
     }
     Ok(())
 }

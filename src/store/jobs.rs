@@ -1,15 +1,12 @@
 //! `memory_agent.jobs`, the side of who asks for work: at most one job of a kind is waiting per scope
 //! that no worker has seen. What workers do with jobs is in `queue`.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
 use crate::store::facts::FactScope;
 pub use memory_agent_core::jobs::JobKind;
 use memory_agent_core::jobs::payloads::Payload;
-use pgrx::datum::Uuid;
 
 /// Queues work for a session, or for a user's global memory.
 ///

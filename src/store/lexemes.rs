@@ -2,10 +2,9 @@
 //! directly (its lexemes, their frequencies, its length), which is what exact BM25 needs.
 #![allow(unsafe_code)]
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session, params};
+use crate::pg::prelude::*;
+use crate::pg::spi::Session;
 use memory_agent_core::lexical::{self, PlacedLexeme, Term};
-use pgrx::pg_sys;
 use std::cmp::Ordering;
 use std::ffi::CString;
 
@@ -29,6 +28,16 @@ struct Lexeme<'a> {
     frequency: u16,
     /// Where it occurs first, in words.
     position: u16,
+}
+
+impl IntoDatum for Lexemes {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        Some(self.vector)
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::TSVECTOROID
+    }
 }
 
 impl Lexemes {
@@ -89,29 +98,6 @@ impl Lexemes {
     fn bytes(self) -> usize {
         // SAFETY: `vector` is a detoasted varlena.
         unsafe { pgrx::varsize_4b(self.vector.cast_mut_ptr()) as usize }
-    }
-
-    /// The datum, for a parameter of type tsvector.
-    pub fn datum(self) -> pg_sys::Datum {
-        self.vector
-    }
-
-    /// An array of tsvectors, for a parameter of type tsvector[], and that type.
-    pub fn array(vectors: &[Self]) -> (pg_sys::Oid, pg_sys::Datum) {
-        let mut elements: Vec<pg_sys::Datum> = vectors.iter().map(|vector| vector.vector).collect();
-        // SAFETY: as many elements as it is told, all of them live tsvectors, which are varlenas of
-        // integer alignment.
-        unsafe {
-            let array = pg_sys::construct_array(
-                elements.as_mut_ptr(),
-                elements.len() as i32,
-                pg_sys::TSVECTOROID,
-                -1,
-                false,
-                pg_sys::TYPALIGN_INT as std::ffi::c_char,
-            );
-            (pg_sys::get_array_type(pg_sys::TSVECTOROID), pg_sys::Datum::from(array))
-        }
     }
 
     /// Number of indexed words, repetitions included: BM25's document length.

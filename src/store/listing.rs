@@ -1,31 +1,21 @@
 //! Entries in the order of time, from a place on: one page, read by an index.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::schema;
 use crate::store::scope::{bind, is_global};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use memory_agent_core::words;
 
-/// A kind of entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Turn,
-    Fact,
-    Document,
+words! {
+    /// A kind of entry.
+    pub enum Kind {
+        Turn = "turn",
+        Fact = "fact",
+        Document = "document",
+    }
 }
 
 impl Kind {
     const ALL: [Self; 3] = [Self::Turn, Self::Fact, Self::Document];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Turn => "turn",
-            Self::Fact => "fact",
-            Self::Document => "document",
-        }
-    }
 }
 
 /// Which page.
@@ -44,30 +34,27 @@ pub struct Wanted {
     pub limit: i32,
 }
 
-/// An entry with the columns of the view `memory_entries`.
-#[derive(Debug)]
-pub struct Listed {
-    pub id: Uuid,
-    pub user_id: String,
-    pub session_id: Option<String>,
-    pub agent_id: String,
-    pub kind: String,
-    pub role: String,
-    pub content: String,
-    pub metadata: JsonbText,
-    pub markers: Vec<String>,
-    pub created_at: TimestampWithTimeZone,
-    pub updated_at: TimestampWithTimeZone,
-    pub expires_at: Option<TimestampWithTimeZone>,
-    pub is_active: bool,
-    pub token_count: i32,
-    pub episode_id: Option<Uuid>,
-    pub fact_key: Option<String>,
-    pub confidence: Option<f32>,
-    pub source_ids: Option<Vec<Uuid>>,
-}
-
-record!(Listed: id user_id session_id agent_id kind role content metadata markers created_at updated_at expires_at is_active token_count episode_id fact_key confidence source_ids);
+/// An entry, in the columns of the view `memory_entries`.
+pub type Listed = (
+    Uuid,
+    String,
+    Option<String>,
+    String,
+    String,
+    String,
+    String,
+    JsonbText,
+    Vec<String>,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    Option<TimestampWithTimeZone>,
+    bool,
+    i32,
+    Option<Uuid>,
+    Option<String>,
+    Option<f32>,
+    Option<Vec<Uuid>>,
+);
 
 /// Reads it: of each user, and where all sessions are asked for of each kind, as many as fit, for so the index
 /// of time has them; and of these as many as fit.

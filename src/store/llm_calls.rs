@@ -1,13 +1,10 @@
 //! `memory_agent.llm_calls`: one row per call of an LLM's endpoint, with what it cost. Bodies are kept
 //! only while `memory_agent.trace` asks for them.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::schema;
 use memory_agent_model_server::protocol::CallRecord;
-use pgrx::datum::Uuid;
 use std::time::Duration;
 
 /// Who made calls.

@@ -5,14 +5,11 @@
 //! `memory_agent.llm_daily_tokens` counts the files.
 #![allow(unsafe_code)] // callbacks
 
-use crate::pg::background_transaction;
 use crate::pg::locked_file::{self, DIRECTORY, LockedFile, unix_time};
-use crate::pg::spi::Session as Spi;
-use crate::pg::wake_at_commit;
+use crate::pg::prelude::*;
+use crate::pg::{background_transaction, wake_at_commit};
 use crate::store::llm_calls::{self, Origin, Purpose};
 use memory_agent_model_server::protocol::CallRecord;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};

@@ -8,16 +8,11 @@
 //! vector are left to `embed` jobs.
 
 use crate::identity::SHARED_USER;
-use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::JsonbText;
-use crate::store::entry_windows;
+use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
-use crate::store::schema;
+use crate::store::{entry_windows, schema};
 use memory_agent_core::jobs::payloads::Reembed;
-use pgrx::datum::Uuid;
 
 /// The place of a row in the order in which a change goes through them.
 pub type Place = (String, Uuid);
@@ -119,13 +114,7 @@ pub fn texts(spi: &Spi, places: &[Place]) -> PgResult<Vec<Text>> {
 }
 
 /// Puts a model's vectors beside a row, unless it was changed or deleted meanwhile; whether it was done.
-pub fn put_beside(
-    spi: &Spi,
-    vector: &VectorType,
-    model: &str,
-    text: &Text,
-    vectors: &[Vec<f32>],
-) -> PgResult<bool> {
+pub fn put_beside(spi: &Spi, model: &str, text: &Text, vectors: &[Vec<f32>]) -> PgResult<bool> {
     let (user_id, id) = &text.place;
     // A transaction that deletes the row waits, and finds the windows then.
     let is_there = spi.exists(
@@ -135,15 +124,8 @@ pub fn put_beside(
         &mut params![user_id, *id, text.content_hash.as_deref(), model],
     )?;
     if is_there {
-        entry_windows::insert_from(
-            spi,
-            vector,
-            user_id,
-            *id,
-            model,
-            entry_windows::FIRST,
-            vectors,
-        )?;
+        let first = entry_windows::FIRST;
+        entry_windows::insert_from(spi, user_id, *id, model, first, vectors)?;
     }
     Ok(is_there)
 }
@@ -152,25 +134,7 @@ pub fn put_beside(
 /// these have of other models. Rows that another transaction changes are left for later. Returns the places.
 pub fn move_in(spi: &Spi, model: &str, after: &Place, most: i64) -> PgResult<Vec<Place>> {
     spi.rows(
-        "WITH due AS ( \
-            SELECT e.user_id, e.id FROM memory_agent.entries e \
-             WHERE (e.user_id, e.id) > ($3, $4) AND e.embedding_model <> $1 \
-               AND EXISTS (SELECT FROM memory_agent.entry_windows w \
-                            WHERE w.user_id = e.user_id AND w.entry_id = e.id \
-                              AND w.embedding_model = $1 AND w.ordinal = $2) \
-             ORDER BY e.user_id, e.id LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED), \
-         taken AS ( \
-            DELETE FROM memory_agent.entry_windows w USING due \
-             WHERE w.user_id = due.user_id AND w.entry_id = due.id \
-               AND (w.ordinal = $2 OR w.embedding_model <> $1) \
-            RETURNING w.user_id, w.entry_id, w.embedding_model, w.ordinal, w.embedding), \
-         moved AS ( \
-            UPDATE memory_agent.entries e \
-               SET embedding = t.embedding, embedding_model = t.embedding_model \
-              FROM taken t \
-             WHERE e.user_id = t.user_id AND e.id = t.entry_id \
-               AND t.embedding_model = $1 AND t.ordinal = $2) \
-         SELECT due.user_id, due.id FROM due ORDER BY 1, 2",
+        include_str!("sql/move_vectors.sql"),
         &mut params![model, entry_windows::FIRST, &after.0, after.1, most],
     )
 }

@@ -1,29 +1,13 @@
 //! `memory_agent.models`: the models known in this database.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
+use memory_agent_core::words;
 
-/// What a model does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Embedder,
-    Reranker,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Embedder => "embedder",
-            Self::Reranker => "reranker",
-        }
-    }
-
-    pub fn parse(kind: &str) -> Option<Self> {
-        match kind {
-            "embedder" => Some(Self::Embedder),
-            "reranker" => Some(Self::Reranker),
-            _ => None,
-        }
+words! {
+    /// What a model does.
+    pub enum Kind {
+        Embedder = "embedder",
+        Reranker = "reranker",
     }
 }
 
@@ -48,7 +32,7 @@ pub fn known(spi: &Spi, name: &str) -> PgResult<Option<(Kind, bool)>> {
     let found = spi.first(
         "SELECT m.kind, m.active FROM memory_agent.models m WHERE m.name = $1",
         &mut params![name],
-        |row| Ok((Kind::parse(&row.required::<String>(1)?), row.required(2)?)),
+        |row| Ok((Kind::of(&row.required::<String>(1)?), row.required(2)?)),
     )?;
     Ok(found.and_then(|(kind, active)| kind.map(|kind| (kind, active))))
 }

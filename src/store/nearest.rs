@@ -3,13 +3,10 @@
 //! a limit of its own, for a small user among many with nothing).
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Row, Session as Spi};
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
 use crate::store::{entry_windows, vector_index};
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
 /// Size of one part of a scope.
@@ -64,7 +61,7 @@ pub fn nearest(
         let enough = (query.limit as u64).min(size.embedded);
         let is_large = size.documents > most_exact;
         let index = index.as_ref().filter(|_| is_large);
-        let mut rows: HashMap<[u8; 16], FoundRow> = HashMap::new();
+        let mut rows: HashMap<Uuid, FoundRow> = HashMap::new();
         for embedding in &query.embeddings {
             let layer = size.layer;
             let search = NearestSearch { spi, scope, query, vector, embedding, model, part, layer };
@@ -117,10 +114,8 @@ impl NearestSearch<'_> {
     /// Searches the part; `expression` is what is compared with the query.
     fn run(&self, expression: &str, exact: bool) -> PgResult<Vec<FoundRow>> {
         let mut sql = self.scope.to_sql()?;
-        let params = std::mem::take(&mut sql.params);
-        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
-        let distance =
-            format!("{expression} {} ${}", self.vector.cosine_distance(), sql.params.len());
+        let query = bind(&mut sql.params, self.embedding.clone());
+        let distance = format!("{expression} {} {query}", self.vector.cosine_distance());
         // The model is a literal here: a partial index is only used when its condition is implied.
         let condition =
             format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(self.model));
@@ -129,16 +124,14 @@ impl NearestSearch<'_> {
         let columns = format!("e.id, {distance} AS distance");
         let limit = bind(&mut sql.params, self.query.limit as i64);
         let statement = sql.select_best(self.part, &columns, &condition, &order, &limit);
-        self.spi.all(&statement, &mut sql.params, |row| self.found(row))
+        self.found(&statement, &mut sql.params)
     }
 
     /// Searches the rows of the part that are embedded by another model and have this one's vector
     /// beside it. There are such rows only while the embedding model is changed, and no index.
     fn run_beside(&self) -> PgResult<Vec<FoundRow>> {
         let mut sql = self.scope.to_sql()?;
-        let params = std::mem::take(&mut sql.params);
-        sql.params = params.raw(self.vector.oid, Some(self.embedding.to_datum()));
-        let query = format!("${}", sql.params.len());
+        let query = bind(&mut sql.params, self.embedding.clone());
         let model = bind(&mut sql.params, self.model.to_owned());
         let columns = format!(
             "e.id, (SELECT w.embedding {} {query} FROM memory_agent.entry_windows w \
@@ -150,19 +143,18 @@ impl NearestSearch<'_> {
         let condition = format!(" AND e.embedding_model <> {model}");
         let limit = bind(&mut sql.params, self.query.limit as i64);
         let statement = sql.select_best(self.part, &columns, &condition, "distance", &limit);
-        let mut rows = self.spi.all(&statement, &mut sql.params, |row| self.found(row))?;
+        let mut rows = self.found(&statement, &mut sql.params)?;
         rows.retain(|row| row.similarity.is_some());
         Ok(rows)
     }
 
-    /// Reads a row of (id, distance).
-    fn found(&self, row: &Row<'_>) -> PgResult<FoundRow> {
-        Ok(FoundRow {
-            id: *row.required::<Uuid>(1)?.as_bytes(),
-            layer: self.layer,
-            similarity: row.optional::<f64>(2).map(similarity),
-            dense: None,
-            lexical: None,
-        })
+    /// Reads rows of (id, distance).
+    fn found(&self, statement: &str, params: &mut Params) -> PgResult<Vec<FoundRow>> {
+        let rows: Vec<(Uuid, Option<f64>)> = self.spi.rows(statement, params)?;
+        let found = |(id, distance): (Uuid, Option<f64>)| {
+            let similarity = distance.map(similarity);
+            FoundRow { id, layer: self.layer, similarity, dense: None, lexical: None }
+        };
+        Ok(rows.into_iter().map(found).collect())
     }
 }

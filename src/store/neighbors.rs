@@ -3,11 +3,9 @@
 //! here.)
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{Dense, FoundRow, Query, similarity};
-use pgrx::datum::Uuid;
 use std::collections::HashMap;
 
 /// Sets `dense` of every row: its own similarity, with a share of its neighbours'.
@@ -36,7 +34,7 @@ pub fn blend(
                ORDER BY n.created_at {direction}, n.id {direction} LIMIT 1)"
         )
     };
-    let ids: Vec<Uuid> = rows.iter().map(|row| Uuid::from_bytes(row.id)).collect();
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let users = bind(&mut sql.params, scope.caller.visible());
     let ids = bind(&mut sql.params, ids);
     let statement = format!(
@@ -51,7 +49,7 @@ pub fn blend(
             [2, 3].into_iter().filter_map(|at| row.optional::<f64>(at)).map(similarity).collect();
         if !found.is_empty() {
             let mean = found.iter().sum::<f64>() / found.len() as f64;
-            means.insert(*row.required::<Uuid>(1)?.as_bytes(), mean);
+            means.insert(row.required::<Uuid>(1)?, mean);
         }
         Ok(())
     })?;

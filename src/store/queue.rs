@@ -1,15 +1,12 @@
 //! `memory_agent.jobs`, the side of the workers: claim with a lease, then finish, postpone or fail.
 //! Who finishes must still hold the lease, so a result is applied once, however often a job was run.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
 use crate::store::schema;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::jobs::payloads::Payload;
-use pgrx::datum::Uuid;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -52,7 +49,6 @@ impl Job {
         self.attempts + 1 >= self.max_attempts
     }
 
-    /// Its session.
     pub fn session_key(&self) -> SessionKey {
         let session_id = self.session_id.as_deref().unwrap_or_default();
         SessionKey::new(&self.user_id, &self.agent_id, session_id)
@@ -170,32 +166,7 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
     let exclusive: Vec<String> =
         kind.exclusive().iter().map(|kind| kind.as_str().to_owned()).collect();
     spi.first(
-        &format!(
-            "WITH RECURSIVE users(user_id) AS ({users}) \
-         UPDATE memory_agent.jobs j \
-            SET status = 'running', leased_by = $2, leased_until = now() + make_interval(secs => $3) \
-          WHERE j.id = ( \
-            SELECT due.id FROM users u, LATERAL ( \
-                SELECT j.id \
-                  FROM (SELECT c.user_id, c.agent_id, c.session_id FROM memory_agent.jobs c \
-                         WHERE c.status = 'pending' AND c.run_after <= now() AND c.kind = $1 \
-                           AND c.user_id = u.user_id \
-                         ORDER BY c.priority DESC, c.run_after, c.id LIMIT {LOOKED_AT}) c, \
-                       LATERAL ( \
-                        SELECT o.id FROM unnest($4) k(kind), LATERAL ( \
-                            SELECT o.id FROM memory_agent.jobs o \
-                             WHERE o.user_id = c.user_id \
-                               AND coalesce(o.session_id, '') = coalesce(c.session_id, '') \
-                               AND o.kind = k.kind AND o.agent_id = c.agent_id \
-                               AND o.status IN ('pending', 'running') \
-                             ORDER BY o.id LIMIT 1) o \
-                         ORDER BY o.id LIMIT 1) first \
-                  JOIN memory_agent.jobs j ON j.id = first.id \
-                 WHERE j.kind = $1 AND j.status = 'pending' AND j.run_after <= now() \
-                 ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED) due \
-             LIMIT 1) \
-         RETURNING j.id, j.user_id, j.agent_id, j.session_id, j.payload, j.attempts, j.max_attempts, j.interrupted"
-        ),
+        &format!(include_str!("sql/claim_job.sql"), users = users, LOOKED_AT = LOOKED_AT),
         &mut params![kind.as_str(), &lease, LEASE.as_secs_f64(), exclusive, after],
         |row| {
             Ok(Job {
@@ -204,8 +175,7 @@ fn claim_after(spi: &Spi, slot: u32, kind: JobKind, after: &str) -> PgResult<Opt
                 user_id: row.required(2)?,
                 agent_id: row.required(3)?,
                 session_id: row.optional(4),
-                payload: serde_json::from_str(&row.required::<JsonbText>(5)?.0)
-                    .unwrap_or_default(),
+                payload: serde_json::from_str(&row.required::<JsonbText>(5)?.0).unwrap_or_default(),
                 attempts: row.required(6)?,
                 max_attempts: row.required(7)?,
                 interrupted: row.required(8)?,

@@ -1,8 +1,7 @@
 //! `memory_agent.jobs`, the side of the sweep: what no worker does for a job of its own. Times of a clock
 //! that was ahead are mended, jobs whose session has come are run, done ones are forgotten.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::queue::{LEASE, NO_SESSION};
 use std::time::Duration;
 

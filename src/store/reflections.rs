@@ -2,13 +2,9 @@
 //! which facts they may concern, and what is noted when it is done. Until then their user turns have
 //! `extracted_at` 'infinity'.
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::facts::{self, FactScope, NearFact};
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -194,13 +190,9 @@ pub fn concerned(
             distance = vector.cosine_distance(),
             holds = scope.holds(),
         ),
-        &mut scope
-            .params()
-            .with(asked.model.map(str::to_owned))
-            .with(asked.turns.to_vec())
-            .with(asked.similarity)
-            .with(asked.also.to_vec())
-            .with(asked.most),
+        &mut params![scope;
+            asked.model, asked.turns.to_vec(), asked.similarity, asked.also.to_vec(), asked.most,
+        ],
     )
 }
 
@@ -214,7 +206,7 @@ pub fn known(spi: &Spi, scope: &FactScope<'_>, most: i32) -> PgResult<(i64, Valu
               WHERE {} ORDER BY e.created_at DESC, e.id DESC LIMIT $4",
             scope.holds()
         ),
-        &mut scope.params().with(most),
+        &mut params![scope; most],
         |row| {
             count = row.required(3)?;
             Ok(json!({

@@ -3,11 +3,8 @@
 //! and has no text of its own: `source_ids` are the turns, `replaced_by` is the fact. `stale` reads it
 //! when that fact, or the turn, is out of date.
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::entries::new_id;
-use pgrx::datum::Uuid;
 
 /// A fact that ended.
 pub struct Ended {

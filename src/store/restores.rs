@@ -2,11 +2,7 @@
 //! give its session any name, so the name alone says nothing: only who has the rights of an owner is believed,
 //! for they could do the same without the name.
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::spi::{Session as Spi, params, record};
-use pgrx::pg_sys;
+use crate::pg::prelude::*;
 
 /// The name by which pg_restore's sessions are known.
 pub const APPLICATION_NAME: &str = "pg_restore";

@@ -8,11 +8,8 @@
 //! the older schema is right in the newer one.
 #![allow(unsafe_code)]
 
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 use memory_agent_core::text::GLOBAL;
-use pgrx::pg_sys;
 use std::cmp::Ordering;
 use std::ffi::CStr;
 

@@ -2,15 +2,13 @@
 //! narrowed by time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
 use crate::identity::{Caller, SHARED_USER};
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::schema;
 use crate::store::sessions::SessionKey;
 use memory_agent_core::filter::Filter;
-use pgrx::prelude::*;
+use memory_agent_core::words;
 
 /// Whether archived conversations are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,29 +22,22 @@ pub enum Archives {
     AndDocuments,
 }
 
-/// What of it a row belongs to. Each has candidates of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layer {
-    /// The session, or all of the user's without one.
-    Session,
-    /// The user's global memory.
-    Global,
-    /// Shared memory.
-    Shared,
+words! {
+    /// What of it a row belongs to. Each has candidates of its own.
+    #[derive(Hash)]
+    pub enum Layer {
+        /// The session, or all of the user's without one.
+        Session = "session",
+        /// The user's global memory.
+        Global = "global",
+        /// Shared memory.
+        Shared = "shared",
+    }
 }
 
 impl Layer {
     /// How many there are; `layer as usize` is below it.
     pub const COUNT: usize = 3;
-
-    /// The name that `memory_explain` shows.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Global => "global",
-            Self::Shared => "shared",
-        }
-    }
 }
 
 /// What to look at.

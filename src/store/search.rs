@@ -1,21 +1,17 @@
 //! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
-use crate::pg::catalog::{self, VectorType};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::Vector;
-use crate::store::entry_windows;
+use crate::pg::catalog::VectorType;
+use crate::pg::prelude::*;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
-use crate::store::text_search;
+use crate::store::{entry_windows, text_search};
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::{PlacedLexeme, Term, Terms};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
-use pgrx::datum::Uuid;
-use pgrx::pg_sys;
+use memory_agent_core::words;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -48,7 +44,7 @@ pub struct Query<'a> {
 /// A row of the scope with what the arms say of it; rows that neither knows are not ranked.
 #[derive(Clone, Copy)]
 pub struct FoundRow {
-    pub id: [u8; 16],
+    pub id: Uuid,
     pub layer: Layer,
     /// Cosine similarity of the entry itself.
     pub similarity: Option<f64>,
@@ -57,24 +53,15 @@ pub struct FoundRow {
     pub lexical: Option<f64>,
 }
 
-/// How the candidates were found.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The whole scope was read.
-    Exact,
-    /// The vector index and the lexeme index were asked.
-    Index,
-    /// The vector index gave too few rows, so the dense arm was exact after all.
-    IndexThenExact,
-}
-
-impl Mode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Index => "index",
-            Self::IndexThenExact => "index, dense exact",
-        }
+words! {
+    /// How the candidates were found.
+    pub enum Mode {
+        /// The whole scope was read.
+        Exact = "exact",
+        /// The vector index and the lexeme index were asked.
+        Index = "index",
+        /// The vector index gave too few rows, so the dense arm was exact after all.
+        IndexThenExact = "index, dense exact",
     }
 }
 
@@ -159,9 +146,8 @@ impl Dense {
             .embeddings
             .iter()
             .map(|embedding| {
-                let params = std::mem::take(&mut sql.params);
-                sql.params = params.raw(vector.oid, Some(embedding.to_datum()));
-                format!("{row}.embedding {operator} ${}", sql.params.len())
+                let embedding = bind(&mut sql.params, embedding.clone());
+                format!("{row}.embedding {operator} {embedding}")
             })
             .collect();
         let nearest = match distances.as_slice() {
@@ -223,12 +209,16 @@ fn exact(
                 term_frequencies: term_frequencies(datum, terms),
             });
         }
-        let id = *row.required::<Uuid>(1)?.as_bytes();
+        let id: Uuid = row.required(1)?;
         // A row without a session is a session of its own: its id stands in for the key.
-        let session = row.optional::<i64>(5).unwrap_or_else(|| own_key(&id));
+        let session = row.optional::<i64>(5).unwrap_or_else(|| own_key(id));
         let created_at = row.datum(6).map_or(0, |at| at.value() as i64);
         let similarity = row.optional::<f64>(2).map(similarity);
-        places.push(Placed { session: session as u64, position: (created_at, id), similarity });
+        places.push(Placed {
+            session: session as u64,
+            position: (created_at, *id.as_bytes()),
+            similarity,
+        });
         let layer = layers[row.required::<i32>(7)? as usize];
         rows.push(FoundRow { id, layer, similarity, dense: None, lexical: None });
         Ok(ControlFlow::Continue(()))
@@ -256,9 +246,9 @@ fn exact(
     Ok(Some(found))
 }
 
-fn own_key(id: &[u8; 16]) -> i64 {
+fn own_key(id: Uuid) -> i64 {
     let mut random_part = [0; 8];
-    random_part.copy_from_slice(&id[8..]);
+    random_part.copy_from_slice(&id.as_bytes()[8..]);
     i64::from_ne_bytes(random_part)
 }
 
@@ -277,8 +267,8 @@ pub fn raise_by_windows(
     if query.embeddings.is_empty() || !entry_windows::any(spi, &users, model)? {
         return Ok(());
     }
-    let ids: Vec<Uuid> = found.rows.iter().map(|row| Uuid::from_bytes(row.id)).collect();
-    let mut nearest: HashMap<[u8; 16], f64> = HashMap::new();
+    let ids: Vec<Uuid> = found.rows.iter().map(|row| row.id).collect();
+    let mut nearest: HashMap<Uuid, f64> = HashMap::new();
     for embedding in &query.embeddings {
         for (id, distance) in entry_windows::nearest(spi, vector, &users, &ids, model, embedding)? {
             let best = nearest.entry(id).or_insert(distance);

@@ -1,11 +1,8 @@
 //! `memory_agent.sessions`: one row per conversation, locked by every transaction that adds turns to it.
 
 use crate::identity::Caller;
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Params, Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::schema;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Which conversation: the primary key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +62,7 @@ pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<
          ON CONFLICT (user_id, agent_id, session_id) DO UPDATE \
             SET created_at = least(s.created_at, excluded.created_at) \
          RETURNING s.open_episode_id",
-        &mut key.params().with(at),
+        &mut params![key; at],
     )
 }
 
@@ -121,13 +118,7 @@ pub fn grow(
                 last_turn_at = greatest(s.last_turn_at, $8) \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
          RETURNING s.active_entries, s.active_tokens, s.unsummarized_tokens",
-        &mut key
-            .params()
-            .with(growth.turns)
-            .with(growth.tokens)
-            .with(growth.entries)
-            .with(open_episode)
-            .with(last_turn_at),
+        &mut params![key; growth.turns, growth.tokens, growth.entries, open_episode, last_turn_at],
     )
 }
 
@@ -152,7 +143,7 @@ pub fn adjust(spi: &Spi, key: &SessionKey, change: Change) -> PgResult<Option<Fi
                 unsummarized_tokens = greatest(0, s.unsummarized_tokens + $6) \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
          RETURNING s.active_entries, s.active_tokens, s.unsummarized_tokens",
-        &mut key.params().with(change.entries).with(change.tokens).with(change.unsummarized),
+        &mut params![key; change.entries, change.tokens, change.unsummarized],
     )
 }
 

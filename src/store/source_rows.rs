@@ -2,14 +2,12 @@
 //! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
 use crate::pg::catalog::quote_identifier;
-use crate::pg::error::PgResult;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::{Params, Row, Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
+use crate::pg::spi::Row;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
 use memory_agent_core::attached;
-use pgrx::prelude::*;
 use std::ops::ControlFlow;
 
 /// Rows that are handed on together, and bytes of their contents.

@@ -1,8 +1,6 @@
 //! Counts for `memory_status()` and `memory_stats()`: never content.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::{schema, scope};
 
 /// Jobs by state, and the age of the oldest that waits.

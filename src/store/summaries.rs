@@ -8,13 +8,10 @@ mod tail;
 pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
 use memory_agent_core::summarize::Sections;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the
 /// parameters of the session's key. Used as `IN (SELECT c.id FROM covered c)` where that is no join
@@ -196,27 +193,14 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
                            WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = $5), 0), \
                 $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22 \
          RETURNING id",
-        &mut key
-            .params()
-            .with(new_id())
-            .with(new.level.to_owned())
-            .with(new.text.to_owned())
-            .with(new.source_ids.clone())
-            .with(new.previous)
-            .with(new.method.to_owned())
-            .with(list(|sections| &sections.topics))
-            .with(list(|sections| &sections.entities))
-            .with(list(|sections| &sections.decisions))
-            .with(list(|sections| &sections.questions))
-            .with(new.coverage.first.0)
-            .with(new.coverage.first.1)
-            .with(new.coverage.last.0)
-            .with(new.coverage.last.1)
-            .with(saturated(new.coverage.messages))
-            .with(saturated(new.input_tokens))
-            .with(saturated(new.output_tokens))
-            .with(ratio as f32)
-            .with(new.model.to_owned()),
+        &mut params![key;
+            new_id(), new.level, new.text, new.source_ids.clone(), new.previous, new.method,
+            list(|sections| &sections.topics), list(|sections| &sections.entities),
+            list(|sections| &sections.decisions), list(|sections| &sections.questions),
+            new.coverage.first.0, new.coverage.first.1, new.coverage.last.0, new.coverage.last.1,
+            saturated(new.coverage.messages), saturated(new.input_tokens),
+            saturated(new.output_tokens), ratio as f32, new.model,
+        ],
         )
 }
 
@@ -274,20 +258,12 @@ pub fn recount_after(spi: &Spi, key: &SessionKey, before: i64, covered: i64) -> 
 pub fn covers(spi: &Spi, key: &SessionKey, turn: Uuid) -> PgResult<bool> {
     spi.exists(
         &format!("{COVERED} SELECT true FROM covered c WHERE c.id = $4 LIMIT 1"),
-        &mut key.params().with(turn),
+        &mut params![key; turn],
     )
 }
 
-/// An original behind a summary.
-pub struct Original {
-    pub id: Uuid,
-    pub role: String,
-    pub content: String,
-    pub created_at: TimestampWithTimeZone,
-    pub state: String,
-}
-
-record!(Original: id role content created_at state);
+/// An original behind a summary: id, role, content, time, state.
+pub type Original = (Uuid, String, String, TimestampWithTimeZone, String);
 
 /// What a summary was made of, oldest first, in whatever state it is now: its own sources and those of
 /// the summaries that were rolled into it.

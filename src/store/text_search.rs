@@ -1,7 +1,6 @@
 //! Text search configurations: by which of them the words of a user's memory are indexed.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
+use crate::pg::prelude::*;
 
 /// The name that PostgreSQL shows of a configuration; one that does not exist is its ERROR (42704).
 pub fn name(spi: &Spi, given: &str) -> PgResult<String> {

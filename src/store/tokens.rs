@@ -2,9 +2,7 @@
 //! that has cost today. They hold only the SHA-256 of a token, so that neither the table nor a dump of it lets
 //! anyone use one.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use pgrx::prelude::*;
+use crate::pg::prelude::*;
 
 /// A token, without what would let a reader use it: its user, its name, since when and until when, and what was
 /// spent with it today.

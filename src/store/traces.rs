@@ -1,12 +1,9 @@
 //! `memory_agent.traces`: one document per reflection, written in the transaction that stores what the
 //! reflection came to.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::queue::Job;
-use pgrx::datum::Uuid;
 use serde_json::Value;
 use std::time::Duration;
 

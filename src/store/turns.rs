@@ -1,10 +1,8 @@
 //! Whether a turn of a session is stored already: by the key of the request that brought it, or because
 //! the user's latest says the same.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
 
 /// Where metadata keeps the key of the request that a turn came with.
 pub const REQUEST_KEY: &str = "request_key";
@@ -29,11 +27,7 @@ pub fn with_key(
                 AND e.role = $4 AND e.metadata ->> '{REQUEST_KEY}' = $5 \
                 AND ($6 IS NULL OR e.content = $6) LIMIT 1"
         ),
-        &mut session
-            .params()
-            .with(role.to_owned())
-            .with(request_key.to_owned())
-            .with(content.map(str::to_owned)),
+        &mut params![session; role, request_key, content],
     )
 }
 
@@ -47,7 +41,7 @@ pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResul
                 AND e.role = 'user' \
               ORDER BY e.created_at DESC, e.id DESC LIMIT 1"
         ),
-        &mut session.params().with(content.to_owned()),
+        &mut params![session; content],
     )?;
     Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
 }

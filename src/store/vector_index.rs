@@ -2,9 +2,8 @@
 //! and used by recall when a scope is too large to be read.
 
 use crate::pg::catalog::VectorType;
-use crate::pg::error::PgResult;
+use crate::pg::prelude::*;
 use crate::pg::settings_level::{Refused, SettingsLevel};
-use crate::pg::spi::{Session as Spi, params};
 use std::ffi::CString;
 
 /// Most dimensions of an indexed vector (pgvector's limit).

@@ -1,11 +1,7 @@
 //! What happened to one memory: the history of an entry, of the versions before it and of those that
 //! took its place.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params};
-use crate::pg::sql_types::JsonbText;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::pg::prelude::*;
 
 /// An event: time, operation, who, why, the content then, the entry then, job, number in the chain.
 pub type Event = (
@@ -22,29 +18,5 @@ pub type Event = (
 /// The events about an entry, a summary or a document of a user and all its versions, oldest first. That
 /// a turn came is no event of its own: its row says when.
 pub fn events(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<Event>> {
-    spi.rows(
-        "WITH RECURSIVE later AS ( \
-            SELECT e.id, e.kind, e.replaced_by FROM memory_agent.entries e \
-             WHERE e.user_id = $1 AND e.id = $2 \
-            UNION \
-            SELECT n.id, n.kind, n.replaced_by FROM later l \
-              JOIN memory_agent.entries n ON n.user_id = $1 AND n.id = l.replaced_by AND n.kind = l.kind), \
-         earlier AS ( \
-            SELECT e.id, e.kind FROM memory_agent.entries e WHERE e.user_id = $1 AND e.id = $2 \
-            UNION \
-            SELECT o.id, o.kind FROM earlier l \
-              JOIN memory_agent.entries o ON o.user_id = $1 AND o.replaced_by = l.id AND o.kind = l.kind), \
-         versions AS ( \
-            SELECT l.id FROM later l UNION SELECT l.id FROM earlier l UNION SELECT $2) \
-         SELECT h.at, h.op, h.actor, h.reason, h.body ->> 'content', h.body, h.job_id, h.seq, h.id \
-           FROM versions v JOIN memory_agent.history h ON h.user_id = $1 AND h.entry_id = v.id \
-         UNION ALL \
-         SELECT e.recorded_at, 'ingest', NULL, NULL, e.content, NULL, NULL, NULL, e.id \
-           FROM versions v JOIN memory_agent.entries e ON e.user_id = $1 AND e.id = v.id \
-          WHERE e.kind = 'turn' AND e.content <> '' \
-            AND NOT EXISTS (SELECT FROM memory_agent.history h \
-                             WHERE h.user_id = $1 AND h.entry_id = e.id AND h.op IN ('add', 'import')) \
-          ORDER BY 1, 8 NULLS LAST, 9",
-        &mut params![user_id, id],
-    )
+    spi.rows(include_str!("sql/history_of_versions.sql"), &mut params![user_id, id])
 }

@@ -1,11 +1,9 @@
 //! The window of a session: the turns that are not archived, and the summary that stands for what is.
 
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::COVERED;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use memory_agent_core::words;
 
 /// A turn of a window, without its text.
 pub struct WindowTurn {
@@ -44,21 +42,13 @@ pub fn estimated(spi: &Spi, key: &SessionKey) -> PgResult<Vec<(Uuid, String)>> {
     )
 }
 
-/// Why turns leave a window.
-#[derive(Clone, Copy)]
-pub enum Leaving {
-    /// A summary stands for them.
-    Compressed,
-    /// There was no room.
-    Evicted,
-}
-
-impl Leaving {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Compressed => "compressed",
-            Self::Evicted => "evicted",
-        }
+words! {
+    /// Why turns leave a window.
+    pub enum Leaving {
+        /// A summary stands for them.
+        Compressed = "compressed",
+        /// There was no room.
+        Evicted = "evicted",
     }
 }
 

@@ -29,7 +29,7 @@ pub enum Refusal {
     ContentTooLong { bytes: usize, max_bytes: usize },
     #[error("its metadata has {bytes} bytes, and memory_agent.max_content_bytes is {max_bytes}")]
     MetadataTooLong { bytes: usize, max_bytes: usize },
-    #[error("its user is '*', which is the shared memory and no user")]
+    #[error("its user is '*', which is the shared memory and not a user")]
     SharedUser,
     #[error("its user id must have 1 to {MAX_USER_ID_BYTES} bytes and not be blank")]
     UserId,

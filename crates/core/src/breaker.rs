@@ -8,7 +8,7 @@ const MAX_FAILURES: u32 = 5;
 /// How long it stays open at first; doubled each time that the probe fails.
 const FIRST_PAUSE_MS: u64 = 5_000;
 const LONGEST_PAUSE_MS: u64 = 300_000;
-/// When to ask again while a probe is under way, whose end nobody knows.
+/// When to ask again while a probe is under way, whose end is unknown.
 const PROBE_RETRY_MS: u64 = 1_000;
 
 /// Whether calls are made.
@@ -59,7 +59,7 @@ impl Breaker {
         }
     }
 
-    /// A call succeeded: the breaker closes, whoever made the call.
+    /// A call succeeded: the breaker closes, whichever caller made it.
     pub fn success(&mut self) {
         *self = Self::default();
     }

@@ -1,5 +1,5 @@
 //! The messages of a chat in OpenAI's format, as applications have them: read, augmented, and put
-//! into plain texts for whoever speaks another format. Nothing of a message is lost on the way:
+//! into plain texts for providers with another format. Nothing of a message is lost on the way:
 //! names, tool calls, images and fields that are unknown here stay as they are.
 
 use serde_json::{Map, Value, json};

@@ -9,6 +9,7 @@ mod outline;
 mod pack;
 mod sums;
 
+use crate::words;
 use std::ops::Range;
 
 use crate::sentences;
@@ -34,26 +35,16 @@ impl Limits {
     }
 }
 
-/// How much of its document a chunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Granularity {
-    /// All of it.
-    Document,
-    /// A section with its subsections, or several that are neighbours.
-    Section,
-    /// A part of a section.
-    Chunk,
-}
-
-impl Granularity {
-    /// The value in a chunk's metadata.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Section => "section",
-            Self::Chunk => "chunk",
-        }
+words! {
+    /// How much of its document a chunk is.
+    #[derive(PartialOrd, Ord)]
+    pub enum Granularity {
+        /// All of it.
+        Document = "document",
+        /// A section with its subsections, or several that are neighbours.
+        Section = "section",
+        /// A part of a section.
+        Chunk = "chunk",
     }
 }
 

@@ -4,6 +4,8 @@
 //! are here so that all of them have one spelling. What happens to closed
 //! episodes is in `episodes/carry.rs`.
 
+use crate::words;
+
 mod carry;
 
 pub use carry::{ClosedEpisode, Reflection, next_reflection};
@@ -33,26 +35,14 @@ pub struct OpenEpisode {
     pub last_turn_at_micros: i64,
 }
 
-/// Why an episode was closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloseReason {
-    MaxTurns,
-    Gap,
-    ToolResult,
-    Topic,
-    Manual,
-}
-
-impl CloseReason {
-    /// The value of `episodes.close_reason`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxTurns => "max_turns",
-            Self::Gap => "gap",
-            Self::ToolResult => "tool_result",
-            Self::Topic => "topic",
-            Self::Manual => "manual",
-        }
+words! {
+    /// Why an episode was closed.
+    pub enum CloseReason {
+        MaxTurns = "max_turns",
+        Gap = "gap",
+        ToolResult = "tool_result",
+        Topic = "topic",
+        Manual = "manual",
     }
 }
 

@@ -49,7 +49,7 @@ pub fn data(text: &str) -> String {
 }
 
 /// A text in which nothing ends the fence or a message: `<` and `[` are written as HTML does where they
-/// begin a tag of the fence or a token of a chat template. Characters that nobody sees and models read as
+/// begin a tag of the fence or a token of a chat template. Characters that are invisible and models read as
 /// ASCII (Unicode's tags) are left out.
 #[must_use]
 pub fn escaped(text: &str) -> String {

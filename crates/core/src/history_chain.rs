@@ -3,6 +3,7 @@
 //! so a row that was changed, left out or moved shows.
 
 use crate::signature;
+use crate::words;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -122,43 +123,27 @@ pub struct Sealed<'a> {
     pub key_id: Option<&'a str>,
 }
 
-/// What is wrong with a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The hash is not that of the row.
-    Edited,
-    /// The hash is that of the row at another place.
-    Reordered,
-    /// Rows before this one are gone.
-    Missing,
-    /// The row does not follow the one before it: that one was replaced.
-    Unlinked,
-    /// The body or the reason is not what the row committed to.
-    Body,
-    /// The body is gone, and no erasure accounts for it.
-    Gone,
-    /// Rows were sealed with a key that is not in the file.
-    UnknownKey,
-    /// A row without a key follows one with a key.
-    Downgrade,
-    /// The hash that was kept elsewhere is not in the chain.
-    Head,
-}
-
-impl Trouble {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Edited => "edited",
-            Self::Reordered => "reordered",
-            Self::Missing => "missing",
-            Self::Unlinked => "unlinked",
-            Self::Body => "body",
-            Self::Gone => "body gone",
-            Self::UnknownKey => "unknown key",
-            Self::Downgrade => "downgrade",
-            Self::Head => "head",
-        }
+words! {
+    /// What is wrong with a chain.
+    pub enum Trouble {
+        /// The hash is not that of the row.
+        Edited = "edited",
+        /// The hash is that of the row at another place.
+        Reordered = "reordered",
+        /// Rows before this one are gone.
+        Missing = "missing",
+        /// The row does not follow the one before it: that one was replaced.
+        Unlinked = "unlinked",
+        /// The body or the reason is not what the row committed to.
+        Body = "body",
+        /// The body is gone, and no erasure accounts for it.
+        Gone = "body gone",
+        /// Rows were sealed with a key that is not in the file.
+        UnknownKey = "unknown key",
+        /// A row without a key follows one with a key.
+        Downgrade = "downgrade",
+        /// The hash that was kept elsewhere is not in the chain.
+        Head = "head",
     }
 }
 
@@ -191,7 +176,7 @@ struct Lost {
     first: (Option<i64>, Id),
 }
 
-/// Consecutive rows of a key that nobody has.
+/// Consecutive rows of a key that is not known.
 struct Unreadable {
     key_id: String,
     first: (i64, Id),

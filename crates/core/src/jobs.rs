@@ -53,7 +53,7 @@ impl JobKind {
         }
     }
 
-    /// The kinds that use the same, this one among them: whoever asks an LLM waits for the others who do.
+    /// The kinds that use the same, this one among them: jobs that ask an LLM wait for the others that do.
     #[must_use]
     pub const fn rivals(self) -> &'static [Self] {
         match self {

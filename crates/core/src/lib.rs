@@ -88,3 +88,4 @@ pub mod time_phrases;
 pub mod tokens;
 pub mod triggers;
 pub mod window;
+pub mod words;

@@ -13,6 +13,7 @@ use crate::score::{
     RecencyDecay, ScoreNormalization, blend_relevance, combine, marker_boost, probability_boost,
     recency, sigmoid,
 };
+use crate::words;
 
 /// A row that an arm found, or that replaced one which an arm found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,28 +85,17 @@ pub struct RankSettings {
     pub top_k: Option<usize>,
 }
 
-/// The step that dropped a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DroppedAt {
-    /// Not among the `max_candidates` best of the fusion.
-    Pool,
-    /// Below the score threshold.
-    Threshold,
-    /// Not among the `top_k` rows of MMR.
-    Mmr,
-    /// Too long for the token budget. Set by the caller, who applies the budget.
-    Budget,
-}
-
-impl DroppedAt {
-    /// The name shown by `memory_explain`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pool => "pool",
-            Self::Threshold => "threshold",
-            Self::Mmr => "mmr",
-            Self::Budget => "budget",
-        }
+words! {
+    /// The step that dropped a row.
+    pub enum DroppedAt {
+        /// Not among the `max_candidates` best of the fusion.
+        Pool = "pool",
+        /// Below the score threshold.
+        Threshold = "threshold",
+        /// Not among the `top_k` rows of MMR.
+        Mmr = "mmr",
+        /// Too long for the token budget. Set by the caller, who applies the budget.
+        Budget = "budget",
     }
 }
 

@@ -6,6 +6,7 @@
 //! is answered alike. A share follows from the speed of the last runs, because small runs beside the
 //! queries of many backends are slower than those at load.
 
+use crate::words;
 use serde::{Deserialize, Serialize};
 
 /// Recalls that come together share the work of this many budgets, so that each waits for about so long.
@@ -19,26 +20,16 @@ const LEAST_PATIENCE: u32 = 100;
 /// Speeds are rounded down to powers of this, so that two measurements of one machine mostly agree.
 const STEP: f64 = 1.25;
 
-/// What kept candidates from being scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Shortened {
-    /// The budget of one recall.
-    Budget,
-    /// Its share of what there is, because others rerank as well.
-    Load,
-    /// The clock: the machine was busy with something else.
-    Clock,
-}
-
-impl Shortened {
-    /// The word that `memory_explain` shows.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Budget => "budget",
-            Self::Load => "load",
-            Self::Clock => "clock",
-        }
+words! {
+    /// What kept candidates from being scored.
+    #[derive(Serialize, Deserialize)]
+    pub enum Shortened {
+        /// The budget of one recall.
+        Budget = "budget",
+        /// Its share of what there is, because others rerank as well.
+        Load = "load",
+        /// The clock: the machine was busy with something else.
+        Clock = "clock",
     }
 }
 

@@ -1,5 +1,5 @@
 //! Signatures with the audit key, first of all of summaries: who has the audit key can show later that a summary was made of a text at
-//! a time, and that nobody changed it since.
+//! a time, and that it was not changed since.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};

@@ -3,6 +3,7 @@
 //! How long a summary is asked to be is in [`levels`](crate::levels); what goes into one request
 //! is chosen with [`material`](crate::material).
 
+use crate::words;
 use serde::Serialize;
 
 use crate::answers::ChatMessage;
@@ -25,34 +26,20 @@ pub enum SummaryPrompt {
     Rolling,
 }
 
-/// What kind of text is summarised: `sessions.content_type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ContentType {
-    #[default]
-    Conversation,
-    Journal,
-    Document,
+words! {
+    /// What kind of text is summarised: `sessions.content_type`.
+    #[derive(Default)]
+    pub enum ContentType {
+        #[default]
+        Conversation = "conversation",
+        Journal = "journal",
+        Document = "document",
+    }
 }
 
 impl ContentType {
     /// The kinds by name.
     pub const NAMES: [&'static str; 3] = ["conversation", "journal", "document"];
-
-    /// The kind of this name, `None` if there is none.
-    #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
-        let kinds = [Self::Conversation, Self::Journal, Self::Document];
-        kinds.into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Conversation => "conversation",
-            Self::Journal => "journal",
-            Self::Document => "document",
-        }
-    }
 }
 
 /// A turn, or a part of one.

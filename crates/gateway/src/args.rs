@@ -250,7 +250,7 @@ pub struct Serve {
     #[arg(long, value_name = "NAME", default_value = "sub")]
     pub jwt_claim: String,
 
-    /// What the claim aud of a JWT must name; without, a JWT that has one is for somebody else.
+    /// What the claim aud of a JWT must name; without it, a JWT that has one is for another service.
     #[arg(long, value_name = "NAME")]
     pub jwt_audience: Option<String>,
 

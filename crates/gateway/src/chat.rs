@@ -114,7 +114,7 @@ impl Chat {
         if self.gateway.requires_memory && !self.failed.is_empty() {
             self.settle(0);
             let problem = format!("memory failed: {}", self.failed.join(", "));
-            // Nobody listens any more, perhaps.
+            // The client may be gone.
             let _ = reply.send(Err(Refusal::no_memory(problem)));
             return;
         }
@@ -244,7 +244,7 @@ impl Chat {
         let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
         let mut response = relayed_after(read, gateway, answer, permit);
         self.tell(&mut response, said.stored);
-        // Nobody listens any more, perhaps.
+        // The client may be gone.
         let _ = reply.send(Ok(response));
     }
 

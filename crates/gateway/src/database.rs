@@ -72,7 +72,7 @@ struct Security {
 /// How far a server is believed to be the one that was meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belief {
-    /// Whoever answers: what is said cannot be overheard, and may be said to the wrong one.
+    /// Any server that answers: the connection is encrypted, but the server may be the wrong one.
     Anyone,
     /// Who has a certificate of the authorities.
     OfAuthorities,

@@ -72,12 +72,12 @@ impl Extras {
 /// # Errors
 /// That it has other bytes.
 pub fn header(headers: &HeaderMap, name: &str) -> Result<Option<String>, String> {
-    let name: HeaderName = name.parse().map_err(|_| format!("{name} is no header"))?;
+    let name: HeaderName = name.parse().map_err(|_| format!("{name} is not a header"))?;
     headers
         .get(&name)
         .map(|value| value.to_str().map(|text| text.trim().to_owned()))
         .transpose()
-        .map_err(|_| format!("the header {name} has bytes that are no text"))
+        .map_err(|_| format!("the header {name} has bytes that are not text"))
 }
 
 #[cfg(test)]

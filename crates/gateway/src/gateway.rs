@@ -104,7 +104,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// One for a person who has it in a program of their own: nobody else asks it anything.
+    /// One for a single person, whose own program it serves.
     pub fn for_one(
         user_id: String,
         memory: Memory,

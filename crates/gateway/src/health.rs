@@ -21,7 +21,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The states of jobs that `memory_status()` counts.
 const STATES: [&str; 3] = ["pending", "running", "dead"];
 
-/// What was found when somebody asked last.
+/// What the last check found.
 type Found = Mutex<Option<(Instant, Health)>>;
 
 /// What `/health` and `/metrics` look at.
@@ -151,7 +151,7 @@ pub async fn metrics(
     let mut gauges = vec![
         Gauge::one("in_flight", "Requests that are being answered.", f64::from(gateway.busy())),
         Gauge::one("database_connections", "Open connections to the database.", open as f64),
-        Gauge::one("database_connections_idle", "Those that nobody uses.", idle as f64),
+        Gauge::one("database_connections_idle", "Connections that are not in use.", idle as f64),
         Gauge::one("database_up", "Whether the database answers.", is_up(health.database)),
         Gauge::one("upstream_up", "Whether the upstream answers.", is_up(health.upstream)),
         Gauge::one(

@@ -96,7 +96,7 @@ impl Jwt {
         Self { keys, claim: claim.to_owned(), audience: audience.map(str::to_owned) }
     }
 
-    /// The user that a token is for; `None` unless everything holds. Why it does not is nobody's business.
+    /// The user that a token is for; `None` unless everything holds. The caller is not told why.
     pub fn user(&self, token: &str, now: SystemTime) -> Option<String> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -132,7 +132,7 @@ impl Jwt {
         is_user.then(|| user.to_owned())
     }
 
-    /// A token for somebody else lets nobody in here.
+    /// A token for another service is refused.
     fn is_for_us(&self, audience: Option<&Value>) -> bool {
         match (&self.audience, audience) {
             (None, None) => true,

@@ -25,7 +25,7 @@ pub fn write(event: &'static str, fields: Value) {
     if let Value::Object(fields) = fields {
         line.extend(fields);
     }
-    // One write, so that lines do not mix. Nobody can be told that standard error is gone.
+    // One write, so that lines do not mix. If standard error is gone, there is no place to say so.
     let line = format!("{}\n", Value::Object(line));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

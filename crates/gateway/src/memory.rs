@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-/// A turn that nobody waits for any more is stored within this time, or not at all.
+/// A turn that no client waits for any more is stored within this time, or not at all.
 const LAST_MOMENT: Duration = Duration::from_secs(30);
 /// Says who the statements of a transaction are for, and how long each may take.
 const WHO: &str = "SELECT set_config('memory_agent.user_id', $1, true), \
@@ -25,7 +25,7 @@ const WHO: &str = "SELECT set_config('memory_agent.user_id', $1, true), \
             set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
                        ELSE json_build_object('sub', $1)::text END, true), \
             set_config('memory_agent.memory_message', 'user', true)";
-/// Has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or nobody does jobs,
+/// Has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or no worker runs,
 /// it stays as it is.
 const EMBED_LATER: &str = "SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
                             WHERE current_setting('memory_agent.embed_on_ingest', true) = 'sync' \
@@ -34,7 +34,7 @@ const EMBED_LATER: &str = "SELECT set_config('memory_agent.embed_on_ingest', 'as
 const WATCHED: u32 = 4;
 /// How long the database may take to say what time was over.
 const GRACE: Duration = Duration::from_millis(250);
-/// The identity mode in which a SQL role is a user, so that nobody can act for another.
+/// The identity mode in which a SQL role is a user, so that no caller can act for another user.
 const MODE_OF_ROLES: &str = "role";
 
 /// A component that `memory_status()` names.
@@ -120,7 +120,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Connects when somebody asks. `patience` is how long a chat waits for memory.
+    /// Connects on the first request. `patience` is how long a chat waits for memory.
     ///
     /// # Errors
     /// What is wrong with the connection string, or with the pool.
@@ -142,7 +142,7 @@ impl Memory {
         Self { patience: self.patience / WATCHED, ..self.clone() }
     }
 
-    /// Connections that are open, and those of them that nobody uses.
+    /// Connections that are open, and how many of them are idle.
     pub fn connections(&self) -> (usize, usize) {
         let status = self.pool.status();
         (status.size, status.available)
@@ -166,7 +166,7 @@ impl Memory {
         rows.iter().map(status).collect()
     }
 
-    /// The name of the database, and how many memories a recall returns where nobody says it.
+    /// The name of the database, and how many memories a recall returns by default.
     ///
     /// # Errors
     /// [`MemoryError`].
@@ -297,7 +297,7 @@ impl Memory {
         self.one(user_id, LAST_MOMENT, sql, params, end).await
     }
 
-    /// The rows of one statement about a user's memory; of nobody's where `user_id` is empty.
+    /// The rows of one statement about a user's memory; about no user's where `user_id` is empty.
     ///
     /// # Errors
     /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
@@ -323,7 +323,7 @@ impl Memory {
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// Runs statements in a transaction of `user_id`, which is empty where it is about nobody's memory,
+    /// Runs statements in a transaction of `user_id`, which is empty where it is about no user's memory,
     /// and returns the rows of each.
     ///
     /// They go out at once, right behind what says who they are for, and before what ends the transaction. Should the connection's session have
@@ -352,7 +352,7 @@ impl Memory {
             };
             let name = async {
                 let named = client.query_typed(WHO, &who).await;
-                // Nobody waits for it, perhaps.
+                // The caller may be gone.
                 let _ = looking.map(|looking| looking.send(()));
                 named
             };
@@ -385,7 +385,7 @@ impl Memory {
     }
 }
 
-/// A connection that goes back to the pool only when its transaction is over. One that somebody stopped
+/// A connection that goes back to the pool only when its transaction is over. One that was stopped
 /// waiting for is closed.
 struct Lent(Option<Object>);
 

@@ -25,7 +25,7 @@ pub enum MemoryError {
     /// The answer is none that could be expected of this version of the extension.
     #[error("the database answered something unexpected")]
     Unexpected,
-    /// In the identity mode `role` a SQL role is a user, so that nobody can act for another.
+    /// In the identity mode `role` a SQL role is a user, so that no caller can act for another user.
     #[error(
         "memory_agent.identity is 'role': the gateway, which is one role, cannot act for users. \
          Set it to 'required', 'setting' or 'claims'"

@@ -56,9 +56,7 @@ impl Spending {
         match self.memory.spend(&person.caller, guess.tokens(), Some(daily)).await {
             Ok(Some(_)) => Ok(Some(guess)),
             Ok(None) => Err(Refusal::spent(until_midnight(SystemTime::now()))),
-            Err(error) => {
-                Err(Refusal::no_memory(format!("what is spent cannot be counted: {error}")))
-            }
+            Err(error) => Err(Refusal::no_memory(format!("spending cannot be counted: {error}"))),
         }
     }
 }

@@ -97,7 +97,7 @@ impl Upstream {
                     KeyIn::ApiKey => (HeaderName::from_static("x-api-key"), key.trim().to_owned()),
                 };
                 let mut value = HeaderValue::from_str(&value)
-                    .map_err(|_| "the upstream's key is no text of one line".to_owned())?;
+                    .map_err(|_| "the upstream's key is not one line of text".to_owned())?;
                 value.set_sensitive(true);
                 Ok::<_, String>((name, value))
             })
@@ -343,7 +343,7 @@ mod tests {
         let with_key =
             |key| Upstream::new("https://x", Some(key), KeyIn::ApiKey, Duration::ZERO).err();
         let broken = with_key("a\nb");
-        assert_eq!(broken.as_deref(), Some("the upstream's key is no text of one line"));
+        assert_eq!(broken.as_deref(), Some("the upstream's key is not one line of text"));
         let empty = with_key(" \n");
         assert_eq!(empty.as_deref(), Some("the upstream's key is empty"));
     }

@@ -154,7 +154,7 @@ impl<M: Schedulable> Queue<M> {
         let id = state.next_id;
         state.next_id += 1;
         if count == 0 {
-            // Nobody listens yet, so this cannot fail.
+            // No thread listens yet, so this cannot fail.
             let _ = sender.send(Ok(Vec::new()));
             return Ok(Ticket { queue: Arc::clone(self), id, results: None, receiver });
         }
@@ -265,7 +265,7 @@ impl<M> Batch<M> {
     pub fn deliver(self, rows: Vec<Vec<f32>>) {
         for ((results, item), row) in self.items.into_iter().zip(rows) {
             let mut state = results.state.lock().unwrap_or_else(PoisonError::into_inner);
-            // They are gone if nobody waits any more.
+            // They are gone if no caller waits any more.
             if let Some(place) = state.rows.get_mut(item.position) {
                 *place = row;
             }
@@ -297,7 +297,7 @@ impl<M> Batch<M> {
 impl ResultsState {
     fn finish(&mut self, result: JobResult) {
         if let Some(sender) = self.sender.take() {
-            // Fails only when the ticket was dropped: then nobody wants the result.
+            // Fails only when the ticket was dropped: then no caller wants the result.
             let _ = sender.send(result);
         }
     }

@@ -7,17 +7,14 @@ use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::catalog;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::facts::FactScope;
 use crate::store::models::Kind;
 use crate::store::queue::{self, Job};
-use crate::store::sessions::{self};
+use crate::store::sessions;
 use memory_agent_core::jobs::payloads::{self, EmbedPlace};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use pgrx::datum::Uuid;
 
 /// Comes before every entry.
 fn nil() -> Uuid {
@@ -150,7 +147,6 @@ impl EmbedTask {
         let done = self.done + batch.len() as i64;
         transaction(|spi| -> PgResult<()> {
             self.lock_session(spi)?;
-            let vector = catalog::vector_type()?;
             let mut embeddings = prepared.embeddings.iter();
             for (index, row) in batch.iter().enumerate() {
                 let embedding = model
@@ -159,7 +155,6 @@ impl EmbedTask {
                 let tokens = prepared.token_counts.get(index).copied().unwrap_or(0);
                 store::complete(
                     spi,
-                    &vector,
                     &self.job.user_id,
                     row,
                     embedding.map(|(model, windows)| (model.name.as_str(), windows.as_slice())),

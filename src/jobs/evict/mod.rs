@@ -20,10 +20,7 @@ pub fn step(job: &Job) -> Result<(), Aborted> {
         if !queue::lock(spi, job)? {
             return Ok(());
         }
-        let limit =
-            scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                Ok(Sessions::current().max_entries)
-            })?;
+        let limit = scope_settings::of_session(&key, || Ok(Sessions::current().max_entries))?;
         if exists && limit > 0 {
             let evicted = eviction::evict(spi, &key, limit, BATCH)?;
             debug1!("memory_agent: evict user={} rows={evicted}", key.user_id);

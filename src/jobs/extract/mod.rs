@@ -7,16 +7,14 @@ mod comparison;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
 use crate::jobs::llm_connection::LostCall;
-use crate::memory::active_model;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
-use crate::memory::follow_ups;
 use crate::memory::language::Phrases;
+use crate::memory::{active_model, follow_ups};
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
@@ -30,7 +28,6 @@ use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{self, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
-use pgrx::datum::Uuid;
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;

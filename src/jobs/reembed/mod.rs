@@ -9,17 +9,13 @@ use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models;
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::model_change::{self as store, Place, Text};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::queue::{self, Job};
 use crate::store::vector_index::{self, VectorIndex};
 use memory_agent_core::jobs::payloads;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::time::Duration;
 
 /// Rows whose texts are read for one step.
@@ -212,10 +208,9 @@ impl ReembedTask {
             if !queue::lock(spi, &self.job)? {
                 return Ok(None);
             }
-            let vector = catalog::vector_type()?;
             let mut stored = 0;
             for (text, vectors) in texts.iter().zip(embeddings) {
-                stored += u64::from(store::put_beside(spi, &vector, &name, text, vectors)?);
+                stored += u64::from(store::put_beside(spi, &name, text, vectors)?);
             }
             queue::progress(spi, &self.job, self.done + texts.len() as i64, None)?;
             Ok(Some(stored))

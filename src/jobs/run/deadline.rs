@@ -6,8 +6,7 @@
 
 use crate::jobs::run::slots::{self, Outcome};
 use crate::jobs::run::start::Assignment;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
+use crate::pg::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -9,14 +9,12 @@
 
 use crate::jobs::run::worker_places::{Limits, Places, Seen};
 use crate::jobs::run::{databases, notes, signals, slots, start};
-use crate::pg::error::ErrorReport;
 use crate::pg::locked_file::{self, LockedFile};
 use crate::pg::memory_context::scratch;
 use crate::pg::preload::is_preloaded;
+use crate::pg::prelude::*;
 use crate::settings::Workers;
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

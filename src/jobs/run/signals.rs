@@ -2,6 +2,7 @@
 //! SIGHUP reloads the settings in the main loop.
 #![allow(unsafe_code)]
 
+use crate::pg::latch;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 use pgrx::pg_sys;
 use std::os::fd::RawFd;
@@ -50,23 +51,8 @@ pub fn heed() {
 
 /// Sleeps until the latch is set, the socket can be read, or the time is over; whether it was before that.
 pub fn wait(time: Duration, socket: Option<RawFd>) -> bool {
-    let mut wake = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH | pg_sys::WL_TIMEOUT;
-    if socket.is_some() {
-        wake |= pg_sys::WL_SOCKET_READABLE;
-    }
-    // SAFETY: MyLatch is this process's latch; the caller holds the socket open.
-    unsafe {
-        let events = pg_sys::WaitLatchOrSocket(
-            pg_sys::MyLatch,
-            wake as i32,
-            socket.unwrap_or(-1),
-            // A rounded-down wait would spin for the rest of the millisecond.
-            time.as_millis() as i64 + 1,
-            pg_sys::PG_WAIT_EXTENSION,
-        );
-        pg_sys::ResetLatch(pg_sys::MyLatch);
-        events as u32 & pg_sys::WL_TIMEOUT == 0
-    }
+    let socket = socket.map(|descriptor| (descriptor, pg_sys::WL_SOCKET_READABLE));
+    latch::wait(Some(time), socket) & pg_sys::WL_TIMEOUT == 0
 }
 
 /// Wakes another process of the cluster, if it is one that takes part in transactions.

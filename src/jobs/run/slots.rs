@@ -123,7 +123,7 @@ pub fn remove(database: pg_sys::Oid, slot: u32) {
     }
 }
 
-/// Says how the worker ends that this process is, whoever has its hold on the slot.
+/// Says how the worker ends that this process is, whichever part of it holds the slot.
 pub fn leave(database: pg_sys::Oid, slot: u32, outcome: Outcome) {
     if let (Some(state), Ok(file)) =
         (last(database, slot), LockedFile::again(&path(database, slot)))

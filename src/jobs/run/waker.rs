@@ -5,11 +5,9 @@
 #![allow(unsafe_code)] // a hook
 
 use crate::jobs::run::{launcher, notes, signals, slots};
-use crate::pg::error::ErrorReport;
+use crate::pg::prelude::*;
 use crate::pg::wake_at_commit::{self, Waker};
 use crate::settings::Workers;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::cell::Cell;
 use std::sync::OnceLock;
 

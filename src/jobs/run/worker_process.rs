@@ -6,14 +6,11 @@ use crate::jobs::run::jobs_loop::JobsLoop;
 use crate::jobs::run::slots::{self, Outcome, SlotLock, WorkerState};
 use crate::jobs::run::start::Assignment;
 use crate::jobs::run::{deadline, launcher, notes, signals};
-use crate::pg::background_transaction;
-use crate::pg::catalog;
-use crate::pg::wake_at_commit;
+use crate::pg::prelude::*;
+use crate::pg::{background_transaction, wake_at_commit};
 use crate::settings::Workers;
 use crate::store::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 

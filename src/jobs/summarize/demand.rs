@@ -2,8 +2,7 @@
 //! nothing any more.
 
 use crate::memory::summary_tree::{Behind, Material};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::compression::{self, Older};
 use crate::store::jobs::JobKind;
 use crate::store::queue::Job;

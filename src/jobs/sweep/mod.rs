@@ -4,34 +4,19 @@
 //! sweep.
 
 use crate::jobs::reflect;
-use crate::memory::active_model;
 use crate::memory::archived_conversation::{Archived, archive_conversation};
-use crate::memory::endpoints;
-use crate::memory::follow_ups;
-use crate::memory::scope_settings;
+use crate::memory::{active_model, endpoints, follow_ups, scope_settings};
 use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
-use crate::store::archives;
-use crate::store::attachments;
 use crate::store::episodes::{self, IdlePlace};
-use crate::store::extraction;
 use crate::store::facts::FactScope;
-use crate::store::llm_calls;
-use crate::store::model_change;
 use crate::store::models::Kind;
-use crate::store::queue;
-use crate::store::queue_upkeep;
-use crate::store::reflections;
-use crate::store::schema;
-use crate::store::sessions;
-use crate::store::summaries;
-use crate::store::sweep;
-use crate::store::traces;
+use crate::store::{
+    archives, attachments, extraction, llm_calls, model_change, queue, queue_upkeep, reflections,
+    schema, sessions, summaries, sweep, traces,
+};
 use memory_agent_core::episodes::CloseReason;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// Rows that one step takes.
@@ -116,12 +101,7 @@ impl Sweeper {
                     return Ok(false);
                 };
                 // The session may have a longer gap of its own, or none.
-                let gap = scope_settings::scoped_to(
-                    &key.user_id,
-                    &key.agent_id,
-                    Some(&key.session_id),
-                    || Ok(Sessions::current().episode_gap),
-                )?;
+                let gap = scope_settings::of_session(&key, || Ok(Sessions::current().episode_gap))?;
                 if gap.is_zero() || !episodes::is_still_idle(spi, &key.user_id, episode, gap)? {
                     return Ok(false);
                 }
@@ -218,10 +198,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     })?;
     queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
-        let own =
-            scope_settings::scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), || {
-                Ok(job_settings::reflection())
-            })?;
+        let own = scope_settings::of_session(&key, || Ok(job_settings::reflection()))?;
         let no_job = Uuid::from_bytes([0; 16]);
         if reflect::due(spi, &key, no_job, &own)?.is_empty() {
             return Ok(());
@@ -240,10 +217,7 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
     let least = Sessions::current().summary_min_tokens;
     let forgotten = transaction(|spi| summaries::forgotten(spi, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
-        let (user, agent) = (&key.user_id, &key.agent_id);
-        scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
-            follow_ups::queue_summary(spi, &key, &fill)
-        })
+        scope_settings::of_session(&key, || follow_ups::queue_summary(spi, &key, &fill))
     })
     .map(|_| false)
 }
@@ -267,8 +241,7 @@ fn archive_idle() -> Result<bool, Aborted> {
             return Ok(archived > 0);
         }
         let found = transaction(|spi| {
-            let (user, agent) = (&key.user_id, &key.agent_id);
-            scope_settings::scoped_to(user, agent, Some(&key.session_id), || {
+            scope_settings::of_session(&key, || {
                 Ok((Archived::of_session(spi, &key)?, Content::current()))
             })
         })?;

@@ -8,19 +8,14 @@ use crate::memory::context::block::Told;
 use crate::memory::context::prompt_memory::{PromptMemory, day};
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
-use crate::models::related_logit;
-use crate::models::thresholds;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
+use crate::models::{related_logit, thresholds};
+use crate::pg::prelude::*;
 use crate::settings::{CrossSessionAgents, Prompts};
 use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
 use memory_agent_core::augment::Memory;
 use memory_agent_core::triggers;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 /// Chunks that are searched for; of each conversation only the best is told.

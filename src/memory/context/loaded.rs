@@ -4,8 +4,7 @@
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
+use crate::pg::prelude::*;
 use crate::settings::Prompts;
 use crate::store::sessions::SessionKey;
 use crate::store::window::{self, Loaded, Message};

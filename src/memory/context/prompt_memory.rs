@@ -4,19 +4,13 @@
 use crate::memory::recall;
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::settings::Recall;
-use crate::store::entries;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::stale;
+use crate::store::{entries, stale};
 use memory_agent_core::augment::{self, Outdated};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-/// A memory of a prompt.
 pub struct PromptMemory {
     pub id: Uuid,
     pub role: String,
@@ -100,14 +94,13 @@ fn marks(
     let mut marks: Vec<(Uuid, Outdated)> =
         was.into_iter().map(|(turn, fact)| (turn, Outdated::Was(fact))).collect();
     for (turn, fact) in newest {
-        if let Some((_, content)) = now.iter().find(|(id, _)| id == fact.as_bytes()) {
+        if let Some((_, content)) = now.iter().find(|(id, _)| *id == fact) {
             marks.push((turn, Outdated::Now(content.content.clone())));
         }
     }
     Ok(marks)
 }
 
-/// The marks as JSON.
 pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
     let mark = |mark: &Outdated| match mark {
         Outdated::Was(fact) => json!({ "was": fact }),

@@ -29,7 +29,6 @@ impl TokenCounter {
         self.counts(texts).into_iter().map(i64::from).collect()
     }
 
-    /// The count of one text.
     pub fn count_one(&self, text: &str) -> i64 {
         self.counts(vec![text.to_owned()]).into_iter().map(i64::from).sum()
     }

@@ -3,13 +3,10 @@
 use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::recall::request::Request;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
+use crate::pg::prelude::*;
 use crate::store::entries::{self, WindowTurn};
 use crate::store::sessions::SessionKey;
-use memory_agent_core::augment;
-use memory_agent_core::fence;
-use pgrx::datum::Uuid;
+use memory_agent_core::{augment, fence};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 

@@ -4,7 +4,6 @@
 
 use crate::memory::follow_ups;
 use crate::memory::repetitions;
-use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::spi::Session as Spi;
 use crate::store::entries::{self, NewEntry, Standing};
@@ -105,7 +104,7 @@ impl<'a> FactWriter<'a> {
         reason: Option<&str>,
     ) -> PgResult<()> {
         let (id, is_active) = (entry.id, matches!(entry.standing, Standing::Active));
-        entries::insert(self.spi, &catalog::vector_type()?, entry)?;
+        entries::insert(self.spi, entry)?;
         if needs_embedding {
             follow_ups::queue_embedding(self.spi, &self.scope)?;
         }

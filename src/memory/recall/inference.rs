@@ -3,8 +3,7 @@
 use crate::memory::recall::Trace;
 use crate::memory::recall::request::Request;
 use crate::models;
-use crate::pg::error::PgResult;
-use crate::pg::sql_types::Vector;
+use crate::pg::prelude::*;
 use crate::store::details::Detail;
 use memory_agent_model_server::protocol::{ModelRef, Purpose, Scores};
 

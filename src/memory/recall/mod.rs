@@ -9,29 +9,24 @@ pub mod request;
 mod shown;
 pub mod stale;
 
+use crate::identity::Caller;
 use crate::memory::active_model;
 use crate::memory::recall::pool::{LeftOut, Pool, fuse_pool};
-use crate::memory::recall::request::Request;
+use crate::memory::recall::request::{Arguments, Request};
 use crate::models::Failure;
-use crate::pg::error::PgResult;
-use crate::pg::roles;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::RankingForm;
 use crate::store::details::{self, Detail};
-use crate::store::entries;
 use crate::store::models::Kind;
-use crate::store::schema;
 use crate::store::scope::Layer;
 use crate::store::search::{self, Found, Query};
 use crate::store::sessions::{self, SessionKey};
+use crate::store::{entries, schema};
 use memory_agent_core::blend::{Features, Weights};
 use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_core::rerank_budget::Shortened;
-use pgrx::datum::Uuid;
 use pgrx::datum::datetime_support::now;
-use pgrx::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -257,10 +252,9 @@ fn note_search(trace: &mut Trace, found: &Found) {
 
 /// Details in the order of `ids`. All are there: one snapshot served both statements.
 fn in_order(details: Vec<Detail>, ids: &[Uuid]) -> Vec<Detail> {
-    let place: HashMap<[u8; 16], usize> =
-        ids.iter().enumerate().map(|(at, id)| (*id.as_bytes(), at)).collect();
+    let place: HashMap<Uuid, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     let mut details = details;
-    details.sort_by_key(|detail| place.get(detail.id.as_bytes()).copied().unwrap_or(usize::MAX));
+    details.sort_by_key(|detail| place.get(&detail.id).copied().unwrap_or(usize::MAX));
     details
 }
 
@@ -294,11 +288,19 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
     }
 }
 
+/// The rows of a recall, with the settings of the agent and the session that are asked about.
+pub fn answer(arguments: Arguments, caller: Caller) -> PgResult<Vec<RecallRow>> {
+    arguments.with_settings(caller, |request| match run(&request)? {
+        Some(recalled) => rows(&request, recalled),
+        None => Ok(Vec::new()),
+    })
+}
+
 /// The rows of the answer, with their full texts.
 pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
     let Recalled { details, arms, ranking, shown, replaced, .. } = recalled;
     let ids: Vec<Uuid> = shown.iter().map(|&at| details[ranking.scored[at].index].id).collect();
-    let mut contents: HashMap<[u8; 16], entries::Content> =
+    let mut contents: HashMap<Uuid, entries::Content> =
         roles::read_as_owner(|spi| entries::contents(spi, &request.scope.caller.visible(), &ids))?
             .into_iter()
             .collect();
@@ -309,7 +311,7 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
         let (Some(detail), arms) = (details[scored.index].take(), &arms[scored.index]) else {
             continue;
         };
-        let Some(content) = contents.remove(detail.id.as_bytes()) else { continue };
+        let Some(content) = contents.remove(&detail.id) else { continue };
         let replacement = replaced.iter().find(|(stale, _)| *stale == detail.id);
         let metadata = match replacement {
             Some((_, by)) => stale::with_superseded_by(content.metadata, *by),

@@ -85,7 +85,7 @@ pub fn fuse_pool(
     included: &[Uuid],
     settings: &RankSettings,
 ) -> Pool {
-    let included: HashSet<[u8; 16]> = included.iter().map(|id| *id.as_bytes()).collect();
+    let included: HashSet<Uuid> = included.iter().copied().collect();
     let rows = union_of_best(found, per_arm, &included);
     let arms: Vec<ArmScores> =
         rows.iter().map(|row| ArmScores { similarity: row.dense, lexical: row.lexical }).collect();
@@ -95,14 +95,13 @@ pub fn fuse_pool(
     order.sort_by(|&a, &b| fused[b].total_cmp(&fused[a]).then_with(|| rows[a].id.cmp(&rows[b].id)));
     let own =
         |row: usize| ArmScores { similarity: rows[row].similarity, lexical: rows[row].lexical };
-    let id = |row: usize| Uuid::from_bytes(rows[row].id);
     let layers: Vec<usize> = order.iter().map(|&row| rows[row].layer as usize).collect();
     let mut has_place = shares::fill(&layers, settings.max_candidates).into_iter();
     let mut left_out = Vec::new();
     order.retain(|&row| {
         let stays = has_place.next().unwrap_or(false) || included.contains(&rows[row].id);
         if !stays {
-            let (id, layer) = (id(row), rows[row].layer);
+            let FoundRow { id, layer, .. } = rows[row];
             left_out.push(LeftOut { id, layer, arms: own(row), fused: fused[row] });
         }
         stays
@@ -111,7 +110,7 @@ pub fn fuse_pool(
         fused: order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect(),
         arms: order.iter().map(|&row| own(row)).collect(),
         dense: order.iter().map(|&row| rows[row].dense).collect(),
-        ids: order.iter().map(|&row| id(row)).collect(),
+        ids: order.iter().map(|&row| rows[row].id).collect(),
         layers: order.iter().map(|&row| Some(rows[row].layer)).collect(),
         left_out,
         replaced: Vec::new(),
@@ -119,7 +118,7 @@ pub fn fuse_pool(
 }
 
 /// The best rows of each arm in each layer, and those that are to be included.
-fn union_of_best(found: &Found, per_arm: usize, included: &HashSet<[u8; 16]>) -> Vec<FoundRow> {
+fn union_of_best(found: &Found, per_arm: usize, included: &HashSet<Uuid>) -> Vec<FoundRow> {
     let mut chosen: Vec<usize> = Vec::with_capacity((2 * per_arm).min(found.rows.len()));
     if !included.is_empty() {
         chosen.extend((0..found.rows.len()).filter(|&at| included.contains(&found.rows[at].id)));

@@ -2,11 +2,11 @@
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
 use crate::identity::Caller;
+use crate::memory::checks::check_session;
 use crate::memory::language::Phrases;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
-use crate::pg::error::{Error, PgResult};
-use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::prelude::*;
 use crate::settings::{Recall, Search};
 use crate::store::entries;
 use crate::store::scope::{Archives, Scope};
@@ -14,9 +14,7 @@ use memory_agent_core::filter::Filter;
 use memory_agent_core::fuse::FusionSettings;
 use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
-use memory_agent_core::score;
-use memory_agent_core::text;
-use pgrx::prelude::*;
+use memory_agent_core::{score, text};
 
 /// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
 const LEAST_PROBABILITY: f64 = 0.05;
@@ -99,9 +97,7 @@ impl Arguments {
         caller: Caller,
         body: impl FnOnce(Request) -> PgResult<T>,
     ) -> PgResult<T> {
-        if let Some(session_id) = &self.session_id {
-            text::validate_session_id(session_id).map_err(Error::refused)?;
-        }
+        check_session(self.session_id.as_deref())?;
         let settings =
             scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
         settings.during(|| body(self.check(caller)?))
@@ -109,9 +105,7 @@ impl Arguments {
 
     /// Checks everything that can be checked without touching a table.
     pub fn check(self, caller: Caller) -> PgResult<Request> {
-        if let Some(session_id) = &self.session_id {
-            text::validate_session_id(session_id).map_err(Error::refused)?;
-        }
+        check_session(self.session_id.as_deref())?;
         let query = self.query.unwrap_or_default();
         if query.trim().is_empty() && self.query_embedding.is_none() {
             return Err(Error::invalid(

@@ -3,12 +3,9 @@
 
 use crate::memory::recall::pool::Pool;
 use crate::memory::recall::request::Request;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::settings::{PromptStaleSources, StaleSources};
 use crate::store::stale;
-use pgrx::datum::Uuid;
 use std::collections::HashSet;
 
 /// What becomes of stale turns.
@@ -53,11 +50,9 @@ pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
         Treatment::DemoteOrHide if !pairs.is_empty() => {
             let turns: Vec<Uuid> = pairs.iter().map(|(turn, _)| *turn).collect();
             let users = request.scope.caller.visible();
-            let partly: HashSet<[u8; 16]> = stale::still_true(spi, &users, &turns)?
-                .into_iter()
-                .map(|turn| *turn.as_bytes())
-                .collect();
-            pairs.into_iter().partition(|(turn, _)| !partly.contains(turn.as_bytes()))
+            let partly: HashSet<Uuid> =
+                stale::still_true(spi, &users, &turns)?.into_iter().collect();
+            pairs.into_iter().partition(|(turn, _)| !partly.contains(turn))
         }
         _ => (Vec::new(), pairs),
     };

@@ -1,10 +1,8 @@
 //! What an erasure takes along: found, and locked, before anything is deleted.
 
-use crate::pg::error::{Error, PgResult};
-use crate::pg::spi::{Params, Session as Spi, params};
+use crate::pg::prelude::*;
 use crate::store::scope::in_session;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
 
 /// What took the place of `e` has its key.
 const HAS_SAME_KEY: &str = "EXISTS (SELECT FROM memory_agent.entries n \
@@ -194,19 +192,12 @@ impl Doomed {
               ORDER BY e.created_at, e.id",
             user().with(self.archives.clone()).with(self.entries.clone()),
         )?);
-        self.sessions = spi.all(
-            "SELECT DISTINCT e.agent_id, e.session_id FROM memory_agent.entries e \
+        self.sessions = spi.rows(
+            "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE e.user_id = $1 AND e.id = ANY ($2) AND e.session_id IS NOT NULL \
-             UNION SELECT u.agent_id, u.session_id FROM memory_agent.session_summaries u \
+             UNION SELECT u.user_id, u.agent_id, u.session_id FROM memory_agent.session_summaries u \
               WHERE u.user_id = $1 AND u.id = ANY ($3)",
             &mut user().with(self.entries.clone()).with(self.summaries.clone()),
-            |row| {
-                Ok(SessionKey {
-                    user_id: user_id.to_owned(),
-                    agent_id: row.required(1)?,
-                    session_id: row.required(2)?,
-                })
-            },
         )?;
         Ok(())
     }

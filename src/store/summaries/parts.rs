@@ -4,10 +4,8 @@
 
 use super::sources::{SOURCE, Source};
 use super::{COVERED, Coverage, SUMMARIZED};
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
 use std::ops::ControlFlow;
 
 const OF_SESSION: &str = "u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.is_active";

@@ -2,11 +2,8 @@
 //! them.
 
 use super::{COVERED, SUMMARIZED, tail};
-use crate::pg::error::PgResult;
-use crate::pg::spi::{Session as Spi, params, record};
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use std::ops::ControlFlow;
 
 /// `e` is a fact of the session that is all that is left of what was said: its turns are gone.

@@ -3,8 +3,7 @@
 //! summarised: a turn that was recorded late, or came back, is in that count and before the end.
 
 use super::{COVERED, SUMMARIZED};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::sessions::SessionKey;
 
 /// Most turns of an end; a longer one is not told from the rest. It also makes PostgreSQL walk along the

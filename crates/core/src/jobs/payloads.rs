@@ -99,7 +99,7 @@ payloads! {
     Summary {
         /// Of the session that queued it.
         settings: Option<Value>,
-        /// Whether somebody asked for it by hand, whatever the window's size.
+        /// Whether a caller asked for it, whatever the window's size.
         forced: bool,
         /// Ids of what is being condensed.
         sources: Option<Vec<String>>,

@@ -101,7 +101,7 @@ struct EmbeddingRow {
     embedding: Numbers,
 }
 
-/// Some servers send base64 although nobody asked.
+/// Some servers send base64 although the request does not ask for it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {
@@ -131,7 +131,7 @@ fn numbers(numbers: Numbers) -> Result<Vec<f32>, String> {
         Numbers::List(list) => return Ok(list),
         Numbers::Base64(text) => text,
     };
-    let wrong = || "an embedding is no base64 of 32-bit numbers".to_owned();
+    let wrong = || "an embedding is not base64 of 32-bit numbers".to_owned();
     let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
     let (numbers, rest) = bytes.as_chunks::<4>();
     if rest.is_empty() {

@@ -182,7 +182,7 @@ pub enum ChatFailureKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallRecord {
     /// `ok`, `bad answer`, `refusal`, `http 429` and the like, `timeout`, `connection`,
-    /// `too large` or `malformed`; [`ABANDONED`](Self::ABANDONED) if nobody knows.
+    /// `too large` or `malformed`; [`ABANDONED`](Self::ABANDONED) if that is not known.
     pub status: String,
     /// Milliseconds until the answer's last byte, or until the failure.
     pub latency_ms: u32,
@@ -196,7 +196,7 @@ pub struct CallRecord {
 impl CallRecord {
     /// The status of a call that had no answer in time.
     pub const TIMEOUT: &str = "timeout";
-    /// The status of a call that was made for somebody who did not wait for its answer.
+    /// The status of a call that was made for a caller that did not wait for its answer.
     pub const ABANDONED: &str = "abandoned";
 
     /// A call of which only the request is known. Providers charge for it all the same.
@@ -249,7 +249,7 @@ pub struct EndpointStatus {
     pub retry_in_ms: u64,
     /// How an answer's shape is enforced: `json_schema`, `json_object` or `plain`.
     pub answer_mode: String,
-    /// The last failure, without any text of the endpoint: that may quote what somebody sent.
+    /// The last failure, without any text of the endpoint: that may quote what a caller sent.
     /// `None` after a success.
     pub last_error: Option<String>,
     /// HTTP calls being made.

@@ -95,7 +95,7 @@ impl ServerHandler for Server {
         let started = Instant::now();
         let outcome = tokio::select! {
             outcome = self.call(&tool.name, request.arguments.unwrap_or_default()) => outcome,
-            // Nobody waits for the answer, and rmcp sends none.
+            // No client waits for the answer, and rmcp sends none.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
         };
         log::write(

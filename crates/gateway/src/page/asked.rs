@@ -126,7 +126,7 @@ impl Asked {
     /// Why memory did not answer.
     pub fn trouble(&self, error: &MemoryError) -> Trouble {
         let trouble = Trouble::from(error);
-        // What somebody asked in a wrong way is no failure of memory.
+        // A malformed request is not a failure of memory.
         if trouble.status.is_server_error() {
             self.visit.page.gateway.missed("page", error);
         }
@@ -226,7 +226,7 @@ where
 
 /// Why a request was not let in.
 enum Stopped {
-    /// Somebody has to sign in.
+    /// The visitor has to sign in.
     AtTheDoor(&'static str),
     By(Trouble),
 }

@@ -1,4 +1,4 @@
-//! What somebody does about one memory: correct, forget, restore it.
+//! What a visitor does with one memory: correct, forget, restore it.
 
 use super::asked::{Answer, Asked, Trouble};
 use super::parts::memory_path;

@@ -1,5 +1,5 @@
 //! Erasing for good: first what will go, which is tried out and undone, then what has gone. In between
-//! somebody types a word, so that nothing is erased by accident.
+//! the visitor types a word, so that nothing is erased by accident.
 
 use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-/// What somebody types who wants one memory to go.
+/// What the visitor types to erase one memory.
 const WORD: &str = "erase";
 
 /// What is to be erased.
@@ -124,7 +124,7 @@ async fn confirm(
         }
         h2 { "What will go" }
         (table(counts))
-        p.muted { "Nobody can bring it back. To stop using a memory and keep the text, forget it instead." }
+        p.muted { "It cannot be brought back. To stop using a memory and keep the text, forget it instead." }
         form.confirm method="post" action="/ui/erased" {
             (form_token(&asked.visit))
             (target.fields())

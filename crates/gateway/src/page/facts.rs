@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 const PAGE: usize = 25;
 /// Most facts that are shown of a time: those that are nearest to the question.
 const AT_A_TIME: i32 = 100;
-/// What is asked of a time where nobody asks anything.
+/// The question when the visitor gives none.
 const QUESTION: &str = "What is known about the user?";
 /// Letters that are shown of what was said.
 const SAID: usize = 400;
@@ -27,7 +27,7 @@ const SAID: usize = 400;
 pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let as_of = asked.query.get("as_of").map(|at| {
         parts::moment(at)
-            .ok_or_else(|| Trouble::invalid("This is no time: write 2026-01-31T10:00."))
+            .ok_or_else(|| Trouble::invalid("This is not a time: write 2026-01-31T10:00."))
     });
     let as_of = as_of.transpose()?;
     let first_page = asked.query.get("from").is_none();
@@ -75,7 +75,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
 /// A page of the facts of today, and where the next one is.
 async fn today(asked: &Asked) -> Result<(Vec<Entry>, Option<String>), Trouble> {
     let from = asked.query.get("from").map(|from| {
-        parts::read_place(from).ok_or_else(|| Trouble::invalid("This is no page of facts."))
+        parts::read_place(from).ok_or_else(|| Trouble::invalid("This is not a page of facts."))
     });
     let from = from.transpose()?;
     let sql = format!(

@@ -82,7 +82,7 @@ async fn try_token(
     let body = tokio::time::timeout(PATIENCE, to_bytes(body, MAX_BYTES)).await;
     let body = body.ok().and_then(Result::ok).ok_or_else(not_ours)?;
     let fields = Fields::read(&body);
-    // Whoever has somebody sign in with a token of their own would read what is stored from then on.
+    // An attacker who made a visitor sign in with the attacker's token would read what is stored from then on.
     let cookie = Cookie::read(&head.headers).ok_or_else(not_ours)?;
     if !page.visits.is_form_token(&cookie, fields.get(FORM_TOKEN).unwrap_or_default()) {
         return Err(not_ours());
@@ -104,7 +104,7 @@ async fn try_token(
         }
         Err(refusal) => return Err(refusal.into()),
     }
-    // A name that was known before somebody signed in may be known to others.
+    // A name that was known before the visitor signed in may be known to others.
     page.visits.end(&cookie);
     let cookie = page.visits.new_cookie().ok_or_else(not_ours)?;
     page.visits.begin(&cookie, token, Instant::now());

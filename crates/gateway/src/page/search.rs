@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use tokio_postgres::types::Type;
 
-/// Memories that a search returns where nobody says how many.
+/// Memories that a search returns by default.
 const TOP_K: i32 = 10;
-/// Most that somebody may ask for.
+/// The most that a visitor may ask for.
 const MOST: i32 = 100;
 /// Letters of a memory in the list.
 const SHOWN: usize = 300;
@@ -62,7 +62,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let session = asked.query.get("session");
     let as_of = asked.query.get("as_of").map(|at| {
         parts::moment(at)
-            .ok_or_else(|| Trouble::invalid("This is no time: write 2026-01-31T10:00."))
+            .ok_or_else(|| Trouble::invalid("This is not a time: write 2026-01-31T10:00."))
     });
     let as_of = as_of.transpose()?;
     let top_k = asked.query.get("top").and_then(|top| top.parse().ok());

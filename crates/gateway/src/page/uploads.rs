@@ -34,7 +34,7 @@ impl Fields {
     }
 }
 
-/// A file that somebody sent.
+/// A file that a visitor sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Its path, as far as the browser or the archive says.
@@ -113,7 +113,7 @@ impl Files {
             return Err(Trouble::invalid(problem));
         }
         let Ok(text) = String::from_utf8(bytes.to_vec()) else {
-            return Err(Trouble::invalid(format!("{path} is no text in UTF-8.")));
+            return Err(Trouble::invalid(format!("{path} is not text in UTF-8.")));
         };
         self.all.push(Upload { path, text });
         Ok(())

@@ -1,4 +1,4 @@
-//! Who looks at the page: a cookie names a visit, and a visit the token that somebody signed in with. The
+//! Who looks at the page: a cookie names a visit, and a visit the token that the visitor signed in with. The
 //! token itself stays here, so that the browser holds nothing that is of use elsewhere, and it is looked
 //! up anew with each request, so that one that was revoked ends its visits at once. Visits end with the
 //! process.

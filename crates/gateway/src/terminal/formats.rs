@@ -52,9 +52,9 @@ impl<F: FnMut(Piece) -> bool> Reading<F> {
         let each = Each { format, from_user, is_given, now, number: 0, take };
         let mut json = serde_json::Deserializer::from_reader(file);
         match Top(each).deserialize(&mut json) {
-            Ok(()) => json.end().map_err(|error| format!("the file is no JSON: {error}")),
+            Ok(()) => json.end().map_err(|error| format!("the file is not JSON: {error}")),
             Err(error) if error.to_string().starts_with(STOPPED) => Ok(()),
-            Err(error) => Err(format!("the file is no JSON from here on: {error}")),
+            Err(error) => Err(format!("the file is not JSON from here on: {error}")),
         }
     }
 }

@@ -177,7 +177,7 @@ impl<'a> EndpointClient<'a> {
                 CallFailure::Unavailable { message, retry_after_ms }
             }
             // A wrong key, URL or model, no money, or a method that only a web page would
-            // refuse: no request can succeed until somebody changes the settings.
+            // refuse: no request can succeed until the settings change.
             300..400 | 401 | 402 | 403 | 404 | 405 | 407 => {
                 let retry_after_ms = Some(attempt.trip(&label));
                 CallFailure::Unavailable { message, retry_after_ms }

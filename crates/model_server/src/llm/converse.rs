@@ -34,7 +34,7 @@ async fn answer(
     conversation: &Conversation,
     calls: &mut Vec<CallRecord>,
 ) -> Result<ChatAnswer, ChatFailure> {
-    let no_request = |_| failure(ChatFailureKind::Refused, "the request is no JSON".into());
+    let no_request = |_| failure(ChatFailureKind::Refused, "the request is not JSON".into());
     let messages: Vec<Value> = serde_json::from_str(&conversation.messages).map_err(no_request)?;
     let fields: Map<String, Value> =
         serde_json::from_str(&conversation.fields).map_err(no_request)?;

@@ -278,14 +278,14 @@ impl Attempt {
     /// The call failed. `Some` with the time of the next chance if no further calls are made
     /// for now.
     ///
-    /// * `label`: the failure without any text from outside, which may quote what somebody sent:
+    /// * `label`: the failure without any text from outside, which may quote what a caller sent:
     ///   it is shown to everybody who uses the endpoint.
     pub fn failure(self, label: &str) -> Option<u64> {
         self.failed(label, Breaker::failure)
     }
 
     /// The call was not answered in time. Where another one was that ended meanwhile, the endpoint works, and
-    /// it is this request that takes too long: one user's long texts stop nobody else's calls.
+    /// it is this request that takes too long: one user's long texts do not stop the calls of others.
     pub fn timed_out(self, label: &str) -> Option<u64> {
         let health = self.endpoint.lock();
         let is_well = health.last_success_ms > self.began_ms && !self.is_probe;

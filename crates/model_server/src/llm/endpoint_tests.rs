@@ -153,7 +153,7 @@ fn a_learned_dialect_is_forgotten_after_an_hour() {
     assert_eq!(state.dialect(), Dialect::default());
 }
 
-/// One user's calls that take too long stop nobody else's while those are answered.
+/// One user's calls that take too long do not stop those of others while these are answered.
 #[test]
 fn time_outs_beside_answers_are_the_requests_own() {
     let endpoints = Endpoints::new();

@@ -12,10 +12,9 @@ use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
 use crate::pg::background_transaction::transaction;
 use crate::settings::{LlmLimits, endpoint};
-use crate::store::endpoints;
 use crate::store::jobs::JobKind;
-use crate::store::llm_calls;
 use crate::store::queue::{self, Job};
+use crate::store::{endpoints, llm_calls};
 use memory_agent_model_server::protocol::Endpoint;
 use std::time::{Duration, Instant};
 

@@ -41,7 +41,7 @@ fn facts_of_a_time_are_those_that_held_then() {
     assert!(text.contains("We live in Hamburg, near the harbour"), "its source: {text}");
     let reply = reader.get("/ui?as_of=yesterday");
     assert_eq!(reply.status, 400);
-    assert!(read(reply.text()).contains("This is no time"));
+    assert!(read(reply.text()).contains("This is not a time"));
 }
 
 #[test]

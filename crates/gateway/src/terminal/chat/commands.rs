@@ -74,9 +74,9 @@ impl Command {
             }
             ("help", "") => Ok(Self::Help),
             ("quit" | "exit", "") => Ok(Self::Quit),
-            _ => {
-                Err(format!("/{name} is no command, or takes no such argument. /help lists them."))
-            }
+            _ => Err(format!(
+                "/{name} is not a command, or does not take this argument. /help lists them."
+            )),
         })
     }
 }
@@ -200,7 +200,7 @@ impl Conversation {
         };
         let id = id.ok_or_else(|| {
             format!(
-                "{which} is no number of the last list, and no id. /facts and /recall show lists."
+                "{which} is neither a number of the last list nor an id. /facts and /recall show lists."
             )
         })?;
         let params: [Param<'_>; 2] = [(&id, Type::UUID), (&self.user, Type::TEXT)];

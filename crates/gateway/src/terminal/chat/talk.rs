@@ -167,7 +167,7 @@ impl Talk {
             // A key that no header can hold.
             Err(_) => {
                 let mut response = Response::new(Body::from(
-                    r#"{"error":{"message":"OPENAI_API_KEY is no text of one line"}}"#,
+                    r#"{"error":{"message":"OPENAI_API_KEY is not one line of text"}}"#,
                 ));
                 *response.status_mut() = StatusCode::BAD_REQUEST;
                 response

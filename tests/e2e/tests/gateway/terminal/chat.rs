@@ -119,9 +119,12 @@ fn commands_show_and_change_memory() {
     ] {
         assert!(out.contains(part), "{part:?} is missing:\n{out}\n{said}");
     }
-    for part in
-        ["Nothing was asked yet.", "Forgotten. ", "/nonsense is no command", "99 is no number"]
-    {
+    for part in [
+        "Nothing was asked yet.",
+        "Forgotten. ",
+        "/nonsense is not a command",
+        "99 is neither a number",
+    ] {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }
     assert!(!out.contains("secret") && !out.contains("This is not said."), "{out}");
@@ -260,7 +263,7 @@ fn a_person_types_edits_stops_and_finds_lines_again() {
         json!(["interrupt"]),
         json!(["wait", "> "]),
         json!(["type", "/nonsense\r"]),
-        json!(["wait", "is no command"]),
+        json!(["wait", "is not a command"]),
         json!(["wait", "> "]),
         json!(["end"]),
     ];

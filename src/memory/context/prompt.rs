@@ -1,0 +1,170 @@
+//! A prompt within a token budget. Claims are served in this order: the current message, the session's summary
+//! (at most a quarter), recalled memories and archived conversations (at most a quarter together), the newest
+//! turns of the session with the rest. Nothing is there twice, and nothing is written.
+
+use crate::identity::Caller;
+use crate::memory::context::block::{Block, SUMMARY_SHARE, Told};
+use crate::memory::context::cross_session::{self, Earlier};
+use crate::memory::context::prompt_memory::{self, PromptMemory};
+use crate::memory::context::tokens::TokenCounter;
+use crate::memory::context::window::{self, Window};
+use crate::memory::recall::request::{Arguments, Request};
+use crate::pg::prelude::*;
+use crate::settings::Prompts;
+use crate::store::entries::WindowTurn;
+use crate::store::sessions::SessionKey;
+use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
+use serde_json::{Value, json};
+
+/// Most of the budget that memories and archived conversations may take.
+const MEMORY_SHARE: f64 = 0.25;
+/// Memories that are reranked, before what does not fit and what the window shows is dropped: as many
+/// as the share holds if they are short, within these bounds. Reranking is most of the time of a
+/// context and grows with them.
+const FEWEST_CANDIDATES: i64 = 20;
+const MOST_CANDIDATES: i64 = 50;
+const SHORT_MEMORY_TOKENS: i64 = 20;
+/// What stands above archived conversations in their system message.
+const EARLIER_HEADING: &str = "From earlier conversations:";
+
+impl Told for PromptMemory {
+    fn told(&self) -> Memory<'_> {
+        PromptMemory::told(self)
+    }
+
+    fn is_first(&self) -> bool {
+        self.is_fact
+    }
+
+    fn shorten(&mut self, _content: String) -> bool {
+        false
+    }
+}
+
+/// Whether a memory is this turn, or repeats it word for word.
+fn repeats(memory: &PromptMemory, turn: &WindowTurn) -> bool {
+    memory.id == turn.id || memory.content == turn.content
+}
+
+/// What a prompt is made for.
+pub struct Wanted {
+    pub key: SessionKey,
+    pub query: String,
+    pub caller: Caller,
+    /// Most tokens of the prompt.
+    pub budget: i64,
+}
+
+impl Wanted {
+    /// Serves the claims one after the other.
+    pub fn fill(&self, tokens: &TokenCounter) -> PgResult<Value> {
+        let overhead = i64::from(Prompts::current().message_overhead_tokens);
+        let current = tokens.count_one(&self.query) + overhead;
+        if current > self.budget {
+            return Err(Error::invalid(
+                format!("the current message has {current} tokens, the budget is {}", self.budget),
+                "Raise token_budget or memory_agent.context_limit, or shorten the message.",
+            ));
+        }
+        let mut left = self.budget - current;
+
+        let summary_block = Block { heading: SUMMARY_HEADER, overhead, tokens };
+        let (text, outdated) = prompt_memory::summary(&self.key)?.unwrap_or_default();
+        let (summary, cost) = match text.as_str() {
+            "" => None,
+            text => summary_block.fit_text(text, &outdated, self.share(SUMMARY_SHARE, left)),
+        }
+        .map_or((None, 0), |(text, cost)| (Some(text), cost));
+        left -= cost;
+
+        let share = self.share(MEMORY_SHARE, left);
+        let request = self.request()?;
+        let mut memories = prompt_memory::recalled(&request)?;
+        let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller)?;
+        let window = Window::read(&self.key, &request, left, tokens)?;
+        // The window that is certain, whatever the memories take, shows its turns itself.
+        let certain = window.fitting(|_| false, left - share, overhead);
+        memories.retain(|memory| {
+            window.stored_message != Some(memory.id)
+                && memory.content != self.query
+                && !certain.iter().any(|turn| repeats(memory, turn))
+        });
+        without_repetitions(&mut memories);
+
+        let memory_block = Block { heading: MEMORY_HEADER, overhead, tokens };
+        let earlier_block = Block { heading: EARLIER_HEADING, overhead, tokens };
+        // Each is sure of one half, and takes what the other leaves.
+        let (_, cost) = earlier_block.fit(earlier.clone(), share / 2);
+        let (memories, memory_cost) = memory_block.fit(memories, share - cost);
+        let (earlier, earlier_cost) = earlier_block.fit(earlier, share - memory_cost);
+        left -= memory_cost + earlier_cost;
+        // Older turns get what is left; those among the memories are passed over.
+        let shown = window.fitting(
+            |turn| memories.iter().any(|memory| repeats(memory, turn)),
+            left,
+            overhead,
+        );
+        left -= shown.iter().map(|turn| i64::from(turn.token_count) + overhead).sum::<i64>();
+
+        let summary_message =
+            summary.as_ref().map(|text| summary_block.below_heading(text, &outdated));
+        let told = [summary_message, memory_block.text(&memories), earlier_block.text(&earlier)];
+        let mut messages: Vec<Value> = told
+            .into_iter()
+            .flatten()
+            .map(|content| json!({"role": "system", "content": content}))
+            .collect();
+        messages.extend(shown.into_iter().rev().map(window::message));
+        messages.push(json!({"role": "user", "content": self.query}));
+        Ok(json!({
+            "messages": messages,
+            "summary": summary,
+            "memories": memories.iter().map(to_json).collect::<Vec<_>>(),
+            "cross_session": earlier.iter().map(Earlier::to_json).collect::<Vec<_>>(),
+            "token_count": self.budget - left,
+        }))
+    }
+
+    /// A share of the budget, as far as it is left.
+    fn share(&self, of: f64, left: i64) -> i64 {
+        ((self.budget as f64 * of) as i64).min(left)
+    }
+
+    /// The recall of its memories.
+    fn request(&self) -> PgResult<Request> {
+        let candidates = (self.share(MEMORY_SHARE, self.budget) / SHORT_MEMORY_TOKENS)
+            .clamp(FEWEST_CANDIDATES, MOST_CANDIDATES);
+        let mut request = Arguments {
+            query: Some(self.query.clone()),
+            session_id: Some(self.key.session_id.clone()),
+            top_k: Some(candidates as i32),
+            for_prompt: true,
+            ..Arguments::default()
+        }
+        .check(self.caller.clone())?;
+        request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
+        Ok(request)
+    }
+}
+
+fn to_json(memory: &PromptMemory) -> Value {
+    json!({
+        "id": memory.id.to_string(),
+        "role": memory.role,
+        "content": memory.content,
+        "created_at": memory.created_at.to_iso_string(),
+        "score": memory.score,
+        "no_longer_true": prompt_memory::marks_to_json(&memory.outdated),
+    })
+}
+
+/// Keeps the first of several memories that say the same words.
+fn without_repetitions(memories: &mut Vec<PromptMemory>) {
+    let mut kept: Vec<PromptMemory> = Vec::with_capacity(memories.len());
+    for memory in memories.drain(..) {
+        if !kept.iter().any(|known| known.content == memory.content) {
+            kept.push(memory);
+        }
+    }
+    *memories = kept;
+}

@@ -1,0 +1,85 @@
+//! Documents and archived conversations that come from a record of memory_export_json.
+
+use crate::identity;
+use crate::identity::grants::Level;
+use crate::memory::archived_conversation::{insert_chunks, prepare_text};
+use crate::memory::checks::{check_content, check_session};
+use crate::memory::documents::{check_title, check_type};
+use crate::memory::import::{read_values, same};
+use crate::memory::prepare::embedder;
+use crate::memory::turn::check_metadata;
+use crate::pg::prelude::*;
+use crate::settings::Content;
+use crate::store::archives::{self, CONVERSATION};
+use crate::store::facts::FactScope;
+use crate::store::imports;
+use crate::store::sessions::{self, SessionKey};
+use memory_agent_core::archive::namespace;
+use memory_agent_core::record::{Archive, Record};
+
+/// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
+pub fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> PgResult<Uuid> {
+    let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
+    let session_id = archive.session_id.as_deref();
+    check_session(session_id)?;
+    check_content(content)?;
+    check_title(archive.title.as_deref())?;
+    let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
+    let metadata = JsonbText(metadata.to_owned());
+    check_metadata(&metadata, &Content::current())?;
+    let conversation = archive.doc_type == CONVERSATION;
+    let key = match session_id {
+        Some(session_id) => Some(SessionKey::of(&caller, session_id.to_owned())),
+        None if conversation => {
+            let problem = "an archived conversation belongs to a session";
+            return Err(Error::invalid(problem, "Put its name under session_id."));
+        }
+        None => None,
+    };
+    let namespace = match conversation {
+        true => namespace(&caller.user_id),
+        false => {
+            check_type(Some(archive.doc_type.clone()))?;
+            format!("documents:{}", caller.user_id)
+        }
+    };
+    let json = Record::Archive(archive.clone()).write(None);
+    let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
+    let user = caller.user_id.as_str();
+    let stored = roles::read_as_owner(|spi| imports::content(spi, "archives", user, id))?;
+    if let Some(id) = same(id, stored, content)? {
+        return Ok(id);
+    }
+    let chunks = match conversation {
+        true => {
+            let (model, embed_now) = embedder()?;
+            Some(prepare_text(content, Content::current().chunks, model, embed_now))
+        }
+        false => None,
+    };
+    roles::write_as_owner(|spi| {
+        if let Some(key) = &key {
+            sessions::lock(spi, key, ended_at)?;
+        }
+        // Another call may have stored it since.
+        let stored = imports::content(spi, "archives", user, id)?;
+        if let Some(id) = same(id, stored, content)? {
+            return Ok(id);
+        }
+        let scope = FactScope::of(&caller, session_id);
+        if !imports::insert_archive(spi, &scope, &namespace, &json, content)? {
+            return Err(Error::taken(
+                "a document with this text is stored already, with another id",
+                "Leave the record out, or forget that document first.",
+            ));
+        }
+        if let (Some(key), Some(chunks)) = (&key, &chunks) {
+            insert_chunks(spi, key, id, &metadata, ended_at, chunks)?;
+            if archive.is_forgotten == Some(true) {
+                archives::forget_chunks(spi, user, id)?;
+            }
+        }
+        debug1!("memory_agent: import user={user} id={id} archive={}", archive.doc_type);
+        Ok(id)
+    })
+}

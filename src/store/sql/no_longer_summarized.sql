@@ -1,0 +1,24 @@
+SELECT nullif(l.content, ''),
+      (WITH RECURSIVE c AS (
+          SELECT n.content, n.state, n.replaced_by, 1 AS step FROM memory_agent.entries n
+           WHERE n.user_id = $1 AND n.id = l.by
+          UNION ALL
+          SELECT n.content, n.state, n.replaced_by, c.step + 1
+            FROM c JOIN memory_agent.entries n ON n.user_id = $1 AND n.id = c.replaced_by
+           WHERE c.state = 'inactive' AND c.step < {MAX_STEPS})
+       SELECT c.content FROM c WHERE c.state <> 'inactive' AND c.content <> '' LIMIT 1)
+ FROM (SELECT f.content, g.id AS by, g.created_at, f.id
+         FROM memory_agent.session_summaries s
+         JOIN memory_agent.entries g
+           ON g.user_id = $1 AND g.agent_id = $2 AND (g.session_id = $3 OR g.session_id IS NULL)
+          AND g.created_at > coalesce(s.last_entry_at, s.created_at)
+          AND g.kind = 'fact' AND g.content <> ''
+         JOIN memory_agent.entries f
+           ON f.user_id = $1 AND f.replaced_by = g.id AND f.replaced_by IS NOT NULL
+          AND f.kind = 'fact' AND (f.content <> '' OR f.state_reason IS NOT NULL) AND f.state = 'inactive'
+        WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.level = 'L3' AND s.is_active
+          AND EXISTS (SELECT FROM memory_agent.entries t
+                       WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3
+                         AND t.created_at <= coalesce(s.last_entry_at, s.created_at))
+        ORDER BY g.created_at DESC, f.id LIMIT 10) l
+ORDER BY l.created_at, l.id
