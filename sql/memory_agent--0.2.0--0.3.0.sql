@@ -249,7 +249,7 @@ CREATE INDEX entries_decisions_idx
 
 CREATE INDEX entries_refused_idx ON memory_agent.entries (state)
     WHERE kind OPERATOR(pg_catalog.=) 'fact'
-      AND metadata OPERATOR(pg_catalog.?|) '{kept_beside,kept_against}'::pg_catalog.text[];
+      AND metadata OPERATOR(pg_catalog.?|) ARRAY['kept_beside', 'kept_against'];
 
 -- === Levels read views, not tables ===
 

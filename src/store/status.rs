@@ -58,7 +58,7 @@ pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
 pub fn refused_replacements(spi: &Spi) -> PgResult<(i64, i64)> {
     spi.one(
         "SELECT count(*), count(*) FILTER (WHERE e.state <> 'inactive') FROM memory_agent.entries e \
-          WHERE e.kind = 'fact' AND e.metadata ?| '{kept_beside,kept_against}'::text[]",
+          WHERE e.kind = 'fact' AND e.metadata ?| ARRAY['kept_beside', 'kept_against']",
         &mut params![],
     )
 }
