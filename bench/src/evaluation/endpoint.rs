@@ -10,8 +10,8 @@ use memory_agent_e2e::{Client, Cluster};
 /// A running cluster with its LLM.
 pub struct Endpoint {
     pub cluster: Cluster,
-    /// Kept alive, when it is the scripted one.
-    _stub: Option<LlmStub>,
+    /// The LLM, when it is the scripted one.
+    pub stub: Option<LlmStub>,
 }
 
 impl Endpoint {
@@ -31,7 +31,7 @@ impl Endpoint {
         let own = own.into_iter().map(|(name, value)| (name, value.as_str()));
         let settings: Vec<(&str, &str)> = own.chain(settings.iter().copied()).collect();
         let cluster = llm_scene::cluster(stub.as_ref(), &settings);
-        Self { cluster, _stub: stub }
+        Self { cluster, stub }
     }
 
     /// A new database with the extension and its models loaded, and a superuser's session in it.

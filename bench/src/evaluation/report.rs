@@ -3,6 +3,7 @@
 
 use crate::arguments::{Arguments, Llm};
 use crate::session::{Played, Probed};
+use crate::verdict::PromptVerdict;
 use memory_agent_bench::Result;
 use memory_agent_bench::samples::Samples;
 use memory_agent_e2e::{Json, json};
@@ -21,6 +22,12 @@ struct Group<'a> {
 fn percent(probes: &[&Probed], holds: impl Fn(&Probed) -> bool) -> f64 {
     let count = probes.iter().filter(|probe| holds(probe)).count();
     if probes.is_empty() { f64::NAN } else { 100.0 * count as f64 / probes.len() as f64 }
+}
+
+/// The same of what chats sent; null where that is not known.
+fn of_chats(probes: &[&Probed], holds: impl Fn(&PromptVerdict) -> bool) -> f64 {
+    let known: Vec<&Probed> = probes.iter().copied().filter(|probe| probe.chat.is_some()).collect();
+    percent(&known, |probe| probe.chat.as_ref().is_some_and(&holds))
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -57,6 +64,8 @@ impl<'a> Group<'a> {
             "stale_in_context": percent(&probes, |probe| probe.context.stale_unmarked > 0),
             "found_in_augment": percent(&probes, |probe| probe.augment.is_found),
             "stale_in_augment": percent(&probes, |probe| probe.augment.stale_unmarked > 0),
+            "found_in_chat": of_chats(&probes, |chat| chat.is_found),
+            "stale_in_chat": of_chats(&probes, |chat| chat.stale_unmarked > 0),
             "over_budget": percent(&probes, Probed::is_over_budget),
             "mean_reciprocal_rank": mean(
                 probes.iter().map(|probe| probe.recall.rank.map_or(0.0, |rank| 1.0 / rank as f64)),
@@ -175,18 +184,19 @@ fn markdown(document: &Json) -> String {
          Percent of the probes. *stale as true*: a row with a superseded fact that does not say so, or \
          stands before the current one. *stale, marked*: one behind the current fact whose metadata \
          says `superseded_by`. *hide*: with `stale_sources = hide`; *facts*: with `kinds => '{fact}'`. \
-         *Context*, *augment*: what `memory_context` and `memory_augment` put into a prompt; stale is \
-         a statement with a superseded fact that is not marked.\n\n\
+         *Context*, *augment*, *chat*: what `memory_context`, `memory_augment` and `memory_chat` put \
+         into a prompt; stale is a statement with a superseded fact that is not marked. Only the scripted \
+         LLM tells what it was sent by chats.\n\n\
          | Scenario | Turns | Probes | Replaced | Found | Stale as true | Stale, marked | Found, hide \
          | Stale, hide | Found, facts | Stale, facts | In context | Stale, context | In augment \
-         | Stale, augment | Over budget | MRR | Tokens |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | Stale, augment | In chat | Stale, chat | Over budget | MRR | Tokens |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (name, turns, group) in groups(document) {
         let of = |key: &str| group["accuracy"][key].as_f64().unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "| {name} | {turns} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.0} |",
+            "| {name} | {turns} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.0} |",
             of("probes"),
             of("replaced"),
             of("found"),
@@ -200,6 +210,8 @@ fn markdown(document: &Json) -> String {
             of("stale_in_context"),
             of("found_in_augment"),
             of("stale_in_augment"),
+            of("found_in_chat"),
+            of("stale_in_chat"),
             of("over_budget"),
             of("mean_reciprocal_rank"),
             of("mean_tokens"),
@@ -229,7 +241,7 @@ fn markdown(document: &Json) -> String {
         let probe = &failure["probe"];
         let _ = writeln!(
             text,
-            "- {}, {} turns, {}: {} Expected {}, not {}. Recall {}, with hide {}, context {}, augment {}.",
+            "- {}, {} turns, {}: {} Expected {}, not {}. Recall {}, with hide {}, context {}, augment {}, chat {}.",
             failure["scenario"].as_str().unwrap_or_default(),
             failure["turns"],
             failure["iteration"],
@@ -240,6 +252,7 @@ fn markdown(document: &Json) -> String {
             probe["hidden"],
             probe["context"],
             probe["augment"],
+            probe["chat"],
         );
     }
     text
@@ -259,7 +272,7 @@ fn groups(document: &Json) -> impl Iterator<Item = (&str, String, &Json)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::{PromptVerdict, Verdict};
+    use crate::verdict::Verdict;
     use clap::Parser;
 
     fn probed(rank: Option<usize>, stale_unmarked: usize) -> Probed {
@@ -274,9 +287,28 @@ mod tests {
             recall,
             context: PromptVerdict { is_found: true, stale_unmarked: 0 },
             augment: PromptVerdict { is_found: true, stale_unmarked: 0 },
+            chat: Some(PromptVerdict { is_found: true, stale_unmarked: 0 }),
             context_tokens: 10,
             context_over_budget: false,
         }
+    }
+
+    #[test]
+    fn a_chat_is_judged_as_other_prompts() {
+        let stale = PromptVerdict { is_found: true, stale_unmarked: 1 };
+        let sent = Probed { chat: Some(stale), ..probed(Some(1), 0) };
+        let unknown = Probed { chat: None, ..probed(Some(1), 0) };
+        assert!(!sent.passes() && unknown.passes());
+        let judged = |probes: Vec<Probed>| {
+            let report = Report::of(
+                &[played(10, probes)],
+                &Arguments::parse_from(["evaluate"]),
+                "a machine",
+            );
+            report.document["all"]["accuracy"]["stale_in_chat"].clone()
+        };
+        assert_eq!(judged(vec![sent, probed(Some(1), 0), unknown.clone()]), 50.0);
+        assert!(judged(vec![unknown]).is_null());
     }
 
     fn played(turns: usize, probes: Vec<Probed>) -> Played {

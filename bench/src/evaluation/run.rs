@@ -36,7 +36,7 @@ pub fn run(endpoint: &Endpoint, arguments: &Arguments) -> Result<Vec<Played>> {
             scope.spawn(|| {
                 let mut client = endpoint.cluster.connect(DATABASE);
                 while let Some((number, task)) = take(&next, &tasks) {
-                    match session::play(&mut client, task, arguments) {
+                    match session::play(&mut client, endpoint.stub.as_ref(), task, arguments) {
                         Ok(session) => {
                             tell(&session, arguments.verbose);
                             if let Ok(mut played) = played.lock() {

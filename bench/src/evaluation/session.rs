@@ -7,6 +7,7 @@ use crate::scenario::Scenario;
 use crate::verdict::{PromptVerdict, Row, Verdict};
 use memory_agent_bench::Result;
 use memory_agent_bench::samples::Samples;
+use memory_agent_e2e::llm::LlmStub;
 use memory_agent_e2e::{Client, Json};
 use serde::Serialize;
 
@@ -42,21 +43,27 @@ pub struct Probed {
     pub facts: Verdict,
     /// Of the messages of memory_context.
     pub context: PromptVerdict,
-    /// Of the message that memory_augment makes, which memory_chat sends.
+    /// Of the message that memory_augment makes.
     pub augment: PromptVerdict,
+    /// Of the messages that memory_chat sends; only the scripted LLM tells what it was sent.
+    pub chat: Option<PromptVerdict>,
     pub context_tokens: i64,
     pub context_over_budget: bool,
 }
 
 impl Probed {
-    /// Whether the fact was found within the budget and none that no longer holds was offered as true.
+    /// Whether the fact was found within the budget, also in prompts, and none that no longer holds was offered as true.
     pub fn passes(&self) -> bool {
         self.recall.is_found()
             && !self.recall.misleads()
             && self.hidden.is_found()
             && self.hidden.stale == 0
-            && self.context.stale_unmarked + self.augment.stale_unmarked == 0
+            && self.prompts().all(|prompt| prompt.is_found && prompt.stale_unmarked == 0)
             && !self.is_over_budget()
+    }
+
+    fn prompts(&self) -> impl Iterator<Item = &PromptVerdict> {
+        [&self.context, &self.augment].into_iter().chain(&self.chat)
     }
 
     pub fn is_over_budget(&self) -> bool {
@@ -83,7 +90,12 @@ pub struct Played {
 }
 
 /// Plays a session as a user of its own.
-pub fn play(client: &mut Client, task: Task, arguments: &Arguments) -> Result<Played> {
+pub fn play(
+    client: &mut Client,
+    stub: Option<&LlmStub>,
+    task: Task,
+    arguments: &Arguments,
+) -> Result<Played> {
     let Task { scenario, turns, iteration } = task;
     // The same seed for each length would begin all conversations alike.
     let seed = arguments.seed * 1_000_000 + (turns * 1000 + iteration) as u64;
@@ -133,7 +145,11 @@ pub fn play(client: &mut Client, task: Task, arguments: &Arguments) -> Result<Pl
         )?,
     };
     for (number, probe) in conversation.probes.iter().enumerate() {
-        let probed = ask(client, probe, number % 2 == 0, arguments, &mut played)?;
+        let mut probed = ask(client, probe, number % 2 == 0, arguments, &mut played)?;
+        if let Some(stub) = stub {
+            let sent = chat(client, stub, &format!("{user} {number}"), probe.question)?;
+            probed.chat = Some(PromptVerdict::of(&told(&sent, probe.question), probe));
+        }
         played.probes.push(probed);
     }
     Ok(played)
@@ -175,6 +191,7 @@ fn ask(
         facts: Verdict::of(&facts, probe, budget),
         context: PromptVerdict::of(&told(&context, probe.question), probe),
         augment: PromptVerdict::of(&told(&augmented.get(0), probe.question), probe),
+        chat: None,
         context_tokens,
         context_over_budget: context_tokens > i64::from(arguments.context_budget),
     })
@@ -185,6 +202,22 @@ fn told(prompt: &Json, question: &str) -> Vec<String> {
     let messages = prompt["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let texts = messages.iter().filter_map(|message| message["content"].as_str());
     texts.filter(|text| *text != question).map(|text| text.replace(question, "")).collect()
+}
+
+/// What memory_chat sends. `tag` is passed on, and tells it from what other sessions send. What the chat
+/// stores is taken back: the next probe finds the conversation as it was.
+fn chat(client: &mut Client, stub: &LlmStub, tag: &str, question: &str) -> Result<Json> {
+    client.batch_execute("BEGIN")?;
+    let answered: bool = client
+        .query_one(
+            "SELECT memory_chat(jsonb_build_object('user', $1::text, 'messages', \
+                    jsonb_build_array(jsonb_build_object('role', 'user', 'content', $2::text))), $3) ? 'choices'",
+            &[&tag, &question, &SESSION],
+        )?
+        .get(0);
+    client.batch_execute("ROLLBACK")?;
+    let sent = stub.last_call(|call| call.body["user"] == tag).filter(|_| answered);
+    Ok(sent.ok_or("the LLM did not answer memory_chat")?.body)
 }
 
 fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result<Json> {

@@ -110,6 +110,11 @@ impl LlmStub {
         lock(&self.state.calls).clone()
     }
 
+    /// The last request of which something holds.
+    pub fn last_call(&self, holds: impl Fn(&Call) -> bool) -> Option<Call> {
+        lock(&self.state.calls).iter().rev().find(|call| holds(call)).cloned()
+    }
+
     /// The requests since the last call of this, which are forgotten.
     pub fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut lock(&self.state.calls))
