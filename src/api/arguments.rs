@@ -125,7 +125,7 @@ fn within(name: &str, bytes: usize, most: usize, limit: Limit) -> Result<(), Err
     }
     let hint = match limit {
         Limit::Content => {
-            "Split the text, or raise memory_agent.max_content_bytes in postgresql.conf."
+            "Split the text, or raise memory_agent.max_content_bytes (in postgresql.conf, or what memory_configure stored)."
         }
         _ => HINT,
     };

@@ -164,6 +164,8 @@ fn converse(
     temperature: Option<f32>,
     max_answer_tokens: u32,
 ) -> PgResult<JsonbText> {
+    // What could not be stored costs no call.
+    check_content(&said.content)?;
     let started = Instant::now();
     let hits = put_memories(&mut body, wanted)?;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;

@@ -102,7 +102,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is not a setting of agents and sessions"),
-                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_entries and text_search_config.",
+                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_content_bytes, max_entries and text_search_config.",
             ));
         }
         match overrides::text(name, &value) {

@@ -44,7 +44,6 @@ fn memory_add_document(
 ) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let content = content.unwrap_or_default();
-    check_content(&content)?;
     let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
     check_title(title.as_deref())?;
     let doc_type = check_type(doc_type)?;
@@ -52,8 +51,9 @@ fn memory_add_document(
         text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    check_metadata(&metadata, &Content::current())?;
     scope_settings::scoped(&caller, session_id.as_deref(), || {
+        check_content(&content)?;
+        check_metadata(&metadata, &Content::current())?;
         let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
         Document { content, title, doc_type, session_id, metadata }.add(&caller)
     })

@@ -79,18 +79,18 @@ fn memory_add(
         check_inference(caller.agent(), fact_key.is_some())?;
     }
     let content = content.unwrap_or_default();
-    check_content(&content)?;
     if let Some(session_id) = &session_id {
         text::validate_session_id(session_id).map_err(Error::refused)?;
     }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    turn::check_metadata(&metadata, &Content::current())?;
     let markers = markers.map(sql_types::without_nulls).transpose()?;
     let now = pgrx::datum::datetime_support::now();
     let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
         let settings = Content::current();
+        check_content(&content)?;
+        turn::check_metadata(&metadata, &settings)?;
         let fact = StatedFact {
             markers: turn::markers_of(markers.as_deref(), &content, &settings)?,
             created_at: entries::finite("created_at", created_at.unwrap_or(now))?,

@@ -42,6 +42,7 @@ fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
         return Ok(old.id);
     }
     scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
+        check_content(&content)?;
         let revision = Revision::prepare(&old, content)?;
         roles::write_as_owner(|spi| revision.store(spi, user, old.id))
     })
@@ -50,7 +51,6 @@ fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
 /// Takes up the text of an entry that was exported, changed by hand and imported again. Repeated, it changes
 /// nothing. An entry that was replaced by something else meanwhile is an error.
 pub fn take_up(user: &str, id: Uuid, content: &str) -> PgResult<Uuid> {
-    check_content(content)?;
     let old = find(user, id)?;
     if let Some(by) = old.replaced_by
         && find(user, by).is_ok_and(|new| new.content == content)

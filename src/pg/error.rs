@@ -90,7 +90,7 @@ impl Refusal for TextError {
     fn hint(&self) -> &'static str {
         match self {
             Self::ContentTooLong { .. } => {
-                "Split the text, or raise memory_agent.max_content_bytes in postgresql.conf."
+                "Split the text, or raise memory_agent.max_content_bytes (in postgresql.conf, or what memory_configure stored)."
             }
             _ => "See the COMMENT of the function for what its arguments accept.",
         }

@@ -355,6 +355,17 @@ pub fn given_before_load() -> &'static [&'static str] {
 pub fn server_text_search_config() -> String {
     // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
     unsafe {
+    of_server(c"memory_agent.text_search_config")
+}
+
+/// `memory_agent.max_content_bytes`; what is stored for an agent lowers what the server has, and never raises it.
+pub fn content_limit() -> i32 {
+    let of_server = of_server(c"memory_agent.max_content_bytes").parse().unwrap_or(i32::MAX);
+    max_content_bytes().min(of_server)
+}
+
+/// The value of a setting to which RESET would go back.
+fn of_server(name: &CStr) -> String {
         let name = c"memory_agent.text_search_config";
         let value = pg_sys::GetConfigOptionResetString(name.as_ptr());
         if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }

@@ -22,7 +22,8 @@ pub const TEXT_SEARCH_CONFIG: &str = "text_search_config";
 
 /// Settings of the server that administrators may also store: how much an agent may keep, how long, and in
 /// which language.
-const FOR_ADMINS: [&str; 3] = ["default_ttl", "max_entries", TEXT_SEARCH_CONFIG];
+const FOR_ADMINS: [&str; 4] =
+    ["default_ttl", "max_content_bytes", "max_entries", TEXT_SEARCH_CONFIG];
 
 /// Whether a setting, named without the prefix, is stored by administrators alone.
 pub fn is_for_admins(name: &str) -> bool {
@@ -41,8 +42,9 @@ pub fn is_configurable(name: &str) -> bool {
 
 /// The settings that can be stored, with the values in effect.
 pub fn in_effect() -> Map<String, Value> {
-    let for_admins: [(&str, Value); 3] = [
+    let for_admins: [(&str, Value); 4] = [
         ("default_ttl", guc::default_ttl().into()),
+        ("max_content_bytes", guc::content_limit().into()),
         ("max_entries", guc::max_entries().into()),
         (TEXT_SEARCH_CONFIG, guc::text_search_config().into()),
     ];

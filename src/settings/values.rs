@@ -37,7 +37,7 @@ values! {
 
     /// What a text may be, and what is made of it when it is stored.
     Content {
-        max_content_bytes: usize = size(guc::max_content_bytes()),
+        max_content_bytes: usize = size(guc::content_limit()),
         auto_detect_markers: bool = guc::auto_detect_markers(),
         default_ttl_seconds: u32 = natural(guc::default_ttl()),
         text_search_config: String = guc::text_search_config(),

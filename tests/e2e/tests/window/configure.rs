@@ -2,7 +2,7 @@
 
 use crate::configure;
 use memory_agent_e2e::memory::{explain, ingest, run, value, values};
-use memory_agent_e2e::{Client, Json, expect_error, shared, shared_without_worker};
+use memory_agent_e2e::{Client, Cluster, Json, expect_error, shared, shared_without_worker};
 use serde_json::json;
 
 /// The share of recency that a recall counts with.
@@ -67,7 +67,8 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
         &mut client,
         "SELECT substr(name, 14) FROM pg_settings \
           WHERE name LIKE 'memory\\_agent.%' \
-            AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_entries', \
+            AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_content_bytes', \
+                                                      'memory_agent.max_entries', \
                                                       'memory_agent.text_search_config')) \
             AND name NOT IN ('memory_agent.user_id', 'memory_agent.agent_id', \
                              'memory_agent.memory_message') ORDER BY name COLLATE \"C\"",
@@ -283,10 +284,12 @@ fn administrators_alone_store_caps() {
         "CREATE ROLE caps_user LOGIN; SELECT memory_grant('caps_user', 'user');
          CREATE ROLE caps_admin LOGIN; SELECT memory_grant('caps_admin', 'admin')",
     );
-    let caps = "settings => '{\"max_entries\": 2, \"memory_agent.default_ttl\": 3600}'";
+    let caps = "settings => '{\"max_entries\": 2, \"max_content_bytes\": 50, \
+                  \"memory_agent.default_ttl\": 3600}'";
     let mut user = cluster.connect_as("configure_caps", "caps_user");
     run(&mut user, "SET memory_agent.user_id = 'ann'");
-    for refused in [caps, "settings => '{\"max_entries\": null}'"] {
+    let one = "settings => '{\"max_content_bytes\": 70}'";
+    for refused in [caps, one, "settings => '{\"max_entries\": null}'"] {
         let found = user.query(&format!("SELECT memory_configure('small', {refused})"), &[]);
         expect_error(found, "42501");
     }
@@ -314,6 +317,50 @@ fn administrators_alone_store_caps() {
     }
     let setting: String = value(&mut user, "SHOW memory_agent.max_entries", &[]);
     assert_eq!(setting, "500", "the setting comes back");
+}
+
+/// An agent's cap counts wherever its memory is written, and is never above the server's.
+#[test]
+fn an_agent_may_have_smaller_entries() {
+    let cluster =
+        Cluster::builder().preload(true).setting("memory_agent.max_content_bytes", "200B").start();
+    let mut client = cluster.database("configure_sizes").connect();
+    configure(&mut client, "'small', settings => '{\"max_content_bytes\": \"100B\"}'");
+    let shown = configure(&mut client, "'small'");
+    assert_eq!(shown["settings"]["max_content_bytes"], 100);
+    let calls = |agent: &str, bytes: usize| {
+        let text = format!("repeat('x', {bytes})");
+        [
+            format!("memory_ingest('s', 'user', {text}, agent_id => '{agent}')"),
+            format!("memory_add({text}, infer => false, agent_id => '{agent}')"),
+            format!("memory_add_document({text}, agent_id => '{agent}')"),
+            format!(
+                "memory_update((SELECT min(id::text)::uuid FROM memory_agent.entries \
+                                 WHERE agent_id = '{agent}' AND kind = 'turn' AND state = 'active'), \
+                               repeat('y', {bytes}))"
+            ),
+            format!(
+                "memory_add('y', infer => false, metadata => jsonb_build_object('k', repeat('x', {})), agent_id => '{agent}')",
+                bytes - 9
+            ),
+        ]
+    };
+    for (agent, longest) in [("small", 100), ("large", 200)] {
+        for call in calls(agent, longest) {
+            run(&mut client, &format!("SELECT {call}"));
+        }
+        for call in calls(agent, longest + 1) {
+            let message = expect_error(client.query(&format!("SELECT {call}"), &[]), "22023");
+            assert!(message.contains(&longest.to_string()), "{call}: {message}");
+        }
+    }
+    let shown = configure(&mut client, "'large', settings => '{\"max_content_bytes\": 1000}'");
+    assert_eq!(shown["settings"]["max_content_bytes"], 200, "no more than the server's");
+    for call in calls("large", 201) {
+        expect_error(client.query(&format!("SELECT {call}"), &[]), "22023");
+    }
+    let reset: String = value(&mut client, "SHOW memory_agent.max_content_bytes", &[]);
+    assert_eq!(reset, "200B", "the setting comes back");
 }
 
 #[test]
