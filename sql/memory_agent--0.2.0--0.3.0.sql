@@ -245,6 +245,12 @@ CREATE INDEX entries_decisions_idx
     WHERE kind OPERATOR(pg_catalog.=) 'turn' AND role OPERATOR(pg_catalog.=) 'assistant'
       AND extracted_at OPERATOR(pg_catalog.=) 'infinity';
 
+-- === Replacements that were refused are counted ===
+
+CREATE INDEX entries_refused_idx ON memory_agent.entries (state)
+    WHERE kind OPERATOR(pg_catalog.=) 'fact'
+      AND metadata OPERATOR(pg_catalog.?|) '{kept_beside,kept_against}';
+
 -- === Levels read views, not tables ===
 
 DO $views$

@@ -99,6 +99,10 @@ CREATE INDEX entries_inactive_idx ON memory_agent.entries (state_at)
 CREATE INDEX entries_unreconciled_idx ON memory_agent.entries (user_id, agent_id, session_id)
     WHERE kind = 'fact' AND state <> 'inactive' AND metadata ? 'unreconciled';
 
+-- What memory_status() counts: facts that were not replaced or ended, and those that were to replace them.
+CREATE INDEX entries_refused_idx ON memory_agent.entries (state)
+    WHERE kind = 'fact' AND metadata ?| '{kept_beside,kept_against}';
+
 -- One job per kind and scope that no worker has seen. Enqueueing is INSERT .. ON CONFLICT DO UPDATE.
 -- A job that goes back to the queue keeps leased_by, and is free to be one of several.
 CREATE UNIQUE INDEX jobs_pending_idx

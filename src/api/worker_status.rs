@@ -8,7 +8,9 @@ use crate::pg::error::PgResult;
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
 use crate::pg::spi::Session as Spi;
-use crate::settings::{Extraction, Inference, Models, Sessions, Workers, audit_keys, endpoint};
+use crate::settings::{
+    Extraction, Inference, Models, Sessions, Workers, audit_keys, endpoint, job_settings,
+};
 use crate::store::{endpoints, llm_calls, schema, seal, status};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 use pgrx::pg_sys;
@@ -21,6 +23,9 @@ pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>
     rows.extend(workers(&jobs));
     rows.extend(llms(spi, server)?);
     rows.push(extraction(spi)?);
+    if schema::has_0_3() {
+        rows.push(replacements(spi)?);
+    }
     rows.push(queue(&jobs));
     rows.push(history(spi)?);
     Ok(rows)
@@ -240,6 +245,13 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     let hint = (turns.skipped > 0 && has_llm)
         .then_some("SELECT memory_backfill() queues what was stored while extraction was off.");
     Ok(row("extraction", state, detail, hint))
+}
+
+fn replacements(spi: &Spi) -> PgResult<StatusRow> {
+    let state = if job_settings::extraction().replacement_check { "checked" } else { "unchecked" };
+    let (refused, held) = status::refused_replacements(spi)?;
+    let detail = format!("{refused} facts with a refused replacement or end, of which {held} hold");
+    Ok(row("replacements", state, detail, None))
 }
 
 fn queue(queue: &status::Queue) -> StatusRow {

@@ -209,6 +209,8 @@ settings! {
         "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
     choice ungrounded_facts: UngroundedChoice = UngroundedChoice::Unverified, Userset, (),
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
+    flag replacement_check: bool = true, Userset, (),
+        "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it.\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
     int reconcile_batch: i32 = 1, Userset, (1, 30),
@@ -353,8 +355,6 @@ pub fn given_before_load() -> &'static [&'static str] {
 
 /// `memory_agent.text_search_config` as the server has it, whatever is stored for the agent that a call is for.
 pub fn server_text_search_config() -> String {
-    // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
-    unsafe {
     of_server(c"memory_agent.text_search_config")
 }
 
@@ -366,7 +366,8 @@ pub fn content_limit() -> i32 {
 
 /// The value of a setting to which RESET would go back.
 fn of_server(name: &CStr) -> String {
-        let name = c"memory_agent.text_search_config";
+    // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
+    unsafe {
         let value = pg_sys::GetConfigOptionResetString(name.as_ptr());
         if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }
     }

@@ -19,6 +19,7 @@ pub fn extraction() -> ExtractionSettings {
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
+        replacement_check: guc::replacement_check(),
     }
 }
 
@@ -42,6 +43,7 @@ pub fn reflection() -> ReflectionSettings {
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
+        replacement_check: guc::replacement_check(),
     }
 }
 

@@ -302,6 +302,16 @@ pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
     )
 }
 
+/// Notes the turns for which a fact was to end, and that it did not. The last ones stand for all.
+pub fn note_kept_against(spi: &Spi, user_id: &str, id: Uuid, turns: Vec<Uuid>) -> PgResult<()> {
+    spi.run(
+        "UPDATE memory_agent.entries e \
+            SET metadata = e.metadata || jsonb_build_object('kept_against', $3::uuid[]), updated_at = now() \
+          WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive'",
+        &mut params![user_id, id, turns],
+    )
+}
+
 /// Gives a fact the key of one that it replaced, unless it has one itself or another fact holds that.
 pub fn inherit_key(spi: &Spi, user_id: &str, id: Uuid, key: &str) -> PgResult<()> {
     spi.run(

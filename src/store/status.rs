@@ -55,6 +55,16 @@ pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
     })
 }
 
+/// Facts that were kept although an LLM had them replaced or ended, or that were stored beside one that it
+/// had them replace; and how many of these hold.
+pub fn refused_replacements(spi: &Spi) -> PgResult<(i64, i64)> {
+    spi.one(
+        "SELECT count(*), count(*) FILTER (WHERE e.state <> 'inactive') FROM memory_agent.entries e \
+          WHERE e.kind = 'fact' AND e.metadata ?| '{kept_beside,kept_against}'::text[]",
+        &mut params![],
+    )
+}
+
 /// Entries that recall finds only by their words.
 pub fn without_embedding(spi: &Spi) -> PgResult<i64> {
     count(

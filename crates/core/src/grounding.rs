@@ -6,6 +6,7 @@
 //! languages that it has no lists for. Its time is linear in the length of the sources.
 
 mod acts;
+mod against;
 mod attributes;
 mod dates;
 mod names;
@@ -22,6 +23,7 @@ mod words;
 use std::collections::HashSet;
 
 pub use acts::may_state;
+pub use against::can_end;
 pub use attributes::can_replace;
 pub use relative::dated;
 pub(crate) use statements::{is_bare_change, statements};

@@ -124,7 +124,7 @@ fn the_examples_of_choices_hold() {
         let existing: Vec<_> =
             known.iter().map(|content| Existing { content, since: SAID_AT }).collect();
         let new: Vec<_> = said.iter().map(|content| New { content, since: SAID_AT }).collect();
-        memories::plan(&decisions, &existing, &new)
+        memories::plan(&decisions, &existing, &new, false)
     };
     let known = memories(RECONCILE_SYSTEM);
     let plans: Vec<memories::Plan> = examples(RECONCILE_SYSTEM)

@@ -137,7 +137,8 @@ impl ExtractTask {
             }
         }
         let (existing, new) = asked.question(&self.facts);
-        let plan = reconcile::plan(&decisions, &existing, &new);
+        let trusted = !self.settings.replacement_check;
+        let plan = reconcile::plan(&decisions, &existing, &new, trusted);
         let texts = plan.update.iter().map(|update| update.text.clone()).collect();
         let embedded = found::embed_texts(texts, self.model.as_ref());
         let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };

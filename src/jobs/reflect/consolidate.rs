@@ -63,7 +63,11 @@ impl Decided {
                 None => plan.keep.push(update.existing),
             }
         }
-        let mut added: Vec<Fact> = plan.add.iter().filter_map(of_episode).collect();
+        let beside = |existing: usize| shown[existing].id;
+        let added = |fact: &reflect::Fact| {
+            Some(Fact { beside: fact.beside.map(beside), ..of_episode(fact)? })
+        };
+        let mut added: Vec<Fact> = plan.add.iter().filter_map(added).collect();
         let treatment = settings.ungrounded_facts;
         unverified.extend(grounds::of_episodes(&mut added, &[], turns, treatment));
         facts.extend(added);
@@ -218,14 +222,14 @@ fn store(
     };
     writer.follow(&decided.facts, &judged, &is_wanted)?;
     for removal in &decided.plan.remove {
-        let known = &work.shown[removal.existing];
-        let against = (removal.turns.iter().filter_map(|&turn| work.turns.get(turn)))
-            .filter(|turn| present.contains(&turn.id))
-            .max_by_key(|turn| turn.created_at.into_inner());
-        // What was said before the fact does not speak against it.
-        if let Some(turn) = against.filter(|turn| turn.created_at >= known.created_at) {
-            writer.remove(known.id, turn.id, turn.created_at)?;
+        let against = said_against(work, removal, present).into_iter();
+        if let Some(turn) = against.max_by_key(|turn| turn.created_at.into_inner()) {
+            writer.remove(work.shown[removal.existing].id, turn.id, turn.created_at)?;
         }
+    }
+    for doubted in &decided.plan.doubted {
+        let turns = said_against(work, doubted, present).iter().map(|turn| turn.id).collect();
+        writer.keep_against(work.shown[doubted.existing].id, turns)?;
     }
     for fact in decided.additions().iter().filter(|fact| is_wanted(fact)) {
         writer.add_or_join(fact, false)?;
@@ -234,6 +238,17 @@ fn store(
         writer.keep_unverified(unverified)?;
     }
     Ok(())
+}
+
+/// The turns for which a fact is to end. What was said before it does not speak against it.
+fn said_against<'a>(
+    work: &Reflection<'a>,
+    removal: &reflect::Removal,
+    present: &[Uuid],
+) -> Vec<&'a EpisodeTurn> {
+    let since = work.shown[removal.existing].created_at;
+    let turns = removal.turns.iter().filter_map(|&turn| work.turns.get(turn));
+    turns.filter(|turn| present.contains(&turn.id) && turn.created_at >= since).collect()
 }
 
 /// What the trace says beside the facts that were stored and ended. Turns are named, not repeated:
@@ -277,7 +292,14 @@ fn actions(work: &Reflection<'_>, decided: &Decided) -> Vec<Value> {
     };
     let mut actions = Vec::new();
     for &existing in &decided.plan.keep {
-        actions.push(json!({ "action": "keep", "id": id(existing) }));
+        let doubted = decided.plan.doubted.iter().find(|doubted| doubted.existing == existing);
+        actions.push(match doubted {
+            Some(doubted) => json!({
+                "action": "keep", "id": id(existing), "refused": "remove",
+                "turns": turns(&doubted.turns),
+            }),
+            None => json!({ "action": "keep", "id": id(existing) }),
+        });
     }
     for (existing, fact) in decided.updates() {
         actions.push(with_fact(json!({ "action": "update", "id": id(existing) }), fact));
@@ -300,6 +322,9 @@ fn with_fact(mut action: Value, fact: &Fact) -> Value {
     action["markers"] = json!(fact.markers);
     action["confidence"] = json!(fact.confidence);
     action["turns"] = json!(texts(fact.source_ids.iter().copied()));
+    if let Some(known) = fact.beside {
+        action["kept_beside"] = json!(known.to_string());
+    }
     if !fact.replaces.is_empty() {
         action["replaces"] = json!(texts(fact.replaces.iter().copied()));
     }

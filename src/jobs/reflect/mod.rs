@@ -314,7 +314,8 @@ impl ReflectTask {
             Ok(actions) => actions,
             Err(error) => return Progress::Failed(error.to_string()),
         };
-        let plan = reflect::plan(&actions, &prior, &turns, self.settings.max_facts);
+        let (max_facts, trusted) = (self.settings.max_facts, !self.settings.replacement_check);
+        let plan = reflect::plan(&actions, &prior, &turns, max_facts, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
         if let Err(failure) = found::embed(&mut decided.facts, self.model.as_ref()) {

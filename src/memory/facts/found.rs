@@ -31,6 +31,8 @@ pub struct Fact {
     pub stored_as: Option<Uuid>,
     /// Turns that say what it takes the place of.
     pub replaces: Vec<Uuid>,
+    /// The known fact that it was to update, and that stays.
+    pub beside: Option<Uuid>,
 }
 
 impl Fact {
@@ -111,6 +113,7 @@ pub fn of_episode(
         text: grounding::dated(&fact.text, &newest.said_at),
         source_ids: sources.iter().map(|turn| turn.id).collect(),
         replaces: replaced.map(|turn| turn.id).collect(),
+        beside: None,
         created_at: newest.created_at,
         said_at: newest.said_at.clone(),
         expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
@@ -151,6 +154,7 @@ pub fn of_turns(
                 token_count: 0,
                 stored_as: None,
                 replaces: Vec::new(),
+                beside: None,
             })
         })
         .collect();
@@ -189,6 +193,7 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
         token_count: 0,
         stored_as: Some(row.id),
         replaces: Vec::new(),
+        beside: None,
     }
 }
 

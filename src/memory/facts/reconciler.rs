@@ -276,6 +276,14 @@ impl<'a> Reconciler<'a> {
         self.facts.end(known, turn, at, Ending::Contradicted, Some("no longer true"))
     }
 
+    /// Keeps a known fact that was to end for these turns, in which nothing speaks against it.
+    pub fn keep_against(&self, known: Uuid, turns: Vec<Uuid>) -> PgResult<()> {
+        if turns.is_empty() {
+            return Ok(());
+        }
+        store::note_kept_against(self.spi, self.user(), known, turns)
+    }
+
     /// Ends a known fact; what replaces it holds its key from now on.
     pub fn replace(
         &mut self,
@@ -314,6 +322,9 @@ impl<'a> Reconciler<'a> {
         let id = entries::new_id();
         let configuration = self.target.configuration.as_str();
         metadata["job_id"] = json!(self.target.job.id.to_string());
+        if let Some(known) = fact.beside {
+            metadata["kept_beside"] = json!([known.to_string()]);
+        }
         let needs_job = fact.windows.is_empty() && self.target.model.is_some();
         let is_counted = fact.token_count >= 0;
         let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;

@@ -1,6 +1,6 @@
 //! Facts of an LLM and the turns that they are compared with: any texts are read, in linear time.
 
-use memory_agent_core::grounding::{Grounds, Sources, dated};
+use memory_agent_core::grounding::{Grounds, Sources, can_end, can_replace, dated};
 
 pub fn check(data: &[u8]) {
     let text = crate::text(data);
@@ -12,6 +12,7 @@ pub fn check(data: &[u8]) {
         let grounds = Grounds::of(&sources);
         let first = grounds.check(fact);
         assert_eq!(first, grounds.check(fact));
+        let _ = can_end(said, fact, fact) || can_replace(said, fact);
         let _ = grounds.check(&dated(fact, "2024-05-03"));
     });
 }

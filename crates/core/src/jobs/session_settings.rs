@@ -37,6 +37,8 @@ pub struct ExtractionSettings {
     /// The text search configuration of the facts.
     pub text_search_config: String,
     pub ungrounded_facts: UngroundedFacts,
+    /// Whether a known fact is replaced or ended only where there is a sign of it.
+    pub replacement_check: bool,
 }
 
 /// Settings of a reflection, as the session had them that ended the episode.
@@ -59,6 +61,8 @@ pub struct ReflectionSettings {
     /// The text search configuration of the facts.
     pub text_search_config: String,
     pub ungrounded_facts: UngroundedFacts,
+    /// Whether a known fact is replaced or ended only where there is a sign of it.
+    pub replacement_check: bool,
 }
 
 impl ReflectionSettings {

@@ -21,7 +21,7 @@ fn plan_of(existing: &[&str], new: &[&str], choices: &[&str]) -> Plan {
     let existing: Vec<_> =
         existing.iter().map(|content| Existing { content, since: SINCE }).collect();
     let new: Vec<_> = new.iter().map(|content| New { content, since: SINCE }).collect();
-    plan(&decisions, &existing, &new)
+    plan(&decisions, &existing, &new, false)
 }
 
 fn update(existing: usize, text: &str, from: &[usize]) -> Update {
@@ -201,7 +201,7 @@ proptest! {
             decisions.into_iter().map(|(fact, choice)| Decision { fact, choice }).collect();
         let existing: Vec<_> = known.iter().map(|content| Existing { content, since: SINCE }).collect();
         let new: Vec<_> = facts.iter().map(|content| New { content, since: SINCE }).collect();
-        let plan = plan(&decisions, &existing, &new);
+        let plan = plan(&decisions, &existing, &new, false);
 
         for index in 0..new.len() {
             let is_updated = plan.update.iter().any(|update| update.from.contains(&index));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Action, EpisodeTurn, PriorFact, Statement};
 use crate::facts::{repeats, words};
-use crate::grounding::can_replace;
+use crate::grounding::{can_end, can_replace};
 use crate::markers;
 
 /// What is to be done. Prior facts and turns are named by their index.
@@ -18,6 +18,8 @@ pub struct Plan {
     pub keep: Vec<usize>,
     pub update: Vec<Update>,
     pub remove: Vec<Removal>,
+    /// Prior facts of `keep` that were to be removed, though nothing that was said [can end](can_end) them.
+    pub doubted: Vec<Removal>,
     /// New facts, in the order of the answer.
     pub add: Vec<Fact>,
     /// How many new or changed facts the answer held beyond the allowed number.
@@ -39,6 +41,8 @@ pub struct Fact {
     /// Turns that say what it takes the place of, in ascending order: each is earlier than one of
     /// `turns` and not among them.
     pub replaces: Vec<usize>,
+    /// The prior fact that it was to update and that stays, for there is no sign that it does.
+    pub beside: Option<usize>,
 }
 
 /// A prior fact is replaced by `fact`.
@@ -61,12 +65,15 @@ pub struct Removal {
 /// - A prior fact about which nothing is said stays.
 /// - An update to the same text is none. One to a statement that [cannot replace](can_replace) the prior
 ///   fact is an addition, and that fact stays.
-/// - A prior fact stays if what is added says the same as the one that is removed.
+/// - A prior fact stays if what is added says the same as the one that is removed, and if none of the turns
+///   that are to say so [can end](can_end) it. What a tool returned ends failures only.
 /// - An addition that repeats a prior fact that stays, the text of an update or another addition is
 ///   none, see [`repeats`].
 /// - Of more than `max_facts` updates and additions the updates of the first prior facts count, then
 ///   the first additions: an outdated fact that stays does more harm than a new one that is missing.
 /// - The example of our own prompt is no fact unless the input speaks of it.
+///
+/// With `trusted`, no sign is asked for: what the model updates or removes is updated and removed.
 ///
 /// Actions with numbers that do not exist are ignored, as are second ones about a prior fact;
 /// [`parse`](super::parse) returns none of these.
@@ -76,11 +83,15 @@ pub fn plan(
     prior: &[PriorFact],
     turns: &[EpisodeTurn],
     max_facts: u32,
+    trusted: bool,
 ) -> Plan {
-    let mut planner = Planner { prior, turns, fates: vec![Fate::Kept; prior.len()] };
+    let mut planner = Planner { prior, turns, trusted, fates: vec![Fate::Kept; prior.len()] };
     let additions = planner.read(actions);
     planner.place(additions, max_facts as usize)
 }
+
+/// Turns in which is looked for what speaks against a fact, the last first.
+const READ_TURNS: usize = 8;
 
 /// What happens to a prior fact.
 #[derive(Clone, Copy, PartialEq)]
@@ -95,12 +106,16 @@ enum Fate<'a> {
 struct Planner<'a> {
     prior: &'a [PriorFact<'a>],
     turns: &'a [EpisodeTurn<'a>],
+    trusted: bool,
     fates: Vec<Fate<'a>>,
 }
 
+/// A new fact, and the prior one that it was to update.
+type Addition<'a> = (&'a Statement, Option<usize>);
+
 impl<'a> Planner<'a> {
     /// Notes what happens to prior facts, and returns what is added.
-    fn read(&mut self, actions: &'a [Action]) -> Vec<&'a Statement> {
+    fn read(&mut self, actions: &'a [Action]) -> Vec<Addition<'a>> {
         let mut additions = Vec::new();
         for action in actions {
             let fate = match action {
@@ -112,7 +127,7 @@ impl<'a> Planner<'a> {
                 Action::Remove { turns, .. } => Fate::Removed(turns),
                 Action::Add { statement } => {
                     if !self.is_example(&statement.text) {
-                        additions.push(statement);
+                        additions.push((statement, None));
                     }
                     continue;
                 }
@@ -127,9 +142,11 @@ impl<'a> Planner<'a> {
             self.fates[existing] = match fate {
                 Fate::Updated(new) if new.text.trim() == known.trim() => Fate::Confirmed,
                 Fate::Updated(new)
-                    if !repeats(&new.text, known) && !can_replace(&new.text, known) =>
+                    if !self.trusted
+                        && !repeats(&new.text, known)
+                        && !can_replace(&new.text, known) =>
                 {
-                    additions.push(new);
+                    additions.push((new, Some(existing)));
                     Fate::Confirmed
                 }
                 fate => fate,
@@ -138,11 +155,11 @@ impl<'a> Planner<'a> {
         additions
     }
 
-    fn place(mut self, additions: Vec<&'a Statement>, max_facts: usize) -> Plan {
+    fn place(mut self, additions: Vec<Addition<'a>>, max_facts: usize) -> Plan {
         // Removed and added again: nothing happened.
         for (existing, fate) in self.fates.iter_mut().enumerate() {
             let content = self.prior[existing].content;
-            let is_back = || additions.iter().any(|new| repeats(&new.text, content));
+            let is_back = || additions.iter().any(|(new, _)| repeats(&new.text, content));
             if matches!(fate, Fate::Removed(_)) && is_back() {
                 *fate = Fate::Confirmed;
             }
@@ -155,27 +172,45 @@ impl<'a> Planner<'a> {
                     plan.keep.push(existing);
                 }
                 Fate::Updated(statement) => {
-                    let fact = self.fact(statement, Some(&self.prior[existing]));
+                    let fact = self.fact(statement, Some(&self.prior[existing]), None);
                     plan.update.push(Update { existing, fact });
                 }
                 Fate::Removed(turns) => {
                     let turns = self.sources(turns, self.prior[existing].content);
-                    plan.remove.push(Removal { existing, turns });
+                    let is_meant = self.trusted || self.end(&turns, &self.prior[existing]);
+                    let removal = Removal { existing, turns };
+                    if is_meant {
+                        plan.remove.push(removal);
+                    } else {
+                        plan.keep.push(existing);
+                        plan.doubted.push(removal);
+                    }
                 }
                 Fate::Kept | Fate::Confirmed => plan.keep.push(existing),
             }
         }
-        for addition in additions {
+        for (addition, beside) in additions {
             if self.is_known(&addition.text, &plan) {
                 continue;
             }
             if plan.update.len() + plan.add.len() < max_facts {
-                plan.add.push(self.fact(addition, None));
+                plan.add.push(self.fact(addition, None, beside));
             } else {
                 plan.dropped += 1;
             }
         }
         plan
+    }
+
+    /// Whether one of the turns ends a prior fact.
+    fn end(&self, turns: &[usize], known: &PriorFact) -> bool {
+        let is_failure = known.markers.iter().any(|marker| marker == "failure");
+        turns.iter().rev().take(READ_TURNS).any(|&at| {
+            let turn = &self.turns[at];
+            let before = at.checked_sub(1).map_or("", |before| self.turns[before].content);
+            let counts = is_failure || matches!(turn.role, "user" | "assistant");
+            counts && can_end(turn.content, before, known.content)
+        })
     }
 
     /// Whether a text repeats what is known once the plan is carried out.
@@ -186,7 +221,12 @@ impl<'a> Planner<'a> {
         kept.chain(updated).chain(added).any(|known| repeats(text, known))
     }
 
-    fn fact(&self, statement: &Statement, replaced: Option<&PriorFact>) -> Fact {
+    fn fact(
+        &self,
+        statement: &Statement,
+        replaced: Option<&PriorFact>,
+        beside: Option<usize>,
+    ) -> Fact {
         let mut turns = self.sources(&statement.turns, &statement.text);
         let replaces = self.replaced(&statement.replaces, &turns);
         turns.retain(|turn| !replaces.contains(turn));
@@ -209,7 +249,7 @@ impl<'a> Planner<'a> {
             }
         }
         let (text, confidence) = (statement.text.clone(), statement.confidence);
-        Fact { text, markers, confidence, turns, replaces }
+        Fact { text, markers, confidence, turns, replaces, beside }
     }
 
     /// The turns behind a text: the named ones, else those with most of its words, else all.

@@ -25,7 +25,11 @@ fn said<'a>(texts: &[&'a str]) -> Vec<EpisodeTurn<'a>> {
 fn plan_of(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32, answer: &str) -> Plan {
     let count = |length: usize| u32::try_from(length).unwrap();
     let actions = parse(answer, count(prior.len()), count(turns.len())).unwrap();
-    plan(&actions, prior, turns, max_facts)
+    plan(&actions, prior, turns, max_facts, false)
+}
+
+fn trusted_plan_of(prior: &[PriorFact], turns: &[EpisodeTurn], answer: &str) -> Plan {
+    plan(&parse(answer, 9, 9).unwrap(), prior, turns, 5, true)
 }
 
 fn fact(text: &str, turns: &[usize]) -> Fact {
@@ -35,6 +39,7 @@ fn fact(text: &str, turns: &[usize]) -> Fact {
         confidence: None,
         turns: turns.to_vec(),
         replaces: Vec::new(),
+        beside: None,
     }
 }
 
@@ -55,6 +60,7 @@ fn every_action_is_carried_out() {
         keep: vec![1],
         update: vec![Update { existing: 0, fact: oslo }],
         remove: vec![Removal { existing: 2, turns: vec![1] }],
+        doubted: Vec::new(),
         add: vec![fact("The user plays chess", &[2])],
         dropped: 0,
     };
@@ -111,7 +117,33 @@ fn an_update_to_what_cannot_take_the_place_of_the_fact_is_an_addition() {
     let answer = r#"[{"action":"update","id":1,"text":"The user plays chess"}]"#;
     let plan = plan_of(&prior, &said(&["I play chess"]), 5, answer);
     assert_eq!((plan.keep, plan.update.len()), (vec![0], 0));
-    assert_eq!(plan.add[0].text, "The user plays chess");
+    assert_eq!(plan.add, [Fact { beside: Some(0), ..fact("The user plays chess", &[0]) }]);
+    let trusted = trusted_plan_of(&prior, &said(&["I play chess"]), answer);
+    assert_eq!((trusted.update.len(), trusted.add), (1, vec![]));
+}
+
+/// Small models remove a fact of which nobody spoke.
+#[test]
+fn what_nothing_speaks_against_is_not_removed() {
+    let prior = known(&["The user lives in Rome", "The user has a dog"]);
+    let answer = |turn: &str| format!(r#"[{{"action":"remove","id":2,"turns":{turn}}}]"#);
+    let turns = said(&["I play chess", "The dog died"]);
+    let plan = |turn: &str| plan_of(&prior, &turns, 5, &answer(turn));
+    assert_eq!(plan("[2]").remove, [Removal { existing: 1, turns: vec![1] }]);
+    assert_eq!(plan("[1, 2]").remove.len(), 1, "one of them is enough");
+    assert_eq!(plan("null").remove.len(), 1, "found by its words");
+    let doubted = plan("[1]");
+    assert_eq!((doubted.keep, doubted.remove), (vec![0, 1], vec![]));
+    assert_eq!(doubted.doubted, [Removal { existing: 1, turns: vec![0] }]);
+    let trusted = trusted_plan_of(&prior, &turns, &answer("[1]"));
+    assert_eq!((trusted.remove.len(), trusted.doubted), (1, vec![]));
+    // What a tool says ends failures only.
+    let tool = [EpisodeTurn { role: "tool", ..turns[1] }];
+    let by_tool = |markers: &[String]| {
+        let prior = [prior[0], PriorFact { markers, ..prior[1] }];
+        plan_of(&prior, &tool, 5, &answer("[1]")).remove.len()
+    };
+    assert_eq!((by_tool(&[]), by_tool(&["failure".to_owned()])), (0, 1));
 }
 
 #[test]
@@ -242,7 +274,7 @@ proptest! {
     ) {
         let prior: Vec<&str> = prior.iter().map(String::as_str).collect();
         let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
-        let plan = plan(&actions, &known(&prior), &said(&turns), max_facts);
+        let plan = plan(&actions, &known(&prior), &said(&turns), max_facts, false);
 
         let mut touched: Vec<usize> = plan.keep.iter().copied()
             .chain(plan.update.iter().map(|update| update.existing))
@@ -255,6 +287,7 @@ proptest! {
             actions.iter().any(|action| action.id() == u32::try_from(existing + 1).ok())
         };
         prop_assert!((0..prior.len()).all(|existing| named(existing) || plan.keep.contains(&existing)));
+        prop_assert!(plan.doubted.iter().all(|doubted| plan.keep.contains(&doubted.existing)));
 
         let facts: Vec<&Fact> =
             plan.update.iter().map(|update| &update.fact).chain(&plan.add).collect();

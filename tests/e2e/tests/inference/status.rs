@@ -45,6 +45,7 @@ fn all_is_well_after_installation() {
             "worker: running",
             "llm: none",
             "extraction: off",
+            "replacements: checked",
             "queue: empty",
             "history: sealed",
             "vector index: not needed",

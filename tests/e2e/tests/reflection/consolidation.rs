@@ -282,6 +282,46 @@ fn what_was_said_before_a_fact_does_not_end_it() {
     assert!(then.contains(&LISBON.to_owned()) && !then.contains(&OSLO.to_owned()), "{then:?}");
 }
 
+/// Small models remove what nobody spoke of, and update what was not meant.
+#[test]
+fn what_nothing_speaks_against_stays() {
+    const CHESS: &str = "The user plays chess.";
+    let model = |call: &Call| -> Json {
+        let id =
+            |fact: &str| facts_of(call).iter().position(|known| known == fact).map(|at| at + 1);
+        match (id(LISBON), id(RENT)) {
+            (Some(lisbon), Some(rent)) => json!({"actions": [
+                {"action": "remove", "id": rent, "turns": [1]},
+                {"action": "update", "id": lisbon, "text": CHESS, "turns": [1]},
+            ]}),
+            _ => obedient(call),
+        }
+    };
+    let mut scene = start(model);
+    scene.episode(&[&format!("Note: {LISBON}"), &format!("Note: {RENT}"), "Yes."]);
+    let said = scene.episode(&["I play chess.", "Really?", "Yes."]);
+    assert_eq!(scene.facts(), [CHESS, LISBON, RENT]);
+    let (lisbon, rent, chess) = (scene.fact(LISBON), scene.fact(RENT), scene.fact(CHESS));
+    assert_eq!(rent.metadata["kept_against"], json!([said[0].to_string()]));
+    assert_eq!(chess.metadata["kept_beside"], json!([lisbon.id.to_string()]));
+    let trace = scene.traces().pop().expect("a trace");
+    let actions = trace["actions"].as_array().expect("actions").clone();
+    let kept = json!({"action": "keep", "id": rent.id.to_string(), "refused": "remove", "turns": [said[0].to_string()]});
+    assert!(actions.contains(&kept), "{actions:?}");
+    let added = actions.iter().find(|action| action["action"] == "add").expect("an addition");
+    assert_eq!(added["kept_beside"], json!(lisbon.id.to_string()));
+    let counted = crate::script::shown(
+        &mut scene.client,
+        "SELECT detail FROM memory_status() WHERE component = 'replacements'",
+    );
+    assert_eq!(counted, "2 facts with a refused replacement or end, of which 2 hold");
+    // What speaks against it ends it, and without the check the LLM is believed.
+    run(&mut scene.client, "SET memory_agent.replacement_check = off");
+    scene.episode(&["I like tea.", "Really?", "Yes."]);
+    assert_eq!(scene.facts(), [CHESS]);
+    assert_eq!(scene.fact(RENT).reason.as_deref(), Some("contradicted"));
+}
+
 #[test]
 fn facts_can_be_global() {
     let mut scene = start(obedient);

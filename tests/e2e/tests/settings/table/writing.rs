@@ -92,6 +92,13 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["unverified", "drop", "accept"]),
         "worker::what_becomes_of_ungrounded_facts_is_a_setting",
     ),
+    (
+        "replacement_check",
+        "on",
+        "user",
+        Bool,
+        "worker::whether_replacements_are_checked_is_a_setting",
+    ),
     ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
     (
         "reconcile_batch",
