@@ -115,6 +115,27 @@ fn of_user(sentence: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The cases of a section for which `can_end` says yes, and the others.
+    fn judged(section: &str) -> (Vec<&'static str>, Vec<&'static str>) {
+        let cases = include_str!("against_cases.txt");
+        let begin = cases.find(&format!("[{section}]\n")).expect("the section");
+        let lines = cases[begin..].lines().skip(1).take_while(|line| !line.starts_with('['));
+        lines.filter(|line| line.contains(" | ")).partition(|line| {
+            let (turns, known) = line.split_once(" | ").expect("a statement");
+            let (before, said) = turns.split_once('/').expect("what was said");
+            can_end(said.trim(), before.trim(), known)
+        })
+    }
+
+    #[test]
+    fn most_of_what_speaks_against_a_statement_is_recognised() {
+        let (ended, missed) = judged("ends");
+        let (wrong, stayed) = judged("stays");
+        assert_eq!((ended.len() + missed.len(), wrong.len() + stayed.len()), (25, 25));
+        // The figures of docs/reflection.md.
+        assert!(missed.len() <= 1 && wrong.len() <= 2, "{missed:#?}\n{wrong:#?}");
+    }
+
     /// A memory and a turn may be whole documents.
     #[test]
     fn of_long_texts_the_begin_is_read() {

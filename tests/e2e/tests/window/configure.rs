@@ -67,7 +67,8 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
         &mut client,
         "SELECT substr(name, 14) FROM pg_settings \
           WHERE name LIKE 'memory\\_agent.%' \
-            AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_entries', \
+            AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_content_bytes', \
+                                                      'memory_agent.max_entries', \
                                                       'memory_agent.text_search_config')) \
             AND name NOT IN ('memory_agent.user_id', 'memory_agent.agent_id', \
                              'memory_agent.memory_message') ORDER BY name COLLATE \"C\"",
@@ -334,7 +335,9 @@ fn an_agent_may_have_smaller_entries() {
             format!("memory_add({text}, infer => false, agent_id => '{agent}')"),
             format!("memory_add_document({text}, agent_id => '{agent}')"),
             format!(
-                "memory_update(memory_ingest('s', 'user', 'y', agent_id => '{agent}'), {text})"
+                "memory_update((SELECT min(id::text)::uuid FROM memory_agent.entries \
+                                 WHERE agent_id = '{agent}' AND kind = 'turn' AND state = 'active'), \
+                               repeat('y', {bytes}))"
             ),
             format!(
                 "memory_add('y', infer => false, metadata => jsonb_build_object('k', repeat('x', {})), agent_id => '{agent}')",
