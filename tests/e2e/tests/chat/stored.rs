@@ -3,7 +3,7 @@
 use crate::scene::{ANSWER, PATIENCE, Session, said, scene};
 use memory_agent_e2e::llm::{LlmStub, ScriptedModel};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Cluster, Json, wait_until};
+use memory_agent_e2e::{Cluster, Json, expect_error, wait_until};
 use serde_json::json;
 
 #[test]
@@ -42,6 +42,24 @@ fn both_turns_are_stored_like_any_others() {
         &[],
     );
     assert!(jobs.contains(&"extract".to_owned()), "{jobs:?}");
+}
+
+#[test]
+fn what_an_agent_may_not_store_costs_no_call() {
+    let mut session = scene().session("stored_sizes");
+    let cap = "SELECT memory_configure('brief', settings => '{\"max_content_bytes\": 20}')";
+    run(&mut session.client, cap);
+    let long = "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"Hello there, stranger.\"}]', 's', \
+                model => 'brief', agent_id => 'brief')";
+    expect_error(session.client.query(long, &[]), "22023");
+    assert!(scene().calls("brief").is_empty());
+    session.chat(&said("Hello"), "'s', model => 'brief', agent_id => 'brief'");
+    let contents: Vec<String> = values(
+        &mut session.client,
+        "SELECT content FROM memory_agent.entries ORDER BY created_at, id",
+        &[],
+    );
+    assert_eq!(contents, ["Hello", ANSWER]);
 }
 
 #[test]
