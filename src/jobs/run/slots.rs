@@ -2,6 +2,7 @@
 //! The worker locks its file while it lives; two workers can never have the same slot.
 
 use crate::pg::locked_file::{self, Content, DIRECTORY, LockedFile, unix_time};
+use crate::settings::Workers;
 use pgrx::pg_sys;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -93,12 +94,15 @@ pub fn all() -> Vec<Slot> {
         .collect()
 }
 
-/// The workers of a database to whom new jobs can be left.
+/// The workers of a database to whom new jobs can be left. Every commit that queues jobs asks, so files of other
+/// databases are not looked at.
 pub fn at_work_in(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
-    let at_work = all()
-        .into_iter()
-        .filter(|slot| slot.is_live && slot.database == database && slot.state.is_at_work());
-    at_work.map(|slot| (slot.number, slot.state)).collect()
+    let at_work = |slot| {
+        let content =
+            locked_file::read(&path(database, slot)).filter(|content| content.is_locked)?;
+        Some((slot, state_of(&content))).filter(|(_, state)| state.is_at_work())
+    };
+    (0..Workers::current().job_workers).filter_map(at_work).collect()
 }
 
 /// Forgets how the last worker of a slot ended, so that the end of the next one can be told from it.
