@@ -3,6 +3,8 @@
     test_llm.py sql MODE TURNS FILE...      writes what psql is to run; MODE is turn or episode
     test_llm.py score TURNS FILE... <JSON   reads what that printed, and prints the figures
 
+TURNS is how many, or the first and the last: 27-60.
+
 The form of the files is explained at their beginning.
 """
 
@@ -30,8 +32,9 @@ SELECT json_build_object(
 """
 
 
-def turns_of(paths, most):
-    """The turns of the files, at most so many."""
+def turns_of(paths, wanted):
+    """The turns of the files, at most so many, or from one to another."""
+    first, last = ([1] + [int(number) for number in wanted.split("-")])[-2:]
     found, session, day, minute = [], 0, None, 0
     for path in paths:
         for line in open(path, encoding="utf-8"):
@@ -49,9 +52,7 @@ def turns_of(paths, most):
                     "ends": [part.strip() for part in ends.split(";") if part.strip()],
                 })
                 minute += 2
-                if len(found) == most:
-                    return found
-    return found
+    return [turn | {"number": number} for number, turn in enumerate(found[first - 1:last])]
 
 
 def fits(pattern, text):
@@ -162,10 +163,10 @@ def main():
     command, *rest = sys.argv[1:]
     if command == "sql":
         mode, most, *paths = rest
-        write_sql(mode, turns_of(paths, int(most)))
+        write_sql(mode, turns_of(paths, most))
     else:
         most, *paths = rest
-        score(turns_of(paths, int(most)), json.load(sys.stdin))
+        score(turns_of(paths, most), json.load(sys.stdin))
 
 
 main()

@@ -56,12 +56,28 @@ const CLOSINGS: [&str; 6] =
 /// nothing but such words is left as it is.
 #[must_use]
 pub fn clean(answer: &str) -> String {
-    let fields = json_fields(answer);
-    let in_json = fields.as_ref().and_then(|fields| fields.get("summary")?.as_str());
-    let answer = in_json.unwrap_or(answer).replace('\0', "");
+    let mut text = without_words_around(answer);
+    // JSON may stand in what was taken away.
+    while let Some(fields) = json_fields(&text) {
+        let in_json = fields.get("summary").and_then(Value::as_str).unwrap_or_default();
+        let inner = without_words_around(in_json);
+        if inner.is_empty() {
+            break;
+        }
+        text = inner;
+    }
+    text
+}
+
+fn without_words_around(answer: &str) -> String {
+    let answer = answer.replace('\0', "");
     let mut text = json_answer::without_reasoning(&answer).unwrap_or_default().trim();
     for _ in 0..=MAX_SCANNED / text.len().max(1) {
         let before = text.len();
+        // A fence around JSON goes with it.
+        if json_fields(text).is_some() {
+            break;
+        }
         for without in [without_fence, without_label, without_announcement, without_closing] {
             let rest = without(text).trim();
             if !rest.is_empty() {
@@ -203,6 +219,8 @@ mod tests {
             "Ann moved to Rome.\n\nLet me know if you need more details!",
             "Ann moved to Rome.\n\n(Word count: 4)",
             "Ann moved\0 to Rome.",
+            "```json\n{\0\n\"Summary\":\"Ann moved to Rome.\"}\n```",
+            "Summary:\n{\"summary\": \"Ann moved to Rome.\"}",
         ] {
             assert_eq!(clean(answer), "Ann moved to Rome.", "{answer}");
         }
