@@ -23,15 +23,15 @@ fn somebody_signs_in_and_sets_memory_right() {
     let browser = Browser::start();
     open(&browser, &gateway, "/ui");
     browser.wait_for_text("With a memory token.");
-    browser.fill("#token", "mat_wrong");
-    browser.click("main button");
-    browser.wait_for_text("This token is unknown, or has expired.");
     for (scheme, is_dark) in [("light", false), ("dark", true)] {
         browser.prefer(scheme);
         assert_readable(&browser, ".login p", is_dark);
         draw(&browser, "login", scheme);
     }
     browser.prefer("light");
+    browser.fill("#token", "mat_wrong");
+    browser.click("main button");
+    browser.wait_for_text("This token is unknown, or has expired.");
     browser.fill("#token", &token);
     browser.click("main button");
     browser.wait_for_text("Ann lives at Rua das Flores 12 in Lisbon.");
