@@ -70,7 +70,7 @@ impl Jwt {
     /// That it cannot be read, or has no such key.
     pub fn with_keys(document: &str, claim: &str, audience: Option<&str>) -> Result<Self, String> {
         let document: Value = serde_json::from_str(document)
-            .map_err(|error| format!("the keys of JWTs are no JSON: {error}"))?;
+            .map_err(|error| format!("the keys of JWTs are not JSON: {error}"))?;
         let keys = document.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
         let public: Vec<PublicKey> = keys
             .into_iter()

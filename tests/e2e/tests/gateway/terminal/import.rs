@@ -154,7 +154,7 @@ fn bad_lines_do_not_stop_the_rest() {
     }
     let cut = run_on("import_bad", &ANN, r#"[{"mapping": "#);
     assert_eq!(cut.status, Some(1), "{}", cut.said);
-    assert!(cut.said.contains("no JSON from here on"), "{}", cut.said);
+    assert!(cut.said.contains("not JSON from here on"), "{}", cut.said);
     let claude =
         run_on("import_bad", &["import", "--user", "ann", "--format", "claude", "-"], "[{}]");
     assert!(claude.said.contains("entry 1: missing field `uuid`"), "{}", claude.said);
