@@ -2,6 +2,7 @@
 
 use crate::api::lifecycle::given_id;
 use crate::api::prelude::*;
+use crate::memory::checks::check_content;
 use crate::memory::update::update;
 
 #[pg_extern(sql = false)]
@@ -13,5 +14,7 @@ fn memory_update(
 ) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
-    update(&caller.user_id, id, content.unwrap_or_default())
+    let content = content.unwrap_or_default();
+    check_content(&content)?;
+    update(&caller.user_id, id, content)
 }

@@ -22,13 +22,13 @@ fn mmr_puts_something_else_before_a_repetition() {
     let repetitions =
         |texts: &[String]| texts.iter().filter(|text| text.contains("lasagne")).count();
     assert_eq!(repetitions(&plain), 3, "{plain:?}");
-    let diverse = recalled_texts(&mut client, &format!("{question}, mmr_lambda => 0.3"));
+    let diverse = recalled_texts(&mut client, &format!("{question}, mmr_lambda => 0.1"));
     assert!(
         repetitions(&diverse) < 3 && diverse.contains(&NEAR_DUPLICATES[3].to_owned()),
         "{diverse:?}"
     );
     assert_eq!(diverse[0], plain[0], "the best row comes first in any case");
-    run(&mut client, "SET memory_agent.mmr_lambda = 0.3");
+    run(&mut client, "SET memory_agent.mmr_lambda = 0.1");
     assert_eq!(recalled_texts(&mut client, question), diverse, "the setting does the same");
 }
 
