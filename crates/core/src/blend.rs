@@ -7,6 +7,10 @@
 //! probability means the same for every question. `models/blend.py` fits them; docs/ranking.md says on what, and
 //! how good they are.
 
+mod weights;
+
+use weights::{FITTED, ReadWeights, UnreadWeights};
+
 /// Characters from which on a query counts as long as can be.
 const LONG_QUERY: f64 = 250.0;
 /// Age in days at which recency has fallen to 1/e.
@@ -20,59 +24,6 @@ const SESSIONS_OF: usize = 20;
 const ASKED_FRESH: f64 = 0.8;
 /// The logit below which the cross-encoder makes no more difference.
 const LOGIT_KNEE: f64 = -4.0;
-
-/// The weights of the regression for rows that no cross-encoder has read, by feature; `_by_size` is times
-/// `query_size`. They belong to the cosines of one embedder.
-#[derive(Debug)]
-struct UnreadWeights {
-    intercept: f64,
-    similarity: f64,
-    gap: f64,
-    lexical_share: f64,
-    recency: f64,
-    recency_by_size: f64,
-    query_size: f64,
-    other_speaker: f64,
-    in_time: f64,
-    out_of_time: f64,
-    session: f64,
-    session_fit: f64,
-    newest_session: f64,
-    newest_session_by_size: f64,
-    length: f64,
-}
-
-/// The weights of the regression for rows that a cross-encoder read, as above. They belong to the cosines of
-/// one embedder and the logits of one cross-encoder.
-#[derive(Debug)]
-struct ReadWeights {
-    /// The name that the cross-encoder is registered by.
-    reranker: &'static str,
-    intercept: f64,
-    gap: f64,
-    lexical_relative: f64,
-    recency: f64,
-    recency_by_size: f64,
-    query_size: f64,
-    other_speaker: f64,
-    in_time: f64,
-    session_fit: f64,
-    newest_session: f64,
-    newest_session_by_size: f64,
-    length: f64,
-    logit: f64,
-    logit_by_size: f64,
-    logit_above_knee: f64,
-}
-
-/// What was fitted to the cosines of an embedder.
-#[derive(Debug)]
-struct Fitted {
-    /// The name that the embedder is registered by.
-    embedder: &'static str,
-    unread: UnreadWeights,
-    read: &'static [ReadWeights],
-}
 
 /// The weights of a recall.
 #[derive(Clone, Copy, Debug)]
@@ -95,86 +46,6 @@ impl Weights {
         Some(Self { unread: &fitted.unread, read })
     }
 }
-
-/// The default embedder of earlier versions comes first.
-static FITTED: [Fitted; 2] = [
-    Fitted {
-        embedder: "bge-small-en-v1.5",
-        unread: UnreadWeights {
-            intercept: -4.8489,
-            similarity: 0.1929,
-            gap: -9.9793,
-            lexical_share: 6.5231,
-            recency: 0.2024,
-            recency_by_size: 1.3968,
-            query_size: -0.9304,
-            other_speaker: -2.7325,
-            in_time: 1.1508,
-            out_of_time: -0.4349,
-            session: -3.6813,
-            session_fit: 0.7866,
-            newest_session: 0.1802,
-            newest_session_by_size: 0.7347,
-            length: 0.3905,
-        },
-        read: &[ReadWeights {
-            reranker: "ms-marco-MiniLM-L-12-v2",
-            intercept: -3.6424,
-            gap: -9.9678,
-            lexical_relative: 1.3386,
-            recency: -0.0414,
-            recency_by_size: 2.1084,
-            query_size: -2.5715,
-            other_speaker: -1.7905,
-            in_time: 1.1568,
-            session_fit: 0.1361,
-            newest_session: -0.3644,
-            newest_session_by_size: 2.0041,
-            length: 0.3928,
-            logit: 0.0961,
-            logit_by_size: -0.1382,
-            logit_above_knee: 0.1223,
-        }],
-    },
-    Fitted {
-        embedder: "memory-embed-small",
-        unread: UnreadWeights {
-            intercept: -4.5710,
-            similarity: 1.0042,
-            gap: -12.9576,
-            lexical_share: 5.4743,
-            recency: 0.3317,
-            recency_by_size: 1.2145,
-            query_size: -1.0696,
-            other_speaker: -2.5085,
-            in_time: 1.1820,
-            out_of_time: -0.5176,
-            session: -2.6576,
-            session_fit: 0.6368,
-            newest_session: 0.0081,
-            newest_session_by_size: 0.8071,
-            length: 0.2901,
-        },
-        read: &[ReadWeights {
-            reranker: "ms-marco-MiniLM-L-12-v2",
-            intercept: -3.3973,
-            gap: -12.2543,
-            lexical_relative: 1.1839,
-            recency: -0.1941,
-            recency_by_size: 1.8909,
-            query_size: -2.4733,
-            other_speaker: -1.6676,
-            in_time: 1.2205,
-            session_fit: 0.1496,
-            newest_session: -0.2648,
-            newest_session_by_size: 2.1855,
-            length: 0.3772,
-            logit: 0.0864,
-            logit_by_size: -0.1113,
-            logit_above_knee: 0.1058,
-        }],
-    },
-];
 
 /// What is known of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
