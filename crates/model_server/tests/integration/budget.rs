@@ -89,14 +89,14 @@ fn reranks_that_come_together_share() {
 #[test]
 fn the_clock_ends_what_waits_too_long() {
     let (server, _) = server_and_speed(&[]);
-    let mut busy = server.connect();
-    for seed in 0..8 {
-        let documents: Vec<String> = (0..50).map(|n| text(seed * 100 + n, 100)).collect();
-        busy.send(&rerank_request("Who waits?", &documents)).unwrap();
+    // As urgent as a single short pair, and so long that none shares a run with it: seconds of work.
+    let mut busy: Vec<_> = (0..6).map(|_| server.connect()).collect();
+    for seed in 0..300 {
+        busy[seed % 6].send(&rerank_request("Who waits?", &[text(seed, 400)])).unwrap();
     }
-    wait_until("the others to be under way", || server.status().queue_items > 100);
-    // Behind them in the same lane, as it is no short one.
-    let request = rerank_within(20, "Who moved?", &[text(7, 400), text(8, 400)]);
+    wait_until("the others to be under way", || server.status().queue_items > 200);
+    // The first pair always fits, on any machine, so only the clock is left.
+    let request = rerank_within(1, "Who moved?", &[text(7, 10)]);
     let cut = scores(server.connect().call(&request).unwrap());
     assert_eq!((scored(&cut), cut.shortened), (0, Some(Shortened::Clock)));
     assert_eq!(server.status().shortened_by_clock, 1);
