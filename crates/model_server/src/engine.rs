@@ -67,7 +67,7 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Entry {
     slot: Arc<Slot>,
-    /// The clock at the last use.
+    /// The clock at the last use; 0 until a request asks for it.
     last_use: u64,
 }
 
@@ -224,9 +224,26 @@ impl Engine {
         }
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let slot = slots.slot(&reference.directory);
             slots.touch(&reference.directory);
-            Arc::clone(&slots.by_directory.entry(reference.directory.clone()).or_default().slot)
+            slot
         };
+        self.in_slot(&slot, reference)
+    }
+
+    /// Loads a model that nobody has asked for yet. It is the first to make room: as soon as a request loads
+    /// another one of its kind.
+    ///
+    /// # Errors
+    /// As [`Self::model`].
+    pub fn preload(&self, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.slot(&reference.directory);
+        drop(slots);
+        self.in_slot(&slot, reference)
+    }
+
+    fn in_slot(&self, slot: &Slot, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
         let mut guard = slot.model.lock().unwrap_or_else(PoisonError::into_inner);
         let model = match &*guard {
             Some(model) => Arc::clone(model),
@@ -236,7 +253,7 @@ impl Engine {
                 let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
                 match loaded {
                     Ok(model) => {
-                        slots.make_room();
+                        slots.make_room(model.config().kind);
                         Arc::clone(guard.insert(Arc::new(model)))
                     }
                     Err(error) => {
@@ -275,6 +292,10 @@ impl Engine {
 }
 
 impl Slots {
+    fn slot(&mut self, directory: &str) -> Arc<Slot> {
+        Arc::clone(&self.by_directory.entry(directory.to_owned()).or_default().slot)
+    }
+
     /// Marks a model as used now.
     fn touch(&mut self, directory: &str) {
         self.clock += 1;
@@ -283,8 +304,12 @@ impl Slots {
         }
     }
 
-    /// Forgets models until one more may be loaded.
-    fn make_room(&mut self) {
+    /// Forgets models until one more may be loaded: those of its kind that nobody asked for, for the
+    /// settings name a default that no database may use, then those used least recently.
+    fn make_room(&mut self, kind: ModelKind) {
+        self.by_directory.retain(|_, entry| {
+            entry.last_use > 0 || entry.loaded().is_none_or(|model| model.config().kind != kind)
+        });
         let mut loaded: Vec<(u64, String)> = self
             .by_directory
             .iter()

@@ -113,7 +113,7 @@ impl Service {
 
     fn preload_model(&self, directory: &Path) -> Result<u32, InferenceError> {
         let reference = ModelConfig::reference(directory);
-        Ok(self.engine()?.model(&reference)?.description().load_milliseconds)
+        Ok(self.engine()?.preload(&reference)?.description().load_milliseconds)
     }
 
     /// Counts and answers a request that there was no room to read.

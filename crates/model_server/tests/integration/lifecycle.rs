@@ -8,8 +8,8 @@ use memory_agent_model_server::BlockingClient;
 use memory_agent_model_server::protocol::{Purpose, Request, Response};
 
 use crate::common::{
-    SERVER, Server, TemporaryDirectory, embed_request, embedder, onnxruntime, single_windows,
-    wait_until,
+    SERVER, Server, TemporaryDirectory, embed_request, embedder, mean_embedder, onnxruntime,
+    reranker, single_windows, wait_until,
 };
 
 #[test]
@@ -152,4 +152,26 @@ fn preloads_models_and_answers_at_once_after_a_cold_start() {
     wait_until("both preloads are logged", || {
         server.log().contains("loaded") && server.log().contains("preload: ")
     });
+}
+
+/// The default embedder, on a server whose databases all use another one.
+#[test]
+fn a_preloaded_model_that_nobody_asks_for_makes_room_for_another_of_its_kind() {
+    let (default, used) = (mean_embedder(), embedder());
+    let options = ["--preload", &default.directory, "--preload", &reranker().directory];
+    let server = Server::start_with(&options);
+    let loaded = || -> Vec<String> {
+        server.status().models.into_iter().map(|model| model.directory).collect()
+    };
+    wait_until("both are loaded", || loaded().len() == 2);
+
+    let mut client = server.connect();
+    client.call(&Request::Describe { model: used.clone() }).unwrap();
+    assert!(!loaded().contains(&default.directory), "{:?}", loaded());
+    assert_eq!(loaded().len(), 2, "the reranker stays: {:?}", loaded());
+
+    // Once somebody asks for it, it stays as well.
+    client.call(&Request::Describe { model: default.clone() }).unwrap();
+    client.call(&Request::Describe { model: used }).unwrap();
+    assert_eq!(loaded().len(), 3, "{:?}", loaded());
 }
