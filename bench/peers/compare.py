@@ -316,7 +316,7 @@ def main():
         directory.chmod(0o755)
         home = directory / "cluster"
         settings = ["shared_buffers=256MB", "max_wal_size=4GB", "max_connections=600", "fsync=off"]
-        settings += ["memory_agent.rerank_budget=60", f"memory_agent.inference_threads={THREADS}"]
+        settings += ["memory_agent.rerank_budget=45", f"memory_agent.inference_threads={THREADS}"]
         try:
             options = [part for setting in settings for part in ("-c", setting)]
             subprocess.run([*cluster, "start", str(home), "--preload", *options], check=True)

@@ -133,10 +133,10 @@ impl Scene<'_> {
 
     fn one(&self, plan: &Plan, arguments: &str, next: &AtomicUsize) -> Result<Run> {
         let mut client = self.environment.cluster.connect(self.database);
-        let budget = if self.has_budget { "60" } else { "0" };
-        client.batch_execute(&format!(
-            "SET client_min_messages = error; SET memory_agent.rerank_budget = {budget}"
-        ))?;
+        client.batch_execute("SET client_min_messages = error")?;
+        if !self.has_budget {
+            client.batch_execute("SET memory_agent.rerank_budget = 0")?;
+        }
         let recall = client.prepare(&format!(
             "SELECT id::text FROM memory_recall($1, user_id => $2, top_k => {DEPTH}, \
                                                 as_of => $3::text::timestamptz{arguments})"

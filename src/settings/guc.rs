@@ -138,7 +138,7 @@ settings! {
         "memory_agent.score_normalization\0", "How the reranker's logits become relevance.\0";
     flag rerank: bool = true, Userset, (),
         "memory_agent.rerank\0", "Rerank candidates with the cross-encoder.\0";
-    int rerank_budget: i32 = 60, Userset, (0, 60_000, GucFlags::UNIT_MS),
+    int rerank_budget: i32 = 45, Userset, (0, 60_000, GucFlags::UNIT_MS),
         "memory_agent.rerank_budget\0", "How long the cross-encoder may take for one recall, in milliseconds; 0 means no limit.\0";
     real rerank_weight: f64 = 0.5, Userset, (0.0, 1.0),
         "memory_agent.rerank_weight\0", "Share of the reranker in relevance; the rest is the fused score.\0";

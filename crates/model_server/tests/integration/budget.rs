@@ -76,12 +76,12 @@ fn reranks_that_come_together_share() {
     let alone = scores(client.call(&request).unwrap());
     assert_eq!((scored(&alone), alone.shortened), (40, None), "a share of that budget is ample");
 
-    // A budget for half of them, of which it gets three quarters now. The clock runs as well.
+    // A budget for half of them, of which it gets a part now. The clock runs as well.
     let half = (40.0 * 45.0 / 2.0 / tokens_per_ms).ceil() as u32;
     wait_until("its share to be less", || {
         client.call(&Request::FlushCaches).unwrap();
         let some = scores(client.call(&rerank_within(half, "Who moved?", &documents)).unwrap());
-        some.shortened == Some(Shortened::Load) && (5..25).contains(&scored(&some))
+        some.shortened == Some(Shortened::Load) && (1..15).contains(&scored(&some))
     });
     assert!(server.status().shortened_by_load > 0);
 }
