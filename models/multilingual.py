@@ -13,7 +13,8 @@ cosines lie between .7 and 1, which recall's weights cannot use. The mean vector
 therefore subtracted, in the bias of the last normalisation.
 
 A build stops if the tokens differ from the published tokenizer's, or the vectors too much from the published weights in
-floats. Two builds give the same bytes. Packages: requirements.txt.
+floats. Two builds on one machine give the same bytes: the mean is computed by ONNX Runtime, whose
+last bits depend on the CPU. Packages: requirements.txt.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ SPECIAL_TOKENS = 4
 COMMON = {"COMBINING", "MODIFIER", "FEMININE", "MASCULINE"}
 PREFIXES = ("query: ", "passage: ")
 MOST_TOKENS = 512
-# The words whose mean is subtracted: every so-manieth of these, the frequent half and more of the vocabulary.
+# Words whose mean is subtracted: every 200th of the first 200,000, which are the more frequent ones.
 MEAN_OF = slice(SPECIAL_TOKENS, 200_000, 200)
 LEAST_COSINE = 0.995
 
