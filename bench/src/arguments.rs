@@ -56,6 +56,9 @@ pub struct Arguments {
         help_heading = "Options"
     )]
     pub only: String,
+    /// Embedder for --languages instead of the default one: a folder with a model of that name
+    #[arg(long, value_name = "DIR", help_heading = "Options")]
+    pub embedder: Option<PathBuf>,
     /// Write the rankings there, one file per data set and configuration
     #[arg(long, value_name = "DIR", help_heading = "Options")]
     pub runs: Option<PathBuf>,

@@ -1,12 +1,14 @@
 //! Recall in several languages: the same 24 memories and 20 questions in each, once indexed as English, as a
-//! server without settings does it, and once by the text search configuration of the language. The texts in
-//! `bench/languages` were written for this comparison.
+//! server without settings does it, and once by the text search configuration of the language; then with the
+//! questions in the other languages. The texts in `bench/languages` were written for this comparison.
 
 use crate::Result;
+use crate::arguments::Arguments;
 use crate::environment::{Environment, literal};
 use crate::metrics::{DEPTH, Measures};
 use crate::report::{Report, Table, progress};
 use memory_agent_e2e::{Client, Json, json};
+use std::path::Path;
 
 const LANGUAGES: [(&str, &str); 6] = [
     ("english", include_str!("../languages/english.tsv")),
@@ -50,10 +52,13 @@ impl Arm {
     }
 }
 
-/// Memories in the order of their numbers, and questions with the number of the one that answers them.
+/// Questions, each with the number of the memory that answers it.
+type Questions = Vec<(usize, &'static str)>;
+
+/// Memories in the order of their numbers, and the questions.
 struct Texts {
     memories: Vec<&'static str>,
-    questions: Vec<(usize, &'static str)>,
+    questions: Questions,
 }
 
 impl Texts {
@@ -71,40 +76,72 @@ impl Texts {
     }
 }
 
-pub fn run(environment: &Environment, report: &mut Report) -> Result<()> {
+pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     progress("languages");
     report.section("Languages: nDCG@10 and hits among the first five of 20 questions");
     let mut table = Table::new(&["", "indexed as", "words alone", "without reranker", "defaults"]);
+    let mut foreign = Table::new(&["memories in", "words alone", "without reranker", "defaults"]);
     let mut figures = Vec::new();
     for (language, source) in LANGUAGES {
         let texts = Texts::parse(source)?;
         let configurations: &[&str] =
             if language == "english" { &["english"] } else { &["english", language] };
-        for configuration in configurations {
+        for &configuration in configurations {
             let mut client =
                 environment.database(&format!("languages_{language}_{configuration}"))?;
-            let measured = measure(&mut client, &texts, configuration)?;
-            let shown = measured.map(|of| format!("{:.3}, {:.0} %", of.ndcg_10, of.hit_5 * 100.0));
-            let name = [language.to_owned(), (*configuration).to_owned()];
-            table.row(name.into_iter().chain(shown));
-            for ((_, arm), of) in ARMS.iter().zip(measured) {
-                figures.push(json!({
-                    "language": language, "indexed_as": configuration, "arm": arm,
-                    "ndcg_10": of.ndcg_10, "hit_5": of.hit_5,
-                }));
+            if let Some(folder) = &arguments.embedder {
+                activate(&mut client, folder)?;
+            }
+            let ids = store(&mut client, &texts, configuration)?;
+            let mut record = |asked_in: &str, questions: &Questions| -> Result<[String; 3]> {
+                let measured = ask(&mut client, &ids, questions)?;
+                for ((_, arm), of) in ARMS.iter().zip(measured) {
+                    figures.push(json!({
+                        "language": language, "indexed_as": configuration, "asked_in": asked_in,
+                        "arm": arm, "ndcg_10": of.ndcg_10, "hit_5": of.hit_5,
+                    }));
+                }
+                Ok(measured.map(|of| format!("{:.3}, {:.0} %", of.ndcg_10, of.hit_5 * 100.0)))
+            };
+            let shown = record(language, &texts.questions)?;
+            table.row([language.to_owned(), configuration.to_owned()].into_iter().chain(shown));
+            if configuration == language {
+                let shown = record("others", &questions_in_others(language)?)?;
+                foreign.row([language.to_owned()].into_iter().chain(shown));
             }
         }
     }
     print!("{table}");
+    report.section("Languages: the questions in the other five languages");
+    print!("{foreign}");
     report.add("languages", figures.into());
     Ok(())
 }
 
-fn measure(client: &mut Client, texts: &Texts, configuration: &str) -> Result<[Measures; 3]> {
+/// Uses the embedder in a folder instead of the default one.
+fn activate(client: &mut Client, folder: &Path) -> Result<()> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let location = folder.to_string_lossy();
+    client.execute(
+        "SELECT memory_register_model($1, 'embedder', location => $2, activate => true)",
+        &[&name, &location],
+    )?;
+    Ok(())
+}
+
+fn questions_in_others(language: &str) -> Result<Questions> {
+    let mut questions = Vec::new();
+    for (_, source) in LANGUAGES.iter().filter(|(other, _)| *other != language) {
+        questions.extend(Texts::parse(source)?.questions);
+    }
+    Ok(questions)
+}
+
+/// Stores the memories; their ids come in the order of the texts.
+fn store(client: &mut Client, texts: &Texts, configuration: &str) -> Result<Vec<String>> {
     client.batch_execute(&format!(
         "SELECT memory_configure(settings => '{{\"text_search_config\": \"{configuration}\"}}')"
     ))?;
-    // The ids come in the order of the texts.
     let turns: Vec<Json> = texts
         .memories
         .iter()
@@ -114,11 +151,14 @@ fn measure(client: &mut Client, texts: &Texts, configuration: &str) -> Result<[M
         "SELECT id::text FROM memory_ingest_batch($1::text::jsonb) id",
         &[&Json::from(turns).to_string()],
     )?;
-    let ids: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn ask(client: &mut Client, ids: &[String], questions: &Questions) -> Result<[Measures; 3]> {
     let mut measured = [Measures::default(); 3];
     for ((arm, _), mean) in ARMS.iter().zip(&mut measured) {
         let mut all = Vec::new();
-        for (relevant, question) in &texts.questions {
+        for (relevant, question) in questions {
             let rows = client.query(&arm.sql(question), &[])?;
             let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
             all.push(Measures::of(&found, &[ids[*relevant].clone()]));
@@ -142,6 +182,7 @@ mod tests {
             let texts = Texts::parse(source).unwrap();
             assert_eq!((texts.memories.len(), texts.questions.len()), (24, 20), "{language}");
             assert_eq!(answers(&texts), answers(&english), "{language}");
+            assert_eq!(questions_in_others(language).unwrap().len(), 100, "{language}");
         }
     }
 }

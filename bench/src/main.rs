@@ -77,7 +77,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         gateway::run(&environment, arguments, &mut report)?;
     }
     if arguments.languages {
-        languages::run(&environment, &mut report)?;
+        languages::run(&environment, arguments, &mut report)?;
     }
     report.finish(arguments.json.as_deref())
 }

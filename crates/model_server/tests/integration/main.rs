@@ -9,6 +9,7 @@ mod cancellation;
 mod concurrency;
 mod engine;
 mod errors;
+mod four_bits;
 mod http_stub;
 mod lifecycle;
 mod protocol;
