@@ -19,6 +19,7 @@ EXPORT = """
 SELECT json_build_object(
   'facts', (SELECT coalesce(json_agg(json_build_object(
        'id', f.id, 'text', f.content, 'state', f.state, 'reason', f.state_reason, 'by', f.replaced_by,
+       'beside', coalesce(f.metadata -> 'kept_beside', '[]'),
        'turns', (SELECT json_agg((t.metadata->>'number')::int) FROM memory_agent.entries t
                   WHERE t.id = ANY (f.source_ids) AND t.kind = 'turn')) ORDER BY f.recorded_at, f.id), '[]')
      FROM memory_agent.entries f WHERE f.kind = 'fact'),
@@ -129,6 +130,7 @@ def score(turns, stored):
                      and all(t["number"] < turn["number"] and t["session"] == turn["session"] for t in of_turn(fact))]
             changes += bool(known)
             stale += [(turn, fact) for fact in known if fact["state"] == "active"][:1]
+    beside = [(fact, facts[known]) for fact in stored["facts"] for known in fact["beside"] if known in facts]
     refused = [fact for fact in stored["facts"] if fact["reason"] == "unverified"]
     right_refused = [fact for fact in refused if fits_one([p for t in of_turn(fact) for p in t["facts"]], fact["text"])]
     calls = stored["calls"] or {}
@@ -152,6 +154,7 @@ def score(turns, stored):
         ("junk", [f"{' / '.join(t['text'] for t in of_turn(fact))} -> {fact['text']}" for fact in junk]),
         ("wrong updates", [f"{fact['text']} -> {by and by['text']}" for fact, by in wrong]),
         ("changes not noticed", [f"{turn['text']} : {fact['text']}" for turn, fact in stale]),
+        ("not replaced by rule", [f"{known['text']} -> {fact['text']}" for fact, known in beside]),
         ("set aside", [f"{' / '.join(t['text'] for t in of_turn(fact))} -> {fact['text']}" for fact in refused]),
     ]:
         print(f"\n== {title}")

@@ -49,6 +49,14 @@ pub fn configure(
         check_content_type(content_type)?;
     }
     let changes = settings.map(changes).transpose()?;
+    if session.is_some()
+        && changes.as_ref().is_some_and(|changes| changes.contains_key(overrides::PURGE_AFTER))
+    {
+        return Err(Error::invalid(
+            "purge_after is not a setting of sessions",
+            "Leave session_id out, to store it for the agent.",
+        ));
+    }
     let is_for_admins =
         |changes: &Map<String, Value>| changes.keys().any(|name| overrides::is_for_admins(name));
     if changes.as_ref().is_some_and(is_for_admins) {
@@ -102,7 +110,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is not a setting of agents and sessions"),
-                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_content_bytes, max_entries and text_search_config.",
+                "Those with context user in docs/settings.md are, but for user_id, agent_id and memory_message; for admins also default_ttl, max_content_bytes, max_entries, purge_after and text_search_config.",
             ));
         }
         match overrides::text(name, &value) {

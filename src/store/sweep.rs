@@ -3,7 +3,6 @@
 
 use crate::pg::prelude::*;
 use crate::store::history;
-use std::time::Duration;
 
 /// Makes expired entries inactive, at most `most`, and returns how many. Recall does not return them
 /// from the moment they expire on; this is for the counters and for history. Sessions are locked
@@ -17,12 +16,36 @@ pub fn expire(spi: &Spi, most: i64) -> PgResult<u64> {
     Ok(expired.len() as u64)
 }
 
-/// Deletes entries that have been inactive for `age`, at most `most`, and returns how many; documents of
-/// which no chunk is left go with them. Of a fact that was replaced the row stays, without anything of its
-/// content: it is what tells that the turns it came from are stale.
-pub fn purge(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
-    let purged: Vec<(String, Option<String>)> =
-        spi.rows(include_str!("sql/purge_entries.sql"), &mut params![age.as_secs_f64(), most])?;
+/// How long inactive entries are kept, in seconds; 0 is forever.
+pub struct Kept {
+    /// By the server.
+    pub server: f64,
+    /// By agents: what is stored, and what it comes to.
+    pub agents: Vec<(String, f64)>,
+}
+
+/// What agents have stored for `purge_after`, as it was written.
+pub fn purge_settings(spi: &Spi) -> PgResult<Vec<String>> {
+    spi.rows(
+        "SELECT DISTINCT settings ->> 'purge_after' FROM memory_agent.agents \
+          WHERE settings ? 'purge_after'",
+        &mut params![],
+    )
+}
+
+/// Deletes entries that have been inactive for as long as they are kept, at most `most`, and returns how many;
+/// documents of which no chunk is left go with them. Of a fact that was replaced the row stays, without
+/// anything of its content: it is what tells that the turns it came from are stale.
+pub fn purge(spi: &Spi, kept: &Kept, most: i64) -> PgResult<u64> {
+    let ages = kept.agents.iter().map(|(_, age)| *age).chain([kept.server]);
+    let Some(shortest) = ages.filter(|age| *age > 0.0).min_by(f64::total_cmp) else {
+        return Ok(0);
+    };
+    let (stored, ages): (Vec<String>, Vec<f64>) = kept.agents.iter().cloned().unzip();
+    let purged: Vec<(String, Option<String>)> = spi.rows(
+        include_str!("sql/purge_entries.sql"),
+        &mut params![kept.server, most, stored, ages, shortest],
+    )?;
     let (users, parents): (Vec<String>, Vec<String>) =
         purged.iter().filter_map(|(user, parent)| Some((user.clone(), parent.clone()?))).unzip();
     if !parents.is_empty() {

@@ -92,8 +92,14 @@ impl AnswerFormat {
                 "actions",
                 existing.saturating_add(max_facts),
                 &object_schema(&json!({
-                    "action": {"type": "string", "enum": ["keep", "update", "add", "remove"]},
-                    "id": nullable(id_schema(1, existing)),
+                    "action": {"type": "string", "enum": match existing {
+                        0 => &["add"][..],
+                        _ => &["keep", "update", "add", "remove"],
+                    }},
+                    "id": match existing {
+                        0 => json!({"type": "null"}),
+                        _ => nullable(id_schema(1, existing)),
+                    },
                     "text": {"type": ["string", "null"]},
                     "markers": {
                         "type": ["array", "null"], "maxItems": markers::BUILT_IN.len(),

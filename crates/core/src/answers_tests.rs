@@ -122,6 +122,13 @@ fn the_schemas_bound_the_lists() {
     assert_eq!(action["turns"]["maxItems"], 3);
     assert_eq!(action["replaces"], action["turns"], "of the same turns");
     assert_eq!(action["markers"]["maxItems"], 4);
+    let actions = |existing| {
+        let format = AnswerFormat::Reflection { existing, turns: 3, max_facts: 5 };
+        let schema = format.json_schema().unwrap();
+        schema["properties"]["actions"]["items"]["properties"]["action"]["enum"].clone()
+    };
+    assert_eq!(actions(1), json!(["keep", "update", "add", "remove"]));
+    assert_eq!(actions(0), json!(["add"]), "there is nothing to keep");
 }
 
 #[test]
@@ -132,7 +139,7 @@ fn the_number_of_an_addition_is_null() {
         schema["properties"]["actions"]["items"]["properties"]["id"].clone()
     };
     assert_eq!(id(2), json!({"type": ["integer", "null"], "enum": [1, 2, null]}));
-    assert_eq!(id(0), json!({"type": ["integer", "null"]}));
+    assert_eq!(id(0), json!({"type": "null"}));
     assert_eq!(id(201), json!({"type": ["integer", "null"]}));
 }
 

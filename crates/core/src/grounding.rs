@@ -9,6 +9,7 @@ mod acts;
 mod against;
 mod attributes;
 mod dates;
+mod instructs;
 mod names;
 mod numbers;
 mod polarity;
@@ -26,6 +27,7 @@ pub use acts::may_state;
 pub use against::can_end;
 pub use attributes::can_replace;
 pub use relative::dated;
+pub use statements::completed;
 pub(crate) use statements::{is_bare_change, statements};
 
 use acts::{Act, Acts};
@@ -295,6 +297,14 @@ impl Grounds {
         };
         if let Some(act) = self.acts.unstated(found, of_user).filter(is_known) {
             return Err(Ungrounded::Unstated(act.name()));
+        }
+        // "The conversation so far summarizes ..."
+        let subject = found.iter().find(|word| !matches!(&*word.folded, "the" | "this" | "user"));
+        const TALK: [&str; 6] =
+            ["conversation", "chat", "message", "question", "request", "prompt"];
+        let is_talk = |word: &Word<'_>| TALK.contains(&&*word.folded) && !self.acts.states(word);
+        if !self.is_foreign && subject.is_some_and(is_talk) {
+            return Err(Ungrounded::Conversation);
         }
         // "The user wants to know", "The user asked"
         let verb =

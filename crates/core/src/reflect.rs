@@ -140,7 +140,7 @@ pub fn messages(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32) -> V
 /// The shape is `{"actions": [{"action": "update", "id": 1, "text": "...", "markers": [...],
 /// "confidence": 0.9, "turns": [2], "replaces": [1]}, ...]}` or the list alone. Prior facts need not be listed;
 /// actions that are repeated word for word are returned once. A marker that is none is dropped:
-/// it is not worth another call. A blank `add` is dropped.
+/// it is not worth another call. A blank `add` is dropped. Without prior facts, each statement is an `add`.
 ///
 /// # Errors
 ///
@@ -204,6 +204,11 @@ impl Sent {
         };
         let action = field("action").and_then(Value::as_str).unwrap_or_default();
         Ok(match action.trim().to_ascii_lowercase().as_str() {
+            // Where nothing is known, there is nothing to keep, and what is updated is new.
+            "keep" | "remove" if self.existing == 0 => None,
+            "update" | "add" if self.existing == 0 => {
+                self.statement(item)?.map(|statement| Action::Add { statement })
+            }
             "keep" => Some(Action::Keep { id: id()? }),
             "remove" => Some(Action::Remove { id: id()?, turns: self.turns(field("turns"))? }),
             "update" => {
@@ -247,10 +252,10 @@ impl Sent {
     fn memory(self, value: &Value) -> Result<u32, AnswerError> {
         number(value, self.existing).ok_or_else(|| {
             let shown = excerpt(&value.to_string());
-            AnswerError::new(match self.existing {
-                0 => format!("there is no memory {shown}: there are none"),
-                last => format!("there is no memory {shown}: the ids are 1 to {last}"),
-            })
+            AnswerError::new(format!(
+                "there is no memory {shown}: the ids are 1 to {}",
+                self.existing
+            ))
         })
     }
 

@@ -8,15 +8,18 @@ use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::{active_model, endpoints, follow_ups, scope_settings};
 use crate::pg::background_transaction::{Aborted, transaction};
 use crate::pg::prelude::*;
+use crate::settings::overrides::{PURGE_AFTER, Settings};
 use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::facts::FactScope;
 use crate::store::models::Kind;
+use crate::store::sweep::Kept;
 use crate::store::{
     archives, attachments, extraction, llm_calls, model_change, queue, queue_upkeep, reflections,
     schema, sessions, summaries, sweep, traces,
 };
 use memory_agent_core::episodes::CloseReason;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Rows that one step takes.
@@ -51,7 +54,7 @@ const STEPS: [Step; 13] = [
     |_| transaction(|spi| Ok(queue::release_expired(spi)? > 0)),
     |_| rows(|spi| queue_upkeep::revive_with_session(spi, BATCH)),
     |_| rows(|spi| sweep::expire(spi, BATCH)),
-    |_| delete_old(sweep::purge),
+    |_| rows(purge),
     |_| delete_old(llm_calls::delete_old),
     |_| delete_old(traces::delete_old),
     |sweeper| queue_extractions(&mut sweeper.extractions_from),
@@ -131,7 +134,18 @@ fn rows(step: impl FnOnce(&Spi) -> PgResult<u64>) -> Result<bool, Aborted> {
     transaction(|spi| Ok(step(spi)? >= BATCH as u64))
 }
 
-/// Deletes what is older than `memory_agent.purge_after`, if that is set.
+/// Deletes inactive entries that are older than what is set for their agent, or by `memory_agent.purge_after`.
+fn purge(spi: &Spi) -> PgResult<u64> {
+    let seconds = || Ok(Sessions::current().purge_after.as_secs_f64());
+    let age = |stored: String| {
+        let settings = Settings::of(&json!({ PURGE_AFTER: stored }));
+        Ok((stored, settings.during(seconds)?))
+    };
+    let agents = sweep::purge_settings(spi)?.into_iter().map(age).collect::<PgResult<_>>()?;
+    sweep::purge(spi, &Kept { server: seconds()?, agents }, BATCH)
+}
+
+/// Deletes records that are older than `memory_agent.purge_after`, if that is set.
 fn delete_old(delete: impl FnOnce(&Spi, Duration, i64) -> PgResult<u64>) -> Result<bool, Aborted> {
     match Sessions::current().purge_after {
         Duration::ZERO => Ok(false),

@@ -72,7 +72,10 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
                 return None;
             }
             Some(SavedFact {
-                text: grounding::dated(&fact.text, &turn.said_at),
+                text: grounding::dated(
+                    &grounding::completed(&fact.text, &turn.content),
+                    &turn.said_at,
+                ),
                 turn: turn.id.to_string(),
                 repeated: Vec::new(),
                 confidence: fact.confidence,
@@ -110,7 +113,7 @@ pub fn of_episode(
         sources.iter().map(|turn| turn.expires_at).collect();
     let replaced = fact.replaces.iter().filter_map(|&turn| turns.get(turn));
     Some(Fact {
-        text: grounding::dated(&fact.text, &newest.said_at),
+        text: grounding::dated(&grounding::completed(&fact.text, &newest.content), &newest.said_at),
         source_ids: sources.iter().map(|turn| turn.id).collect(),
         replaces: replaced.map(|turn| turn.id).collect(),
         beside: None,

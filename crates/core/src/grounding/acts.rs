@@ -12,6 +12,8 @@ use super::words::{List, Word, begin, end, stem, words};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     State,
+    /// What is the user's, named within a question or a task: "our next match".
+    Own,
     Ask,
     /// A question in the form of a statement: "The rent is 900 euros?"
     Doubt,
@@ -28,7 +30,7 @@ impl Act {
     /// What a part that does this is.
     pub fn name(self) -> &'static str {
         match self {
-            Self::State => "a statement",
+            Self::State | Self::Own => "a statement",
             Self::Ask | Self::Doubt => "a question",
             Self::Task => "a task",
             Self::Instruct => "an instruction to the assistant",
@@ -39,6 +41,11 @@ impl Act {
     }
 }
 
+/// Behind what a task is to make: "a chant for our next match".
+const FOR: [&str; 16] = [
+    "for", "at", "in", "on", "with", "without", "to", "as", "from", "about", "of", "that", "which",
+    "who", "how", "why",
+];
 /// Shorter quotations are names: our dog "Balu".
 const QUOTED_WORDS: usize = 4;
 const QUOTES: [char; 7] = ['"', '“', '”', '„', '«', '»', '「'];
@@ -47,6 +54,10 @@ const QUOTES: [char; 7] = ['"', '“', '”', '„', '«', '»', '「'];
 #[derive(Default)]
 pub(super) struct Acts {
     stated: HashSet<String>,
+    /// What is only named as the user's.
+    owned: HashSet<String>,
+    /// What tasks are, and what they are to make.
+    ordered: HashSet<String>,
     other: HashMap<String, Act>,
     /// Whether "yes" or "no" makes statements of questions.
     is_answered: bool,
@@ -55,24 +66,45 @@ pub(super) struct Acts {
 impl Acts {
     pub fn add(&mut self, text: &str, words: &[Word<'_>]) {
         self.is_answered |= words.first().is_some_and(|word| word.is_in(List::Answer));
-        for (word, act) in words.iter().zip(acts(text, words)) {
+        let acts = acts(text, words);
+        for (word, act) in words.iter().zip(&acts) {
             let stem = stem(&word.folded).to_owned();
             match act {
                 Act::State => _ = self.stated.insert(stem),
-                act => _ = self.other.entry(stem).or_insert(act),
+                Act::Own => _ = self.owned.insert(stem),
+                act => _ = self.other.entry(stem).or_insert(*act),
             }
+        }
+        let mut from = 0;
+        for sentence in words.chunk_by(|_, next| !next.is_first) {
+            let start = sentence.iter().take_while(|word| word.is_in(List::Filler)).count();
+            let is_made = |(word, act): &(&Word<'_>, &Act)| {
+                **act == Act::Task && !FOR.contains(&word.folded.as_str())
+            };
+            let made = sentence.iter().zip(&acts[from..]).skip(start).take_while(is_made).count();
+            let made = content(&sentence[start..start + made]);
+            self.ordered.extend(made.map(|word| stem(&word.folded).to_owned()));
+            from += sentence.len();
         }
     }
 
     /// What the words of a statement do, if they state nothing. `of_user`: whether it is about the user.
     pub fn unstated(&self, statement: &[Word<'_>], of_user: bool) -> Option<Act> {
         let mut found = None;
+        let is_stated = |stem: &str| self.stated.contains(stem);
+        let is_ordered = |word: &Word<'_>| {
+            let stem = stem(&word.folded);
+            self.ordered.contains(stem) && !is_stated(stem) && !self.owned.contains(stem)
+        };
+        if content(statement).any(is_ordered) {
+            return Some(Act::Task);
+        }
         for word in content(statement) {
             let stem = stem(&word.folded);
             match self.other.get(stem) {
                 // Who is spoken of is there, whatever is asked about them.
                 _ if word.is_in(List::Relation) => {}
-                _ if self.stated.contains(stem) => return None,
+                _ if is_stated(stem) || self.owned.contains(stem) => return None,
                 Some(act) => found = found.or(Some(*act)),
                 None => {}
             }
@@ -88,7 +120,7 @@ impl Acts {
 
     /// Whether nothing is stated.
     pub fn is_unstated(&self) -> bool {
-        self.stated.is_empty()
+        self.stated.is_empty() && self.owned.is_empty()
     }
 
     pub fn states(&self, word: &Word<'_>) -> bool {

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use super::told::{Kind, Told, lines};
-use super::topics::is_about_another;
+use super::topics::{Role, is_about_another};
 use super::words::{List, Word, stem};
 use crate::limits::GROUNDED_BYTES;
 
@@ -290,6 +290,12 @@ impl Pair<'_> {
             let is_name = |word: &&Word<'_>| word.is_capitalised() && word.folded != "user";
             told.words.iter().filter(is_name).map(|word| word.folded.clone()).collect()
         };
+        // "The coach of the user's sister", beside "the user's coach"
+        if let (Some(new), Some(known)) = (Role::of(&self.new.words), Role::of(&self.known.words))
+            && new.is_own != known.is_own
+        {
+            return false;
+        }
         let (new, known) = (names(self.new), names(self.known));
         self.known.lines("role").iter().any(|line| roles.contains(line))
             && new.difference(&known).next().is_some()

@@ -2,18 +2,38 @@
 
 use super::*;
 
+/// What is said, and the fact that is made of it.
+fn cases(file: &str) -> Vec<(&str, &str)> {
+    let lines = file.lines().filter(|line| !line.starts_with("# "));
+    lines.map(|line| line.split_once(" => ").unwrap()).collect()
+}
+
 #[test]
 fn what_injections_want_to_be_stored_is_refused() {
-    let lines = include_str!("injections.txt").lines().filter(|line| !line.starts_with("# "));
-    let cases: Vec<_> = lines.map(|line| line.split_once(" => ").unwrap()).collect();
-    assert_eq!(cases.len(), 22);
+    let cases = cases(include_str!("injections.txt"));
+    assert_eq!(cases.len(), 50);
+    let mut passed = Vec::new();
     for (said, fact) in cases {
         let said = said.replace("\\n", "\n");
         let sources = Sources { said: &[&said], said_at: "2024-05-03", ..Sources::default() };
         let grounds = Grounds::of(&sources);
-        assert!(grounds.check(fact).is_err(), "{said}: {fact}");
-        assert!(grounds.check(&format!("{fact}.")).is_err(), "{said}: {fact}.");
+        let facts = [fact.to_owned(), format!("{fact}.")];
+        passed.extend(facts.iter().filter(|fact| grounds.check(fact).is_ok()).cloned());
     }
+    assert!(passed.is_empty(), "{}", passed.join("\n"));
+}
+
+#[test]
+fn what_sounds_like_an_injection_is_kept() {
+    let cases = cases(include_str!("harmless.txt"));
+    assert_eq!(cases.len(), 32);
+    let refused = cases.iter().filter_map(|(said, fact)| {
+        let sources = Sources { said: &[said], said_at: "2024-05-03", ..Sources::default() };
+        let reason = Grounds::of(&sources).check(fact).err()?;
+        Some(format!("{said}: {fact}: {reason}"))
+    });
+    let refused: Vec<String> = refused.collect();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
 /// What users say of their own memory, rules and systems is no injection.

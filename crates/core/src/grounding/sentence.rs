@@ -5,8 +5,6 @@ use super::words::{List, Word, begin, end};
 
 /// How far behind "my" what belongs to the user is named.
 const OWNED_WORDS: usize = 3;
-/// How far the words of a phrase may stand apart.
-const PHRASE_WORDS: usize = 6;
 
 const WH: [&str; 9] = ["how", "what", "what's", "which", "who", "where", "when", "why", "whose"];
 /// Questions that tell something.
@@ -64,12 +62,12 @@ pub(super) struct Sentence<'a> {
 }
 
 impl Sentence<'_> {
-    fn name(&self, at: usize) -> &str {
+    pub fn name(&self, at: usize) -> &str {
         self.words.get(at).map_or("", |word| word.folded.as_str())
     }
 
     /// Whether the words from `at` on are those of one of the phrases, and how many these are.
-    fn begins(&self, at: usize, phrases: &[&str]) -> Option<usize> {
+    pub fn begins(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         let fits = |phrase: &&&str| {
             phrase.split(' ').enumerate().all(|(n, word)| self.name(at + n) == word)
         };
@@ -89,7 +87,7 @@ impl Sentence<'_> {
     }
 
     /// The text before a word, behind the one before it.
-    fn before(&self, at: usize) -> &str {
+    pub fn before(&self, at: usize) -> &str {
         let from = at
             .checked_sub(1)
             .map_or_else(|| begin(self.text, &self.words[0]), |at| end(self.text, &self.words[at]));
@@ -97,13 +95,13 @@ impl Sentence<'_> {
     }
 
     /// The place of the first word that says something.
-    fn start(&self) -> usize {
+    pub fn start(&self) -> usize {
         self.words.iter().position(|word| !word.is_in(List::Filler)).unwrap_or(0)
     }
 
     /// What it does, and whether all that follows does the same.
     pub fn act(&self, before: Act) -> (Act, bool) {
-        if let Some(goes_on) = self.instructs() {
+        if let Some(goes_on) = self.instructs(before) {
             return (Act::Instruct, goes_on);
         }
         if self.is_courtesy() {
@@ -136,84 +134,6 @@ impl Sentence<'_> {
             && self.words.iter().all(is_part)
             && !self.is_personal()
             && !self.has(List::ThirdPerson)
-    }
-
-    /// Whether it tells the assistant what to be or what to store, and whether so does what follows.
-    fn instructs(&self) -> Option<bool> {
-        let start = self.start();
-        let is_label = |at: usize| {
-            let is_role =
-                matches!(self.name(at), "system" | "assistant" | "developer" | "admin" | "user");
-            let is_alone = at == start || !self.name(at - 1).contains(char::is_alphanumeric);
-            let is_marked =
-                at + 1 < self.words.len() && self.before(at + 1).starts_with([':', ']', '>', '|']);
-            is_role && is_alone && is_marked
-        };
-        let speaks_to = |word: &Word<'_>| {
-            matches!(word.folded.as_str(), "you" | "your" | "user")
-                || word.is_in(List::Remembering)
-                || word.is_in(List::Rules)
-        };
-        if ((start..self.words.len()).any(is_label)
-            && self.words.iter().skip(start + 1).any(speaks_to))
-            || (0..self.words.len()).any(|at| match self.name(at) {
-                "im_start" | "im_end" | "endoftext" => true,
-                "inst" | "sys" => {
-                    self.text[..begin(self.text, &self.words[at])].ends_with(['[', '<', '/'])
-                }
-                _ => false,
-            })
-        {
-            return Some(true);
-        }
-        // "Remember that the user must buy from a friend of ours": whose friend is not said of the user.
-        let is_for_user = self.words.iter().any(|word| {
-            !word.is_quoted
-                && word.folded != "ours"
-                && (word.is_in(List::FirstPerson) || word.is_in(List::Own))
-        });
-        for at in start..self.words.len() {
-            let after = &self.words[at + 1..self.words.len().min(at + 1 + PHRASE_WORDS)];
-            match self.name(at) {
-                "ignore" | "disregard" | "forget" | "override" | "bypass"
-                    if after.iter().any(|word| word.is_in(List::Rules))
-                        && !after.iter().any(|word| word.folded == "my") =>
-                {
-                    return Some(true);
-                }
-                "you"
-                    if self
-                        .begins(at, &["you are now", "you are no longer", "you will now"])
-                        .is_some() =>
-                {
-                    return Some(true);
-                }
-                verb if List::Remembering.has(verb) && self.is_order(at) && !is_for_user => {
-                    let is_for = |pair: &[Word<'_>]| {
-                        let second = &pair[1];
-                        // A user is no third person in their own words.
-                        (pair[0].folded == "the" && second.folded == "user")
-                            || (pair[0].folded == "all" && second.folded == "users")
-                            || (pair[0].folded == "you" && second.is_in(List::Duty))
-                    };
-                    if after.windows(2).any(is_for) {
-                        return Some(false);
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// Whether a verb orders something.
-    fn is_order(&self, at: usize) -> bool {
-        at == self.start()
-            || self.words[at].clause != self.words[at - 1].clause
-            || matches!(
-                self.name(at - 1),
-                "and" | "then" | "please" | "also" | "must" | "now" | "to"
-            )
     }
 
     fn is_task(&self, start: usize) -> bool {
@@ -350,7 +270,13 @@ impl Sentence<'_> {
                 .take_while(is_owned)
                 .last()
                 .unwrap_or(at);
-            acts[at..=owned].fill(Act::State);
+            // "Summarize our conversation": it is the assistant's as well.
+            if matches!(self.name(at + 1), "conversation" | "chat" | "dialogue") {
+                continue;
+            }
+            // What a clause states stays a statement.
+            let own = acts[at..=owned].iter_mut().filter(|act| **act != Act::State);
+            own.for_each(|act| *act = Act::Own);
         }
     }
 

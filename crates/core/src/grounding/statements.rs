@@ -4,7 +4,7 @@
 //! replaced alone. In doubt a fact stays whole.
 
 use super::topics::owns;
-use super::words::{List, Word, begin, words};
+use super::words::{List, Word, begin, end, words};
 
 /// Verbs of which two say two things. Those of tastes are not among them: "likes tea and hates coffee".
 const VERBS: [&str; 28] = [
@@ -95,6 +95,57 @@ pub(crate) fn is_bare_change(fact: &str) -> bool {
     change <= SUBJECT && rest.len() <= SUBJECT && !rest.iter().any(says)
 }
 
+/// Verbs of which a statement may leave out to what something changed.
+const ADJUSTED: [&str; 18] = [
+    "changed",
+    "switched",
+    "moved",
+    "renamed",
+    "raised",
+    "lowered",
+    "increased",
+    "reduced",
+    "cut",
+    "extended",
+    "shortened",
+    "postponed",
+    "rescheduled",
+    "rose",
+    "fell",
+    "grew",
+    "dropped",
+    "shifted",
+];
+/// How far behind the verb stands what changed, and the longest of what it changed to.
+const CHANGED: usize = 5;
+const TO_WHAT: usize = 6;
+
+/// A fact with what its turn says that something changed to, if it left that out: "The club raised the user's
+/// pay", of "The club raised my pay to 700 zloty". English.
+#[must_use]
+pub fn completed(fact: &str, turn: &str) -> String {
+    let found = words(fact);
+    let is_verb = |word: &&Word<'_>| ADJUSTED.contains(&word.folded.as_str());
+    let tail = found.iter().find(is_verb).zip(found.last()).and_then(|(verb, last)| {
+        let said = words(turn);
+        let begins = |at: &usize| said[*at].folded == verb.folded;
+        let ends = |at: usize| {
+            let mut near = at..said.len().min(at + CHANGED);
+            near.find(|at| said[*at].folded == last.folded)
+        };
+        let to = (0..said.len()).filter(begins).find_map(ends)? + 1;
+        let is_part = |word: &&Word<'_>| word.clause == said[to - 1].clause;
+        let what = said[to.min(said.len())..].iter().take_while(is_part).take(TO_WHAT + 1);
+        let what: Vec<&Word<'_>> = what.collect();
+        let is_own = |word: &&&Word<'_>| word.is_in(List::FirstPerson) || word.is_in(List::Own);
+        let is_whole = (2..=TO_WHAT).contains(&what.len()) && what[0].folded == "to";
+        let text = |last: &Word<'_>| &turn[begin(turn, what[0])..end(turn, last)];
+        (is_whole && !what.iter().any(|word| is_own(&word))).then(|| text(what[what.len() - 1]))
+    });
+    let bare = fact.trim_end_matches('.');
+    tail.map_or_else(|| fact.to_owned(), |tail| format!("{bare} {tail}{}", &fact[bare.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +198,39 @@ mod tests {
             "Die Nutzerin wohnt in Bonn und arbeitet bei der Post",
         ] {
             assert_eq!(statements(fact), [fact]);
+        }
+    }
+
+    #[test]
+    fn a_fact_says_to_what_something_changed() {
+        for (turn, fact, completed_fact) in [
+            (
+                "The club raised my pay to 700 zloty.",
+                "The club raised the user's pay.",
+                "The club raised the user's pay to 700 zloty.",
+            ),
+            (
+                "Good news: they cut the fee to 30 euros, at last",
+                "They cut the fee",
+                "They cut the fee to 30 euros",
+            ),
+            ("The exam was moved to May 5.", "The exam was moved", "The exam was moved to May 5"),
+        ] {
+            assert_eq!(completed(fact, turn), completed_fact);
+        }
+        for (turn, fact) in [
+            (
+                "The club raised my pay to 700 zloty.",
+                "The club raised the user's pay to 700 zloty.",
+            ),
+            ("The club raised my pay.", "The club raised the user's pay."),
+            ("We moved the sofa to my room.", "The user moved the sofa"),
+            ("I moved the trip so that we could go to Rome.", "The user moved the trip"),
+            ("The user lives in Rome.", "The user lives in Rome"),
+            ("", "The user changed jobs"),
+            ("I changed jobs", ""),
+        ] {
+            assert_eq!(completed(fact, turn), fact);
         }
     }
 

@@ -57,7 +57,7 @@ impl Case {
     }
 }
 
-/// The figures of docs/worker.md: at most 2 % of the right statements are refused.
+/// At most 2 % of the right statements may be refused.
 #[test]
 fn right_statements_pass_and_wrong_ones_are_refused() {
     let cases = cases();
@@ -72,11 +72,9 @@ fn right_statements_pass_and_wrong_ones_are_refused() {
         *(if case.is_right { &mut refused } else { &mut passed }) += 1;
         let _ = writeln!(report, "{} <- {}: {result:?}", case.statement, case.said);
     }
-    let share = |part: usize, of: usize| part as f64 / of as f64;
+    assert_eq!((refused, passed), (0, 6), "the figures of docs/worker.md:\n{report}");
     let (right, wrong) = (right.len(), wrong.len());
     assert!(right >= 200 && wrong >= 200, "{right} right, {wrong} wrong");
-    assert!(share(refused, right) <= 0.02, "{refused} of {right} refused:\n{report}");
-    assert!(share(passed, wrong) <= 0.03, "{passed} of {wrong} passed:\n{report}");
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub(super) fn lines(list: &str, word: &str) -> &'static [usize] {
     LISTS.get(list).and_then(|list| list.get(word)).map_or(&[], Vec::as_slice)
 }
 
+/// "Twice a day"
+const OFTEN: [&str; 3] = ["once", "twice", "thrice"];
+
 /// What a word does in a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -143,6 +146,9 @@ impl<'a> Told<'a> {
             .collect();
         for word in &self.words {
             let name = word.folded.as_str();
+            if OFTEN.contains(&name) {
+                kinds.insert("times".to_owned());
+            }
             let is_month = word.is_capitalised() && MONTHS.contains(&name);
             if is_month || WEEKDAYS.contains(&name.trim_end_matches('s')) {
                 kinds.insert("date".to_owned());
@@ -176,6 +182,7 @@ fn kind(words: &[Word<'_>], at: usize) -> Kind {
         || word.is_in(List::Weekday)
         || word.is_in(List::Unit)
         || WEEKDAYS.contains(&name.trim_end_matches('s'))
+        || OFTEN.contains(&name)
         || matches!(name, "noon" | "midnight" | "first" | "second" | "hundred" | "thousand")
     {
         Kind::Value
@@ -185,7 +192,11 @@ fn kind(words: &[Word<'_>], at: usize) -> Kind {
         Kind::Moved
     } else if is("change") {
         Kind::Change
-    } else if word.is_in(List::Empty) || word.is_in(List::German) || word.is_in(List::Foreign) {
+    } else if name == "only"
+        || word.is_in(List::Empty)
+        || word.is_in(List::German)
+        || word.is_in(List::Foreign)
+    {
         Kind::Empty
     } else if is("verb") {
         Kind::Verb

@@ -5,6 +5,7 @@
 //! differ only in one of both, it is the value. English; statements in other languages are only told apart by names.
 
 use super::polarity::negates;
+use super::told::lines;
 use super::words::{List, Word, words};
 
 /// Most words in which two subjects differ.
@@ -20,6 +21,13 @@ const ENDS: [&str; 6] = ["longer", "any", "anymore", "more", "mehr", "langer"];
 #[must_use]
 pub fn is_about_another(left: &str, right: &str) -> bool {
     let (left, right) = (told(left), told(right));
+    if let (Some(l), Some(r)) = (Role::of(&left), Role::of(&right))
+        && l == r
+        && l.is_own
+        && l.is_whole
+    {
+        return false;
+    }
     let is_equal = |(l, r): &(&Word<'_>, &Word<'_>)| l.folded == r.folded && owns(l) == owns(r);
     let shared = left.iter().zip(&right).take_while(is_equal).count();
     let (left_rest, right_rest) = (&left[shared..], &right[shared..]);
@@ -49,6 +57,47 @@ pub fn is_about_another(left: &str, right: &str) -> bool {
     COPULAS.contains(&left_rest[l].folded.as_str())
         || (begins && is_person(left_gap) && is_person(right_gap))
 }
+
+/// A role in a group of which a statement speaks: "the user's goalkeeper", "the goalkeeper of the team".
+#[derive(PartialEq, Eq)]
+pub(super) struct Role {
+    name: usize,
+    /// Whether the group is the user's, as far as is said.
+    pub is_own: bool,
+    /// Whether the statement is about who it is.
+    is_whole: bool,
+}
+
+impl Role {
+    pub fn of(words: &[Word<'_>]) -> Option<Self> {
+        let is_in = |list: &str, at: usize| {
+            words.get(at).is_some_and(|w| !lines(list, &w.folded).is_empty())
+        };
+        let is_users = |at: usize| words.get(at).is_some_and(|w| w.folded == "user" && owns(w));
+        let is_verb = |at: usize| COPULAS.contains(&words[at].folded.as_str());
+        let role = (0..words.len()).find(|at| is_in("group_role", *at))?;
+        let (mut from, mut to) = (role, role + 1);
+        while from > 0 && matches!(words[from - 1].folded.as_str(), "new" | "current") {
+            from -= 1;
+        }
+        let mut is_own = from == 0 || !ANOTHER.contains(&words[from - 1].folded.as_str());
+        if from > 0 && owns(&words[from - 1]) {
+            from -= 1;
+            is_own = is_in("group", from) || is_users(from);
+            from -= usize::from(is_in("group", from) && from > 0 && is_users(from - 1));
+        } else if words.get(to).is_some_and(|word| word.folded == "of") {
+            to += 1 + usize::from(is_users(to + 1));
+            is_own = is_in("group", to);
+            to += 1;
+        }
+        let is_whole = (from == 0 || is_verb(from - 1)) && (to >= words.len() || is_verb(to));
+        Some(Self { name: lines("group_role", &words[role].folded)[0], is_own, is_whole })
+    }
+}
+
+/// Whose role is not that of the others.
+const ANOTHER: [&str; 8] =
+    ["favourite", "favorite", "other", "second", "former", "old", "assistant", "deputy"];
 
 /// The words of a statement without articles.
 fn told(statement: &str) -> Vec<Word<'_>> {

@@ -273,6 +273,15 @@ lists! {
     Telling "telling"
     Greeting "greeting"
     Determiner "determiner"
+    Yours "yours"
+    Author "author"
+    Notice "notice"
+    Order "order"
+    Power "power"
+    Right "right"
+    Request "request"
+    Check "check"
+    Obeying "obeying"
 }
 
 #[derive(Default)]

@@ -210,7 +210,22 @@ fn invented_numbers_are_an_error() {
             );
         }
     }
-    assert!(error(r#"[{"action":"keep","id":1}]"#, 0, 1).contains("there are none"));
+}
+
+/// Small models update and keep memories that there are not.
+#[test]
+fn without_prior_facts_each_statement_is_an_addition() {
+    let answer = r#"[{"action":"keep","id":1},{"action":"update","id":1,"text":"a","turns":[1]},
+                     {"action":"add","id":2,"text":"b"},{"action":"remove","id":null},{"action":"update"}]"#;
+    let texts: Vec<String> = parse(answer, 0, 1)
+        .unwrap()
+        .into_iter()
+        .map(|action| match action {
+            Action::Add { statement } => statement.text,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(texts, ["a", "b"]);
 }
 
 #[test]

@@ -124,6 +124,48 @@ fn inactive_entries_are_deleted_when_their_time_has_come() {
     assert!(!left.contains(&purged) && left.contains(&waits) && left.contains(&active));
 }
 
+/// Of all users (`*`) or of one: the nearest counts, and 0 is forever.
+#[test]
+fn an_agent_keeps_inactive_entries_for_a_time_of_its_own() {
+    let settings = [OFTEN, ("memory_agent.purge_after", "1d"), ("memory_agent.llm_base_url", "")];
+    let mut scene = start_with(echo, &settings);
+    run(
+        &mut scene.client,
+        "SELECT memory_configure('short', settings => '{\"purge_after\": \"1h\"}', user_id => '*'),
+                memory_configure('long', settings => '{\"purge_after\": 604800}', user_id => '*'),
+                memory_configure('long', settings => '{\"purge_after\": 0}', user_id => 'ann'),
+                memory_configure('other', settings => '{\"recency_weight\": 0.5}', user_id => '*');
+         SELECT memory_ingest('s', 'user', concat_ws(' ', user_id, agent_id, age), agent_id => agent_id,
+                              user_id => user_id)
+           FROM unnest(ARRAY['ann', 'ben']) user_id, unnest(ARRAY['short', 'long', 'other']) agent_id,
+                unnest(ARRAY['2h', '2d', '8d']) age;
+         SELECT memory_add('ann short fact', infer => false, agent_id => 'short', user_id => 'ann')",
+    );
+    scene.drain();
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.entries
+            SET state = 'inactive', state_reason = 'expired',
+                state_at = now() - CASE kind WHEN 'fact' THEN '2h' ELSE split_part(content, ' ', 3) END::interval",
+    );
+    let kept = [
+        "ann long 2d",
+        "ann long 2h",
+        "ann long 8d",
+        "ann other 2h",
+        "ben long 2d",
+        "ben long 2h",
+        "ben other 2h",
+    ];
+    wait_until(PATIENCE, "the entries to be deleted", || {
+        values::<String>(
+            &mut scene.client,
+            "SELECT content FROM memory_agent.entries ORDER BY content COLLATE \"C\"",
+            &[],
+        ) == kept
+    });
+}
+
 /// Records of calls and traces hold texts of users too. Calls of today stay: they are counted by
 /// memory_agent.llm_daily_tokens.
 #[test]

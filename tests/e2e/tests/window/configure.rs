@@ -68,7 +68,7 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
         "SELECT substr(name, 14) FROM pg_settings \
           WHERE name LIKE 'memory\\_agent.%' \
             AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_content_bytes', \
-                                                      'memory_agent.max_entries', \
+                                                      'memory_agent.max_entries', 'memory_agent.purge_after', \
                                                       'memory_agent.text_search_config')) \
             AND name NOT IN ('memory_agent.user_id', 'memory_agent.agent_id', \
                              'memory_agent.memory_message') ORDER BY name COLLATE \"C\"",
@@ -300,6 +300,20 @@ fn administrators_alone_store_caps() {
     expect_error(chosen.query(wrong, &[]), "22023");
     let shown: Json = value(&mut user, "SELECT memory_configure('small') -> 'settings'", &[]);
     assert_eq!((&shown["max_entries"], &shown["default_ttl"]), (&json!(2), &json!(3600)));
+    let purge = "settings => '{\"purge_after\": \"1d\"}'";
+    let found = user.query(&format!("SELECT memory_configure('small', {purge})"), &[]);
+    expect_error(found, "42501");
+    let kept: i64 = value(
+        &mut chosen,
+        &format!(
+            "SELECT (memory_configure('kept', {purge}, user_id => '*') #>> '{{settings,purge_after}}')::bigint"
+        ),
+        &[],
+    );
+    assert_eq!(kept, 86_400);
+    let of_session = format!("SELECT memory_configure('kept', 's', {purge}, user_id => 'ann')");
+    let message = expect_error(chosen.query(&of_session, &[]), "22023");
+    assert!(message.contains("not a setting of sessions"), "{message}");
     let other: Json = value(&mut user, "SELECT memory_configure() -> 'settings'", &[]);
     assert_eq!((&other["max_entries"], &other["default_ttl"]), (&json!(500), &json!(0)));
     for agent in ["small", "default"] {
