@@ -1,7 +1,7 @@
 //! The second half of an `extract` job: new facts are compared with what is known, and stored. What
 //! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
 
-use crate::jobs::exchange::{Llm, Progress};
+use crate::jobs::exchange::{Llm, Progress, Taken};
 use crate::jobs::extract::{Asked, ExtractTask, Stage};
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
@@ -39,11 +39,8 @@ impl Asked {
 
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
-    pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Progress {
-        let asked = match self.look() {
-            Ok(asked) => asked,
-            Err(aborted) => return Progress::Aborted(aborted),
-        };
+    pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Taken {
+        let asked = self.look()?;
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, llm);
         }
@@ -114,10 +111,10 @@ impl ExtractTask {
         &mut self,
         answer: Result<&str, String>,
         llm: &mut Llm<'_>,
-    ) -> Progress {
+    ) -> Taken {
         let Stage::Reconciling(asked) = std::mem::replace(&mut self.stage, Stage::Extracting)
         else {
-            return Progress::Failed("an answer without a question".to_owned());
+            return Ok(Progress::Failed("an answer without a question".to_owned()));
         };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let (existing, new) = (count(asked.existing.len()), count(asked.new.len()));
@@ -160,7 +157,7 @@ impl ExtractTask {
         decisions: Vec<Decision>,
         judged: Option<apply::Judged>,
         llm: &mut Llm<'_>,
-    ) -> Progress {
+    ) -> Taken {
         self.rounds += 1;
         let judgement = apply::Judgement::Decided {
             judged: judged.as_ref(),
@@ -175,28 +172,27 @@ impl ExtractTask {
                 self.rounds = 0;
                 self.compare(llm)
             }
-            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::Stored | Applied::NotOurs) => Ok(Progress::Finished),
             Ok(Applied::NoSession) => {
                 self.stage = Stage::Applying { decisions, judged };
-                Progress::NoSession
+                Ok(Progress::NoSession)
             }
-            Err(aborted) if aborted.may_pass => {
+            Err(aborted) => {
                 self.stage = Stage::Applying { decisions, judged };
-                Progress::Blocked(aborted.message)
+                Err(Progress::blocked_by(aborted))
             }
-            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 
     /// Tries once more to store what was decided, without asking the LLM again.
-    pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+    pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Taken {
         match std::mem::replace(&mut self.stage, Stage::Extracting) {
             Stage::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.
                 self.rounds = self.rounds.saturating_sub(1);
                 self.apply_or_compare(decisions, judged, llm)
             }
-            _ => Progress::Failed("nothing is decided yet".to_owned()),
+            _ => Ok(Progress::Failed("nothing is decided yet".to_owned())),
         }
     }
 

@@ -10,8 +10,7 @@ use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::memory::language::Phrases;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::facts::{self as fact_store, Ending, NearFact};
 use crate::store::queue;
 use crate::store::reflections::{self, EpisodeTurn, WaitingEpisode};
@@ -19,7 +18,6 @@ use crate::store::traces::{self, Effects};
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reconcile;
 use memory_agent_core::reflect::{self, Plan};
-use pgrx::datum::Uuid;
 use serde_json::{Value, json};
 use std::time::Duration;
 
