@@ -24,15 +24,13 @@ pub enum Step {
 }
 
 /// A job that is done step by step.
-pub trait StepTask: Sized {
+pub trait StepTask {
     /// Whether its steps ask the models: while those are out of reach, none is begun, and a step that went
     /// well says that they are back.
-    const ASKS_MODELS: bool;
-    /// Whether another user who waits has their turn after a step.
-    const MAKES_ROOM: bool;
+    fn asks_models(&self) -> bool;
 
-    /// Takes up a claimed job.
-    fn start(job: Job) -> Self;
+    /// Whether another user who waits has their turn after a step.
+    fn makes_room(&self) -> bool;
 
     /// The job that is being done.
     fn job(&self) -> &Job;

@@ -35,13 +35,12 @@ pub struct AttachTask {
 }
 
 impl StepTask for AttachTask {
-    const ASKS_MODELS: bool = false;
-    const MAKES_ROOM: bool = true;
+    fn asks_models(&self) -> bool {
+        false
+    }
 
-    fn start(job: Job) -> Self {
-        let payloads::Attach { done, interrupted, .. } = job.payload();
-        let has_ended_worker = i64::from(job.interrupted) > interrupted;
-        Self { job, done, has_ended_worker }
+    fn makes_room(&self) -> bool {
+        true
     }
 
     fn job(&self) -> &Job {
@@ -77,6 +76,13 @@ impl StepTask for AttachTask {
 }
 
 impl AttachTask {
+    /// Takes up a claimed job.
+    pub fn start(job: Job) -> Self {
+        let payloads::Attach { done, interrupted, .. } = job.payload();
+        let has_ended_worker = i64::from(job.interrupted) > interrupted;
+        Self { job, done, has_ended_worker }
+    }
+
     /// The stretch takes too long: fewer rows are tried next, and a single one is a failure.
     fn shorten(&mut self) -> Result<Step, Aborted> {
         let rows = rows(&self.job);

@@ -74,21 +74,12 @@ enum Batch {
 }
 
 impl StepTask for ReembedTask {
-    const ASKS_MODELS: bool = true;
-    const MAKES_ROOM: bool = false;
+    fn asks_models(&self) -> bool {
+        true
+    }
 
-    fn start(job: Job) -> Self {
-        Self {
-            job,
-            stage: Stage::Embed,
-            after: store::start(),
-            passes: 1,
-            touched: 0,
-            done: 0,
-            has_counted: false,
-            refused: 0,
-            first_refused: None,
-        }
+    fn makes_room(&self) -> bool {
+        false
     }
 
     fn job(&self) -> &Job {
@@ -106,6 +97,21 @@ impl StepTask for ReembedTask {
 }
 
 impl ReembedTask {
+    /// Takes up a claimed job.
+    pub fn start(job: Job) -> Self {
+        Self {
+            job,
+            stage: Stage::Embed,
+            after: store::start(),
+            passes: 1,
+            touched: 0,
+            done: 0,
+            has_counted: false,
+            refused: 0,
+            first_refused: None,
+        }
+    }
+
     /// The model that is to be used.
     fn model(&self) -> String {
         self.job.payload::<payloads::Reembed>().model
