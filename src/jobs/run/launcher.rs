@@ -3,8 +3,8 @@
 //! none, and starts workers again that were ended from outside. It runs from the server's start where the
 //! library is preloaded, else from the first transaction that queues a job until no database has the extension.
 //!
-//! It sleeps on its latch: workers report their end, transactions without a worker wake it, and every
-//! ten minutes it looks at all databases.
+//! It sleeps on its latch: workers report their end, and transactions without a worker wake it. What nobody
+//! tells, it sees within a minute.
 #![allow(unsafe_code)] // entry point called by PostgreSQL
 
 use crate::jobs::run::worker_places::{Limits, Places, Seen};
@@ -15,20 +15,20 @@ use crate::pg::preload::is_preloaded;
 use crate::pg::prelude::*;
 use crate::settings::Workers;
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 const PATH: &str = "pg_stat_tmp/memory_agent.launcher";
-/// The last word of the state's file while no worker can be started.
-const NO_SLOT: &str = "no_slot";
-/// What helps then.
+/// What helps while no worker can be started.
 pub const SHORTAGE_HINT: &str = "Raise max_worker_processes, or lower memory_agent.max_workers.";
 /// How often the log tells of a shortage that lasts.
 const SAY_AGAIN: Duration = Duration::from_secs(600);
 
 /// What the launcher says about itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LauncherState {
-    pub pid: i32,
+    pub pid: u32,
     /// Databases that are known to have the extension.
     pub databases: usize,
     /// Whether it could not start the last worker, for want of a place in max_worker_processes.
@@ -58,14 +58,8 @@ pub fn start() -> bool {
 
 /// The launcher's state, or `None` when none is alive.
 pub fn read() -> Option<LauncherState> {
-    let content = locked_file::read(Path::new(PATH))?;
-    let mut words = content.text.split(' ');
-    let state = LauncherState {
-        pid: words.next()?.parse().ok()?,
-        databases: words.next()?.parse().ok()?,
-        lacks_slots: words.next() == Some(NO_SLOT),
-    };
-    content.is_locked.then_some(state)
+    let content = locked_file::read(Path::new(PATH)).filter(|content| content.is_locked)?;
+    serde_json::from_str(&content.text).ok()
 }
 
 /// Whether a launcher is alive.
@@ -76,7 +70,7 @@ pub fn is_running() -> bool {
 /// Has the launcher look at the notes.
 pub fn wake() {
     if let Some(state) = read() {
-        signals::wake(state.pid);
+        signals::wake(state.pid as i32);
     }
 }
 
@@ -125,9 +119,12 @@ impl Launcher {
     }
 
     fn publish(&mut self) {
-        let shortage = if self.slot_shortage { NO_SLOT } else { "" };
-        let text = format!("{} {} {shortage}", std::process::id(), self.places.with_extension());
-        self.lock.write(&text);
+        let state = LauncherState {
+            pid: std::process::id(),
+            databases: self.places.with_extension(),
+            lacks_slots: self.slot_shortage,
+        };
+        self.lock.write(&serde_json::to_string(&state).unwrap_or_default());
     }
 
     /// Sees what there is, does what is due, and says when there is more to do.
@@ -152,15 +149,13 @@ impl Launcher {
             self.slot_shortage = false;
         }
         for assignment in plan.start {
-            if !slots::prepare(assignment.database, assignment.slot) {
+            if !slots::prepare(assignment.database(), assignment.slot) {
                 // The one before is not quite gone; it is seen next time.
                 pause = pause.min(Duration::from_secs(1));
             } else if start::register(assignment) {
-                notes::want_no_more(assignment.database);
-                notes::forget_yield(assignment.database, assignment.slot);
+                notes::want_no_more(assignment.database());
+                notes::forget_yield(assignment.database(), assignment.slot);
                 self.places.started(&assignment, now);
-                // Its start is reported; the patience with one that does not come is not.
-                pause = pause.min(Duration::from_secs(30));
             } else {
                 self.places.failed(&assignment, now);
                 pause = pause.min(Duration::from_secs(1));

@@ -127,33 +127,24 @@ pub fn remove(database: pg_sys::Oid, slot: u32) {
     }
 }
 
-/// Says how the worker ends that this process is, whichever part of it holds the slot.
-pub fn leave(database: pg_sys::Oid, slot: u32, outcome: Outcome) {
-    if let (Some(state), Ok(file)) =
-        (last(database, slot), LockedFile::again(&path(database, slot)))
-    {
-        let state = WorkerState { outcome: Some(outcome), ..state };
-        SlotLock { file }.publish(&state);
-    }
-}
-
 /// A worker's hold on its slot.
 pub struct SlotLock {
     file: LockedFile,
 }
 
 impl SlotLock {
-    /// Takes a slot for this process; `None` when another worker has it.
-    pub fn take(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<Self>> {
+    /// Takes a slot for this process, and says so; `None` when another worker has it.
+    pub fn take(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<(Self, WorkerState)>> {
         let Some(mut lock) = Self::lock(database, slot)? else { return Ok(None) };
-        lock.publish(&WorkerState {
+        let state = WorkerState {
             pid: std::process::id() as i32,
             since: unix_time(),
             activity: STARTING.into(),
             last_error: last(database, slot).and_then(|state| state.last_error),
             outcome: None,
-        });
-        Ok(Some(lock))
+        };
+        lock.publish(&state);
+        Ok(Some((lock, state)))
     }
 
     fn lock(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<Self>> {

@@ -26,9 +26,9 @@ pub fn register() {
     wake_at_commit::register(Waker {
         before_commit,
         after_commit: wake_any_of,
-        hears_of_history: launcher::is_running,
         history_committed: |database| {
-            if Workers::current().worker && slots::at_work_in(database).is_empty() {
+            let has_workers = Workers::current().worker && launcher::is_running();
+            if has_workers && slots::at_work_in(database).is_empty() {
                 wake_launcher(database);
             }
         },

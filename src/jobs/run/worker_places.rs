@@ -27,7 +27,7 @@ const IDLE_SHARE: Duration = Duration::from_secs(1);
 /// How often a worker is looked at that does not report its end here.
 const ADOPTED_LOOK: Duration = Duration::from_secs(10);
 /// Longest time between two looks at all databases.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How many workers there may be.
 #[derive(Clone, Copy, Debug)]
@@ -88,13 +88,28 @@ struct Slot {
     back_off: Duration,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extension {
-    Unknown,
-    Present,
-    Absent { probe: Instant },
+impl Slot {
+    fn vacant(now: Instant) -> Self {
+        Self { phase: Phase::Vacant, due: now, back_off: FIRST_BACK_OFF }
+    }
+
+    fn fail(&mut self, now: Instant) {
+        self.due = now + self.back_off;
+        self.back_off = (self.back_off * 2).min(LONGEST_BACK_OFF);
+    }
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Extension {
+    #[default]
+    Unknown,
+    Present,
+    Absent {
+        probe: Instant,
+    },
+}
+
+#[derive(Default)]
 struct Database {
     extension: Extension,
     is_wanted: bool,
@@ -115,13 +130,7 @@ impl Places {
     pub fn set_databases(&mut self, usable: &[pg_sys::Oid]) {
         self.databases.retain(|&oid, _| usable.iter().any(|known| known.to_u32() == oid));
         for oid in usable {
-            self.databases.entry(oid.to_u32()).or_insert_with(|| Database {
-                extension: Extension::Unknown,
-                is_wanted: false,
-                idle_at: None,
-                last_turn: None,
-                slots: BTreeMap::new(),
-            });
+            self.databases.entry(oid.to_u32()).or_default();
         }
     }
 
@@ -135,11 +144,7 @@ impl Places {
     /// Takes note of what is in a slot.
     pub fn observe(&mut self, database: pg_sys::Oid, number: u32, seen: Seen, now: Instant) {
         let Some(database) = self.databases.get_mut(&database.to_u32()) else { return };
-        let slot = database.slots.entry(number).or_insert_with(|| Slot {
-            phase: Phase::Vacant,
-            due: now,
-            back_off: FIRST_BACK_OFF,
-        });
+        let slot = database.slots.entry(number).or_insert_with(|| Slot::vacant(now));
         let ran_since = match (slot.phase, seen) {
             (phase, Seen::Live { pid, is_starting, is_idle }) => {
                 if !is_starting {
@@ -147,13 +152,10 @@ impl Places {
                 }
                 slot.phase = Phase::Running(match phase {
                     Phase::Running(run) if run.pid == pid => Run { is_idle, ..run },
-                    _ => Run {
-                        since: now,
-                        pid,
-                        is_own: matches!(phase, Phase::Starting { .. }),
-                        is_idle,
-                        is_asked: false,
-                    },
+                    _ => {
+                        let is_own = matches!(phase, Phase::Starting { .. });
+                        Run { since: now, pid, is_own, is_idle, is_asked: false }
+                    }
                 });
                 return;
             }
@@ -176,15 +178,16 @@ impl Places {
                 if now >= ran_since + HEALTHY_AFTER {
                     slot.back_off = FIRST_BACK_OFF;
                 }
-                slot.due = now + slot.back_off;
-                slot.back_off = (slot.back_off * 2).min(LONGEST_BACK_OFF);
+                slot.fail(now);
             }
         }
     }
 
     /// Takes note that a worker was registered.
     pub fn started(&mut self, assignment: &Assignment, now: Instant) {
-        let Some(database) = self.databases.get_mut(&assignment.database.to_u32()) else { return };
+        let Some(database) = self.databases.get_mut(&assignment.database().to_u32()) else {
+            return;
+        };
         database.is_wanted = false;
         // It is looked into again: a worker that does not come so far is followed by another one.
         if matches!(database.extension, Extension::Absent { .. }) {
@@ -197,10 +200,11 @@ impl Places {
 
     /// Takes note that a worker could not be started.
     pub fn failed(&mut self, assignment: &Assignment, now: Instant) {
-        let Some(database) = self.databases.get_mut(&assignment.database.to_u32()) else { return };
+        let Some(database) = self.databases.get_mut(&assignment.database().to_u32()) else {
+            return;
+        };
         if let Some(slot) = database.slots.get_mut(&assignment.slot) {
-            slot.due = now + slot.back_off;
-            slot.back_off = (slot.back_off * 2).min(LONGEST_BACK_OFF);
+            slot.fail(now);
         }
     }
 
@@ -245,11 +249,7 @@ impl Places {
         let occupied = running.len() + self.starting();
         let free = limits.places.saturating_sub(occupied);
         for &(number, _, _, oid) in ready.iter().take(free) {
-            plan.start.push(Assignment {
-                database: pg_sys::Oid::from(oid),
-                slot: number,
-                linger: is_crowded.then_some(LINGER),
-            });
+            plan.start.push(Assignment::new(oid, number, is_crowded.then_some(LINGER)));
         }
         if running.iter().any(|(_, _, run)| !run.is_own) {
             plan.look_again = plan.look_again.min(ADOPTED_LOOK);
@@ -313,11 +313,7 @@ impl Database {
                 return None;
             }
         }
-        let slot = self.slots.entry(number).or_insert_with(|| Slot {
-            phase: Phase::Vacant,
-            due: now,
-            back_off: FIRST_BACK_OFF,
-        });
+        let slot = self.slots.entry(number).or_insert_with(|| Slot::vacant(now));
         if !matches!(slot.phase, Phase::Vacant) {
             return None;
         }
