@@ -21,17 +21,17 @@ use std::path::Path;
 /// component, state, detail, hint.
 pub type StatusRow = (String, String, String, Option<String>);
 
-pub fn row(
+pub fn row<'a>(
     component: &str,
     state: &str,
     detail: impl Into<String>,
-    hint: Option<&str>,
+    hint: impl Into<Option<&'a str>>,
 ) -> StatusRow {
-    (component.to_owned(), state.to_owned(), detail.into(), hint.map(str::to_owned))
+    (component.to_owned(), state.to_owned(), detail.into(), hint.into().map(str::to_owned))
 }
 
 #[pg_extern(sql = false)]
-fn memory_status() -> PgResult<Rows<(String, String, String, Option<String>)>> {
+fn memory_status() -> PgResult<Rows<StatusRow>> {
     let level = identity::require(Level::Reader)?;
     let mut rows = vec![library(), identity_row()];
     let server = if Models::current().inference == Inference::Server {
@@ -78,9 +78,7 @@ fn library() -> StatusRow {
             "library",
             "on demand",
             format!("{version}; the first call of a session loads it"),
-            Some(
-                "Add memory_agent to shared_preload_libraries and restart, so that the model server is always there.",
-            ),
+            "Add memory_agent to shared_preload_libraries and restart, so that the model server is always there.",
         )
     }
 }
@@ -116,9 +114,7 @@ fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
             format!(
                 "{roles} roles with a level read tables of memory_agent, as levels of 0.2.0 did"
             ),
-            Some(
-                "Run SELECT memory_agent.renew_levels(), and grant again what you granted by hand.",
-            ),
+            "Run SELECT memory_agent.renew_levels(), and grant again what you granted by hand.",
         )
     }))
 }
@@ -143,7 +139,7 @@ fn identity_row() -> StatusRow {
             "identity",
             mode,
             "memory_agent.user_id is not set in this session",
-            Some("Run SET memory_agent.user_id = '...'."),
+            "Run SET memory_agent.user_id = '...'.",
         ),
     }
 }
@@ -183,15 +179,7 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
                 }
                 _ => "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
             };
-            (
-                None,
-                row(
-                    "model server",
-                    state,
-                    paths::without_secret_places(&failure.message),
-                    Some(hint),
-                ),
-            )
+            (None, row("model server", state, paths::without_secret_places(&failure.message), hint))
         }
     }
 }
@@ -205,13 +193,13 @@ fn runtime() -> StatusRow {
             "onnxruntime",
             "missing",
             "the ONNX Runtime library is not where the settings say",
-            Some("Run make install again, or set memory_agent.onnxruntime_path."),
+            "Run make install again, or set memory_agent.onnxruntime_path.",
         )
     }
 }
 
 fn row_of_failure(component: &str, failure: &Failure) -> StatusRow {
-    row(component, "failing", paths::without_secret_places(&failure.message), Some(failure.hint))
+    row(component, "failing", paths::without_secret_places(&failure.message), failure.hint)
 }
 
 /// A model's row, and why it cannot be used. The server is asked to load and run it: files that are
@@ -220,7 +208,7 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
     let component = kind.as_str();
     let Some(model) = active else {
         let hint = "Register one with memory_register_model().";
-        return (row(component, "none", "", Some(hint)), None);
+        return (row(component, "none", "", hint), None);
     };
     if let Some(remote) = &model.remote {
         return remote_model(component, &model, remote, ask_server);
@@ -229,7 +217,7 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
     if !missing.is_empty() {
         let detail = format!("{}: not there: {missing}", model.name);
         let hint = "Run make install again, or set memory_agent.model_dir.";
-        return (row(component, "missing", detail, Some(hint)), None);
+        return (row(component, "missing", detail, hint), None);
     }
     if !ask_server {
         return (row(component, "present", model.name, None), None);
@@ -267,7 +255,7 @@ fn remote_model(
     if remote.endpoint.base_url.is_empty() {
         let hint = "Set memory_agent.embedding_base_url in postgresql.conf, and reload.";
         let detail = "memory_agent.embedding_base_url is empty";
-        return (row(component, "misconfigured", detail, Some(hint)), None);
+        return (row(component, "misconfigured", detail, hint), None);
     }
     if !ask_server {
         return (row(component, "remote", model.name.clone(), None), None);
@@ -310,9 +298,7 @@ fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
             "embeddings",
             "incomplete",
             format!("{missing} entries are found by their words only"),
-            Some(
-                "They were stored while no model was available, or with embed_on_ingest other than sync.",
-            ),
+            "They were stored while no model was available, or with embed_on_ingest other than sync.",
         )
     })
 }
@@ -330,7 +316,7 @@ fn index(spi: &Spi) -> PgResult<StatusRow> {
             "vector index",
             "advised",
             format!("about {entries} entries; scopes of more than {limit} are compared row by row"),
-            Some("If single users have so many, run SELECT memory_create_vector_index()."),
+            "If single users have so many, run SELECT memory_create_vector_index().",
         ),
         None => row("vector index", "not needed", "scopes are small enough for exact search", None),
     })

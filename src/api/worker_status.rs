@@ -43,18 +43,14 @@ fn launcher_row() -> StatusRow {
             "launcher",
             "not running",
             "",
-            Some(
-                "On a standby that is right. Else see the server log, and check max_worker_processes.",
-            ),
+            "On a standby that is right. Else see the server log, and check max_worker_processes.",
         );
     }
     row(
         "launcher",
         "on demand",
         "the next call that queues a job starts it",
-        Some(
-            "Add memory_agent to shared_preload_libraries, so that jobs also run after a restart of the server.",
-        ),
+        "Add memory_agent to shared_preload_libraries, so that jobs also run after a restart of the server.",
     )
 }
 
@@ -82,7 +78,7 @@ fn workers(jobs: &status::Queue) -> Vec<StatusRow> {
                 state.activity
             );
             if state.activity.contains(slots::RESTING) {
-                row("worker", "resting", detail, Some(END_RESTORE))
+                row("worker", "resting", detail, END_RESTORE)
             } else {
                 row("worker", "running", detail, None)
             }
@@ -141,9 +137,7 @@ fn llm(
             component,
             "none",
             "no facts are extracted: memory_agent.llm_base_url is empty",
-            Some(
-                "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
-            ),
+            "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
         ));
     }
     if Models::current().inference == Inference::Backend {
@@ -151,7 +145,7 @@ fn llm(
             component,
             "unreachable",
             "LLMs are called by the model server, and memory_agent.inference is 'backend'",
-            Some("Set memory_agent.inference to 'server'."),
+            "Set memory_agent.inference to 'server'.",
         ));
     }
     let endpoint = match chosen.endpoint() {
@@ -161,7 +155,7 @@ fn llm(
                 None => "The server's operating system user must be able to read the file.",
                 Some(_) => "See docs/worker.md, \"Several endpoints\".",
             };
-            return Ok(row(component, "misconfigured", reason, Some(hint)));
+            return Ok(row(component, "misconfigured", reason, hint));
         }
     };
     let (limit, setting) = chosen.daily_tokens();
@@ -170,7 +164,7 @@ fn llm(
         if used >= limit {
             let detail = format!("{used} of {limit} tokens of today are used");
             let hint = format!("Jobs go on tomorrow (UTC), or when {setting} is raised.");
-            return Ok(row(component, "limited", detail, Some(&hint)));
+            return Ok(row(component, "limited", detail, hint.as_str()));
         }
     }
     let known = server.and_then(|server| {
@@ -202,7 +196,7 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
             component,
             "paused",
             format!("{detail}; goes on in {} s", endpoint.retry_in_ms.div_ceil(1000)),
-            Some("The endpoint asked for the pause (Retry-After)."),
+            "The endpoint asked for the pause (Retry-After).",
         ),
         BreakerState::Closed => row(component, "reachable", detail, None),
         BreakerState::Open => row(
@@ -213,9 +207,7 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
                 endpoint.failures,
                 endpoint.retry_in_ms.div_ceil(1000)
             ),
-            Some(
-                "Jobs wait and lose nothing. Check the endpoint and its key; no restart is needed.",
-            ),
+            "Jobs wait and lose nothing. Check the endpoint and its key; no restart is needed.",
         ),
         BreakerState::HalfOpen => row(
             component,
@@ -277,14 +269,14 @@ const PATIENCE: f64 = 300.0;
 fn history(spi: &Spi) -> PgResult<StatusRow> {
     if !schema::has_0_2() {
         let hint = "Run ALTER EXTENSION memory_agent UPDATE.";
-        return Ok(row("history", "not sealed", "the tables are those of 0.1.0", Some(hint)));
+        return Ok(row("history", "not sealed", "the tables are those of 0.1.0", hint));
     }
     let (rows, oldest) = seal::waiting(spi)?;
     let detail = format!("{rows} rows are not sealed yet");
     if let Err(error) = audit_keys::key() {
         let detail = format!("{detail}: {}", error.message());
         let hint = "Nothing is sealed until the key can be read: by the server's operating system user, in the first line.";
-        return Ok(row("history", "stopped", detail, Some(hint)));
+        return Ok(row("history", "stopped", detail, hint));
     }
     Ok(match rows {
         0 => row("history", "sealed", "", None),
@@ -293,7 +285,7 @@ fn history(spi: &Spi) -> PgResult<StatusRow> {
             "history",
             "waiting",
             detail,
-            Some("A worker seals them: see the rows launcher and worker."),
+            "A worker seals them: see the rows launcher and worker.",
         ),
     })
 }
