@@ -13,7 +13,7 @@ use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{self as jobs, Whose};
 use crate::store::attachments::{Embed, Source};
-use crate::store::embeddings::{self, Incomplete};
+use crate::store::embeddings;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::models::Kind;
 use crate::store::source_rows::SourceRow;
@@ -299,7 +299,6 @@ impl<'a> Intake<'a> {
             content,
             indexed_text: turn::indexed_text(content, &plan.row.metadata),
             token_count: i32::try_from(tokens::estimate_tokens(content)).unwrap_or(i32::MAX),
-            token_count_exact: false,
             markers: turn::markers_of(None, content, &self.content)?,
             created_at,
         }))
@@ -352,16 +351,10 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         return Ok(false);
     }
     for (index, row) in rows.iter().enumerate() {
-        let entry = Incomplete {
-            id: row.id,
-            content: String::new(),
-            content_hash: Some(content_hash(row.content)),
-            metadata: row.row.metadata.clone(),
-            lacks_embedding: true,
-        };
+        let hash = content_hash(row.content);
         let windows = prepared.embedding(index).map(|windows| (model.name.as_str(), windows));
         let tokens = prepared.token_count(index);
-        embeddings::complete(spi, row.user_id, &entry, windows, tokens)?;
+        embeddings::complete(spi, row.user_id, (row.id, Some(&hash)), windows, tokens)?;
     }
     Ok(true)
 }

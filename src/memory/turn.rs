@@ -34,7 +34,6 @@ pub struct Checked {
 pub fn check(turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
     // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
     pgrx::check_for_interrupts!();
-    text::validate_session_id(&turn.session_id).map_err(Error::refused)?;
     text::validate_role(&turn.role).map_err(Error::refused)?;
     text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
     check_metadata(&turn.metadata, settings)?;
