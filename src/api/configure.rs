@@ -1,19 +1,13 @@
 //! `memory_configure`: settings that belong to an agent or to one of its sessions, wherever they are
 //! used from. What is stored here wins over what a SQL session sets.
 
-use crate::api::arguments::WithinLimits;
-use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
-use crate::pg::error::{Error, PgResult};
-use crate::pg::roles;
-use crate::pg::sql_types::JsonbText;
+use crate::api::prelude::*;
 use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::text_search;
 use memory_agent_core::limits::SETTING_BYTES;
 use memory_agent_core::text;
-use pgrx::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// What summaries are written as.

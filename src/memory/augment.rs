@@ -93,7 +93,8 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
         hits = without_contradicted(hits, wanted)?;
     }
     let earlier = cross_session::find(original, &wanted.session_id, &wanted.caller)?;
-    hits.extend(earlier.into_iter().map(cross_session::Earlier::into_memory));
+    // As memories, told whole or not at all.
+    hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
     let summary = prompt_memory::summary(&wanted.key())?;
     let left = wanted.budget - said;
     let hits = match settings.memory_message {

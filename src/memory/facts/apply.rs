@@ -6,13 +6,11 @@ use crate::memory::facts::found::Fact;
 use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::NearFact;
 use crate::store::queue;
 use memory_agent_core::reconcile::Plan;
-use pgrx::datum::Uuid;
 
 /// What is to be stored.
 pub struct Work<'a> {

@@ -2,6 +2,7 @@
 
 use crate::memory::language::Phrases;
 use crate::models::{self, Failure};
+use crate::pg::prelude::*;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
 use crate::store::reflections::EpisodeTurn;
@@ -10,8 +11,6 @@ use memory_agent_core::grounding;
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 
 /// A fact that is to be stored.
 #[derive(Clone)]

@@ -5,9 +5,7 @@ use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::facts::found::Fact;
 use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::{Comparison, Decision};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::pg::prelude::*;
 use crate::store::entries::{self, NewEntry, Standing, content_hash};
 use crate::store::facts::{self as store, Ending, FactScope, NearFact};
 use crate::store::lexemes::Lexemes;
@@ -15,8 +13,6 @@ use crate::store::queue::Job;
 use crate::store::repetitions::{self as links, Relation};
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_model_server::protocol::ModelRef;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 /// The token count of a text that was not counted yet.
