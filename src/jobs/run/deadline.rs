@@ -4,10 +4,9 @@
 //! nothing can catch; another one takes its place as after any failure.
 #![allow(unsafe_code)]
 
-use crate::pg::prelude::*;
+use crate::jobs::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// How long code of others has to end after it was cancelled.
 const GRACE: Duration = Duration::from_secs(2);

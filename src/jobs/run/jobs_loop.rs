@@ -2,29 +2,25 @@
 //! never waits itself; `worker_process` does.
 
 mod outcomes;
-mod rotation;
 mod starting;
 
 use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress, Taken};
 use crate::jobs::llm_connection::{CallId, LlmCalls};
 use crate::jobs::pace::Pace;
+use crate::jobs::prelude::*;
 use crate::jobs::run::jobs_loop::outcomes::BUSY_DELAY;
-use crate::jobs::run::jobs_loop::rotation::Turns;
 use crate::jobs::run::llm_pauses::LlmPauses;
 use crate::jobs::run::pause::Pause;
 use crate::jobs::run::slots::{IDLE, RESTING};
 use crate::jobs::seal::Sealer;
 use crate::jobs::step::{Step, StepTask};
 use crate::jobs::sweep::Sweeper;
-use crate::pg::background_transaction::{self, Aborted, transaction};
-use crate::pg::spi::Session as Spi;
+use crate::pg::background_transaction;
 use crate::pg::{locked_file, wake_at_commit};
 use crate::settings::{Workers, endpoint};
-use crate::store::queue::{self, Job};
 use crate::store::restores::{self, Restore};
-use memory_agent_core::jobs::JobKind;
+use std::collections::HashMap;
 use std::os::fd::RawFd;
-use std::time::{Duration, Instant};
 
 /// Leases are renewed this often.
 const RENEW_EVERY: Duration = Duration::from_secs(60);
@@ -80,8 +76,8 @@ pub struct JobsLoop {
     blocked: Vec<Blocked>,
     /// Tasks that are done step by step, at most one of a kind.
     stepping: Vec<Box<dyn StepTask>>,
-    /// Whose turn it is.
-    turns: Turns,
+    /// The user who was served last, for each kind of job: all have their turns.
+    last_served: HashMap<JobKind, String>,
     /// How much is asked of the models at once.
     pace: Pace,
     /// Whether it was the new model's turn.

@@ -7,17 +7,16 @@
 //! tells, it sees within a minute.
 #![allow(unsafe_code)] // entry point called by PostgreSQL
 
-use crate::jobs::run::worker_places::{Limits, Places, Seen};
+use crate::jobs::prelude::*;
+use crate::jobs::run::worker_places::Places;
 use crate::jobs::run::{databases, notes, signals, slots, start};
 use crate::pg::locked_file::{self, LockedFile};
 use crate::pg::memory_context::scratch;
 use crate::pg::preload::is_preloaded;
-use crate::pg::prelude::*;
 use crate::settings::Workers;
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const PATH: &str = "pg_stat_tmp/memory_agent.launcher";
 /// What helps while no worker can be started.
@@ -33,6 +32,8 @@ pub struct LauncherState {
     pub databases: usize,
     /// Whether it could not start the last worker, for want of a place in max_worker_processes.
     pub lacks_slots: bool,
+    /// Processes of the workers that are to make room: to finish what they have begun and to leave then.
+    yields: Vec<i32>,
 }
 
 fn builder() -> BackgroundWorkerBuilder {
@@ -65,6 +66,11 @@ pub fn read() -> Option<LauncherState> {
 /// Whether a launcher is alive.
 pub fn is_running() -> bool {
     read().is_some()
+}
+
+/// Whether this process, a worker, was asked to make room.
+pub fn asks_to_yield() -> bool {
+    read().is_some_and(|state| state.yields.contains(&(std::process::id() as i32)))
 }
 
 /// Has the launcher look at the notes.
@@ -123,8 +129,12 @@ impl Launcher {
             pid: std::process::id(),
             databases: self.places.with_extension(),
             lacks_slots: self.slot_shortage,
+            yields: self.places.asked_to_yield(),
         };
         self.lock.write(&serde_json::to_string(&state).unwrap_or_default());
+        for pid in state.yields {
+            signals::wake(pid);
+        }
     }
 
     /// Sees what there is, does what is due, and says when there is more to do.
@@ -134,27 +144,16 @@ impl Launcher {
             log!("memory_agent: the launcher cannot read pg_database: {error}");
             return Duration::from_secs(10);
         }
-        let settings = Workers::current();
-        let limits = Limits {
-            places: if settings.worker { settings.max_workers } else { 0 },
-            per_database: settings.job_workers,
-        };
-        let plan = self.places.plan(limits, now);
-        for (database, slot, pid) in plan.yields {
-            notes::ask_to_yield(database, slot, pid);
-            signals::wake(pid);
-        }
-        let mut pause = plan.look_again;
-        if !plan.start.is_empty() {
+        let (start, mut pause) = self.places.plan(&Workers::current(), now);
+        if !start.is_empty() {
             self.slot_shortage = false;
         }
-        for assignment in plan.start {
-            if !slots::prepare(assignment.database(), assignment.slot) {
+        for assignment in start {
+            if !slots::prepare(assignment.database, assignment.slot) {
                 // The one before is not quite gone; it is seen next time.
                 pause = pause.min(Duration::from_secs(1));
             } else if start::register(assignment) {
-                notes::want_no_more(assignment.database());
-                notes::forget_yield(assignment.database(), assignment.slot);
+                notes::want_no_more(assignment.database);
                 self.places.started(&assignment, now);
             } else {
                 self.places.failed(&assignment, now);
@@ -189,22 +188,9 @@ impl Launcher {
         for slot in slots::all() {
             if !slot.is_live && !usable.contains(&slot.database) {
                 slots::remove(slot.database, slot.number);
-                notes::forget_yield(slot.database, slot.number);
                 continue;
             }
-            let state = slot.state;
-            let seen = if slot.is_live {
-                Seen::Live {
-                    pid: state.pid,
-                    is_starting: state.activity == slots::STARTING,
-                    is_idle: state.activity.starts_with(slots::IDLE),
-                }
-            } else if state.pid == 0 {
-                Seen::Prepared
-            } else {
-                Seen::Ended(state.outcome)
-            };
-            self.places.observe(slot.database, slot.number, seen, now);
+            self.places.observe(&slot, now);
         }
         for database in notes::wanted() {
             if usable.contains(&database) {

@@ -2,16 +2,16 @@
 //! is told or has reason to end.
 #![allow(unsafe_code)]
 
+use crate::jobs::prelude::*;
 use crate::jobs::run::jobs_loop::{JobsLoop, Next};
-use crate::jobs::run::slots::{self, Outcome, SlotLock, WorkerState};
+use crate::jobs::run::slots::{self, Outcome, WorkerState};
 use crate::jobs::run::start::Assignment;
-use crate::jobs::run::{launcher, notes, signals};
-use crate::pg::prelude::*;
+use crate::jobs::run::{launcher, signals};
+use crate::pg::locked_file::LockedFile;
 use crate::pg::{background_transaction, wake_at_commit};
 use crate::settings::Workers;
 use crate::store::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
-use std::time::{Duration, Instant};
 
 /// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another
 /// worker) is found after so long.
@@ -31,7 +31,7 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
         signals::exit(1)
     };
     wake_at_commit::become_worker();
-    let lock = SlotLock::take(assignment.database(), assignment.slot).unwrap_or_else(|error| {
+    let lock = slots::take(assignment.database, assignment.slot).unwrap_or_else(|error| {
         log!("memory_agent: a worker cannot lock its slot: {error}");
         None
     });
@@ -41,19 +41,19 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
     let outcome = if worker.is_superfluous() {
         Outcome::Off
     } else {
-        BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database()), None);
+        BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
         background_transaction::settle_session();
         worker.run(&mut JobsLoop::new(assignment.slot))
     };
     worker.state.outcome = Some(outcome);
-    worker.lock.publish(&worker.state);
+    slots::publish(&mut worker.lock, &worker.state);
     // The lock is held until the kernel closes the file: by then the process is gone for everyone.
     signals::exit(0)
 }
 
 struct Worker {
     assignment: Assignment,
-    lock: SlotLock,
+    lock: LockedFile,
     state: WorkerState,
     idle_since: Option<Instant>,
     /// Why and since when it is about to end.
@@ -74,7 +74,7 @@ impl Worker {
             }
             self.look_for_reasons_to_end(jobs);
             if self.assignment.slot == 0 {
-                llm_ledger::settle(self.assignment.database());
+                llm_ledger::settle(self.assignment.database);
             }
             let next = jobs.turn();
             self.publish(jobs);
@@ -82,7 +82,7 @@ impl Worker {
                 return outcome;
             }
             // Also in the middle of work: what was claimed is given back by the next worker of the slot.
-            if self.wait(next) == Wait::DatabaseNeeded {
+            if self.wait(next) {
                 return Outcome::Leaving;
             }
         }
@@ -94,7 +94,7 @@ impl Worker {
         }
         let outcome = if self.is_superfluous() {
             Outcome::Off
-        } else if notes::is_asked_to_yield(self.assignment.database(), self.assignment.slot) {
+        } else if launcher::asks_to_yield() {
             if jobs.is_idle() { Outcome::Idle } else { Outcome::Yielded }
         } else {
             return;
@@ -108,7 +108,7 @@ impl Worker {
         let is_first = self.state.activity == slots::STARTING;
         let last_error = jobs.last_error().or_else(|| self.state.last_error.take());
         self.state = WorkerState { activity, last_error, outcome: None, ..self.state.clone() };
-        self.lock.publish(&self.state);
+        slots::publish(&mut self.lock, &self.state);
         if is_first {
             // Now it is known that the extension is here: the other slots can be filled.
             launcher::wake();
@@ -139,7 +139,7 @@ impl Worker {
     /// its jobs are found here; one that commits after sees none, and has another one started.
     fn confirm_idle(&mut self, jobs: &mut JobsLoop) -> Option<Outcome> {
         self.state.outcome = Some(Outcome::Idle);
-        self.lock.publish(&self.state);
+        slots::publish(&mut self.lock, &self.state);
         jobs.turn();
         if jobs.is_idle() {
             return Some(Outcome::Idle);
@@ -149,8 +149,8 @@ impl Worker {
         None
     }
 
-    /// Waits for the next turn, and for a command that needs the database to be unused.
-    fn wait(&self, next: Next) -> Wait {
+    /// Waits for the next turn; true when before that a command needs the database to be unused.
+    fn wait(&self, next: Next) -> bool {
         let mut time = next.wait_until.unwrap_or(FALLBACK).min(FALLBACK);
         if let Some(since) = self.idle_since {
             background_transaction::flush_statistics();
@@ -166,22 +166,14 @@ impl Worker {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let is_woken = signals::wait(left.min(DATABASE_LOOK), next.socket);
-            if is_needed_unused(self.assignment.database()) {
-                return Wait::DatabaseNeeded;
+            if is_needed_unused(self.assignment.database) {
+                return true;
             }
             if is_woken || left <= DATABASE_LOOK {
-                return Wait::Over;
+                return false;
             }
         }
     }
-}
-
-/// How a wait ended.
-#[derive(PartialEq, Eq)]
-enum Wait {
-    /// The next turn is due.
-    Over,
-    DatabaseNeeded,
 }
 
 fn extension_is_here() -> bool {

@@ -1,14 +1,11 @@
 //! What becomes of a job after a step of it: it goes on, waits, fails, or is given back to the queue.
 
 use crate::jobs::exchange::{LlmTask, Missing, Progress};
+use crate::jobs::prelude::*;
 use crate::jobs::run::jobs_loop::{Blocked, Due, JobsLoop};
 use crate::jobs::run::pause::LONGEST_PAUSE;
 use crate::jobs::step::SLOW_DELAY;
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
-use crate::store::queue::{self, Job};
 use memory_agent_core::retry;
-use std::time::Duration;
 
 /// When a job is tried again whose rows another transaction has locked: first, and at last.
 pub(super) const BUSY_DELAY: Duration = Duration::from_secs(1);

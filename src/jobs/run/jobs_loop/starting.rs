@@ -4,19 +4,16 @@ use crate::jobs::attach::AttachTask;
 use crate::jobs::embed::EmbedTask;
 use crate::jobs::evict;
 use crate::jobs::exchange::Llm;
+use crate::jobs::prelude::*;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::registry::{self, Started};
 use crate::jobs::run::jobs_loop::{Due, JobsLoop};
 use crate::jobs::run::llm_pauses::{self, Asked};
 use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
-use crate::pg::background_transaction::transaction;
 use crate::settings::{LlmLimits, endpoint};
-use crate::store::jobs::JobKind;
-use crate::store::queue::{self, Job};
 use crate::store::{endpoints, llm_calls};
 use memory_agent_model_server::protocol::Endpoint;
-use std::time::Duration;
 
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
@@ -31,8 +28,7 @@ impl JobsLoop {
         self.has_more = false;
         for kind in JobKind::ALL {
             while self.can_start(kind) {
-                let slot = self.slot;
-                let claimed = self.try_or_note(|jobs| jobs.turns.claim(slot, kind));
+                let claimed = self.try_or_note(|jobs| jobs.claim(kind));
                 let Some(Some(job)) = claimed else { break };
                 self.start(job);
                 if kind == JobKind::Evict {
@@ -42,6 +38,16 @@ impl JobsLoop {
                 }
             }
         }
+    }
+
+    /// Claims the next job of a kind, another user's than the last one if there is any.
+    fn claim(&mut self, kind: JobKind) -> Result<Option<Job>, Aborted> {
+        let after = self.last_served.get(&kind).map_or("", String::as_str);
+        let claimed = transaction(|spi| queue::claim(spi, self.slot, kind, after))?;
+        if let Some(job) = &claimed {
+            self.last_served.insert(kind, job.user_id.clone());
+        }
+        Ok(claimed)
     }
 
     /// Whether a job of this kind can be started now.
