@@ -3,19 +3,18 @@
 //! key, and history says so.
 
 use crate::api::prelude::*;
-use crate::memory::checks::{check_fact_key, check_session};
+use crate::memory::checks::check_fact_key;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, Checked, Turn};
-use crate::memory::{endpoints, follow_ups, scope_settings};
+use crate::memory::{endpoints, follow_ups};
 use crate::models::thresholds;
 use crate::pg::sql_types;
-use crate::settings::{Content, Sessions};
+use crate::settings::Sessions;
 use crate::store::entries::{self, NewEntry, Standing};
-use crate::store::facts::{self, Ending, FactScope};
+use crate::store::facts::{self, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
-use crate::store::schema;
-use crate::store::sessions::{self, Change, SessionKey};
+use crate::store::sessions::Change;
 use memory_agent_core::facts::says_the_same;
 
 /// What a user states, for a session or for no one.
@@ -188,6 +187,9 @@ fn store(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -> PgRes
     Ok(id)
 }
 
+/// Facts that a new one is compared with.
+const COMPARED: i32 = 5;
+
 /// A fact of the same scope that says the same: the same text, or one so similar that only its
 /// wording differs. Numbers, names and negations must agree.
 fn duplicate(
@@ -210,9 +212,10 @@ fn duplicate(
             None => return Ok(None),
         },
     };
-    let near = facts::nearest(spi, scope, &model.name, &Vector(window.clone()), threshold)?;
-    Ok(near
-        .into_iter()
-        .find(|(_, content)| says_the_same(content, fact.content()))
-        .map(|(id, _)| id))
+    let window = Vector(window.clone());
+    let near = facts::neighbors(spi, scope, &model.name, &window, COMPARED)?;
+    let says_so = |near: &&NearFact| {
+        near.similarity >= threshold && says_the_same(&near.content, fact.content())
+    };
+    Ok(near.iter().find(says_so).map(|near| near.id))
 }

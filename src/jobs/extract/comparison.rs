@@ -3,19 +3,17 @@
 
 use crate::jobs::exchange::{Llm, Progress, Taken};
 use crate::jobs::extract::{Asked, ExtractTask, Stage};
+use crate::jobs::prelude::*;
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::store::facts::NearFact;
-use crate::store::{extraction, facts as fact_store, queue};
+use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::reconcile::{self, Choice, Existing, New};
-use pgrx::datum::Uuid;
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;
@@ -134,9 +132,10 @@ impl ExtractTask {
         let (existing, new) = asked.question(&self.facts);
         let trusted = !self.settings.replacement_check;
         let plan = reconcile::plan(&decisions, &existing, &new, trusted);
-        let texts = plan.update.iter().map(|update| update.text.clone()).collect();
-        let embedded = found::embed_texts(texts, self.model.as_ref());
-        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
+        let texts: Vec<String> = plan.update.iter().map(|update| update.text.clone()).collect();
+        let unmeasured = vec![found::UNMEASURED; texts.len()];
+        let measured = found::measure(texts, self.model.as_ref()).unwrap_or(unmeasured);
+        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, measured };
         self.apply_or_compare(asked.decisions, Some(judged), llm)
     }
 

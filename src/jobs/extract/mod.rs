@@ -7,25 +7,22 @@ mod comparison;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
+use crate::jobs::prelude::*;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::language::Phrases;
 use crate::memory::{active_model, follow_ups};
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
-use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::schema;
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, ExtractedFact, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
-use memory_agent_core::jobs::payloads::{self, SavedFact};
+use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 

@@ -8,31 +8,27 @@ mod episode_question;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
+use crate::jobs::prelude::*;
 use crate::jobs::reflect::consolidate::{Applied, Reflection};
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::active_model;
 use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::memory::follow_ups;
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::facts::{FactScope, NearFact};
-use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
 use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
 use memory_agent_core::gate::GateThresholds;
-use memory_agent_core::jobs::payloads::{self, SavedAnswer};
+use memory_agent_core::jobs::payloads::SavedAnswer;
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 use serde_json::Value;
-use std::time::Instant;
 
 /// Closed episodes that are looked at together.
 const EPISODES: i64 = 100;

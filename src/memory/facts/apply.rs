@@ -2,7 +2,7 @@
 //! from, and history. The holder of the job and of the locks of the facts' scope applies;
 //! if the facts changed since they were compared, nothing is stored and the caller compares again.
 
-use crate::memory::facts::found::Fact;
+use crate::memory::facts::found::{Fact, Measured};
 use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
@@ -30,8 +30,8 @@ pub struct Judged {
     pub new: Vec<usize>,
     /// The known facts it compared them with.
     pub existing: Vec<NearFact>,
-    /// Per update of the plan its text's embedding and token count; `None` leaves both to a job.
-    pub embedded: Vec<Option<(Vec<Vec<f32>>, i32)>>,
+    /// Of each update of the plan, what is known of its text.
+    pub measured: Vec<Measured>,
 }
 
 /// What happens to facts that an LLM was to compare.
