@@ -189,7 +189,7 @@ impl<'a> Intake<'a> {
             plans.push(Plan { row, user_id, role });
         }
         for ((user_id, of_nobody, reason), keys) in refused {
-            self.note_refused(spi, &user_id, of_nobody, &reason, &keys)?;
+            self.note_refused(spi, &Whose { user_id: &user_id, of_nobody }, &reason, &keys)?;
         }
         Ok(plans)
     }
@@ -197,8 +197,7 @@ impl<'a> Intake<'a> {
     fn note_refused(
         &self,
         spi: &Spi,
-        user_id: &str,
-        of_nobody: bool,
+        whose: &Whose<'_>,
         reason: &str,
         keys: &[&JsonbText],
     ) -> PgResult<()> {
@@ -207,7 +206,7 @@ impl<'a> Intake<'a> {
             let [first, rest @ ..] = keys else { continue };
             let first = match self.via {
                 // The reader of this is neither the writer nor the owner of the row.
-                Via::Worker if user_id == self.writer => format!("a row of {label}"),
+                Via::Worker if whose.user_id == self.writer => format!("a row of {label}"),
                 _ => format!("the row {} of {label}", shortened(&first.0)),
             };
             let which = match rest.len() {
@@ -215,7 +214,7 @@ impl<'a> Intake<'a> {
                 more => format!("{first} and {more} more were"),
             };
             let problem = format!("{which} not taken into memory: {reason}");
-            jobs::note_refused(spi, self.source, user_id, of_nobody, keys, &problem)?;
+            jobs::note_refused(spi, self.source, whose, keys, &problem)?;
             if self.via != Via::Worker {
                 warn(
                     problem,
