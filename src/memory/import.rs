@@ -1,20 +1,19 @@
 //! Memories that come from a file. A file is checked like anything else that is stored, and stored with the
 //! id, times and state that it has.
 
+use crate::identity;
 use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
 use crate::memory::checks::{check_content, check_fact_key, check_session};
+use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
 use crate::memory::{follow_ups, scope_settings, session_writer};
-use crate::pg::prelude::*;
-use crate::settings::Content;
 use crate::store::entries::{FactsFrom, NewEntry};
 use crate::store::exports::ARCHIVES;
-use crate::store::facts::{self, FactScope};
+use crate::store::facts;
 use crate::store::imports::{self, ImportedEntry, Values};
-use crate::store::sessions::{self, Change, SessionKey};
+use crate::store::sessions::Change;
 use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
 use memory_agent_core::text;
@@ -334,7 +333,8 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
             return Ok(id);
         }
         let mut is_active = summary.is_active.unwrap_or(true);
-        if is_active && summary.summary_kind == "L3" && imports::has_summary(spi, &key)? {
+        if is_active && summary.summary_kind == "L3" && summaries::current_id(spi, &key)?.is_some()
+        {
             notice!(
                 "the session has a summary already; this one is stored as one that was replaced"
             );

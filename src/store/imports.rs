@@ -200,16 +200,6 @@ pub fn count(
     )
 }
 
-/// Whether a session has a summary in force.
-pub fn has_summary(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
-    spi.exists(
-        "SELECT true FROM memory_agent.session_summaries s \
-          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
-            AND s.level = 'L3' AND s.is_active",
-        &mut key.params(),
-    )
-}
-
 /// Stores a summary. One whose file does not say what it was made of, as agent-cli's, covers the turns
 /// of its time that are there.
 pub fn insert_summary(

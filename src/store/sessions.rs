@@ -165,13 +165,12 @@ pub fn clear_open_episode(spi: &Spi, key: &SessionKey) -> PgResult<()> {
 
 /// The open episode of a session, without locking.
 pub fn open_episode(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
-    Ok(spi
-        .row(
-            "SELECT s.open_episode_id FROM memory_agent.sessions s \
-              WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
-            &mut key.params(),
-        )?
-        .flatten())
+    let open: Option<Option<Uuid>> = spi.row(
+        "SELECT s.open_episode_id FROM memory_agent.sessions s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+    )?;
+    Ok(open.flatten())
 }
 
 /// The summary of a session: its active L3.
