@@ -2,17 +2,15 @@
 //! embeddings and exact token counts, a few at a time.
 
 use crate::jobs::pace::{self, Pace, Verdict};
+use crate::jobs::prelude::*;
 use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
 use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::sessions;
-use memory_agent_core::jobs::payloads::{self, EmbedPlace};
+use memory_agent_core::jobs::payloads::EmbedPlace;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// Comes before every entry.
@@ -31,14 +29,6 @@ pub struct EmbedTask {
 }
 
 impl StepTask for EmbedTask {
-    fn asks_models(&self) -> bool {
-        true
-    }
-
-    fn makes_room(&self) -> bool {
-        true
-    }
-
     fn job(&self) -> &Job {
         &self.job
     }
@@ -48,20 +38,13 @@ impl StepTask for EmbedTask {
             // Nothing is embedded that could not be stored then.
             self.lock_session(spi)?;
             let model = active_model::active(spi, Kind::Embedder)?;
+            let scope = self.job.scope();
             if self.done == 0 {
-                let of = store::count_incomplete(spi, &self.job.scope(), model.is_some())?;
+                let of = store::count_incomplete(spi, &scope, model.is_some())?;
                 queue::progress(spi, &self.job, 0, Some(of))?;
             }
-            let has_model = model.is_some();
-            let bytes = pace.bytes();
-            let batch = store::incomplete(
-                spi,
-                &self.job.scope(),
-                has_model,
-                self.after,
-                pace::ROWS,
-                bytes,
-            )?;
+            let (rows, bytes) = (pace::ROWS, pace.bytes());
+            let batch = store::incomplete(spi, &scope, model.is_some(), self.after, rows, bytes)?;
             if batch.is_empty() && self.refused.is_none() && queue::lock(spi, &self.job)? {
                 queue::finish(spi, &self.job)?;
             }

@@ -4,19 +4,15 @@
 //! rows get from one state to the next.
 
 use crate::jobs::pace::{Pace, Verdict};
+use crate::jobs::prelude::*;
 use crate::jobs::step::{Step, StepTask};
 use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models;
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::store::model_change::{self as store, Place, Text};
 use crate::store::models::{self as model_store, Kind};
-use crate::store::queue::{self, Job};
 use crate::store::vector_index::{self, VectorIndex};
-use memory_agent_core::jobs::payloads;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use std::time::Duration;
 
 /// Rows whose texts are read for one step.
 const BATCH: usize = 32;
@@ -74,10 +70,6 @@ enum Batch {
 }
 
 impl StepTask for ReembedTask {
-    fn asks_models(&self) -> bool {
-        true
-    }
-
     fn makes_room(&self) -> bool {
         false
     }
