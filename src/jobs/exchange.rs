@@ -2,15 +2,13 @@
 //! record, and what a failure means for the job. Between two answers nothing is held but the lease.
 
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
+use crate::jobs::prelude::*;
 use crate::memory::llm::Asked;
 use crate::models::Failure;
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::store::llm_calls::{self, Origin};
-use crate::store::queue::{self, Job};
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
 };
-use std::time::Duration;
 
 /// The LLM that tasks may ask.
 pub struct Llm<'a> {

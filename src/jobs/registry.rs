@@ -3,11 +3,10 @@
 
 use crate::jobs::exchange::{Llm, LlmTask, Start, Taken};
 use crate::jobs::extract::ExtractTask;
+use crate::jobs::prelude::*;
 use crate::jobs::reflect::ReflectTask;
 use crate::jobs::summarize::SummaryTask;
 use crate::memory::endpoints::Chosen;
-use crate::store::queue::Job;
-use memory_agent_core::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 
 /// A task that asks an LLM, with what it waits for.

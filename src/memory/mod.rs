@@ -2,11 +2,13 @@
 
 pub mod active_model;
 pub mod archived_conversation;
+pub mod attached_status;
 pub mod augment;
 pub mod awaited_summary;
 pub mod chat;
 pub mod checks;
 pub mod chunks;
+pub mod configure;
 pub mod context;
 pub mod documents;
 pub mod endpoints;
@@ -20,12 +22,14 @@ pub mod intake;
 pub mod language;
 pub mod lifecycle;
 pub mod llm;
+pub mod prelude;
 pub mod prepare;
 pub mod recall;
 pub mod renew;
 pub mod repetitions;
 pub mod scope_settings;
 pub mod session_writer;
+pub mod status;
 pub mod summary_tree;
 pub mod text_summary;
 pub mod turn;

@@ -1,17 +1,16 @@
 //! Adds turns to one session while it is locked: their rows, the episodes that they belong to, the
 //! session's counters, and the jobs that follow from them.
 
+use crate::memory::prelude::*;
 use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
 use crate::memory::{endpoints, follow_ups};
 use crate::pg::memory_context::scratch;
-use crate::pg::prelude::*;
 use crate::settings::{Extraction, Sessions};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
-use crate::store::facts::FactScope;
 use crate::store::schema;
-use crate::store::sessions::{self, Fill, SessionKey};
+use crate::store::sessions::Fill;
 use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
 use memory_agent_core::mmr;
 

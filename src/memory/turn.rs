@@ -2,8 +2,7 @@
 //! database is touched.
 
 use crate::memory::language::Phrases;
-use crate::pg::prelude::*;
-use crate::settings::Content;
+use crate::memory::prelude::*;
 use crate::store::entries;
 use memory_agent_core::limits::MAX_MARKERS;
 use memory_agent_core::{markers, text};

@@ -1,8 +1,7 @@
 //! A level of settings: what is set on it holds until it is left, on every way out.
 #![allow(unsafe_code)]
 
-use pgrx::guc::GucContext;
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, GucContext};
 use pgrx::prelude::PgLogLevel;
 use std::ffi::CStr;
 
@@ -19,11 +18,11 @@ impl SettingsLevel {
 
     /// Sets what every user may set; a value that it does not take is PostgreSQL's ERROR (22023).
     pub fn set(&self, name: &CStr, value: &CStr) {
-        set(name, value, GucContext::Userset, true, PgLogLevel::ERROR);
+        set(name, value, GucContext::PGC_USERSET, true, PgLogLevel::ERROR);
     }
 
     /// Sets what may be set in a context; a value that it does not take is a WARNING, and is not set.
-    pub fn try_set(&self, name: &CStr, value: &CStr, context: GucContext) {
+    pub fn try_set(&self, name: &CStr, value: &CStr, context: GucContext::Type) {
         set(name, value, context, true, PgLogLevel::WARNING);
     }
 }
@@ -54,18 +53,18 @@ pub fn our_search_path() -> Option<SettingsLevel> {
 }
 
 /// Whether a setting takes a value: raises what SET would raise if not (22023).
-pub fn check(name: &CStr, value: &CStr, context: GucContext) {
+pub fn check(name: &CStr, value: &CStr, context: GucContext::Type) {
     set(name, value, context, false, PgLogLevel::ERROR);
 }
 
-fn set(name: &CStr, value: &CStr, context: GucContext, change: bool, refused: PgLogLevel) {
+fn set(name: &CStr, value: &CStr, context: GucContext::Type, change: bool, refused: PgLogLevel) {
     // SAFETY: C strings that live through the call, which copies them. PostgreSQL checks no privilege for
     // these contexts; who may store what is memory_configure's to check.
     unsafe {
         pg_sys::set_config_option(
             name.as_ptr(),
             value.as_ptr(),
-            context as pg_sys::GucContext::Type,
+            context,
             pg_sys::GucSource::PGC_S_SESSION,
             pg_sys::GucAction::GUC_ACTION_SAVE,
             change,

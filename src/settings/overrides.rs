@@ -4,7 +4,7 @@
 use crate::pg::error::PgResult;
 use crate::pg::settings_level::{self, SettingsLevel};
 use crate::settings::guc;
-use pgrx::guc::GucContext;
+use pgrx::pg_sys::GucContext;
 use serde_json::{Map, Value};
 use std::ffi::CString;
 
@@ -116,8 +116,8 @@ fn level_with(settings: &Settings) -> SettingsLevel {
 }
 
 /// Where a stored setting is set as if it were.
-fn context(name: &str) -> GucContext {
-    if is_for_admins(name) { GucContext::Sighup } else { GucContext::Userset }
+fn context(name: &str) -> GucContext::Type {
+    if is_for_admins(name) { GucContext::PGC_SIGHUP } else { GucContext::PGC_USERSET }
 }
 
 /// A stored name and value as PostgreSQL's settings take them. A NUL is in none: jsonb refuses it.

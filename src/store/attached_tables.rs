@@ -1,8 +1,7 @@
 //! Tables of the application that are attached: what the catalogs know about them, and their triggers.
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
-use crate::pg::prelude::*;
-use memory_agent_core::words;
+use crate::store::prelude::*;
 
 /// A table that is to be attached.
 pub struct Table {

@@ -2,10 +2,9 @@
 //! them in later.
 
 use crate::pg::memory_context::scratch;
-use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
-use std::ops::ControlFlow;
+use crate::store::prelude::*;
 
 /// Rows that are read at once.
 const FETCH: usize = 8;

@@ -1,10 +1,9 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
+use crate::store::prelude::*;
 use sha2::{Digest, Sha256};
 
 /// A new UUIDv7: ids sort by the time they were made.

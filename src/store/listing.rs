@@ -1,9 +1,7 @@
 //! Entries in the order of time, from a place on: one page, read by an index.
 
-use crate::pg::prelude::*;
-use crate::store::schema;
+use crate::store::prelude::*;
 use crate::store::scope::{Conditions, bind, is_global};
-use memory_agent_core::words;
 
 words! {
     /// A kind of entry.

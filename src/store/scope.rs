@@ -2,13 +2,10 @@
 //! narrowed by time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
 use crate::identity::{Caller, SHARED_USER};
-use crate::pg::prelude::*;
 use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
-use crate::store::schema;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 use memory_agent_core::filter::Filter;
-use memory_agent_core::words;
 
 /// Whether archived conversations are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

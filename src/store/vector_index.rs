@@ -1,9 +1,8 @@
 //! The approximate index over one model's embeddings: created by `memory_create_vector_index`, found
 //! and used by recall when a scope is too large to be read.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
 use crate::pg::settings_level::SettingsLevel;
+use crate::store::prelude::*;
 use std::ffi::CString;
 
 /// Most dimensions of an indexed vector (pgvector's limit).

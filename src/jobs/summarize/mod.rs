@@ -7,6 +7,7 @@ mod demand;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
+use crate::jobs::prelude::*;
 use crate::jobs::summarize::demand::Need;
 use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
@@ -15,22 +16,16 @@ use crate::memory::renew::{self, Renewal, Renewed};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::settings::job_settings;
-use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels;
 use memory_agent_core::shorten::{Shortening, Step as Shortened};
 use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest};
-use pgrx::prelude::*;
-use std::time::Instant;
 
 /// How often a job begins anew because the session changed meanwhile.
 const MAX_ROUNDS: u32 = 5;

@@ -2,19 +2,17 @@
 //! conversation, the archives of the user's other sessions are searched, and what has to do with it is
 //! told.
 
-use crate::identity::Caller;
 use crate::memory::active_model;
 use crate::memory::context::prompt_memory::{Held, PromptMemory, day};
+use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::{related_logit, thresholds};
-use crate::pg::prelude::*;
 use crate::settings::{CrossSessionAgents, Prompts};
 use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
 use memory_agent_core::triggers;
-use serde_json::Value;
 
 /// Chunks that are searched for; of each conversation only the best is told.
 const CANDIDATES: i32 = 10;

@@ -2,19 +2,16 @@
 //! (at most a quarter), recalled memories and archived conversations (at most a quarter together), the newest
 //! turns of the session with the rest. Nothing is there twice, and nothing is written.
 
-use crate::identity::Caller;
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::cross_session;
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::context::window::{self, Window};
+use crate::memory::prelude::*;
 use crate::memory::recall::request::{Arguments, Request};
-use crate::pg::prelude::*;
 use crate::settings::Prompts;
 use crate::store::entries::WindowTurn;
-use crate::store::sessions::SessionKey;
 use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
-use serde_json::{Value, json};
 
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;

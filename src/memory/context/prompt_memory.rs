@@ -1,15 +1,13 @@
 //! Recalled memories as prompts tell them: each with who said it and when, facts before what was said, and
 //! what no longer holds marked.
 
+use crate::memory::prelude::*;
 use crate::memory::recall;
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
-use crate::pg::prelude::*;
 use crate::settings::Recall;
-use crate::store::sessions::{self, SessionKey};
 use crate::store::{entries, stale};
 use memory_agent_core::augment::{self, Outdated};
-use serde_json::{Value, json};
 
 /// A memory, or a part of an archived conversation.
 #[derive(Clone)]

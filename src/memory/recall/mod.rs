@@ -9,17 +9,15 @@ pub mod request;
 mod shown;
 pub mod stale;
 
-use crate::identity::Caller;
 use crate::memory::active_model;
+use crate::memory::prelude::*;
 use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
 use crate::models::Failure;
-use crate::pg::prelude::*;
 use crate::settings::RankingForm;
 use crate::store::details::{self, Detail};
 use crate::store::models::Kind;
 use crate::store::search::{self, Found, Query};
-use crate::store::sessions::{self, SessionKey};
 use crate::store::{entries, schema};
 use memory_agent_core::blend::{Features, Weights};
 use memory_agent_core::fuse::ArmScores;
