@@ -9,7 +9,7 @@ use crate::memory::llm::{Answered, Llm, Talk};
 use crate::memory::prelude::*;
 use crate::memory::turn::Turn;
 use crate::pg::locks::Lock;
-use crate::store::turns;
+use crate::store::repeated_turns;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
@@ -121,7 +121,7 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uu
 fn is_latest(session: &SessionKey, content: &str) -> PgResult<bool> {
     roles::as_owner(|| {
         Lock::turns_once(&session.user_id, &session.agent_id, &session.session_id).hold();
-        Ok(turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
+        Ok(repeated_turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
     })
 }
 

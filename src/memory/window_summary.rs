@@ -4,7 +4,7 @@
 use crate::memory::awaited_summary::Condenser;
 use crate::memory::llm::{self, Llm};
 use crate::memory::prelude::*;
-use crate::memory::renew;
+use crate::memory::summary_renewal;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::warn;
@@ -55,7 +55,7 @@ pub fn summarize(
     roles::write_as_owner(|spi| {
         // A transaction that changed the session meanwhile may have summarised it too.
         if sessions::lock_existing(spi, key)?.is_some() {
-            renew::renew(spi, key, &material, &tree, METHOD)?;
+            summary_renewal::renew(spi, key, &material, &tree, METHOD)?;
         }
         Ok(())
     })

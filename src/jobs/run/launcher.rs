@@ -9,7 +9,7 @@
 
 use crate::jobs::prelude::*;
 use crate::jobs::run::worker_places::Places;
-use crate::jobs::run::{databases, notes, signals, slots, start};
+use crate::jobs::run::{assignment, databases, signals, slots, wanted_databases};
 use crate::pg::locked_file::{self, LockedFile};
 use crate::pg::memory_context::scratch;
 use crate::pg::preload::is_preloaded;
@@ -118,7 +118,7 @@ impl Launcher {
             if !is_preloaded() && self.places.are_useless() {
                 // Who sees no launcher starts one; who saw this one left a note.
                 drop(self.lock);
-                signals::exit(i32::from(!notes::wanted().is_empty()));
+                signals::exit(i32::from(!wanted_databases::all().is_empty()));
             }
             signals::wait(pause, None);
         }
@@ -152,8 +152,8 @@ impl Launcher {
             if !slots::prepare(assignment.database, assignment.slot) {
                 // The one before is not quite gone; it is seen next time.
                 pause = pause.min(Duration::from_secs(1));
-            } else if start::register(assignment) {
-                notes::want_no_more(assignment.database);
+            } else if assignment::register(assignment) {
+                wanted_databases::forget(assignment.database);
                 self.places.started(&assignment, now);
             } else {
                 self.places.failed(&assignment, now);
@@ -192,11 +192,11 @@ impl Launcher {
             }
             self.places.observe(&slot, now);
         }
-        for database in notes::wanted() {
+        for database in wanted_databases::all() {
             if usable.contains(&database) {
                 self.places.want(database);
             } else {
-                notes::want_no_more(database);
+                wanted_databases::forget(database);
             }
         }
         Ok(())

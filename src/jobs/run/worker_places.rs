@@ -2,8 +2,8 @@
 //! time. The launcher tells what it sees and does what comes out.
 
 use crate::jobs::prelude::*;
+use crate::jobs::run::assignment::Assignment;
 use crate::jobs::run::slots::{self, Outcome, WorkerState};
-use crate::jobs::run::start::Assignment;
 use crate::settings::Workers;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

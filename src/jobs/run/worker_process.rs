@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use crate::jobs::prelude::*;
+use crate::jobs::run::assignment::Assignment;
 use crate::jobs::run::jobs_loop::{JobsLoop, Next};
 use crate::jobs::run::slots::{self, Outcome, WorkerState};
-use crate::jobs::run::start::Assignment;
 use crate::jobs::run::{launcher, signals};
 use crate::pg::locked_file::LockedFile;
 use crate::pg::{background_transaction, wake_at_commit};

@@ -12,7 +12,7 @@ use crate::jobs::summarize::demand::Need;
 use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
-use crate::memory::renew::{self, Renewal, Renewed};
+use crate::memory::summary_renewal::{self, Renewal, Renewed};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
@@ -242,7 +242,7 @@ impl SummaryTask {
             archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
             has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
         };
-        match transaction(|spi| renew::store(spi, &renewal)) {
+        match transaction(|spi| summary_renewal::store(spi, &renewal)) {
             Ok(Renewed::Stored { archived }) => {
                 self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
                 Ok(Progress::Finished)

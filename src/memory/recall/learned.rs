@@ -3,7 +3,7 @@
 use crate::memory::language::Phrases;
 use crate::memory::recall::pool::Member;
 use crate::memory::recall::request::Request;
-use crate::store::details::Detail;
+use crate::store::candidate_details::Detail;
 use chrono::{DateTime, TimeDelta, Utc};
 use memory_agent_core::blend::{self, Features, Query, Row};
 use pgrx::pg_sys;

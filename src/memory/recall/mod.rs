@@ -15,7 +15,7 @@ use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
 use crate::models::Failure;
 use crate::settings::RankingForm;
-use crate::store::details::{self, Detail};
+use crate::store::candidate_details::{self, Detail};
 use crate::store::models::Kind;
 use crate::store::search::{self, Found, Query};
 use crate::store::{entries, schema};
@@ -124,7 +124,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         stale::settle(spi, request, &mut pool)?;
         let users = request.scope.caller.visible();
         let (ids, model) = (pool.ids(), query.embedding_model);
-        let details = details::read(spi, &users, &ids, model, request.scope.as_of)?;
+        let details = candidate_details::read(spi, &users, &ids, model, request.scope.as_of)?;
         let details = in_order(details, &ids);
         Ok((pool, details, episode, found.lexical_bound))
     })?;

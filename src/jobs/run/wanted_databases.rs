@@ -12,18 +12,18 @@ fn path(database: pg_sys::Oid) -> PathBuf {
 }
 
 /// Notes that a database has jobs and no worker.
-pub fn want(database: pg_sys::Oid) {
+pub fn note(database: pg_sys::Oid) {
     // Without the note the jobs wait for the launcher's next look at the database.
     let _ = std::fs::write(path(database), "");
 }
 
 /// Takes the note of a database away: a worker is started for it, or none may be.
-pub fn want_no_more(database: pg_sys::Oid) {
+pub fn forget(database: pg_sys::Oid) {
     let _ = std::fs::remove_file(path(database));
 }
 
 /// The databases that wait for a worker.
-pub fn wanted() -> Vec<pg_sys::Oid> {
+pub fn all() -> Vec<pg_sys::Oid> {
     let names = locked_file::names(WANTED).into_iter();
     names.filter_map(|name| Some(pg_sys::Oid::from(name.parse::<u32>().ok()?))).collect()
 }
