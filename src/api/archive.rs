@@ -4,9 +4,6 @@ use crate::api::prelude::*;
 use crate::api::window;
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::prepare::embedder;
-use crate::memory::scope_settings;
-use crate::settings::Content;
-use crate::store::sessions;
 
 #[pg_extern(sql = false)]
 fn memory_archive(

@@ -9,7 +9,6 @@ use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
 use crate::store::attachments::{self, Definition, Embed, Listed};
 use crate::store::entries::new_id;
-use memory_agent_core::text;
 
 #[pg_extern(sql = false)]
 fn memory_attach(

@@ -8,7 +8,7 @@ use crate::memory::intake::{Intake, Via};
 use crate::pg::error::warn;
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::spi::sees_one_snapshot;
-use crate::settings::{Content, LlmLimits};
+use crate::settings::LlmLimits;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn, Place};
 use crate::store::attachments::{self, Source};

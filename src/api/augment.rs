@@ -6,10 +6,8 @@
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::memory::augment::{Wanted, put_memories};
-use crate::memory::scope_settings;
 use crate::store::erasures::Erasures;
 use memory_agent_core::chat_body::ChatBody;
-use memory_agent_core::text;
 use serde_json::Value;
 
 /// The session of a call that names none.

@@ -2,11 +2,10 @@
 //! LLM or extraction was off, is queued now.
 
 use crate::api::prelude::*;
-use crate::memory::{endpoints, follow_ups, scope_settings};
+use crate::memory::{endpoints, follow_ups};
 use crate::settings::{Extraction, Sessions};
 use crate::store::backfill::{self, Scope};
-use crate::store::facts::FactScope;
-use crate::store::sessions::{self, Fill, SessionKey};
+use crate::store::sessions::Fill;
 use std::collections::BTreeSet;
 
 #[pg_extern(sql = false)]

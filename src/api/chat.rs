@@ -5,7 +5,6 @@ use crate::api::{augment, prompt_limit};
 use crate::memory::augment::Wanted;
 use crate::memory::chat::{Said, converse};
 use crate::memory::llm::{self, Llm};
-use crate::memory::scope_settings;
 use crate::store::erasures::Erasures;
 use memory_agent_core::limits::MODEL_BYTES;
 

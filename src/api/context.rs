@@ -1,14 +1,10 @@
 //! `memory_context`: what to put into a prompt now, within a token budget.
 
 use crate::api::prelude::*;
-use crate::api::prompt_limit;
-use crate::memory::checks::check_content;
+use crate::api::{prompt_limit, window};
 use crate::memory::context::prompt::Wanted;
 use crate::memory::context::tokens::TokenCounter;
-use crate::memory::scope_settings;
 use crate::settings::Prompts;
-use crate::store::sessions::SessionKey;
-use memory_agent_core::text;
 
 #[pg_extern(sql = false)]
 fn memory_context(
@@ -19,12 +15,10 @@ fn memory_context(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
-    let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    let (caller, key) =
+        window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let query = query.unwrap_or_default();
     check_content(&query)?;
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let key = SessionKey::of(&caller, session_id);
     let session_id = key.session_id.clone();
     let context = scope_settings::scoped(&caller, Some(&session_id), || {
         let budget = token_budget.unwrap_or(Prompts::current().default_token_budget);

@@ -3,13 +3,9 @@
 
 use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
-use crate::memory::checks::{check_content, check_session};
 use crate::memory::documents::{Document, check_title, check_type, singular};
-use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
-use crate::settings::Content;
 use crate::store::archives::{self, Listed};
-use crate::store::schema;
 
 /// Documents that are listed when no limit is given.
 const DEFAULT_LISTED: i32 = 10;

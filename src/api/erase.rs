@@ -3,12 +3,10 @@
 
 use crate::api::prelude::*;
 use crate::api::window;
-use crate::memory::{follow_ups, scope_settings};
+use crate::memory::follow_ups;
 use crate::models::client;
 use crate::pg::spi;
 use crate::store::erase::{self as store, Target};
-use crate::store::sessions::{self, SessionKey};
-use memory_agent_core::text;
 
 #[pg_extern(sql = false)]
 fn memory_erase(

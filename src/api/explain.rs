@@ -7,7 +7,6 @@ use crate::api::recall::recalling;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
 use crate::store::scope::Layer;
-use memory_agent_core::blend::Features;
 use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
 use serde_json::{Value, json};
@@ -41,10 +40,10 @@ fn document(recalled: &Recalled) -> Value {
         "ranking": trace.ranking,
         "recency_weight": trace.recency_weight,
         "milliseconds": {
-            "embed": rounded(trace.embed_ms),
-            "search": rounded(trace.search_ms),
-            "rerank": rounded(trace.rerank_ms),
-            "rank": rounded(trace.rank_ms),
+            "embed": rounded(trace.times.embed),
+            "search": rounded(trace.times.search),
+            "rerank": rounded(trace.times.rerank),
+            "rank": rounded(trace.times.rank),
         },
         "rows": {
             "scope": trace.documents,
@@ -74,15 +73,15 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
         .map(|(place, position)| {
             let row = &scored[position];
             let detail = &recalled.details[row.index];
-            let arms = &recalled.arms[row.index];
+            let member = &recalled.members[row.index];
             json!({
                 "id": detail.id.to_string(),
-                "scope": recalled.layers[row.index].map(Layer::as_str),
+                "scope": member.layer.map(Layer::as_str),
                 "rank": (place < recalled.shown.len()).then_some(place + 1),
                 "kind": detail.kind,
                 "role": detail.role,
-                "similarity": arms.similarity,
-                "lexical": arms.lexical,
+                "similarity": member.arms.similarity,
+                "lexical": member.arms.lexical,
                 "fused": row.fused,
                 "logit": row.logit,
                 "relevance": row.relevance,
@@ -92,7 +91,7 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
                 "score": row.score,
                 "token_count": detail.token_count,
                 "unverified": detail.unverified,
-                "features": recalled.features.as_ref().map(|all| features(&all[row.index])),
+                "features": recalled.features.as_ref().map(|all| &all[row.index]),
                 "dropped": row.dropped.map(|step| step.as_str()),
             })
         })
@@ -108,26 +107,6 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
             })
         }))
         .collect()
-}
-
-/// What the learned ranking weighs.
-fn features(of: &Features) -> Value {
-    json!({
-        "similarity": of.similarity,
-        "gap": of.gap,
-        "lexical_share": of.lexical_share,
-        "lexical_relative": of.lexical_relative,
-        "recency": of.recency,
-        "query_size": of.query_size,
-        "other_speaker": of.other_speaker,
-        "in_time": of.in_time,
-        "out_of_time": of.out_of_time,
-        "session": of.session,
-        "session_fit": of.session_fit,
-        "newest_session": of.newest_session,
-        "asked_fresh": of.asked_fresh,
-        "length": of.length,
-    })
 }
 
 fn rounded(milliseconds: f64) -> f64 {

@@ -1,9 +1,8 @@
 //! `memory_export_json` and `memory_import_json`: everything of one user as JSON objects, and back. The format
 //! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
 
-use crate::api::configure;
 use crate::api::prelude::*;
-use crate::memory::checks::check_session;
+use crate::memory::configure;
 use crate::memory::import::import;
 use crate::memory::import_archive::import_archive;
 use crate::store::exports::{self, ExportScope};

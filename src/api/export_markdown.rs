@@ -2,9 +2,7 @@
 //! format is the core crate's `markdown`.
 
 use crate::api::prelude::*;
-use crate::memory::checks::check_session;
 use crate::store::exports::{self, ExportScope};
-use crate::store::schema;
 use memory_agent_core::markdown::Memory;
 use std::collections::BTreeMap;
 

@@ -3,32 +3,36 @@
 //! key, and history says so.
 
 use crate::api::prelude::*;
-use crate::memory::checks::{check_content, check_fact_key, check_session};
+use crate::memory::checks::check_fact_key;
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::{endpoints, follow_ups, scope_settings, turn};
+use crate::memory::turn::{self, Checked, Turn};
+use crate::memory::{endpoints, follow_ups};
 use crate::models::thresholds;
 use crate::pg::sql_types;
-use crate::settings::{Content, Sessions};
+use crate::settings::Sessions;
 use crate::store::entries::{self, NewEntry, Standing};
-use crate::store::facts::{self, Ending, FactScope};
+use crate::store::facts::{self, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
-use crate::store::schema;
-use crate::store::sessions::{self, Change, SessionKey};
+use crate::store::sessions::Change;
 use memory_agent_core::facts::says_the_same;
 
-struct StatedFact {
-    content: String,
+/// What a user states, for a session or for no one.
+struct Stated {
+    checked: Checked,
     session_id: Option<String>,
-    metadata: JsonbText,
-    markers: Vec<String>,
-    created_at: TimestampWithTimeZone,
-    expires_at: Option<TimestampWithTimeZone>,
     key: Option<String>,
-    indexed_text: String,
 }
 
-impl StatedFact {
+impl Stated {
+    fn content(&self) -> &str {
+        &self.checked.turn.content
+    }
+
+    fn scope<'a>(&'a self, caller: &'a Caller) -> FactScope<'a> {
+        FactScope::of(caller, self.session_id.as_deref())
+    }
+
     /// The row of the statement, as a kind and in a role.
     fn entry<'a>(
         &'a self,
@@ -37,12 +41,13 @@ impl StatedFact {
         (kind, role): (&'static str, &'a str),
         words: (Lexemes, &'a str),
     ) -> NewEntry<'a> {
+        let Checked { turn, markers, created_at, expires_at, .. } = &self.checked;
         NewEntry {
-            markers: self.markers.clone(),
-            metadata: self.metadata.clone(),
+            markers: markers.clone(),
+            metadata: turn.metadata.clone(),
             fact_key: self.key.as_deref(),
-            expires_at: self.expires_at,
-            ..NewEntry::new(id, scope, kind, role, &self.content, words, self.created_at)
+            expires_at: *expires_at,
+            ..NewEntry::new(id, scope, kind, role, &turn.content, words, *created_at)
         }
     }
 }
@@ -66,31 +71,28 @@ fn memory_add(
     if infer {
         check_inference(caller.agent(), fact_key.is_some())?;
     }
-    let content = content.unwrap_or_default();
     check_session(session_id.as_deref())?;
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
-    let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    let markers = markers.map(sql_types::without_nulls).transpose()?;
+    let turn = Turn {
+        session_id: session_id.clone().unwrap_or_default(),
+        role: "user".to_owned(),
+        content: content.unwrap_or_default(),
+        metadata: metadata.unwrap_or_else(|| JsonbText("{}".into())),
+        markers: markers.map(sql_types::without_nulls).transpose()?,
+        created_at,
+        ttl,
+    };
     let now = pgrx::datum::datetime_support::now();
     let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
     settings.during(|| {
-        let settings = Content::current();
-        check_content(&content)?;
-        turn::check_metadata(&metadata, &settings)?;
-        let fact = StatedFact {
-            markers: turn::markers_of(markers.as_deref(), &content, &settings)?,
-            created_at: entries::finite("created_at", created_at.unwrap_or(now))?,
-            expires_at: turn::expiry(now, ttl, &settings)?,
-            indexed_text: turn::indexed_text(&content, &metadata),
-            key: fact_key,
-            content,
-            session_id: schema::home_of(session_id.as_deref()).map(str::to_owned),
-            metadata,
-        };
-        let prepared = prepare(vec![fact.indexed_text.clone()], vec![fact.content.clone()])?;
+        let checked = turn::check(turn, now, &Content::current())?;
+        let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
+        let stated = Stated { checked, session_id, key: fact_key };
+        let indexed = vec![stated.checked.indexed_text.clone()];
+        let prepared = prepare(indexed, vec![stated.content().to_owned()])?;
         roles::write_as_owner(|spi| match infer {
-            true => store_source(spi, &caller, &fact, &prepared),
-            false => store(spi, &caller, &fact, &prepared),
+            true => store_source(spi, &caller, &stated, &prepared),
+            false => store(spi, &caller, &stated, &prepared),
         })
     })
 }
@@ -115,20 +117,15 @@ fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
 
 /// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
 /// its session takes it up, as something that the user said.
-fn store_source(
-    spi: &Spi,
-    caller: &Caller,
-    fact: &StatedFact,
-    prepared: &Prepare,
-) -> PgResult<Uuid> {
+fn store_source(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -> PgResult<Uuid> {
     let id = entries::new_id();
     let session_id = fact.session_id.as_deref();
     let key = session_id.map(|session_id| SessionKey::of(caller, session_id));
     if let Some(key) = &key {
-        sessions::lock(spi, key, fact.created_at)?;
+        sessions::lock(spi, key, fact.checked.created_at)?;
     }
-    let words = prepared.words(spi, &fact.indexed_text)?;
-    let scope = FactScope::of(caller, session_id);
+    let words = prepared.words(spi, &fact.checked.indexed_text)?;
+    let scope = fact.scope(caller);
     let entry = fact.entry(id, &scope, ("turn", "user"), words);
     let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
     entries::insert(spi, entry)?;
@@ -144,10 +141,10 @@ fn store_source(
     Ok(id)
 }
 
-fn store(spi: &Spi, caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> PgResult<Uuid> {
-    let scope = FactScope::of(caller, fact.session_id.as_deref());
-    let mut writer = FactWriter::lock(spi, scope, fact.created_at)?;
-    let hash = entries::content_hash(&fact.content);
+fn store(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -> PgResult<Uuid> {
+    let scope = fact.scope(caller);
+    let mut writer = FactWriter::lock(spi, scope, fact.checked.created_at)?;
+    let hash = entries::content_hash(fact.content());
     let holder = match &fact.key {
         Some(key) => facts::holder_of_key(spi, writer.scope(), key)?,
         None => None,
@@ -160,7 +157,7 @@ fn store(spi: &Spi, caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> P
         None => duplicate(spi, writer.scope(), fact, &hash, prepared)?,
     };
     if let Some(same) = same {
-        writer.said_again(same, &[], fact.expires_at)?;
+        writer.said_again(same, &[], fact.checked.expires_at)?;
         return Ok(same);
     }
     let id = entries::new_id();
@@ -168,14 +165,14 @@ fn store(spi: &Spi, caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> P
     if let Some(key) = fact.key.as_deref() {
         let mut held = holder.as_ref().map(|holder| holder.id);
         while let Some(old) = held {
-            if !writer.supersede(old, id, fact.created_at, Ending::Superseded, Some(key))? {
+            if !writer.supersede(old, id, fact.checked.created_at, Ending::Superseded, Some(key))? {
                 break;
             }
             held = facts::holder_of_key(spi, writer.scope(), key)?.map(|holder| holder.id);
         }
     }
-    let words = prepared.words(spi, &fact.indexed_text)?;
-    let scope = FactScope::of(caller, fact.session_id.as_deref());
+    let words = prepared.words(spi, &fact.checked.indexed_text)?;
+    let scope = fact.scope(caller);
     let entry = fact.entry(id, &scope, ("fact", "memory"), words);
     writer.insert(prepared.complete(0, entry), prepared.needs_job(), None)?;
     if let Some(holder) = &holder {
@@ -190,12 +187,15 @@ fn store(spi: &Spi, caller: &Caller, fact: &StatedFact, prepared: &Prepare) -> P
     Ok(id)
 }
 
+/// Facts that a new one is compared with.
+const COMPARED: i32 = 5;
+
 /// A fact of the same scope that says the same: the same text, or one so similar that only its
 /// wording differs. Numbers, names and negations must agree.
 fn duplicate(
     spi: &Spi,
     scope: &FactScope<'_>,
-    fact: &StatedFact,
+    fact: &Stated,
     hash: &[u8],
     prepared: &Prepare,
 ) -> PgResult<Option<Uuid>> {
@@ -212,9 +212,10 @@ fn duplicate(
             None => return Ok(None),
         },
     };
-    let near = facts::nearest(spi, scope, &model.name, &Vector(window.clone()), threshold)?;
-    Ok(near
-        .into_iter()
-        .find(|(_, content)| says_the_same(content, &fact.content))
-        .map(|(id, _)| id))
+    let window = Vector(window.clone());
+    let near = facts::neighbors(spi, scope, &model.name, &window, COMPARED)?;
+    let says_so = |near: &&NearFact| {
+        near.similarity >= threshold && says_the_same(&near.content, fact.content())
+    };
+    Ok(near.iter().find(says_so).map(|near| near.id))
 }

@@ -5,7 +5,7 @@
 use crate::api::prelude::*;
 use crate::memory::active_model;
 use crate::models::{self, counting};
-use crate::settings::{Content, Models};
+use crate::settings::Models;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;

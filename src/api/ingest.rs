@@ -1,16 +1,14 @@
 //! `memory_ingest`, `memory_ingest_batch`, `memory_close_episode`: turns of a conversation become
 //! rows in the caller's transaction. Embedding and token counting come first, before any lock.
 
-use crate::api::batch;
 use crate::api::prelude::*;
+use crate::api::{batch, window};
 use crate::memory::follow_ups::queue_reflection;
-use crate::memory::ingest::ingest;
+use crate::memory::ingest::{ingest, ingest_one};
 use crate::memory::turn::Turn;
 use crate::pg::sql_types::without_nulls;
 use crate::store::episodes;
-use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::episodes::CloseReason;
-use memory_agent_core::text;
 
 #[pg_extern(sql = false)]
 fn memory_ingest(
@@ -35,10 +33,7 @@ fn memory_ingest(
         created_at,
         ttl,
     };
-    ingest(&caller, vec![turn])?
-        .first()
-        .copied()
-        .ok_or_else(|| Error::internal("a turn was stored without an id"))
+    ingest_one(&caller, turn)
 }
 
 #[pg_extern(sql = false)]
@@ -62,14 +57,12 @@ fn memory_close_episode(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<Option<Uuid>> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    let (_, key) =
+        window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let reason = reason.unwrap_or_else(|| CloseReason::Manual.as_str().to_owned());
     if reason.trim().is_empty() {
         return Err(Error::invalid("reason is blank", "Leave it out for 'manual'."));
     }
-    let key = SessionKey::of(&caller, session_id);
     roles::write_as_owner(|spi| {
         let Some(Some(episode)) = sessions::lock_existing(spi, &key)? else { return Ok(None) };
         let closed = episodes::close(spi, &key, episode, &reason)?;

@@ -2,13 +2,10 @@
 //! answer to, or because each request of a conversation brings all that was said before.
 
 use crate::api::prelude::*;
-use crate::memory::ingest;
+use crate::memory::ingest::ingest_one;
 use crate::memory::turn::{self, Turn};
 use crate::pg::locks::Lock;
-use crate::settings::Content;
-use crate::store::sessions::SessionKey;
-use crate::store::turns::{self, REQUEST_KEY};
-use memory_agent_core::text;
+use crate::store::repeated_turns::{self, REQUEST_KEY};
 
 /// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
 /// a request. An answer may well be the same as the last one, and another when the request is repeated.
@@ -47,11 +44,7 @@ fn memory_ingest_once(
     };
     let turn =
         Turn { session_id, role, content, metadata, markers: None, created_at: None, ttl: None };
-    let id = ingest::ingest(&caller, vec![turn])?
-        .first()
-        .copied()
-        .ok_or_else(|| Error::internal("a turn was stored without an id"))?;
-    Ok(Rows::once((id, true)))
+    Ok(Rows::once((ingest_one(&caller, turn)?, true)))
 }
 
 /// No other transaction stores a turn of the session by this function until the transaction ends; what was stored
@@ -65,11 +58,11 @@ fn stored(
     let spi = Spi::read_latest()?;
     let said = (role == REPEATS).then_some(content);
     if let Some(request_key) = request_key
-        && let Some(id) = turns::with_key(&spi, key, role, request_key, said)?
+        && let Some(id) = repeated_turns::with_key(&spi, key, role, request_key, said)?
     {
         return Ok(Some(id));
     }
-    said.map_or(Ok(None), |said| turns::latest_of_user(&spi, key, said))
+    said.map_or(Ok(None), |said| repeated_turns::latest_of_user(&spi, key, said))
 }
 
 /// The metadata with the key of the request; everything else in it stays as it was written. jsonb keeps

@@ -1,9 +1,7 @@
 //! `memory_wait` and `memory_retry`: what a user can do about background work.
 
 use crate::api::prelude::*;
-use crate::memory::checks::check_session;
-use crate::pg::spi::{self};
-use crate::pg::{latch, wake_at_commit};
+use crate::pg::{latch, spi, wake_at_commit};
 use crate::store::queue;
 use std::time::{Duration, Instant};
 
@@ -18,14 +16,8 @@ fn memory_wait(
     session_id: Option<String>,
     user_id: Option<String>,
 ) -> PgResult<bool> {
-    let level = identity::require(Level::User)?;
     check_session(session_id.as_deref())?;
-    // Administrators who name no user wait for all jobs.
-    let caller = if level == Level::Admin && session_id.is_none() && user_id.is_none() {
-        None
-    } else {
-        Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
-    };
+    let caller = caller(user_id.as_deref(), session_id.is_none())?;
     refuse_waiting_in_vain()?;
     let timeout = duration(timeout)?;
     let started = Instant::now();
@@ -42,6 +34,15 @@ fn memory_wait(
         pgrx::check_for_interrupts!();
         pause = (pause * 2).min(LONGEST_LOOK);
     }
+}
+
+/// Whose jobs are meant; `None` for those of all users, as administrators mean who name no user.
+fn caller(user_id: Option<&str>, may_be_all: bool) -> PgResult<Option<Caller>> {
+    let level = identity::require(Level::User)?;
+    if level == Level::Admin && user_id.is_none() && may_be_all {
+        return Ok(None);
+    }
+    identity::resolve(user_id, None, Level::User).map(Some)
 }
 
 fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> {
@@ -96,14 +97,9 @@ fn memory_retry(
     job_id: Option<Uuid>,
     user_id: Option<String>,
 ) -> PgResult<bool> {
-    let level = identity::require(Level::User)?;
+    let caller = caller(user_id.as_deref(), true)?;
     let Some(job_id) = job_id else {
         return Err(Error::null("job_id is NULL", "Take it from the view memory_jobs."));
-    };
-    let caller = if level == Level::Admin && user_id.is_none() {
-        None
-    } else {
-        Some(identity::resolve(user_id.as_deref(), None, Level::User)?)
     };
     let retried = roles::write_as_owner(|spi| {
         let user_id = caller.as_ref().map(|caller| caller.user_id.as_str());

@@ -3,7 +3,6 @@
 
 use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
-use crate::memory::checks::check_session;
 use crate::store::listing::{self, Kind, Listed, Wanted};
 
 /// Entries on a page where the call does not say how many.

@@ -1,339 +1,22 @@
 //! `memory_status()`: what runs, what does not, and what to do about it; `memory_stats()`: how much
 //! there is. Counts only, never content.
 
-use super::{attached_status, worker_status};
 use crate::api::prelude::*;
-use crate::identity::grants;
-use crate::memory::active_model;
-use crate::models::supervisor_state::{self, State};
-use crate::models::{self, Failure, client, paths};
-use crate::pg::preload::is_preloaded;
-use crate::settings::{Identity, IdentityMode, Inference, Models, Recall, Search};
-use crate::store::models::Kind;
-use crate::store::{model_change, schema, status, vector_index};
-use memory_agent_core::rerank_budget::Allowance;
-use memory_agent_core::text;
-use memory_agent_model_server::model::missing_files;
-use memory_agent_model_server::protocol::{ModelRef, RemoteEmbedder, ServerStatus};
-use std::cmp::Ordering;
-use std::path::Path;
-
-/// component, state, detail, hint.
-pub type StatusRow = (String, String, String, Option<String>);
-
-pub fn row(
-    component: &str,
-    state: &str,
-    detail: impl Into<String>,
-    hint: Option<&str>,
-) -> StatusRow {
-    (component.to_owned(), state.to_owned(), detail.into(), hint.map(str::to_owned))
-}
+use crate::jobs::status as background;
+use crate::memory::status::{self, StatusRow};
+use crate::store::counts;
 
 #[pg_extern(sql = false)]
-fn memory_status() -> PgResult<Rows<(String, String, String, Option<String>)>> {
+fn memory_status() -> PgResult<Rows<StatusRow>> {
     let level = identity::require(Level::Reader)?;
-    let mut rows = vec![library(), identity_row()];
-    let server = if Models::current().inference == Inference::Server {
-        let (server, row) = model_server();
-        rows.push(row);
-        server
-    } else {
-        rows.push(row("model server", "off", "memory_agent.inference is 'backend'", None));
-        None
-    };
-    let runtime_at = rows.len();
-    rows.push(runtime());
+    let (mut rows, server) = status::of_session();
     roles::read_as_owner(|spi| {
-        rows.insert(1, schema_row(spi)?);
-        let runtime_at = runtime_at + 1;
-        for kind in [Kind::Embedder, Kind::Reranker] {
-            let (row, failure) = model(kind, active_model::active(spi, kind)?, server.is_some());
-            rows.push(row);
-            if let Some(failure) = failure.filter(|failure| failure.is_outage) {
-                rows[runtime_at] = row_of_failure("onnxruntime", &failure);
-            }
-        }
-        rows.extend(change_of_model(spi)?);
-        rows.push(embeddings(spi)?);
-        rows.extend(worker_status::rows(spi, server.as_ref())?);
-        rows.push(index(spi)?);
-        if schema::has_0_2() {
-            rows.extend(attached_status::rows(spi, level)?);
-        }
-        if schema::has_0_3() {
-            rows.extend(levels(spi)?);
-        }
+        status::add_models(spi, &mut rows, server.is_some())?;
+        rows.extend(background::rows(spi, server.as_ref())?);
+        rows.extend(status::of_tables(spi, level)?);
         Ok(())
     })?;
     Ok(Rows::new(rows))
-}
-
-fn library() -> StatusRow {
-    let version = format!("version {}", schema::LIBRARY_VERSION);
-    if is_preloaded() {
-        row("library", "preloaded", version, None)
-    } else {
-        row(
-            "library",
-            "on demand",
-            format!("{version}; the first call of a session loads it"),
-            Some(
-                "Add memory_agent to shared_preload_libraries and restart, so that the model server is always there.",
-            ),
-        )
-    }
-}
-
-/// Whether ALTER EXTENSION UPDATE is due. Files that are older than the schema are a step back.
-fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
-    let version = schema::version(spi)?.unwrap_or_default();
-    let (state, hint) = match schema::compared_with_library(&version) {
-        Some(Ordering::Equal) => ("current", None),
-        Some(Ordering::Less) => (
-            "older",
-            Some(
-                "Run ALTER EXTENSION memory_agent UPDATE. Until then everything goes on as before.",
-            ),
-        ),
-        Some(Ordering::Greater) | None => (
-            "unknown",
-            Some(
-                "Restart the server. If that does not help, install the files of this version again.",
-            ),
-        ),
-    };
-    Ok(row("schema", state, format!("version {version}"), hint))
-}
-
-/// Roles that read more than their level gives them.
-fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
-    let roles = grants::readers_of_tables(spi)?;
-    Ok((roles > 0).then(|| {
-        row(
-            "levels",
-            "older",
-            format!(
-                "{roles} roles with a level read tables of memory_agent, as levels of 0.2.0 did"
-            ),
-            Some(
-                "Run SELECT memory_agent.renew_levels(), and grant again what you granted by hand.",
-            ),
-        )
-    }))
-}
-
-fn identity_row() -> StatusRow {
-    let setting = Identity::current().mode;
-    let mode = match setting {
-        IdentityMode::Setting => "setting",
-        IdentityMode::Required => "required",
-        IdentityMode::Role => "role",
-        IdentityMode::Claims => "claims",
-    };
-    match identity::visible_identity() {
-        Ok(user) => {
-            row("identity", mode, format!("this session reads and writes as \"{user}\""), None)
-        }
-        // Each request has its own.
-        Err(_) if setting == IdentityMode::Claims => {
-            row("identity", mode, "there are no claims of a user in this session", None)
-        }
-        Err(_) => row(
-            "identity",
-            mode,
-            "memory_agent.user_id is not set in this session",
-            Some("Run SET memory_agent.user_id = '...'."),
-        ),
-    }
-}
-
-fn model_server() -> (Option<ServerStatus>, StatusRow) {
-    match client::status() {
-        Ok(status) => {
-            let detail = format!(
-                "pid {}, up {} s, {} threads, {} MB, {} requests, {} waiting, {} refused, \
-                 {} reranks cut short by load",
-                status.pid,
-                status.uptime_seconds,
-                status.threads,
-                status.resident_bytes / 1_048_576,
-                status.requests,
-                status.queue_items,
-                status.rejected,
-                status.shortened_by_load + status.shortened_by_clock
-            );
-            (Some(status), row("model server", "running", detail, None))
-        }
-        Err(failure) => {
-            let state = match supervisor_state::read() {
-                Some(State::Failing(_)) => "failing",
-                Some(State::Starting) => "starting",
-                Some(State::Running(_)) => "not responding",
-                None => "not running",
-            };
-            let hint = match state {
-                "failing" => {
-                    "Check memory_agent.model_server_path, memory_agent.onnxruntime_path and the server log; \
-                     then SELECT pg_reload_conf()."
-                }
-                "starting" => "Try again in a moment.",
-                "not responding" => {
-                    "It is checked and replaced now; SELECT pg_reload_conf() does so too. See the server log."
-                }
-                _ => "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
-            };
-            (
-                None,
-                row(
-                    "model server",
-                    state,
-                    paths::without_secret_places(&failure.message),
-                    Some(hint),
-                ),
-            )
-        }
-    }
-}
-
-fn runtime() -> StatusRow {
-    let path = paths::onnxruntime();
-    if path.exists() {
-        row("onnxruntime", "found", "", None)
-    } else {
-        row(
-            "onnxruntime",
-            "missing",
-            "the ONNX Runtime library is not where the settings say",
-            Some("Run make install again, or set memory_agent.onnxruntime_path."),
-        )
-    }
-}
-
-fn row_of_failure(component: &str, failure: &Failure) -> StatusRow {
-    row(component, "failing", paths::without_secret_places(&failure.message), Some(failure.hint))
-}
-
-/// A model's row, and why it cannot be used. The server is asked to load and run it: files that are
-/// there say little. A backend is not, since loading would cost it the model's memory.
-fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, Option<Failure>) {
-    let component = kind.as_str();
-    let Some(model) = active else {
-        let hint = "Register one with memory_register_model().";
-        return (row(component, "none", "", Some(hint)), None);
-    };
-    if let Some(remote) = &model.remote {
-        return remote_model(component, &model, remote, ask_server);
-    }
-    let missing = missing_files(Path::new(&model.directory)).join(", ");
-    if !missing.is_empty() {
-        let detail = format!("{}: not there: {missing}", model.name);
-        let hint = "Run make install again, or set memory_agent.model_dir.";
-        return (row(component, "missing", detail, Some(hint)), None);
-    }
-    if !ask_server {
-        return (row(component, "present", model.name, None), None);
-    }
-    match models::current().describe(&model) {
-        Ok(description) => {
-            let detail = match description.tokens_per_second {
-                0 => model.name,
-                speed => format!("{}, {speed} tokens a second{}", model.name, within_budget(speed)),
-            };
-            (row(component, "loaded", detail, None), None)
-        }
-        Err(failure) => (row_of_failure(component, &failure), Some(failure)),
-    }
-}
-
-/// What the session's budget of a rerank comes to.
-fn within_budget(tokens_per_second: u32) -> String {
-    match Recall::current().rerank_budget_ms {
-        0 => String::new(),
-        milliseconds => {
-            let tokens = Allowance::alone(milliseconds, tokens_per_second).tokens();
-            format!(", {tokens} in the {milliseconds} ms of memory_agent.rerank_budget")
-        }
-    }
-}
-
-/// A model behind the embedding endpoint: it is asked what it is, which also checks its dimension.
-fn remote_model(
-    component: &str,
-    model: &ModelRef,
-    remote: &RemoteEmbedder,
-    ask_server: bool,
-) -> (StatusRow, Option<Failure>) {
-    if remote.endpoint.base_url.is_empty() {
-        let hint = "Set memory_agent.embedding_base_url in postgresql.conf, and reload.";
-        let detail = "memory_agent.embedding_base_url is empty";
-        return (row(component, "misconfigured", detail, Some(hint)), None);
-    }
-    if !ask_server {
-        return (row(component, "remote", model.name.clone(), None), None);
-    }
-    match models::current().describe(model) {
-        Ok(description) => {
-            let dimension = description.dimension.unwrap_or(0);
-            let detail = format!("{}, {dimension} dimensions", model.name);
-            (row(component, "remote", detail, None), None)
-        }
-        Err(failure) => (row_of_failure(component, &failure), None),
-    }
-}
-
-/// The embedding model that is to be used, while that is not done.
-fn change_of_model(spi: &Spi) -> PgResult<Option<StatusRow>> {
-    let Some(change) = model_change::current(spi)? else { return Ok(None) };
-    let detail = format!(
-        "to {}: {} of {} steps",
-        change.model.as_deref().unwrap_or("another model"),
-        change.done,
-        change.of
-    );
-    let hint = match change.status.as_str() {
-        "dead" => Some(format!(
-            "SELECT last_error FROM memory_jobs WHERE id = '{0}' says why; memory_retry('{0}') tries again.",
-            change.job
-        )),
-        _ => None,
-    };
-    Ok(Some(row("model change", &change.status, detail, hint.as_deref())))
-}
-
-fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
-    let missing = status::without_embedding(spi)?;
-    Ok(if missing == 0 {
-        row("embeddings", "complete", "every entry has its embedding", None)
-    } else {
-        row(
-            "embeddings",
-            "incomplete",
-            format!("{missing} entries are found by their words only"),
-            Some(
-                "They were stored while no model was available, or with embed_on_ingest other than sync.",
-            ),
-        )
-    })
-}
-
-fn index(spi: &Spi) -> PgResult<StatusRow> {
-    let entries = status::estimated_entries(spi)?;
-    let limit = Search::current().exact_scan_rows as i64;
-    let found = match active_model::active(spi, Kind::Embedder)? {
-        Some(model) => vector_index::find(spi, &model.name)?,
-        None => None,
-    };
-    Ok(match found {
-        Some(index) => row("vector index", "present", index.name, None),
-        None if entries > limit => row(
-            "vector index",
-            "advised",
-            format!("about {entries} entries; scopes of more than {limit} are compared row by row"),
-            Some("If single users have so many, run SELECT memory_create_vector_index()."),
-        ),
-        None => row("vector index", "not needed", "scopes are small enough for exact search", None),
-    })
 }
 
 #[pg_extern(sql = false)]
@@ -344,15 +27,13 @@ fn memory_stats(
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    if let Some(session_id) = &session_id {
-        text::validate_session_id(session_id).map_err(Error::refused)?;
-    }
+    check_session(session_id.as_deref())?;
     // A session belongs to one agent; without a session, no agent means all of them.
     let agent = match &session_id {
         Some(_) => Some(caller.agent().to_owned()),
         None => caller.agent_id.clone(),
     };
     roles::read_as_owner(|spi| {
-        status::stats(spi, &caller.user_id, agent.as_deref(), session_id.as_deref())
+        counts::stats(spi, &caller.user_id, agent.as_deref(), session_id.as_deref())
     })
 }

@@ -3,12 +3,11 @@
 
 use crate::api::prelude::*;
 use crate::api::window::session;
-use crate::memory::{endpoints, follow_ups, scope_settings};
+use crate::memory::{endpoints, follow_ups};
 use crate::settings::job_settings;
-use crate::store::facts::FactScope;
+use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::summaries::{self, Original};
-use crate::store::{compression, sessions};
 use memory_agent_core::jobs::payloads;
 
 #[pg_extern(sql = false)]

@@ -1,11 +1,10 @@
 //! `memory_summarize`: a text of the caller's condensed by the LLM, which the statement waits for. The
 //! result is signed with the audit key, and history says what was made of what.
 
-use crate::api::configure;
 use crate::api::prelude::*;
-use crate::memory::checks::check_content;
+use crate::memory::configure;
+use crate::memory::llm;
 use crate::memory::text_summary::{Request, record};
-use crate::memory::{llm, scope_settings};
 use crate::settings::audit_keys;
 use memory_agent_core::summarize::ContentType;
 

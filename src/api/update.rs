@@ -2,7 +2,6 @@
 
 use crate::api::lifecycle::given_id;
 use crate::api::prelude::*;
-use crate::memory::checks::check_content;
 use crate::memory::update::update;
 
 #[pg_extern(sql = false)]

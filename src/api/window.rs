@@ -4,12 +4,9 @@
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::memory::context::loaded;
-use crate::memory::scope_settings;
 use crate::store::clearing;
-use crate::store::facts::{self, FactScope};
-use crate::store::sessions::{self, SessionKey};
+use crate::store::facts;
 use crate::store::window::{self, Message};
-use memory_agent_core::text;
 
 /// The caller, and the session that is meant.
 pub fn session(

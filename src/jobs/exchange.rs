@@ -2,15 +2,13 @@
 //! record, and what a failure means for the job. Between two answers nothing is held but the lease.
 
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
+use crate::jobs::prelude::*;
 use crate::memory::llm::Asked;
 use crate::models::Failure;
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::store::llm_calls::{self, Origin};
-use crate::store::queue::{self, Job};
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
 };
-use std::time::Duration;
 
 /// The LLM that tasks may ask.
 pub struct Llm<'a> {
@@ -28,15 +26,15 @@ pub trait LlmTask {
     fn job(&self) -> &Job;
 
     /// Goes on with the outcome of the request in flight.
-    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress;
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken;
 
     /// Tries to store once more what was [blocked](Progress::Blocked).
-    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress;
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Taken;
 }
 
 /// How a task of a kind begins with a claimed job: it sends its first request, or has none to send.
 pub trait Start: LlmTask + Sized {
-    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress);
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken);
 }
 
 /// What is not to be had.
@@ -70,6 +68,34 @@ pub enum Progress {
     NoSession,
 }
 
+/// What a step of a task came to; `Err` where it ended before its end.
+pub type Taken = Result<Progress, Progress>;
+
+impl Progress {
+    /// What was decided could not be stored: for now, if another transaction was in the way.
+    pub fn blocked_by(aborted: Aborted) -> Self {
+        if aborted.may_pass { Self::Blocked(aborted.message) } else { Self::Aborted(aborted) }
+    }
+}
+
+impl From<Aborted> for Progress {
+    fn from(aborted: Aborted) -> Self {
+        Self::Aborted(aborted)
+    }
+}
+
+/// The models failed to embed what an answer said, or to count its tokens.
+impl From<Failure> for Progress {
+    fn from(failure: Failure) -> Self {
+        let what = match (failure.may_pass, failure.may_be_own) {
+            (false, _) => return Self::Failed(failure.message),
+            (true, true) => Missing::Answer,
+            (true, false) => Missing::Models,
+        };
+        Self::Unavailable { retry_in: None, reason: failure.message, what }
+    }
+}
+
 /// What came of a request.
 pub enum Received {
     /// An answer of the format that was asked for.
@@ -78,8 +104,6 @@ pub enum Received {
     Failure(String),
     /// An answer of another format, and so was its correction: asking again would bring the same.
     BadAnswer(String),
-    /// There is nothing more to do for now.
-    Ended(Progress),
 }
 
 /// Keeps what the payload of a job holds, so that a later attempt does not cost the same calls again. While
@@ -107,16 +131,6 @@ pub fn unavailable(reason: String) -> Progress {
     Progress::Unavailable { retry_in: None, reason, what: Missing::Llm }
 }
 
-/// The models failed to embed what an answer said, or to count its tokens.
-pub fn without_models(failure: Failure) -> Progress {
-    let reason = failure.message;
-    match (failure.may_pass, failure.may_be_own) {
-        (false, _) => Progress::Failed(reason),
-        (true, true) => Progress::Unavailable { retry_in: None, reason, what: Missing::Answer },
-        (true, false) => Progress::Unavailable { retry_in: None, reason, what: Missing::Models },
-    }
-}
-
 /// The model server failed. It may have asked the LLM before.
 fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
     let kind = ChatFailureKind::Unavailable;
@@ -133,12 +147,9 @@ pub struct Exchange {
 
 impl Exchange {
     /// Sends a request; its outcome comes to [`LlmTask::proceed`].
-    pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Progress {
+    pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Taken {
         self.asked = Asked::of(&request.messages, &request.messages);
-        match llm.calls.send(request) {
-            Ok(call) => Progress::Waiting(call),
-            Err(reason) => unavailable(reason),
-        }
+        llm.calls.send(request).map(Progress::Waiting).map_err(unavailable)
     }
 
     /// Records the calls that a request led to in `llm_calls`, and says what came of it.
@@ -148,26 +159,25 @@ impl Exchange {
         job: &Job,
         purpose: &'static str,
         llm: &Llm<'_>,
-    ) -> Received {
+    ) -> Result<Received, Progress> {
         let outcome = outcome
             .map(|outcome| outcome.with_unread_prompts(self.asked.estimated_tokens))
             .unwrap_or_else(|reason| lost(reason, self.asked.estimated_tokens));
-        if let Err(aborted) = self.record(&outcome, job, purpose, llm) {
-            return Received::Ended(Progress::Aborted(aborted));
-        }
-        match outcome.result {
-            Ok(answer) => Received::Answer(answer),
-            Err(failure) => match failure.kind {
-                ChatFailureKind::Unavailable => Received::Ended(Progress::Unavailable {
-                    retry_in: failure.retry_after_ms.map(Duration::from_millis),
-                    reason: failure.message,
-                    what: Missing::Llm,
-                }),
-                ChatFailureKind::Failed | ChatFailureKind::Refused => {
-                    Received::Failure(failure.message)
-                }
-                ChatFailureKind::BadAnswer => Received::BadAnswer(failure.message),
-            },
+        self.record(&outcome, job, purpose, llm)?;
+        let failure = match outcome.result {
+            Ok(answer) => return Ok(Received::Answer(answer)),
+            Err(failure) => failure,
+        };
+        match failure.kind {
+            ChatFailureKind::Unavailable => Err(Progress::Unavailable {
+                retry_in: failure.retry_after_ms.map(Duration::from_millis),
+                reason: failure.message,
+                what: Missing::Llm,
+            }),
+            ChatFailureKind::Failed | ChatFailureKind::Refused => {
+                Ok(Received::Failure(failure.message))
+            }
+            ChatFailureKind::BadAnswer => Ok(Received::BadAnswer(failure.message)),
         }
     }
 

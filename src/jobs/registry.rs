@@ -1,17 +1,16 @@
 //! The kinds of jobs and who does them. A kind is named in `memory_agent_core::jobs`; every match over
 //! kinds is here, in its methods or in the loop, and names each of them.
 
-use crate::jobs::exchange::{Llm, LlmTask, Progress, Start};
+use crate::jobs::exchange::{Llm, LlmTask, Start, Taken};
 use crate::jobs::extract::ExtractTask;
+use crate::jobs::prelude::*;
 use crate::jobs::reflect::ReflectTask;
 use crate::jobs::summarize::SummaryTask;
 use crate::memory::endpoints::Chosen;
-use crate::store::queue::Job;
-use memory_agent_core::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
 
 /// A task that asks an LLM, with what it waits for.
-pub type Started = (Box<dyn LlmTask>, Progress);
+pub type Started = (Box<dyn LlmTask>, Taken);
 
 /// How jobs of a kind begin that ask an LLM; `None` for the others.
 pub fn asking(kind: JobKind) -> Option<fn(Job, &mut Llm<'_>) -> Started> {

@@ -2,9 +2,7 @@
 //! LLM.
 
 use crate::jobs::pace::Pace;
-use crate::pg::background_transaction::Aborted;
-use crate::store::queue::Job;
-use std::time::Duration;
+use crate::jobs::prelude::*;
 
 /// When a job is tried again for which the models took too long while they were well.
 pub const SLOW_DELAY: Duration = Duration::from_secs(10);
@@ -24,15 +22,17 @@ pub enum Step {
 }
 
 /// A job that is done step by step.
-pub trait StepTask: Sized {
+pub trait StepTask {
     /// Whether its steps ask the models: while those are out of reach, none is begun, and a step that went
     /// well says that they are back.
-    const ASKS_MODELS: bool;
-    /// Whether another user who waits has their turn after a step.
-    const MAKES_ROOM: bool;
+    fn asks_models(&self) -> bool {
+        true
+    }
 
-    /// Takes up a claimed job.
-    fn start(job: Job) -> Self;
+    /// Whether another user who waits has their turn after a step.
+    fn makes_room(&self) -> bool {
+        true
+    }
 
     /// The job that is being done.
     fn job(&self) -> &Job;

@@ -4,11 +4,10 @@
 //! The default embedder is another one since 0.3.0. Rows that the former one embedded can be found by it only,
 //! so a database that has such rows keeps it: after an upgrade, and after the restore of an older dump.
 
+use crate::memory::prelude::*;
 use crate::models::{REMOTE_LOCATION, model_ref};
-use crate::pg::prelude::*;
 use crate::settings::{Models, endpoint};
 use crate::store::models::{self as store, Kind};
-use memory_agent_model_server::protocol::ModelRef;
 
 /// The default of `memory_agent.embedding_model`.
 const DEFAULT_EMBEDDER: &str = "memory-embed-small";

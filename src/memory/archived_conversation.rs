@@ -1,18 +1,15 @@
 //! Archived conversations: what is stored of one when it is compressed, or archived as it is.
 
 use crate::memory::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
-use crate::pg::prelude::*;
+use crate::memory::prelude::*;
 use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
-use crate::store::facts::FactScope;
-use crate::store::sessions::SessionKey;
 use crate::store::summaries::{self, Coverage, Source};
 use memory_agent_core::archive::{Conversation, namespace};
 use memory_agent_core::chunk::Limits;
 use memory_agent_core::highlights::{Turn, highlights};
 use memory_agent_core::summarize::Sections;
-use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::ToIsoString;
-use serde_json::{Map, json};
+use serde_json::Map;
 
 /// Tokens of turns that are read to choose from, and of those that are told.
 const MOST_READ: u64 = 200_000;

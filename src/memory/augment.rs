@@ -2,18 +2,16 @@
 //! an LLM, both off by default: rewriting the message into further queries, and leaving out memories that
 //! others contradict. Without an answer they do nothing.
 
-use crate::identity::Caller;
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::cross_session;
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
+use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::pg::error::warn;
-use crate::pg::prelude::*;
 use crate::settings::{MemoryMessage, Prompts, Recall};
 use crate::store::erasures::Erasures;
-use crate::store::sessions::SessionKey;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::chat_body::ChatBody;
@@ -21,7 +19,6 @@ use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::fence;
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
-use serde_json::{Value, json};
 
 /// Messages before the latest that tell a rewrite what pronouns stand for, and characters of each.
 const EARLIER_MESSAGES: usize = 6;
@@ -93,7 +90,8 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
         hits = without_contradicted(hits, wanted)?;
     }
     let earlier = cross_session::find(original, &wanted.session_id, &wanted.caller)?;
-    hits.extend(earlier.into_iter().map(cross_session::Earlier::into_memory));
+    // As memories, told whole or not at all.
+    hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
     let summary = prompt_memory::summary(&wanted.key())?;
     let left = wanted.budget - said;
     let hits = match settings.memory_message {

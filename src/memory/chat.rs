@@ -6,17 +6,14 @@ use crate::memory::augment::{Wanted, put_memories};
 use crate::memory::checks::check_content;
 use crate::memory::ingest;
 use crate::memory::llm::{Answered, Llm, Talk};
+use crate::memory::prelude::*;
 use crate::memory::turn::Turn;
 use crate::pg::locks::Lock;
-use crate::pg::prelude::*;
-use crate::settings::Content;
-use crate::store::sessions::SessionKey;
-use crate::store::turns;
+use crate::store::repeated_turns;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
-use serde_json::{Value, json};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What the user said last, as it is stored.
@@ -124,7 +121,7 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uu
 fn is_latest(session: &SessionKey, content: &str) -> PgResult<bool> {
     roles::as_owner(|| {
         Lock::turns_once(&session.user_id, &session.agent_id, &session.session_id).hold();
-        Ok(turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
+        Ok(repeated_turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
     })
 }
 

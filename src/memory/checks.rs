@@ -1,7 +1,6 @@
 //! What a text and a key must be, in a call or in a file that is imported.
 
-use crate::pg::error::{Error, PgResult};
-use crate::settings::Content;
+use crate::memory::prelude::*;
 use memory_agent_core::limits::FACT_KEY_BYTES;
 use memory_agent_core::text;
 

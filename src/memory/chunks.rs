@@ -2,17 +2,15 @@
 //! is touched, then stored as entries of kind `document`.
 
 use crate::memory::follow_ups;
+use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare_by};
 use crate::memory::turn::indexed_text;
 use crate::models::counting;
 use crate::pg::memory_context::scratch;
-use crate::pg::prelude::*;
 use crate::store::entries::{self, FactsFrom, NewEntry};
-use crate::store::facts::FactScope;
 use memory_agent_core::chunk::{self, Chunk, Limits};
 use memory_agent_core::tokens;
-use memory_agent_model_server::protocol::ModelRef;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 use std::convert::Infallible;
 
 /// What stands between a title and the headings below it.

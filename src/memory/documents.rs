@@ -1,17 +1,13 @@
 //! The knowledge base: what a document must be, and how it is stored. It is kept as a whole and searched by its
 //! chunks, which recall returns like any other memory.
 
-use crate::identity::Caller;
 use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::memory::lifecycle::restore_document;
+use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
-use crate::pg::prelude::*;
-use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION, NewDocument};
-use crate::store::facts::FactScope;
-use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
-use serde_json::{Map, json};
+use serde_json::Map;
 
 /// What documents are when nothing else is said.
 const DEFAULT_TYPE: &str = "document";

@@ -1,11 +1,10 @@
 //! The jobs that follow from a change of memory, queued in its transaction with what the settings say of them.
 
+use crate::memory::prelude::*;
 use crate::memory::{endpoints, scope_settings};
-use crate::pg::prelude::*;
 use crate::settings::{LlmLimits, Sessions, job_settings};
-use crate::store::facts::FactScope;
 use crate::store::jobs::{self, JobKind};
-use crate::store::sessions::{Fill, SessionKey};
+use crate::store::sessions::Fill;
 use crate::store::summaries;
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads::{self, Payload};

@@ -1,21 +1,19 @@
 //! Memories that come from a file. A file is checked like anything else that is stored, and stored with the
 //! id, times and state that it has.
 
+use crate::identity;
 use crate::identity::grants::Level;
-use crate::identity::{self, Caller};
 use crate::memory::checks::{check_content, check_fact_key, check_session};
+use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
 use crate::memory::{follow_ups, scope_settings, session_writer};
-use crate::pg::prelude::*;
-use crate::settings::Content;
-use crate::store::entries::FactsFrom;
+use crate::store::entries::{FactsFrom, NewEntry};
 use crate::store::exports::ARCHIVES;
-use crate::store::facts::{self, FactScope};
-use crate::store::imports::{self, Added, ImportedEntry, Values};
-use crate::store::lexemes::Lexemes;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::facts;
+use crate::store::imports::{self, ImportedEntry, Values};
+use crate::store::sessions::Change;
 use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
 use memory_agent_core::text;
@@ -233,30 +231,17 @@ fn store_entry(
         true => None,
         false => turn::expiry(pgrx::datum::datetime_support::now(), None, &Content::current())?,
     };
-    imports::insert_entry(
-        spi,
-        &ImportedEntry {
-            user_id: &caller.user_id,
-            agent_id: caller.agent(),
-            session_id: entry.session(),
-            id: values.id,
-            json: &checked.json,
-            content: body,
-            markers,
-            created_at: checked.created_at,
-            default_expiry,
-            is_complete: entry.is_complete(),
-            token_count: prepared.token_count(0),
-            token_count_exact: prepared.token_counts_exact,
-            embedding: prepared.embedding(0),
-            embedding_model: prepared.model.as_ref().map(|model| model.name.as_str()),
-            lexemes: Lexemes::index(spi, &prepared.configuration, indexed_text)?,
-            lexeme_config: &prepared.configuration,
-        },
-    )?;
+    let words = prepared.words(spi, indexed_text)?;
+    let (kind, role) = ("", entry.role.as_str());
+    let new = NewEntry::new(values.id, &scope, kind, role, body, words, checked.created_at);
+    let new = NewEntry { markers, ..prepared.complete(0, new) };
+    let is_complete = entry.is_complete();
+    let json = &checked.json;
+    imports::insert_entry(spi, ImportedEntry { entry: new, json, default_expiry, is_complete })?;
     if let Some(key) = &session {
-        let added = added(checked, prepared);
-        let active_entries = imports::count(spi, key, &added, values.id, checked.created_at)?;
+        let (turns, added) = added(checked, prepared);
+        let at = checked.created_at;
+        let active_entries = imports::count(spi, key, turns, &added, values.id, at)?;
         follow_ups::queue_eviction(spi, key, active_entries)?;
     }
     queue_jobs(spi, &scope, checked, prepared)?;
@@ -291,20 +276,21 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
     Ok(())
 }
 
-/// What the entry adds to its session. The source of facts was never in the conversation.
-fn added(checked: &Checked<'_>, prepared: &Prepare) -> Added {
+/// What the entry adds to the turns of its session, and to what is counted of them. The source of facts was never
+/// in the conversation.
+fn added(checked: &Checked<'_>, prepared: &Prepare) -> (i64, Change) {
     let Checked { entry, is_active, is_turn, .. } = *checked;
     let is_source = entry.state.as_deref() == Some("inactive") && entry.state_reason.is_none();
     let is_attached = entry.source_relation.is_some();
     let in_window = is_active && entry.kind != "document" && !is_attached;
     let holds = entry.state.as_deref() != Some("inactive");
     let tokens = i64::from(prepared.token_count(0));
-    Added {
-        turns: i64::from(is_turn && !is_source),
+    let change = Change {
         tokens: if in_window && is_turn { tokens } else { 0 },
-        to_summarize: if holds && is_turn && !is_attached { tokens } else { 0 },
+        unsummarized: if holds && is_turn && !is_attached { tokens } else { 0 },
         entries: i64::from(in_window),
-    }
+    };
+    (i64::from(is_turn && !is_source), change)
 }
 
 fn queue_jobs(
@@ -347,7 +333,8 @@ fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uu
             return Ok(id);
         }
         let mut is_active = summary.is_active.unwrap_or(true);
-        if is_active && summary.summary_kind == "L3" && imports::has_summary(spi, &key)? {
+        if is_active && summary.summary_kind == "L3" && summaries::current_id(spi, &key)?.is_some()
+        {
             notice!(
                 "the session has a summary already; this one is stored as one that was replaced"
             );

@@ -6,14 +6,11 @@ use crate::memory::archived_conversation::{insert_chunks, prepare_text};
 use crate::memory::checks::{check_content, check_session};
 use crate::memory::documents::{check_title, check_type};
 use crate::memory::import::{read_values, same};
+use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::turn::check_metadata;
-use crate::pg::prelude::*;
-use crate::settings::Content;
 use crate::store::archives::{self, CONVERSATION};
-use crate::store::facts::FactScope;
 use crate::store::imports;
-use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::archive::namespace;
 use memory_agent_core::record::{Archive, Record};
 

@@ -1,19 +1,22 @@
 //! Turns of a conversation become rows in the caller's transaction. Embedding and token counting come
 //! first, before any lock.
 
-use crate::identity::Caller;
+use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::session_writer::SessionWriter;
 use crate::memory::turn::{Checked, Turn, check};
-use crate::pg::prelude::*;
-use crate::settings::Content;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
-use crate::store::sessions::SessionKey;
 use memory_agent_core::text;
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// Stores a turn and returns its id.
+pub fn ingest_one(caller: &Caller, turn: Turn) -> PgResult<Uuid> {
+    let id = ingest(caller, vec![turn])?.pop();
+    id.ok_or_else(|| Error::internal("a turn was stored without an id"))
+}
 
 /// Stores turns and returns their ids in the order given, each session's with its own settings.
 pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {

@@ -13,7 +13,7 @@ use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{self as jobs, Whose};
 use crate::store::attachments::{Embed, Source};
-use crate::store::embeddings::{self, Incomplete};
+use crate::store::embeddings;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::models::Kind;
 use crate::store::source_rows::SourceRow;
@@ -189,7 +189,7 @@ impl<'a> Intake<'a> {
             plans.push(Plan { row, user_id, role });
         }
         for ((user_id, of_nobody, reason), keys) in refused {
-            self.note_refused(spi, &user_id, of_nobody, &reason, &keys)?;
+            self.note_refused(spi, &Whose { user_id: &user_id, of_nobody }, &reason, &keys)?;
         }
         Ok(plans)
     }
@@ -197,8 +197,7 @@ impl<'a> Intake<'a> {
     fn note_refused(
         &self,
         spi: &Spi,
-        user_id: &str,
-        of_nobody: bool,
+        whose: &Whose<'_>,
         reason: &str,
         keys: &[&JsonbText],
     ) -> PgResult<()> {
@@ -207,7 +206,7 @@ impl<'a> Intake<'a> {
             let [first, rest @ ..] = keys else { continue };
             let first = match self.via {
                 // The reader of this is neither the writer nor the owner of the row.
-                Via::Worker if user_id == self.writer => format!("a row of {label}"),
+                Via::Worker if whose.user_id == self.writer => format!("a row of {label}"),
                 _ => format!("the row {} of {label}", shortened(&first.0)),
             };
             let which = match rest.len() {
@@ -215,7 +214,7 @@ impl<'a> Intake<'a> {
                 more => format!("{first} and {more} more were"),
             };
             let problem = format!("{which} not taken into memory: {reason}");
-            jobs::note_refused(spi, self.source, user_id, of_nobody, keys, &problem)?;
+            jobs::note_refused(spi, self.source, whose, keys, &problem)?;
             if self.via != Via::Worker {
                 warn(
                     problem,
@@ -299,7 +298,6 @@ impl<'a> Intake<'a> {
             content,
             indexed_text: turn::indexed_text(content, &plan.row.metadata),
             token_count: i32::try_from(tokens::estimate_tokens(content)).unwrap_or(i32::MAX),
-            token_count_exact: false,
             markers: turn::markers_of(None, content, &self.content)?,
             created_at,
         }))
@@ -352,16 +350,10 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         return Ok(false);
     }
     for (index, row) in rows.iter().enumerate() {
-        let entry = Incomplete {
-            id: row.id,
-            content: String::new(),
-            content_hash: Some(content_hash(row.content)),
-            metadata: row.row.metadata.clone(),
-            lacks_embedding: true,
-        };
+        let hash = content_hash(row.content);
         let windows = prepared.embedding(index).map(|windows| (model.name.as_str(), windows));
         let tokens = prepared.token_count(index);
-        embeddings::complete(spi, row.user_id, &entry, windows, tokens)?;
+        embeddings::complete(spi, row.user_id, (row.id, Some(&hash)), windows, tokens)?;
     }
     Ok(true)
 }

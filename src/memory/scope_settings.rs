@@ -1,11 +1,9 @@
 //! Whose stored settings a call runs with: the session's win over its agent's, these over those of the
 //! agent for all users, these over what the SQL session and postgresql.conf say.
 
-use crate::identity::Caller;
-use crate::pg::prelude::*;
+use crate::memory::prelude::*;
 use crate::settings::overrides::Settings;
 use crate::store::agents;
-use crate::store::sessions::SessionKey;
 
 /// What is stored for an agent and, with `session_id`, for a session.
 pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResult<Settings> {

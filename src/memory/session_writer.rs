@@ -1,17 +1,16 @@
 //! Adds turns to one session while it is locked: their rows, the episodes that they belong to, the
 //! session's counters, and the jobs that follow from them.
 
+use crate::memory::prelude::*;
 use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
 use crate::memory::{endpoints, follow_ups};
 use crate::pg::memory_context::scratch;
-use crate::pg::prelude::*;
 use crate::settings::{Extraction, Sessions};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
-use crate::store::facts::FactScope;
 use crate::store::schema;
-use crate::store::sessions::{self, Fill, Growth, SessionKey};
+use crate::store::sessions::Fill;
 use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
 use memory_agent_core::mmr;
 
@@ -53,14 +52,12 @@ impl<'a> SessionWriter<'a> {
 
     /// Adds the turns at `indexes`, in that order, and queues the work that they bring.
     pub fn add(mut self, turns: &[Checked], indexes: &[usize], ids: &[Uuid]) -> PgResult<()> {
-        let mut growth = Growth::default();
+        let mut tokens = 0;
         let mut last_turn_at = turns[indexes[0]].created_at;
         for &index in indexes {
             let turn = &turns[index];
             scratch(|| self.add_turn(turn, index, ids[index]))?;
-            growth.turns += 1;
-            growth.entries += 1;
-            growth.tokens += i64::from(self.prepared.token_count(index));
+            tokens += i64::from(self.prepared.token_count(index));
             last_turn_at = last_turn_at.max(turn.created_at);
             pgrx::check_for_interrupts!();
         }
@@ -68,7 +65,8 @@ impl<'a> SessionWriter<'a> {
             episodes::save(self.spi, &self.key.user_id, episode, None)?;
         }
         let open = self.episode.as_ref().map(|episode| episode.id);
-        let fill = sessions::grow(self.spi, self.key, &growth, Some(last_turn_at), open)?;
+        let growth = (indexes.len() as i64, tokens);
+        let fill = sessions::grow(self.spi, self.key, growth, last_turn_at, open)?;
         let waits = indexes.iter().any(|&index| match self.facts_of(&turns[index]) {
             FactsFrom::Turn => turns[index].turn.role == "user",
             from => from == FactsFrom::Decision,

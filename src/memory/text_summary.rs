@@ -1,11 +1,10 @@
 //! A text of the caller's condensed by the LLM, which the statement waits for, and the record of it: signed with
 //! the audit key, and kept in history.
 
-use crate::identity::Caller;
 use crate::memory::awaited_summary::Condenser;
 use crate::memory::llm::Llm;
+use crate::memory::prelude::*;
 use crate::models::counting::{count, count_one};
-use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::entries::new_id;
 use crate::store::erasures::Erasures;
@@ -16,7 +15,6 @@ use memory_agent_core::jobs::payloads::Condensed;
 use memory_agent_core::levels::{self, SummaryLevel};
 use memory_agent_core::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
 use memory_agent_core::{material, signature};
-use serde_json::json;
 
 /// What is to be condensed to what.
 pub struct Request<'a> {

@@ -2,8 +2,7 @@
 //! database is touched.
 
 use crate::memory::language::Phrases;
-use crate::pg::prelude::*;
-use crate::settings::Content;
+use crate::memory::prelude::*;
 use crate::store::entries;
 use memory_agent_core::limits::MAX_MARKERS;
 use memory_agent_core::{markers, text};
@@ -34,7 +33,6 @@ pub struct Checked {
 pub fn check(turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
     // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
     pgrx::check_for_interrupts!();
-    text::validate_session_id(&turn.session_id).map_err(Error::refused)?;
     text::validate_role(&turn.role).map_err(Error::refused)?;
     text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
     check_metadata(&turn.metadata, settings)?;

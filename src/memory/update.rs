@@ -5,15 +5,14 @@ use crate::memory::checks::check_content;
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::language::Phrases;
 use crate::memory::lifecycle::{Locked, UPDATE};
+use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::session_writer::facts_from;
 use crate::memory::{follow_ups, repetitions, scope_settings, turn};
-use crate::pg::prelude::*;
-use crate::settings::Content;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
 use crate::store::lifecycle::{self, Extraction, Stored};
-use crate::store::sessions::{self, Change};
+use crate::store::sessions::Change;
 use crate::store::{history, summaries};
 use memory_agent_core::markers;
 

@@ -1,9 +1,8 @@
 //! How the window of a session comes to fit into a budget.
 
 use crate::memory::context::tokens::TokenCounter;
-use crate::pg::prelude::*;
+use crate::memory::prelude::*;
 use crate::settings::Prompts;
-use crate::store::sessions::SessionKey;
 use crate::store::window::{self, WindowTurn};
 use memory_agent_core::window::{Plan, Turn, plan};
 use std::collections::HashMap;

@@ -1,17 +1,15 @@
 //! The summary that `memory_reserve_tokens` waits for when it was asked to: of the turns that are to
 //! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
 
-use crate::identity::Caller;
 use crate::memory::awaited_summary::Condenser;
 use crate::memory::llm::{self, Llm};
-use crate::memory::renew;
+use crate::memory::prelude::*;
+use crate::memory::summary_renewal;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::warn;
-use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::erasures::Erasures;
-use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries;
 use crate::store::window::WindowTurn;
 use memory_agent_core::levels;
@@ -57,7 +55,7 @@ pub fn summarize(
     roles::write_as_owner(|spi| {
         // A transaction that changed the session meanwhile may have summarised it too.
         if sessions::lock_existing(spi, key)?.is_some() {
-            renew::renew(spi, key, &material, &tree, METHOD)?;
+            summary_renewal::renew(spi, key, &material, &tree, METHOD)?;
         }
         Ok(())
     })

@@ -29,6 +29,13 @@ pub fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
+/// What follows a prefix in the names of the files that have it.
+pub fn names(prefix: &str) -> Vec<String> {
+    let Ok(directory) = std::fs::read_dir(DIRECTORY) else { return Vec::new() };
+    let names = directory.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| Some(name.strip_prefix(prefix)?.to_owned())).collect()
+}
+
 /// Reads a file; `None` when there is none.
 pub fn read(path: &Path) -> Option<Content> {
     let mut file = File::open(path).ok()?;
@@ -68,11 +75,6 @@ impl LockedFile {
                 _ => {}
             }
         }
-    }
-
-    /// The file once more, for a process that has it locked already.
-    pub fn again(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().write(true).open(path)?, written: None })
     }
 
     /// Replaces the text. A full disk only costs the message.

@@ -2,7 +2,7 @@
 //! same in all sessions, and rows of a few keys are found by an index.
 
 use crate::pg::error::PgResult;
-use crate::pg::settings_level::{Refused, SettingsLevel};
+use crate::pg::settings_level::SettingsLevel;
 use std::ffi::CStr;
 
 /// The keys of rows are compared as text between sessions, which may differ in how they print times,
@@ -40,7 +40,7 @@ pub fn by_index<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
 fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     let level = SettingsLevel::enter();
     for (name, value) in settings {
-        level.set(name, value, Refused::Error);
+        level.set(name, value);
     }
     body()
 }

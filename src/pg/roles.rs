@@ -7,7 +7,7 @@
 use crate::pg::catalog;
 use crate::pg::error::PgResult;
 use crate::pg::pinned_settings::canonical;
-use crate::pg::settings_level::{self, Refused, SettingsLevel};
+use crate::pg::settings_level::{self, SettingsLevel};
 use crate::pg::spi::Session;
 use pgrx::pg_sys;
 
@@ -35,7 +35,7 @@ pub fn write_as_owner<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> PgResult
 /// the table, it cannot leave anything behind. Rows that a policy would hide are an ERROR, not missing.
 pub fn as_table_owner<T>(owner: pg_sys::Oid, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     let section = OwnerSection::enter(owner, pg_sys::SECURITY_RESTRICTED_OPERATION);
-    section.settings.set(c"row_security", c"off", Refused::Error);
+    section.settings.set(c"row_security", c"off");
     canonical(body)
 }
 
@@ -49,7 +49,7 @@ impl OwnerSection {
     fn enter(owner: pg_sys::Oid, further_restrictions: u32) -> Self {
         let identity = AssumedIdentity::assume(owner, further_restrictions);
         let settings = SettingsLevel::enter();
-        settings.set(c"search_path", settings_level::OUR_PATH, Refused::Error);
+        settings.set(c"search_path", settings_level::OUR_PATH);
         Self { settings, _identity: identity }
     }
 }

@@ -1,44 +1,9 @@
 //! A level of settings: what is set on it holds until it is left, on every way out.
 #![allow(unsafe_code)]
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, GucContext};
+use pgrx::prelude::PgLogLevel;
 use std::ffi::CStr;
-
-/// What PostgreSQL does with a value that a setting does not take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Raises PostgreSQL's ERROR (22023).
-    Error,
-    /// Warns, and leaves the setting as it is.
-    Warning,
-}
-
-impl Refused {
-    fn level(self) -> i32 {
-        match self {
-            Self::Error => pg_sys::elog::PgLogLevel::ERROR as i32,
-            Self::Warning => pg_sys::elog::PgLogLevel::WARNING as i32,
-        }
-    }
-}
-
-/// Who may set what is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
-    /// Every user.
-    User,
-    /// postgresql.conf.
-    Server,
-}
-
-impl Writer {
-    fn context(self) -> pg_sys::GucContext::Type {
-        match self {
-            Self::User => pg_sys::GucContext::PGC_USERSET,
-            Self::Server => pg_sys::GucContext::PGC_SIGHUP,
-        }
-    }
-}
 
 /// A level over the session's settings, as a function with SET clauses has one. It is left when dropped.
 pub struct SettingsLevel {
@@ -51,14 +16,14 @@ impl SettingsLevel {
         Self { number: unsafe { pg_sys::NewGUCNestLevel() } }
     }
 
-    /// Sets what every user may set.
-    pub fn set(&self, name: &CStr, value: &CStr, refused: Refused) {
-        self.set_as(name, value, Writer::User, refused);
+    /// Sets what every user may set; a value that it does not take is PostgreSQL's ERROR (22023).
+    pub fn set(&self, name: &CStr, value: &CStr) {
+        set(name, value, GucContext::PGC_USERSET, true, PgLogLevel::ERROR);
     }
 
-    /// Sets what the writer may set.
-    pub fn set_as(&self, name: &CStr, value: &CStr, writer: Writer, refused: Refused) {
-        set(name, value, writer, true, refused);
+    /// Sets what may be set in a context; a value that it does not take is a WARNING, and is not set.
+    pub fn try_set(&self, name: &CStr, value: &CStr, context: GucContext::Type) {
+        set(name, value, context, true, PgLogLevel::WARNING);
     }
 }
 
@@ -83,27 +48,27 @@ pub fn our_search_path() -> Option<SettingsLevel> {
         return None;
     }
     let level = SettingsLevel::enter();
-    level.set(c"search_path", OUR_PATH, Refused::Error);
+    level.set(c"search_path", OUR_PATH);
     Some(level)
 }
 
 /// Whether a setting takes a value: raises what SET would raise if not (22023).
-pub fn check(name: &CStr, value: &CStr, writer: Writer) {
-    set(name, value, writer, false, Refused::Error);
+pub fn check(name: &CStr, value: &CStr, context: GucContext::Type) {
+    set(name, value, context, false, PgLogLevel::ERROR);
 }
 
-fn set(name: &CStr, value: &CStr, writer: Writer, change: bool, refused: Refused) {
+fn set(name: &CStr, value: &CStr, context: GucContext::Type, change: bool, refused: PgLogLevel) {
     // SAFETY: C strings that live through the call, which copies them. PostgreSQL checks no privilege for
     // these contexts; who may store what is memory_configure's to check.
     unsafe {
         pg_sys::set_config_option(
             name.as_ptr(),
             value.as_ptr(),
-            writer.context(),
+            context,
             pg_sys::GucSource::PGC_S_SESSION,
             pg_sys::GucAction::GUC_ACTION_SAVE,
             change,
-            refused.level(),
+            refused as i32,
             false,
         );
     }

@@ -118,15 +118,18 @@ macro_rules! tuples {
 tuples!((A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H));
 tuples!((A B C D E F G H I) (A B C D E F G H I J K L M N O P Q R));
 
-/// Reads rows into a struct, its fields in the order of the columns.
+/// Reads rows into a struct, its fields in the order of the columns. Those after a semicolon are in none.
 macro_rules! record {
-    ($type:ident: $($field:ident)*) => {
+    ($type:ident: $($field:ident)* $(; $($default:ident)*)?) => {
         impl $crate::pg::spi::Record for $type {
             fn read(
                 row: &$crate::pg::spi::Row<'_>,
                 column: &mut usize,
             ) -> $crate::pg::error::PgResult<Self> {
-                Ok(Self { $($field: $crate::pg::spi::Record::read(row, column)?),* })
+                Ok(Self {
+                    $($field: $crate::pg::spi::Record::read(row, column)?,)*
+                    $($($default: Default::default(),)*)?
+                })
             }
         }
     };

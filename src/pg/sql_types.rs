@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use crate::pg::error::{Error, PgResult};
-use pgrx::callconv::{Arg, ArgAbi};
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::datum::Datum;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::CStr;
@@ -15,9 +16,9 @@ pub struct Vector(pub Vec<f32>);
 /// pgvector's on-disk header: varlena length, `int16 dim`, `int16 unused`.
 const VECTOR_HEADER_BYTES: usize = 8;
 
-impl Vector {
+impl IntoDatum for Vector {
     /// A datum of type `vector`, in the current memory context.
-    pub fn to_datum(&self) -> pg_sys::Datum {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
         let size = VECTOR_HEADER_BYTES + self.0.len() * size_of::<f32>();
         // SAFETY: palloc0 returns `size` zeroed, maximally aligned bytes or raises an ERROR; the
         // header and the components written below fit in them.
@@ -30,8 +31,13 @@ impl Vector {
                 start.add(VECTOR_HEADER_BYTES).cast::<f32>(),
                 self.0.len(),
             );
-            pg_sys::Datum::from(start)
+            Some(pg_sys::Datum::from(start))
         }
+    }
+
+    /// pgvector's type has no fixed OID; without the extension there is none.
+    fn type_oid() -> pg_sys::Oid {
+        crate::pg::catalog::vector_type().map_or(pg_sys::InvalidOid, |vector| vector.oid)
     }
 }
 
@@ -65,38 +71,34 @@ impl FromDatum for Vector {
     }
 }
 
-impl IntoDatum for Vector {
-    fn into_datum(self) -> Option<pg_sys::Datum> {
-        Some(self.to_datum())
-    }
+/// Lets a type be an argument and a result of SQL functions.
+macro_rules! argument_and_result {
+    ($type:ident, $name:literal, $null:expr) => {
+        pgrx::impl_sql_translatable!($type, $name);
 
-    /// pgvector's type has no fixed OID; without the extension there is none.
-    fn type_oid() -> pg_sys::Oid {
-        crate::pg::catalog::vector_type().map_or(pg_sys::InvalidOid, |vector| vector.oid)
-    }
+        // SAFETY: the argument slot of a parameter of this type holds such a datum.
+        unsafe impl<'fcx> ArgAbi<'fcx> for $type {
+            unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+                // SAFETY: as above; a NULL is handled by Option.
+                unsafe { arg.unbox_arg_using_from_datum().unwrap_or($null) }
+            }
+        }
+
+        // SAFETY: into_datum gives a datum of this type in the caller's context.
+        unsafe impl BoxRet for $type {
+            unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
+                match self.into_datum() {
+                    // SAFETY: the datum lives in the context of the call.
+                    Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+                    None => fcinfo.return_null(),
+                }
+            }
+        }
+    };
 }
 
-pgrx::impl_sql_translatable!(Vector, "vector");
-
-// SAFETY: the argument slot of a `vector` parameter holds a `vector` datum.
-unsafe impl<'fcx> ArgAbi<'fcx> for Vector {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        // SAFETY: as above; a NULL is handled by Option<Vector>.
-        unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(Vec::new())) }
-    }
-}
-
-// SAFETY: the datum returned is a `vector`, palloc'ed in the caller's context.
-unsafe impl pgrx::callconv::BoxRet for Vector {
-    unsafe fn box_into<'fcx>(
-        self,
-        fcinfo: &mut pgrx::callconv::FcInfo<'fcx>,
-    ) -> pgrx::datum::Datum<'fcx> {
-        let datum = self.to_datum();
-        // SAFETY: the datum lives in the context of the call.
-        unsafe { fcinfo.return_raw_datum(datum) }
-    }
-}
+argument_and_result!(Vector, "vector", Self(Vec::new()));
+argument_and_result!(JsonbText, "jsonb", Self(String::from("null")));
 
 /// A `jsonb` value as PostgreSQL prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,30 +140,6 @@ impl IntoDatum for JsonbText {
 
     fn type_oid() -> pg_sys::Oid {
         pg_sys::JSONBOID
-    }
-}
-
-pgrx::impl_sql_translatable!(JsonbText, "jsonb");
-
-// SAFETY: the argument slot of a `jsonb` parameter holds a `jsonb` datum.
-unsafe impl<'fcx> ArgAbi<'fcx> for JsonbText {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        // SAFETY: as above; a NULL is handled by Option<JsonbText>.
-        unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(String::from("null"))) }
-    }
-}
-
-// SAFETY: into_datum gives a jsonb datum in the caller's context.
-unsafe impl pgrx::callconv::BoxRet for JsonbText {
-    unsafe fn box_into<'fcx>(
-        self,
-        fcinfo: &mut pgrx::callconv::FcInfo<'fcx>,
-    ) -> pgrx::datum::Datum<'fcx> {
-        match self.into_datum() {
-            // SAFETY: the datum lives in the context of the call.
-            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
-            None => fcinfo.return_null(),
-        }
     }
 }
 

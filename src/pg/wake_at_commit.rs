@@ -15,8 +15,6 @@ pub struct Waker {
     pub before_commit: fn(pg_sys::Oid) -> bool,
     /// After it, and after something was left in a file that a worker has to record.
     pub after_commit: fn(pg_sys::Oid),
-    /// Whether the transaction wrote history.
-    pub hears_of_history: fn() -> bool,
     /// After a transaction that wrote history and queued no jobs.
     pub history_committed: fn(pg_sys::Oid),
 }
@@ -64,7 +62,7 @@ pub fn job_queued() {
 /// To be called where history is written. No worker is woken for it, since a worker looks every few
 /// seconds; but a database whose worker gave its place away gets one again.
 pub fn history_written() {
-    if !is_worker() && WAKER.get().is_some_and(|waker| (waker.hears_of_history)()) {
+    if !is_worker() {
         hook();
         WROTE_HISTORY.set(true);
     }
@@ -103,20 +101,13 @@ unsafe extern "C-unwind" fn at_transaction_end(
     let Some(waker) = WAKER.get() else { return };
     // SAFETY: set for the life of the session; jobs are only queued in a database.
     let database = unsafe { pg_sys::MyDatabaseId };
-    if !QUEUED.get() {
-        let is_over = matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE);
-        if is_over && WROTE_HISTORY.take() && event == XACT_EVENT_COMMIT {
-            (waker.history_committed)(database);
-        }
-        return;
-    }
     match event {
-        XACT_EVENT_PRE_COMMIT => QUEUED.set((waker.before_commit)(database)),
-        XACT_EVENT_COMMIT => {
-            QUEUED.set(false);
-            WROTE_HISTORY.set(false);
-            (waker.after_commit)(database);
-        }
+        XACT_EVENT_PRE_COMMIT if QUEUED.get() => QUEUED.set((waker.before_commit)(database)),
+        XACT_EVENT_COMMIT => match (QUEUED.take(), WROTE_HISTORY.take()) {
+            (true, _) => (waker.after_commit)(database),
+            (false, true) => (waker.history_committed)(database),
+            (false, false) => {}
+        },
         // Jobs of a prepared transaction are found by the workers themselves, seconds later.
         XACT_EVENT_ABORT | XACT_EVENT_PREPARE => {
             QUEUED.set(false);

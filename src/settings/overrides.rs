@@ -2,8 +2,9 @@
 //! them runs. Nothing is written, so it works on standbys.
 
 use crate::pg::error::PgResult;
-use crate::pg::settings_level::{self, Refused, SettingsLevel, Writer};
+use crate::pg::settings_level::{self, SettingsLevel};
 use crate::settings::guc;
+use pgrx::pg_sys::GucContext;
 use serde_json::{Map, Value};
 use std::ffi::CString;
 
@@ -102,7 +103,7 @@ pub fn text(name: &str, value: &Value) -> Option<String> {
 /// ERROR (22023).
 pub fn check(name: &str, value: &str) {
     if let Some((full_name, value)) = c_strings(name, value) {
-        settings_level::check(&full_name, &value, writer(name));
+        settings_level::check(&full_name, &value, context(name));
     }
 }
 
@@ -112,15 +113,15 @@ fn level_with(settings: &Settings) -> SettingsLevel {
     for (name, value) in &settings.0 {
         if let Some((full_name, value)) = c_strings(name, value) {
             // A value that was allowed when it was stored and no longer is does not end the call.
-            level.set_as(&full_name, &value, writer(name), Refused::Warning);
+            level.try_set(&full_name, &value, context(name));
         }
     }
     level
 }
 
-/// As whom a stored setting is set.
-fn writer(name: &str) -> Writer {
-    if is_for_admins(name) { Writer::Server } else { Writer::User }
+/// Where a stored setting is set as if it were.
+fn context(name: &str) -> GucContext::Type {
+    if is_for_admins(name) { GucContext::PGC_SIGHUP } else { GucContext::PGC_USERSET }
 }
 
 /// A stored name and value as PostgreSQL's settings take them. A NUL is in none: jsonb refuses it.

@@ -2,8 +2,7 @@
 //! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
 
 use crate::identity::SHARED_USER;
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 use serde_json::Value;
 
 /// Where the settings of a session are looked for: `own` the agent's, `shared` the agent's for all

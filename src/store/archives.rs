@@ -1,11 +1,9 @@
 //! `memory_agent.archives`: the knowledge base. Documents and compressed conversations are kept here as
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
-use crate::pg::prelude::*;
 use crate::store::entries::{content_hash, new_id};
 use crate::store::facts::FactScope;
-use crate::store::sessions::SessionKey;
-use std::time::Duration;
+use crate::store::prelude::*;
 
 /// What chunks of archived conversations say they are made from; no other entry says so.
 pub const ARCHIVE_RELATION: &str = "memory_agent.archives";

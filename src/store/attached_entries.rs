@@ -25,6 +25,8 @@ pub struct Known {
     pub created_at: TimestampWithTimeZone,
 }
 
+record!(Known: id user_id agent_id session_id role content_hash metadata created_at; same_metadata);
+
 /// The entries that rows have, per row, oldest first; normally one. They stay as they are until the end
 /// of the transaction.
 ///
@@ -52,36 +54,22 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
         return Ok(found);
     }
     let (users, ids): (Vec<String>, Vec<Uuid>) = positions.keys().cloned().unzip();
-    spi.for_each(
+    let known: Vec<Known> = spi.rows(
         "SELECT e.id, e.user_id, e.agent_id, e.session_id, e.role, e.content_hash, e.metadata, e.created_at \
            FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
            JOIN memory_agent.entries e ON e.user_id = n.user_id AND e.id = n.id \
           WHERE e.id = ANY ($2) AND e.state <> 'inactive' \
           ORDER BY e.created_at, e.id, e.user_id FOR UPDATE OF e",
         &mut params![users, ids],
-        |row| {
-            let id: Uuid = row.required(1)?;
-            let user_id: String = row.required(2)?;
-            let metadata: JsonbText = row.required(7)?;
-            let key = (user_id, id);
-            let Some(&position) = positions.get(&key) else { return Ok(()) };
-            let (Some(of_row), Some(row_now)) = (found.get_mut(position), rows.get(position)) else {
-                return Ok(());
-            };
-            of_row.push(Known {
-                user_id: key.0,
-                agent_id: row.required(3)?,
-                id,
-                session_id: row.optional(4),
-                role: row.required(5)?,
-                content_hash: row.optional(6),
-                same_metadata: metadata == row_now.metadata,
-                metadata,
-                created_at: row.required(8)?,
-            });
-            Ok(())
-        },
     )?;
+    for mut one in known {
+        let Some(&position) = positions.get(&(one.user_id.clone(), one.id)) else { continue };
+        let (Some(of_row), Some(row_now)) = (found.get_mut(position), rows.get(position)) else {
+            continue;
+        };
+        one.same_metadata = one.metadata == row_now.metadata;
+        of_row.push(one);
+    }
     Ok(found)
 }
 
@@ -126,8 +114,8 @@ pub struct NewRow<'a> {
     pub role: &'a str,
     pub content: &'a str,
     pub indexed_text: String,
+    /// An estimate.
     pub token_count: i32,
-    pub token_count_exact: bool,
     pub markers: Vec<String>,
     pub created_at: TimestampWithTimeZone,
 }
@@ -154,13 +142,12 @@ pub fn insert(
              token_count_exact, markers, metadata, lexemes, lexeme_config, doc_len, created_at, \
              extracted_at, source_relation, source_key) \
          SELECT n.id, n.user_id, $1, n.session_id, 'turn', n.role, n.content, n.content_hash, n.token_count, \
-                n.token_count_exact, string_to_array(n.markers, chr(10)), n.metadata, n.lexemes, $2, n.doc_len, \
+                false, string_to_array(n.markers, chr(10)), n.metadata, n.lexemes, $2, n.doc_len, \
                 n.created_at, now(), $3, n.source_key \
            FROM unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[], $10::int4[], \
-                       $11::bool[], $12::text[], $13::jsonb[], $14::tsvector[], $15::int4[], \
-                       $16::timestamptz[], $17::jsonb[]) \
-                n(id, user_id, session_id, role, content, content_hash, token_count, token_count_exact, \
-                  markers, metadata, lexemes, doc_len, created_at, source_key) \
+                       $11::text[], $12::jsonb[], $13::tsvector[], $14::int4[], $15::timestamptz[], $16::jsonb[]) \
+                n(id, user_id, session_id, role, content, content_hash, token_count, markers, metadata, \
+                  lexemes, doc_len, created_at, source_key) \
          ON CONFLICT (user_id, source_relation, source_key) \
             WHERE source_relation IS NOT NULL AND state <> 'inactive' DO NOTHING",
         &mut params![
@@ -170,7 +157,6 @@ pub fn insert(
             texts(|row| row.role.to_owned()), texts(|row| row.content.to_owned()),
             rows.iter().map(|row| content_hash(row.content)).collect::<Vec<_>>(),
             rows.iter().map(|row| row.token_count).collect::<Vec<_>>(),
-            rows.iter().map(|row| row.token_count_exact).collect::<Vec<_>>(),
             texts(|row| row.markers.join("\n")),
             rows.iter().map(|row| row.row.metadata.clone()).collect::<Vec<_>>(),
             lexemes.clone(),

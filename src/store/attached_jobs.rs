@@ -63,7 +63,7 @@ pub fn queue_intake(
         phase: (extent == Extent::Entries).then_some(Phase::Gone),
         ..Attach::default()
     };
-    let id = spi.row(
+    let id = spi.one(
         "INSERT INTO memory_agent.jobs AS j (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          VALUES ($1, 'attach', $2, $3, $4, $5, $6) \
          ON CONFLICT (kind, coalesce(user_id, ''), coalesce(agent_id, ''), coalesce(session_id, ''), \
@@ -77,7 +77,7 @@ pub fn queue_intake(
         ],
     )?;
     wake_at_commit::job_queued();
-    id.ok_or_else(|| crate::pg::error::Error::internal("a job was queued without an id"))
+    Ok(id)
 }
 
 /// Queues the intake of a table that pg_restore fills, unless one waits. Its entries may be on their way in
@@ -94,19 +94,12 @@ pub fn queue_restored(
         of_nobody: whose.of_nobody,
         ..Attach::default()
     };
-    spi.execute(
-        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
-         SELECT $1, 'attach', $2, $3, $1, $4, $5 \
-          WHERE NOT EXISTS (SELECT FROM memory_agent.jobs j \
-                             WHERE j.kind = 'attach' AND j.status = 'pending' AND j.leased_by IS NULL \
-                               AND j.payload = $4)",
-        &mut params![
-            new_id(), whose.user_id, &source.definition.agent_id, JsonbText(payload.text()),
-            max_attempts,
-        ],
+    let is_queued = spi.exists(
+        "SELECT true FROM memory_agent.jobs j \
+          WHERE j.kind = 'attach' AND j.status = 'pending' AND j.leased_by IS NULL AND j.payload = $1 LIMIT 1",
+        &mut params![JsonbText(payload.text())],
     )?;
-    wake_at_commit::job_queued();
-    Ok(())
+    if is_queued { Ok(()) } else { queue(spi, source, whose.user_id, &payload, max_attempts) }
 }
 
 /// About rows with these keys.
@@ -125,8 +118,11 @@ pub fn queue_written(
     keys: &[JsonbText],
     max_attempts: i32,
 ) -> PgResult<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
     let payload = Attach { of_nobody: whose.of_nobody, is_new, ..of_keys(source, keys) };
-    queue_keys(spi, source, whose.user_id, keys, &payload, max_attempts)
+    queue(spi, source, whose.user_id, &payload, max_attempts)
 }
 
 /// Queues a job that ends the entries with these keys, once this transaction has committed: those whose
@@ -138,21 +134,21 @@ pub fn queue_gone(
     keys: &[JsonbText],
     max_attempts: i32,
 ) -> PgResult<()> {
-    let payload = Attach { only_gone: true, ..of_keys(source, keys) };
-    queue_keys(spi, source, writer, keys, &payload, max_attempts)
-}
-
-fn queue_keys(
-    spi: &Spi,
-    source: &Source,
-    user_id: &str,
-    keys: &[JsonbText],
-    payload: &Attach,
-    max_attempts: i32,
-) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
     }
+    let payload = Attach { only_gone: true, ..of_keys(source, keys) };
+    queue(spi, source, writer, &payload, max_attempts)
+}
+
+/// Queues a job with a scope of its own.
+fn queue(
+    spi: &Spi,
+    source: &Source,
+    user_id: &str,
+    payload: &Attach,
+    max_attempts: i32,
+) -> PgResult<()> {
     spi.execute(
         "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, entry_id, payload, max_attempts) \
          VALUES ($1, 'attach', $2, $3, $1, $4, $5)",
@@ -164,23 +160,21 @@ fn queue_keys(
     Ok(())
 }
 
-/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again. With
-/// `of_nobody` it was not known whose memory they are: the job's user is only who is told.
+/// Keeps rows that were refused as a dead job: it says why, and `memory_retry` reads them again.
 pub fn note_refused(
     spi: &Spi,
     source: &Source,
-    user_id: &str,
-    of_nobody: bool,
+    whose: &Whose<'_>,
     keys: &[&JsonbText],
     reason: &str,
 ) -> PgResult<()> {
-    let payload = Attach { of_nobody, ..of_keys(source, keys.iter().copied()) };
+    let payload = Attach { of_nobody: whose.of_nobody, ..of_keys(source, keys.iter().copied()) };
     spi.run(
         "INSERT INTO memory_agent.jobs \
             (id, kind, user_id, agent_id, entry_id, payload, status, attempts, max_attempts, last_error, finished_at) \
          VALUES ($1, 'attach', $2, $3, $1, $4, 'dead', 1, 1, $5, now())",
         &mut params![
-            new_id(), user_id, &source.definition.agent_id, JsonbText(payload.text()), reason,
+            new_id(), whose.user_id, &source.definition.agent_id, JsonbText(payload.text()), reason,
         ],
     )
 }

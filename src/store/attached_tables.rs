@@ -1,8 +1,7 @@
 //! Tables of the application that are attached: what the catalogs know about them, and their triggers.
 //! Triggers are made as the caller, who has to own the table; names are qualified there.
 
-use crate::pg::prelude::*;
-use memory_agent_core::words;
+use crate::store::prelude::*;
 
 /// A table that is to be attached.
 pub struct Table {
@@ -17,13 +16,18 @@ pub struct Table {
     /// Has children that are no partitions, or is one.
     inherits: bool,
     /// Names, types and type categories of the primary key's columns.
-    key: Vec<(String, String, String)>,
+    key: Vec<KeyPart>,
 }
+
+/// Name, type and type category of a column.
+type KeyPart = (String, String, String);
+
+record!(Table: oid name kind persistence is_owned is_reserved inherits; key);
 
 /// Describes a table, as it is for a role.
 pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Option<Table>> {
-    let described = spi.first(
-        "SELECT format('%I.%I', n.nspname, c.relname), c.relkind::text, c.relpersistence::text, \
+    let described: Option<Table> = spi.row(
+        "SELECT c.oid, format('%I.%I', n.nspname, c.relname), c.relkind::text, c.relpersistence::text, \
                 pg_has_role($2::oid, c.relowner, 'USAGE'), \
                 n.nspname IN ('pg_catalog', 'information_schema', 'pg_toast', 'memory_agent') \
                 OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass \
@@ -32,18 +36,6 @@ pub fn describe(spi: &Spi, table: pg_sys::Oid, role: pg_sys::Oid) -> PgResult<Op
                 OR c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1",
         &mut params![table, role],
-        |row| {
-            Ok(Table {
-                oid: table,
-                name: row.required(1)?,
-                kind: row.required(2)?,
-                persistence: row.required(3)?,
-                is_owned: row.required(4)?,
-                is_reserved: row.required(5)?,
-                inherits: row.required(6)?,
-                key: Vec::new(),
-            })
-        },
     )?;
     let Some(mut described) = described else { return Ok(None) };
     described.key = spi.rows(

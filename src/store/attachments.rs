@@ -2,9 +2,8 @@
 //! their attachment by its id, so that a table may be renamed; the columns are known by number while the
 //! table is the one that was attached, and by name after a dump and restore.
 
-use crate::pg::prelude::*;
-use crate::pg::spi::Row;
-use memory_agent_core::words;
+use crate::pg::spi::{Record, Row};
+use crate::store::prelude::*;
 
 words! {
     /// When the rows of an attached table are embedded.
@@ -30,6 +29,12 @@ impl Embed {
     }
 }
 
+impl Record for Embed {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        Self::read(&String::read(row, column)?)
+    }
+}
+
 /// What an attachment says about its table, by the names that the columns have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
@@ -45,6 +50,10 @@ pub struct Definition {
     pub role: String,
     pub embed: Embed,
 }
+
+record!(Definition:
+    content_column user_id_column session_id_column created_at_column role_column metadata_columns user_id
+    agent_id role embed);
 
 impl Definition {
     /// The columns in the order of `attachments.column_numbers`.
@@ -90,6 +99,10 @@ pub struct Source {
     is_outdated: bool,
 }
 
+record!(Source:
+    id label definition metadata_keys table table_name table_owner key has_deferrable_key is_cascaded
+    application_name missing is_own is_outdated);
+
 impl Source {
     /// Why rows cannot be read; `None` when they can.
     pub fn problem(&self) -> Option<String> {
@@ -106,41 +119,7 @@ impl Source {
 /// An attachment as it is read from a table of its: the one that was attached or a partition. `None`
 /// when there is no such attachment or no such table.
 pub fn source(spi: &Spi, id: Uuid, table: pg_sys::Oid) -> PgResult<Option<Source>> {
-    spi.first(include_str!("sql/attachment_source.sql"), &mut params![id, table], |row| {
-        read_source(id, table, row)
-    })
-}
-
-fn read_source(id: Uuid, table: pg_sys::Oid, row: &Row<'_>) -> PgResult<Source> {
-    let mut names = row.required::<Vec<Option<String>>>(7)?.into_iter();
-    let mut next = || names.next().flatten();
-    Ok(Source {
-        id,
-        label: row.required(1)?,
-        definition: Definition {
-            content_column: next().unwrap_or_default(),
-            user_id_column: next(),
-            session_id_column: next(),
-            created_at_column: next(),
-            role_column: next(),
-            metadata_columns: names.flatten().collect(),
-            user_id: row.optional(5),
-            agent_id: row.required(4)?,
-            role: row.required(2)?,
-            embed: Embed::read(&row.required::<String>(3)?)?,
-        },
-        metadata_keys: row.required(6)?,
-        table,
-        table_name: row.required(10)?,
-        table_owner: row.required(11)?,
-        key: row.required(9)?,
-        missing: row.required(8)?,
-        is_own: row.optional(12).unwrap_or(false),
-        is_outdated: row.required(13)?,
-        has_deferrable_key: row.required(14)?,
-        is_cascaded: row.required(15)?,
-        application_name: row.required(16)?,
-    })
+    spi.row(include_str!("sql/attachment_source.sql"), &mut params![id, table])
 }
 
 /// Stores an attachment, or what is changed about it.

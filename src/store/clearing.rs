@@ -1,10 +1,9 @@
 //! Clearing a session: what was said and learned in it becomes inactive, its work is cancelled, and
 //! history says so. The session itself and its settings stay, and so do archived conversations.
 
-use crate::pg::prelude::*;
 use crate::store::history;
+use crate::store::prelude::*;
 use crate::store::scope::in_session;
-use crate::store::sessions::SessionKey;
 
 /// The event and its reason in history, and the reason of the episode's end.
 const OP: &str = "delete";

@@ -2,10 +2,9 @@
 //! them in later.
 
 use crate::pg::memory_context::scratch;
-use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
-use std::ops::ControlFlow;
+use crate::store::prelude::*;
 
 /// Rows that are read at once.
 const FETCH: usize = 8;
@@ -69,12 +68,12 @@ pub fn count_incomplete(spi: &Spi, scope: &FactScope<'_>, embed: bool) -> PgResu
     )
 }
 
-/// Fills in what an entry lacks, unless it was changed or deleted meanwhile. The window's size in
+/// Fills in what the entry of an id lacks, unless it has another text by now or was deleted. The window's size in
 /// tokens follows the count.
 pub fn complete(
     spi: &Spi,
     user_id: &str,
-    entry: &Incomplete,
+    (id, content_hash): (Uuid, Option<&[u8]>),
     embedding: Option<(&str, &[Vec<f32>])>,
     token_count: i32,
 ) -> PgResult<()> {
@@ -83,15 +82,15 @@ pub fn complete(
         include_str!("sql/complete_entry.sql"),
         &mut params![
             user_id,
-            entry.id,
-            entry.content_hash.as_deref(),
+            id,
+            content_hash,
             first.cloned().map(Vector),
             embedding.map(|(model, _)| model),
             token_count,
         ],
     )?;
     if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
-        entry_windows::insert(spi, user_id, entry.id, model, further)?;
+        entry_windows::insert(spi, user_id, id, model, further)?;
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
 use crate::store::entry_windows;
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
+use crate::store::prelude::*;
 use sha2::{Digest, Sha256};
 
 /// A new UUIDv7: ids sort by the time they were made.
@@ -90,6 +89,23 @@ impl<'a> NewEntry<'a> {
     }
 }
 
+impl NewEntry<'_> {
+    /// The vector of the row itself.
+    pub fn first_window(&self) -> Option<Vector> {
+        self.embedding?.first().cloned().map(Vector)
+    }
+
+    /// Stores the windows after the first.
+    pub fn insert_windows(&self, spi: &Spi) -> PgResult<()> {
+        match (self.embedding, self.embedding_model) {
+            (Some([_, further @ ..]), Some(model)) => {
+                entry_windows::insert(spi, self.user_id, self.id, model, further)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What a turn's facts are made from; of no importance for other entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactsFrom {
@@ -129,7 +145,7 @@ pub enum Standing {
 
 /// Stores a row and its windows.
 pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
-    let first = entry.embedding.and_then(<[_]>::first);
+    let first = entry.first_window();
     let (replaced_by, ended_at, reason) = match entry.standing {
         Standing::Active => (None, None, None),
         // Before a call could ask for it.
@@ -158,9 +174,9 @@ pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
             content_hash(entry.content),
             entry.token_count,
             entry.token_count_exact,
-            entry.markers,
-            entry.metadata,
-            first.cloned().map(Vector),
+            entry.markers.clone(),
+            entry.metadata.clone(),
+            first.clone(),
             entry.embedding_model.filter(|_| first.is_some()),
             entry.lexemes,
             entry.lexeme_config,
@@ -169,7 +185,7 @@ pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
             entry.fact_key,
             entry.created_at,
             entry.expires_at,
-            (!entry.source_ids.is_empty()).then_some(entry.source_ids),
+            (!entry.source_ids.is_empty()).then(|| entry.source_ids.clone()),
             entry.confidence,
             matches!(entry.standing, Standing::Active),
             replaced_by,
@@ -179,10 +195,7 @@ pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
             reason,
         ],
     )?;
-    if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        entry_windows::insert(spi, entry.user_id, entry.id, model, further)?;
-    }
-    Ok(())
+    entry.insert_windows(spi)
 }
 
 /// What the ranked rows of a recall are returned with.

@@ -1,8 +1,7 @@
 //! `memory_agent.entry_windows`: the further windows of entries longer than their model reads, and,
 //! while the embedding model is changed, all windows of the model that is not the row's own.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
+use crate::store::prelude::*;
 
 /// The window that is an entry's embedding, unless the entry is embedded by another model.
 pub const FIRST: i32 = 1;

@@ -2,10 +2,9 @@
 //! ends is decided by the core crate's `episodes` module; here it is only stored. What becomes of
 //! episodes that are over is in `reflections`.
 
-use crate::pg::prelude::*;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::prelude::*;
+use crate::store::sessions;
 use memory_agent_core::episodes::CloseReason;
-use std::time::Duration;
 
 /// An open episode while turns are added to it.
 #[derive(Clone)]

@@ -2,9 +2,8 @@
 //! statement that waits for an LLM must not store an answer that is made of what is gone.
 
 use crate::pg::locks::Lock;
-use crate::pg::prelude::*;
 use crate::store::erase::OP;
-use crate::store::schema;
+use crate::store::prelude::*;
 
 /// What of a user's memory had been erased at some moment.
 #[derive(Clone, Debug)]

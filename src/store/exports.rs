@@ -42,11 +42,11 @@ fn time(column: &str) -> String {
     )
 }
 
-/// `'name', value` for json_build_object.
-fn pairs(columns: &[&str], times: &[&str]) -> String {
-    let columns = columns.iter().map(|column| format!("'{column}', e.{column}"));
-    let times = times.iter().map(|column| format!("'{column}', {}", time(&format!("e.{column}"))));
-    columns.chain(times).collect::<Vec<_>>().join(", ")
+/// `'name', value` for json_build_object, of columns that are listed with blanks between them.
+fn pairs(columns: &str, times: &str) -> String {
+    let columns = columns.split_whitespace().map(|column| format!("'{column}', e.{column}"));
+    let time = |column| format!("'{column}', {}", time(&format!("e.{column}")));
+    columns.chain(times.split_whitespace().map(time)).collect::<Vec<_>>().join(", ")
 }
 
 fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
@@ -58,28 +58,8 @@ fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
 /// turns are there themselves.
 pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, String)>> {
     let fields = pairs(
-        &[
-            "id",
-            "role",
-            "replaced_by",
-            "kind",
-            "agent_id",
-            "state_reason",
-            "markers",
-            "fact_key",
-            "source_relation",
-            "source_key",
-            "episode_id",
-        ],
-        &[
-            "created_at",
-            "state_at",
-            "valid_to",
-            "expires_at",
-            "extracted_at",
-            "recorded_at",
-            "updated_at",
-        ],
+        "id role replaced_by kind agent_id state_reason markers fact_key source_relation source_key episode_id",
+        "created_at state_at valid_to expires_at extracted_at recorded_at updated_at",
     );
     let condition = scope.condition();
     spi.all(
@@ -112,26 +92,9 @@ pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, Strin
 /// The summaries of a session with their contents, in force or not, by age.
 pub fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Summary, String)>> {
     let fields = pairs(
-        &[
-            "id",
-            "agent_id",
-            "ordinal",
-            "is_active",
-            "method",
-            "topics",
-            "entities",
-            "decisions",
-            "questions",
-            "source_ids",
-            "previous_id",
-            "first_entry_id",
-            "last_entry_id",
-            "message_count",
-            "input_tokens",
-            "output_tokens",
-            "model",
-        ],
-        &["created_at", "first_entry_at", "last_entry_at", "updated_at"],
+        "id agent_id ordinal is_active method topics entities decisions questions source_ids previous_id \
+         first_entry_id last_entry_id message_count input_tokens output_tokens model",
+        "created_at first_entry_at last_entry_at updated_at",
     );
     let condition = scope.condition();
     spi.all(
@@ -181,10 +144,7 @@ pub fn archives(
     user_id: &str,
     agent_id: Option<&str>,
 ) -> PgResult<Vec<(Archive, String)>> {
-    let fields = pairs(
-        &["id", "agent_id", "session_id", "doc_type", "title", "summary_id"],
-        &["created_at", "updated_at"],
-    );
+    let fields = pairs("id agent_id session_id doc_type title summary_id", "created_at updated_at");
     let ended_at = time("c.ended_at");
     spi.all(
         &format!(

@@ -1,9 +1,8 @@
 //! Turns on their way to becoming facts: which wait for extraction, and what is noted when they are
 //! done. `entries.extracted_at` is NULL while a turn waits.
 
-use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
-use std::ops::ControlFlow;
+use crate::store::prelude::*;
 
 /// A turn that waits for extraction.
 #[derive(Clone)]

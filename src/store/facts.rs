@@ -3,9 +3,8 @@
 
 use crate::identity::Caller;
 use crate::pg::locks::Lock;
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
-use crate::store::{schema, scope};
+use crate::store::prelude::*;
+use crate::store::scope;
 
 /// Where facts are compared: one session, or the user's global memory.
 pub struct FactScope<'a> {
@@ -127,28 +126,6 @@ pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<
             scope.condition()
         ),
         &mut params![scope; hash.to_vec()],
-    )
-}
-
-/// Active facts of the scope at least so similar, most similar first.
-pub fn nearest(
-    spi: &Spi,
-    scope: &FactScope<'_>,
-    model: &str,
-    embedding: &Vector,
-    similarity: f64,
-) -> PgResult<Vec<(Uuid, String)>> {
-    let vector = catalog::vector_type()?;
-    let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
-    let holds = scope.holds();
-    spi.rows(
-        &format!(
-            "SELECT near.id, near.content \
-               FROM (SELECT e.id, e.content, {distance} AS distance FROM memory_agent.entries e \
-                      WHERE {holds} AND e.embedding_model = $4 ORDER BY {distance} LIMIT 5) near \
-              WHERE 1 - near.distance >= $6 ORDER BY near.distance"
-        ),
-        &mut params![scope; model, embedding.clone(), similarity],
     )
 }
 

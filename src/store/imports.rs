@@ -3,11 +3,9 @@
 
 use crate::pg::prelude::*;
 use crate::pg::spi::Record;
-use crate::store::entries::content_hash;
-use crate::store::entry_windows;
+use crate::store::entries::{NewEntry, content_hash};
 use crate::store::facts::FactScope;
-use crate::store::lexemes::Lexemes;
-use crate::store::sessions::SessionKey;
+use crate::store::sessions::{Change, SessionKey};
 use crate::store::summaries::COVERED;
 
 /// The columns of an entry that are read as they are.
@@ -99,33 +97,22 @@ pub fn holds_source(spi: &Spi, user_id: &str, json: &str) -> PgResult<bool> {
     )
 }
 
-/// An entry to be stored: its values, and what was worked out anew.
+/// An entry to be stored: what was worked out anew, and its values.
 pub struct ImportedEntry<'a> {
-    pub user_id: &'a str,
-    pub agent_id: &'a str,
-    pub session_id: Option<&'a str>,
-    pub id: Uuid,
-    /// The front matter as JSON.
+    pub entry: NewEntry<'a>,
+    /// The front matter as JSON, which says the rest.
     pub json: &'a str,
-    pub content: &'a str,
-    pub markers: Vec<String>,
-    pub created_at: TimestampWithTimeZone,
     /// When it expires, for a file that does not say so.
     pub default_expiry: Option<TimestampWithTimeZone>,
     /// Whether what the file does not say is so; else what is usual is filled in.
     pub is_complete: bool,
-    pub token_count: i32,
-    pub token_count_exact: bool,
-    pub embedding: Option<&'a [Vec<f32>]>,
-    pub embedding_model: Option<&'a str>,
-    pub lexemes: Lexemes,
-    pub lexeme_config: &'a str,
 }
 
 /// Stores an entry with its windows. Of a file that is not complete, facts were made already, and
 /// what was replaced was true until its replacement was said.
-pub fn insert_entry(spi: &Spi, entry: &ImportedEntry<'_>) -> PgResult<()> {
-    let first = entry.embedding.and_then(<[_]>::first);
+pub fn insert_entry(spi: &Spi, imported: ImportedEntry<'_>) -> PgResult<()> {
+    let entry = imported.entry;
+    let first = entry.first_window();
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.entries \
@@ -149,17 +136,15 @@ pub fn insert_entry(spi: &Spi, entry: &ImportedEntry<'_>) -> PgResult<()> {
                FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
         ),
         &mut params![
-            JsonbText(entry.json.to_owned()), entry.user_id, entry.agent_id, entry.session_id,
+            JsonbText(imported.json.to_owned()), entry.user_id, entry.agent_id, entry.session_id,
             entry.content, (!entry.content.is_empty()).then(|| content_hash(entry.content)),
-            entry.token_count, entry.token_count_exact, entry.markers.clone(), first.cloned().map(Vector),
+            entry.token_count, entry.token_count_exact, entry.markers.clone(), first.clone(),
             entry.embedding_model.filter(|_| first.is_some()), entry.lexemes, entry.lexeme_config,
-            entry.lexemes.document_length(), entry.created_at, entry.default_expiry, entry.is_complete,
+            entry.lexemes.document_length(), entry.created_at, imported.default_expiry,
+            imported.is_complete,
         ],
     )?;
-    if let (Some([_, further @ ..]), Some(model)) = (entry.embedding, entry.embedding_model) {
-        entry_windows::insert(spi, entry.user_id, entry.id, model, further)?;
-    }
-    Ok(())
+    entry.insert_windows(spi)
 }
 
 /// Adds a turn to the episode it was in, which is made anew, as one that is over, when it is not
@@ -187,24 +172,13 @@ pub fn join_episode(
     )
 }
 
-/// What an imported entry adds to its session.
-#[derive(Default)]
-pub struct Added {
-    pub turns: i64,
-    /// Tokens of a turn in the window.
-    pub tokens: i64,
-    /// Tokens of a turn that a summary is made of.
-    pub to_summarize: i64,
-    /// Turns and facts in the window.
-    pub entries: i64,
-}
-
-/// Counts an entry in its session and returns how many are in the window now. A turn that the
-/// summary in force covers waits for none.
+/// Counts an entry, and if it is one of its `turns`, in its session and returns how many are in the window now. A
+/// turn that the summary in force covers waits for none.
 pub fn count(
     spi: &Spi,
     key: &SessionKey,
-    added: &Added,
+    turns: i64,
+    added: &Change,
     id: Uuid,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<i64> {
@@ -221,18 +195,8 @@ pub fn count(
              RETURNING s.active_entries"
         ),
         &mut params![key;
-            added.turns, added.tokens, added.entries, created_at, id, added.to_summarize,
+            turns, added.tokens, added.entries, created_at, id, added.unsummarized,
         ],
-    )
-}
-
-/// Whether a session has a summary in force.
-pub fn has_summary(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
-    spi.exists(
-        "SELECT true FROM memory_agent.session_summaries s \
-          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
-            AND s.level = 'L3' AND s.is_active",
-        &mut key.params(),
     )
 }
 

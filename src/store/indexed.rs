@@ -1,10 +1,9 @@
 //! Recall's candidates where a scope is too large to be read: the nearest rows through the vector index,
 //! those with a word of the query through the lexeme index, and of each what the other arm says.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
 use crate::store::nearest::{PartTotals, nearest};
 use crate::store::neighbors;
+use crate::store::prelude::*;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{
     BATCH, Dense, Found, FoundRow, Query, bind_terms, raise_by_windows, similarity,
@@ -13,7 +12,6 @@ use crate::store::search::{
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::Term;
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 /// Asks the vector index for the nearest rows and the lexeme index for all rows with a word of the
 /// query, then fills in the similarity of what only the words found.

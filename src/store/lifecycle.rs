@@ -1,9 +1,8 @@
 //! What becomes of one entry by hand: it is replaced, forgotten, or brought back. Callers hold the lock
 //! of its session, or of the user's global facts, and keep the session's counters.
 
-use crate::pg::prelude::*;
 use crate::pg::spi::{Record, Row};
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 
 /// Versions of one memory that are followed.
 const MAX_VERSIONS: i32 = 10_000;

@@ -1,9 +1,7 @@
 //! Entries in the order of time, from a place on: one page, read by an index.
 
-use crate::pg::prelude::*;
-use crate::store::schema;
-use crate::store::scope::{bind, is_global};
-use memory_agent_core::words;
+use crate::store::prelude::*;
+use crate::store::scope::{Conditions, bind, is_global};
 
 words! {
     /// A kind of entry.
@@ -88,35 +86,33 @@ pub fn page(spi: &Spi, users: &[String], wanted: &Wanted) -> PgResult<Vec<Listed
 }
 
 fn conditions(wanted: &Wanted, params: &mut Params) -> String {
-    let mut conditions = String::new();
-    let mut and = |condition: String| {
-        conditions.push_str(" AND ");
-        conditions.push_str(&condition);
-    };
+    let mut conditions = Conditions { sql: String::new(), params };
     match wanted.id {
-        Some(id) => and(format!("e.id = {}", bind(params, id))),
-        None => and("(e.expires_at IS NULL OR e.expires_at > now())".to_owned()),
+        Some(id) => conditions.and("e.id = ?", id),
+        None => conditions.sql.push_str(" AND (e.expires_at IS NULL OR e.expires_at > now())"),
     }
     if let Some(source) = wanted.source_id {
-        and(format!("e.source_ids @> ARRAY[{}]", bind(params, source)));
+        conditions.and("e.source_ids @> ARRAY[?]", source);
     }
-    if let Some(session_id) = &wanted.session_id {
-        if Some(session_id.as_str()) == schema::global_name() {
-            and(is_global("e"));
-        } else {
-            and(format!("e.session_id = {}", bind(params, session_id.clone())));
+    match &wanted.session_id {
+        Some(session_id) if Some(session_id.as_str()) == schema::global_name() => {
+            conditions.sql.push_str(&format!(" AND {}", is_global("e")));
         }
+        Some(session_id) => conditions.and("e.session_id = ?", session_id.clone()),
+        None => {}
     }
     if let Some(agent_id) = &wanted.agent_id {
-        and(format!("e.agent_id = {}", bind(params, agent_id.clone())));
+        conditions.and("e.agent_id = ?", agent_id.clone());
     }
     if let Some((at, id)) = wanted.from {
         let compares = if wanted.oldest_first { ">=" } else { "<" };
-        let at = bind(params, at);
-        and(match id {
-            Some(id) => format!("(e.created_at, e.id) {compares} ({at}, {})", bind(params, id)),
-            None => format!("e.created_at {compares} {at}"),
-        });
+        match id {
+            Some(id) => {
+                let at = bind(conditions.params, at);
+                conditions.and(&format!("(e.created_at, e.id) {compares} ({at}, ?)"), id);
+            }
+            None => conditions.and(&format!("e.created_at {compares} ?"), at),
+        }
     }
-    conditions
+    conditions.sql
 }

@@ -1,11 +1,9 @@
 //! `memory_agent.llm_calls`: one row per call of an LLM's endpoint, with what it cost. Bodies are kept
 //! only while `memory_agent.trace` asks for them.
 
-use crate::pg::prelude::*;
 use crate::store::entries::new_id;
-use crate::store::schema;
+use crate::store::prelude::*;
 use memory_agent_model_server::protocol::CallRecord;
-use std::time::Duration;
 
 /// Who made calls.
 pub struct Origin<'a> {

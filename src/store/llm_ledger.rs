@@ -228,11 +228,8 @@ unsafe extern "C-unwind" fn at_subtransaction_end(
 
 fn files(database: pg_sys::Oid) -> Vec<PathBuf> {
     let prefix = format!("{PREFIX}{}.", database.to_u32());
-    let Ok(directory) = std::fs::read_dir(DIRECTORY) else { return Vec::new() };
-    let is_ours = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
-    };
-    directory.filter_map(|entry| Some(entry.ok()?.path())).filter(is_ours).collect()
+    let path = |name: String| Path::new(DIRECTORY).join(format!("{prefix}{name}"));
+    locked_file::names(&prefix).into_iter().map(path).collect()
 }
 
 fn read(path: &Path) -> Vec<Spent> {

@@ -1,7 +1,6 @@
 //! `memory_agent.models`: the models known in this database.
 
-use crate::pg::prelude::*;
-use memory_agent_core::words;
+use crate::store::prelude::*;
 
 words! {
     /// What a model does.

@@ -2,8 +2,7 @@
 //! part by part of the scope, and exactly where the index gives too few (its iterative scan stops at
 //! a limit of its own, for a small user among many with nothing).
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
+use crate::store::prelude::*;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{FoundRow, Mode, Query, larger, similarity};
 use crate::store::{entry_windows, vector_index};

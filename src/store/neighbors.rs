@@ -2,8 +2,7 @@
 //! and after each, which an exact scan sees anyway. (Only the first window of a long neighbour counts
 //! here.)
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
+use crate::store::prelude::*;
 use crate::store::scope::{Scope, bind};
 use crate::store::search::{Dense, FoundRow, Query, similarity};
 use std::collections::HashMap;

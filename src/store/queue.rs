@@ -1,14 +1,11 @@
 //! `memory_agent.jobs`, the side of the workers: claim with a lease, then finish, postpone or fail.
 //! Who finishes must still hold the lease, so a result is applied once, however often a job was run.
 
-use crate::pg::prelude::*;
 use crate::store::facts::FactScope;
 use crate::store::jobs::JobKind;
-use crate::store::schema;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 use memory_agent_core::jobs::payloads::Payload;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// How long a claimed job belongs to its worker without a renewal.
 pub const LEASE: Duration = Duration::from_secs(300);

@@ -1,9 +1,8 @@
 //! `memory_agent.jobs`, the side of the sweep: what no worker does for a job of its own. Times of a clock
 //! that was ahead are mended, jobs whose session has come are run, done ones are forgotten.
 
-use crate::pg::prelude::*;
+use crate::store::prelude::*;
 use crate::store::queue::{LEASE, NO_SESSION};
-use std::time::Duration;
 
 /// Longer than anything makes a job wait: the pauses that endpoints ask for are an hour at most.
 const LONGEST_WAIT: Duration = Duration::from_hours(2);

@@ -2,11 +2,9 @@
 //! which facts they may concern, and what is noted when it is done. Until then their user turns have
 //! `extracted_at` 'infinity'.
 
-use crate::pg::prelude::*;
 use crate::store::facts::{self, FactScope, NearFact};
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// An episode that is over.
 #[derive(Clone, Debug)]

@@ -2,13 +2,10 @@
 //! narrowed by time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
 use crate::identity::{Caller, SHARED_USER};
-use crate::pg::prelude::*;
 use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
-use crate::store::schema;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 use memory_agent_core::filter::Filter;
-use memory_agent_core::words;
 
 /// Whether archived conversations are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,51 +186,42 @@ impl Scope {
             ));
         }
         let filter = &self.filter;
-        for (column, values) in [
-            ("kind", &self.kinds),
-            ("kind", &filter.kinds),
-            ("role", &filter.roles),
-            ("agent_id", &filter.agent_ids),
+        let mut conditions = Conditions { sql, params };
+        for (condition, values) in [
+            ("@.kind = ANY (?)", &self.kinds),
+            ("@.kind = ANY (?)", &filter.kinds),
+            ("@.role = ANY (?)", &filter.roles),
+            ("@.agent_id = ANY (?)", &filter.agent_ids),
+            ("@.markers && ?", &filter.markers_any),
+            ("@.markers @> ?", &filter.markers_all),
         ] {
             if let Some(values) = values {
-                let values = bind(params, values.clone());
-                sql.push_str(&format!(" AND @.{column} = ANY ({values})"));
+                conditions.and(condition, values.clone());
             }
         }
         if let Some(sessions) = &filter.session_ids {
-            let is_any = match schema::global_name() {
+            let session = match schema::global_name() {
                 Some(name) if sessions.iter().any(|session| session == name) => {
                     format!("coalesce(@.session_id, '{name}')")
                 }
                 _ => "@.session_id".to_owned(),
             };
-            let sessions = bind(params, sessions.clone());
-            sql.push_str(&format!(" AND {is_any} = ANY ({sessions})"));
-        }
-        if let Some(markers) = &filter.markers_any {
-            let markers = bind(params, markers.clone());
-            sql.push_str(&format!(" AND @.markers && {markers}"));
-        }
-        if let Some(markers) = &filter.markers_all {
-            let markers = bind(params, markers.clone());
-            sql.push_str(&format!(" AND @.markers @> {markers}"));
+            conditions.and(&format!("{session} = ANY (?)"), sessions.clone());
         }
         if let Some(metadata) = &self.filter_metadata {
-            let metadata = bind(params, metadata.clone());
-            sql.push_str(&format!(" AND @.metadata @> {metadata}"));
+            conditions.and("@.metadata @> ?", metadata.clone());
         }
         // The filter's own grammar has checked these: the casts cannot fail.
-        for (operator, at) in [(">=", &filter.created_after), ("<", &filter.created_before)] {
-            if let Some(at) = at {
-                let at = bind(params, at.clone());
-                sql.push_str(&format!(" AND @.created_at {operator} {at}::timestamptz"));
+        for (condition, value) in [
+            ("@.created_at >= ?::timestamptz", &filter.created_after),
+            ("@.created_at < ?::timestamptz", &filter.created_before),
+            ("@.episode_id = ?::uuid", &filter.episode_id),
+        ] {
+            if let Some(value) = value {
+                conditions.and(condition, value.clone());
             }
         }
-        if let Some(episode) = &filter.episode_id {
-            let episode = bind(params, episode.clone());
-            sql.push_str(&format!(" AND @.episode_id = {episode}::uuid"));
-        }
-        Ok(sql)
+        Ok(conditions.sql)
     }
 }
 
@@ -296,6 +284,21 @@ pub fn in_session(row: &str, key: &SessionKey) -> String {
         format!("{row}.session_id = $3")
     };
     format!("{row}.agent_id = $2 AND {session}")
+}
+
+/// Conditions that are joined by AND, with what they compare with as parameters.
+pub struct Conditions<'a> {
+    pub sql: String,
+    pub params: &'a mut Params,
+}
+
+impl Conditions<'_> {
+    /// One more; `?` in it stands for a value.
+    pub fn and<T: IntoDatum>(&mut self, condition: &str, value: T) {
+        let value = bind(self.params, value);
+        self.sql.push_str(" AND ");
+        self.sql.push_str(&condition.replace('?', &value));
+    }
 }
 
 /// Adds a parameter and returns its placeholder.

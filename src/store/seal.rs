@@ -2,11 +2,10 @@
 //! after the other, and read again to see whether they are still what was sealed. A chain that was
 //! written by the callers' own transactions would make a user's calls wait for each other.
 
-use crate::pg::prelude::*;
 use crate::pg::spi::Row;
 use crate::store::history;
+use crate::store::prelude::*;
 use memory_agent_core::history_chain::{self, Body, Event, Key, Reader, Sealed, Verdict};
-use std::ops::ControlFlow;
 
 /// Rows that a reader of a chain fetches at once.
 const FETCHED: usize = 1000;

@@ -1,19 +1,16 @@
 //! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
+use crate::store::prelude::*;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
 use crate::store::{entry_windows, text_search};
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::lexical::{PlacedLexeme, Term, Terms};
 use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
-use memory_agent_core::words;
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 /// Rows fetched from a cursor at a time.
 pub const BATCH: usize = 1000;

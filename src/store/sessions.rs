@@ -45,14 +45,6 @@ impl SessionKey {
     }
 }
 
-/// What turns added to a session change about it.
-#[derive(Default)]
-pub struct Growth {
-    pub turns: i64,
-    pub tokens: i64,
-    pub entries: i64,
-}
-
 /// Creates the session if it is new, locks its row until the end of the transaction, and returns
 /// the open episode. `at` is the event time of what is about to be added.
 pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<Option<Uuid>> {
@@ -101,28 +93,28 @@ pub fn fill(spi: &Spi, key: &SessionKey) -> PgResult<Option<Fill>> {
     )
 }
 
-/// Stores what changed and returns how full the session is now. `last_turn_at` is the event time of
-/// the newest turn added, if any.
+/// Adds turns to a session's window and returns how full it is now. `last_turn_at` is the event time of the
+/// newest of them.
 pub fn grow(
     spi: &Spi,
     key: &SessionKey,
-    growth: &Growth,
-    last_turn_at: Option<TimestampWithTimeZone>,
+    (turns, tokens): (i64, i64),
+    last_turn_at: TimestampWithTimeZone,
     open_episode: Option<Uuid>,
 ) -> PgResult<Fill> {
     spi.one(
         "UPDATE memory_agent.sessions s \
             SET turn_count = s.turn_count + $4, active_tokens = s.active_tokens + $5, \
                 unsummarized_tokens = s.unsummarized_tokens + $5, \
-                active_entries = s.active_entries + $6, open_episode_id = $7, \
-                last_turn_at = greatest(s.last_turn_at, $8) \
+                active_entries = s.active_entries + $4, open_episode_id = $6, \
+                last_turn_at = greatest(s.last_turn_at, $7) \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 \
          RETURNING s.active_entries, s.active_tokens, s.unsummarized_tokens",
-        &mut params![key; growth.turns, growth.tokens, growth.entries, open_episode, last_turn_at],
+        &mut params![key; turns, tokens, open_episode, last_turn_at],
     )
 }
 
-/// What one entry that was there before changes about its session.
+/// What entries change about their session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change {
     /// Turns and facts in the window.
@@ -173,13 +165,12 @@ pub fn clear_open_episode(spi: &Spi, key: &SessionKey) -> PgResult<()> {
 
 /// The open episode of a session, without locking.
 pub fn open_episode(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
-    Ok(spi
-        .row(
-            "SELECT s.open_episode_id FROM memory_agent.sessions s \
-              WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
-            &mut key.params(),
-        )?
-        .flatten())
+    let open: Option<Option<Uuid>> = spi.row(
+        "SELECT s.open_episode_id FROM memory_agent.sessions s \
+          WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3",
+        &mut key.params(),
+    )?;
+    Ok(open.flatten())
 }
 
 /// The summary of a session: its active L3.

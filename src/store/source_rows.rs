@@ -3,12 +3,11 @@
 
 use crate::pg::catalog::quote_identifier;
 use crate::pg::memory_context::scratch;
-use crate::pg::prelude::*;
 use crate::pg::spi::Row;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
+use crate::store::prelude::*;
 use memory_agent_core::attached;
-use std::ops::ControlFlow;
 
 /// Rows that are handed on together, and bytes of their contents.
 pub const BATCH: usize = 256;

@@ -1,9 +1,8 @@
 //! Turns that say what no longer holds: a fact that was extracted from them, or that they repeat, has been
 //! replaced since.
 
-use crate::pg::prelude::*;
+use crate::store::prelude::*;
 use crate::store::scope::{Scope, bind};
-use crate::store::sessions::SessionKey;
 use memory_agent_core::augment::Outdated;
 
 /// Replacements followed from one fact to the next.

@@ -11,6 +11,7 @@ pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
+use memory_agent_core::jobs::payloads::Condensed;
 use memory_agent_core::summarize::Sections;
 
 /// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the
@@ -165,25 +166,22 @@ pub fn current_id(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
 pub struct NewSummary<'a> {
     /// `L1`, `L2` or `L3`.
     pub level: &'static str,
-    pub text: &'a str,
-    pub sections: Option<&'a Sections>,
+    pub condensed: &'a Condensed,
     pub source_ids: Vec<Uuid>,
     pub previous: Option<Uuid>,
     pub method: &'static str,
     pub coverage: &'a Coverage,
     /// Tokens of what was read for it, which for an L3 is everything it covers.
     pub input_tokens: u32,
-    pub output_tokens: u32,
-    pub model: &'a str,
 }
 
-/// Stores a summary as the last of its level, and returns its id.
-pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uuid> {
+/// Stores a summary as the last of its level.
+pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<()> {
     let saturated = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-    let list =
-        |of: fn(&Sections) -> &Vec<String>| new.sections.map(of).cloned().unwrap_or_default();
-    let ratio = f64::from(new.output_tokens) / f64::from(new.input_tokens.max(1));
-    spi.one(
+    let Condensed { text, tokens, model, sections } = new.condensed;
+    let sections = sections.clone().unwrap_or_default();
+    let ratio = f64::from(*tokens) / f64::from(new.input_tokens.max(1));
+    spi.run(
         "INSERT INTO memory_agent.session_summaries \
             (id, user_id, agent_id, session_id, level, ordinal, content, source_ids, previous_id, method, \
              topics, entities, decisions, questions, first_entry_id, first_entry_at, last_entry_id, \
@@ -191,17 +189,15 @@ pub fn insert(spi: &Spi, key: &SessionKey, new: &NewSummary<'_>) -> PgResult<Uui
          SELECT $4, $1, $2, $3, $5, \
                 coalesce((SELECT max(u.ordinal) + 1 FROM memory_agent.session_summaries u \
                            WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = $5), 0), \
-                $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22 \
-         RETURNING id",
+                $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22",
         &mut params![key;
-            new_id(), new.level, new.text, new.source_ids.clone(), new.previous, new.method,
-            list(|sections| &sections.topics), list(|sections| &sections.entities),
-            list(|sections| &sections.decisions), list(|sections| &sections.questions),
+            new_id(), new.level, text, new.source_ids.clone(), new.previous, new.method,
+            sections.topics, sections.entities, sections.decisions, sections.questions,
             new.coverage.first.0, new.coverage.first.1, new.coverage.last.0, new.coverage.last.1,
             saturated(new.coverage.messages), saturated(new.input_tokens),
-            saturated(new.output_tokens), ratio as f32, new.model,
+            saturated(*tokens), ratio as f32, model,
         ],
-        )
+    )
 }
 
 /// Ends a session's active L3. It stays: the next one rests on it.

@@ -1,8 +1,8 @@
 //! What time does to entries: they expire, and inactive ones are deleted for good when the settings
 //! say so.
 
-use crate::pg::prelude::*;
 use crate::store::history;
+use crate::store::prelude::*;
 
 /// Makes expired entries inactive, at most `most`, and returns how many. Recall does not return them
 /// from the moment they expire on; this is for the counters and for history. Sessions are locked

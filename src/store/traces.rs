@@ -1,11 +1,10 @@
 //! `memory_agent.traces`: one document per reflection, written in the transaction that stores what the
 //! reflection came to.
 
-use crate::pg::prelude::*;
 use crate::store::entries::new_id;
+use crate::store::prelude::*;
 use crate::store::queue::Job;
 use serde_json::Value;
-use std::time::Duration;
 
 /// What a reflection did, beside what its document says.
 pub struct Effects<'a> {

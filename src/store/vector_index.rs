@@ -1,9 +1,8 @@
 //! The approximate index over one model's embeddings: created by `memory_create_vector_index`, found
 //! and used by recall when a scope is too large to be read.
 
-use crate::pg::catalog::VectorType;
-use crate::pg::prelude::*;
-use crate::pg::settings_level::{Refused, SettingsLevel};
+use crate::pg::settings_level::SettingsLevel;
+use crate::store::prelude::*;
 use std::ffi::CString;
 
 /// Most dimensions of an indexed vector (pgvector's limit).
@@ -82,10 +81,10 @@ pub fn create(
 /// pass the filters, and look at least as far as the rows that are wanted.
 pub fn scan_settings(limit: usize) -> SettingsLevel {
     let level = SettingsLevel::enter();
-    level.set(c"hnsw.iterative_scan", c"strict_order", Refused::Error);
-    level.set(c"ivfflat.iterative_scan", c"relaxed_order", Refused::Error);
+    level.set(c"hnsw.iterative_scan", c"strict_order");
+    level.set(c"ivfflat.iterative_scan", c"relaxed_order");
     if let Ok(limit) = CString::new(limit.clamp(40, 1000).to_string()) {
-        level.set(c"hnsw.ef_search", &limit, Refused::Error);
+        level.set(c"hnsw.ef_search", &limit);
     }
     level
 }

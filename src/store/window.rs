@@ -1,9 +1,7 @@
 //! The window of a session: the turns that are not archived, and the summary that stands for what is.
 
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 use crate::store::summaries::COVERED;
-use memory_agent_core::words;
 
 /// A turn of a window, without its text.
 pub struct WindowTurn {

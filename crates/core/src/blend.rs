@@ -9,6 +9,7 @@
 
 mod weights;
 
+use serde::Serialize;
 use weights::{FITTED, ReadWeights, UnreadWeights};
 
 /// Characters from which on a query counts as long as can be.
@@ -80,7 +81,7 @@ pub struct Row<'a> {
 }
 
 /// The numbers that the regressions weigh.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Features {
     /// Cosine similarity.
     pub similarity: f64,

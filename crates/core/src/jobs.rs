@@ -4,7 +4,7 @@ pub mod payloads;
 pub mod session_settings;
 
 /// The kinds of work that there are handlers for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobKind {
     /// Rows of a scope that have no embedding, or only an estimated token count.
     Embed,

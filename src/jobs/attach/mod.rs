@@ -5,20 +5,17 @@
 //! transaction with an old snapshot took them away.
 
 use crate::jobs::pace::Pace;
+use crate::jobs::prelude::*;
 use crate::jobs::run::deadline::Deadline;
 use crate::jobs::step::{Step, StepTask};
 use crate::memory::intake::{Intake, Via, content_settings};
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::attached_entries as entries;
 use crate::store::attached_tables::{self as tables, KeyColumn};
 use crate::store::attachments::{self, Listed, Source};
-use crate::store::queue::{self, Job};
 use crate::store::source_rows::{self, BATCH};
-use memory_agent_core::jobs::payloads::{self, Phase};
+use memory_agent_core::jobs::payloads::Phase;
 use std::cell::RefCell;
-use std::time::Duration;
 
 /// How long reading a stretch may take: casts, functions and views of the table's owner are part of it.
 const STRETCH_TIME: Duration = Duration::from_secs(5);
@@ -35,13 +32,8 @@ pub struct AttachTask {
 }
 
 impl StepTask for AttachTask {
-    const ASKS_MODELS: bool = false;
-    const MAKES_ROOM: bool = true;
-
-    fn start(job: Job) -> Self {
-        let payloads::Attach { done, interrupted, .. } = job.payload();
-        let has_ended_worker = i64::from(job.interrupted) > interrupted;
-        Self { job, done, has_ended_worker }
+    fn asks_models(&self) -> bool {
+        false
     }
 
     fn job(&self) -> &Job {
@@ -77,6 +69,13 @@ impl StepTask for AttachTask {
 }
 
 impl AttachTask {
+    /// Takes up a claimed job.
+    pub fn start(job: Job) -> Self {
+        let payloads::Attach { done, interrupted, .. } = job.payload();
+        let has_ended_worker = i64::from(job.interrupted) > interrupted;
+        Self { job, done, has_ended_worker }
+    }
+
     /// The stretch takes too long: fewer rows are tried next, and a single one is a failure.
     fn shorten(&mut self) -> Result<Step, Aborted> {
         let rows = rows(&self.job);

@@ -2,18 +2,15 @@
 //! embeddings and exact token counts, a few at a time.
 
 use crate::jobs::pace::{self, Pace, Verdict};
+use crate::jobs::prelude::*;
 use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
 use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::store::embeddings::{self as store, Incomplete};
-use crate::store::facts::FactScope;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::sessions;
-use memory_agent_core::jobs::payloads::{self, EmbedPlace};
+use memory_agent_core::jobs::payloads::EmbedPlace;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// Comes before every entry.
@@ -32,19 +29,6 @@ pub struct EmbedTask {
 }
 
 impl StepTask for EmbedTask {
-    const ASKS_MODELS: bool = true;
-    const MAKES_ROOM: bool = true;
-
-    fn start(job: Job) -> Self {
-        let place = job.payload::<payloads::Embed>().place;
-        match place.filter(|place| place.attempt == job.attempts) {
-            Some(EmbedPlace { after, done, refused, .. }) => {
-                Self { after: queue::uuid(&after).unwrap_or_else(nil), done, refused, job }
-            }
-            None => Self { job, after: nil(), done: 0, refused: None },
-        }
-    }
-
     fn job(&self) -> &Job {
         &self.job
     }
@@ -54,14 +38,13 @@ impl StepTask for EmbedTask {
             // Nothing is embedded that could not be stored then.
             self.lock_session(spi)?;
             let model = active_model::active(spi, Kind::Embedder)?;
+            let scope = self.job.scope();
             if self.done == 0 {
-                let of = store::count_incomplete(spi, &self.scope(), model.is_some())?;
+                let of = store::count_incomplete(spi, &scope, model.is_some())?;
                 queue::progress(spi, &self.job, 0, Some(of))?;
             }
-            let has_model = model.is_some();
-            let bytes = pace.bytes();
-            let batch =
-                store::incomplete(spi, &self.scope(), has_model, self.after, pace::ROWS, bytes)?;
+            let (rows, bytes) = (pace::ROWS, pace.bytes());
+            let batch = store::incomplete(spi, &scope, model.is_some(), self.after, rows, bytes)?;
             if batch.is_empty() && self.refused.is_none() && queue::lock(spi, &self.job)? {
                 queue::finish(spi, &self.job)?;
             }
@@ -103,13 +86,20 @@ impl StepTask for EmbedTask {
 }
 
 impl EmbedTask {
+    /// Takes up a claimed job.
+    pub fn start(job: Job) -> Self {
+        let place = job.payload::<payloads::Embed>().place;
+        match place.filter(|place| place.attempt == job.attempts) {
+            Some(EmbedPlace { after, done, refused, .. }) => {
+                Self { after: queue::uuid(&after).unwrap_or_else(nil), done, refused, job }
+            }
+            None => Self { job, after: nil(), done: 0, refused: None },
+        }
+    }
+
     /// Whether it goes on from the place that another task has come to.
     pub fn is_resumed(job: &Job) -> bool {
         job.payload::<payloads::Embed>().place.is_some()
-    }
-
-    fn scope(&self) -> FactScope<'_> {
-        scope(&self.job)
     }
 
     /// Sessions are locked before their entries, as everywhere.
@@ -156,7 +146,7 @@ impl EmbedTask {
                 store::complete(
                     spi,
                     &self.job.user_id,
-                    row,
+                    (row.id, row.content_hash.as_deref()),
                     embedding.map(|(model, windows)| (model.name.as_str(), windows.as_slice())),
                     i32::try_from(tokens).unwrap_or(i32::MAX),
                 )?;
@@ -169,8 +159,4 @@ impl EmbedTask {
         }
         Ok(())
     }
-}
-
-fn scope(job: &Job) -> FactScope<'_> {
-    job.scope()
 }

@@ -1,12 +1,10 @@
 //! `evict` jobs: the oldest entries of a full window leave it, so many at a time.
 
+use crate::jobs::prelude::*;
 use crate::memory::scope_settings;
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::settings::Sessions;
 use crate::store::eviction;
-use crate::store::queue::{self, Job};
 use crate::store::sessions::{self};
-use pgrx::prelude::*;
 
 /// Entries that leave in one step.
 const BATCH: i64 = 1000;

@@ -1,21 +1,19 @@
 //! The second half of an `extract` job: new facts are compared with what is known, and stored. What
 //! can be decided from similarity and words is; the rest is asked of an LLM, in rounds.
 
-use crate::jobs::exchange::{Llm, Progress};
+use crate::jobs::exchange::{Llm, Progress, Taken};
 use crate::jobs::extract::{Asked, ExtractTask, Stage};
+use crate::jobs::prelude::*;
 use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::store::facts::NearFact;
-use crate::store::{extraction, facts as fact_store, queue};
+use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::reconcile::{self, Choice, Existing, New};
-use pgrx::datum::Uuid;
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;
@@ -39,11 +37,8 @@ impl Asked {
 
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
-    pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Progress {
-        let asked = match self.look() {
-            Ok(asked) => asked,
-            Err(aborted) => return Progress::Aborted(aborted),
-        };
+    pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Taken {
+        let asked = self.look()?;
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, llm);
         }
@@ -114,10 +109,10 @@ impl ExtractTask {
         &mut self,
         answer: Result<&str, String>,
         llm: &mut Llm<'_>,
-    ) -> Progress {
+    ) -> Taken {
         let Stage::Reconciling(asked) = std::mem::replace(&mut self.stage, Stage::Extracting)
         else {
-            return Progress::Failed("an answer without a question".to_owned());
+            return Ok(Progress::Failed("an answer without a question".to_owned()));
         };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let (existing, new) = (count(asked.existing.len()), count(asked.new.len()));
@@ -137,9 +132,10 @@ impl ExtractTask {
         let (existing, new) = asked.question(&self.facts);
         let trusted = !self.settings.replacement_check;
         let plan = reconcile::plan(&decisions, &existing, &new, trusted);
-        let texts = plan.update.iter().map(|update| update.text.clone()).collect();
-        let embedded = found::embed_texts(texts, self.model.as_ref());
-        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, embedded };
+        let texts: Vec<String> = plan.update.iter().map(|update| update.text.clone()).collect();
+        let unmeasured = vec![found::UNMEASURED; texts.len()];
+        let measured = found::measure(texts, self.model.as_ref()).unwrap_or(unmeasured);
+        let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, measured };
         self.apply_or_compare(asked.decisions, Some(judged), llm)
     }
 
@@ -160,7 +156,7 @@ impl ExtractTask {
         decisions: Vec<Decision>,
         judged: Option<apply::Judged>,
         llm: &mut Llm<'_>,
-    ) -> Progress {
+    ) -> Taken {
         self.rounds += 1;
         let judgement = apply::Judgement::Decided {
             judged: judged.as_ref(),
@@ -175,28 +171,27 @@ impl ExtractTask {
                 self.rounds = 0;
                 self.compare(llm)
             }
-            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::Stored | Applied::NotOurs) => Ok(Progress::Finished),
             Ok(Applied::NoSession) => {
                 self.stage = Stage::Applying { decisions, judged };
-                Progress::NoSession
+                Ok(Progress::NoSession)
             }
-            Err(aborted) if aborted.may_pass => {
+            Err(aborted) => {
                 self.stage = Stage::Applying { decisions, judged };
-                Progress::Blocked(aborted.message)
+                Err(Progress::blocked_by(aborted))
             }
-            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 
     /// Tries once more to store what was decided, without asking the LLM again.
-    pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+    pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Taken {
         match std::mem::replace(&mut self.stage, Stage::Extracting) {
             Stage::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.
                 self.rounds = self.rounds.saturating_sub(1);
                 self.apply_or_compare(decisions, judged, llm)
             }
-            _ => Progress::Failed("nothing is decided yet".to_owned()),
+            _ => Ok(Progress::Failed("nothing is decided yet".to_owned())),
         }
     }
 

@@ -5,27 +5,24 @@
 
 mod comparison;
 
-use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
+use crate::jobs::prelude::*;
 use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::language::Phrases;
 use crate::memory::{active_model, follow_ups};
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
-use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::schema;
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::extract::{self, ExtractedFact, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
-use memory_agent_core::jobs::payloads::{self, SavedFact};
+use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
 
@@ -78,30 +75,29 @@ impl LlmTask for ExtractTask {
         &self.job
     }
 
-    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
         let purpose = self.purpose();
-        match self.exchange.receive(outcome, &self.job, purpose, llm) {
+        match self.exchange.receive(outcome, &self.job, purpose, llm)? {
             Received::Answer(answer) => match &self.stage {
                 Stage::Extracting => self.take_facts(&answer.text, llm),
                 _ => self.take_decisions(Ok(&answer.text), llm),
             },
             Received::Failure(reason) => self.count_failure(reason),
             Received::BadAnswer(reason) => match &self.stage {
-                Stage::Extracting => Progress::Failed(reason),
+                Stage::Extracting => Ok(Progress::Failed(reason)),
                 _ => self.take_decisions(Err(reason), llm),
             },
-            Received::Ended(progress) => progress,
         }
     }
 
-    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Taken {
         self.store_again(llm)
     }
 }
 
 impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
-    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
         let settings = job_settings::of_extraction(&job.payload());
         let mut task = Self {
             job,
@@ -117,19 +113,23 @@ impl Start for ExtractTask {
             undecided: None,
             exchange: Exchange::default(),
         };
-        let progress = match task.load() {
-            Err(aborted) => Progress::Aborted(aborted),
-            Ok(()) if task.turns.is_empty() => task.finish_empty(),
-            Ok(()) => match task.saved_facts() {
-                Some(saved) => task.reconcile(&saved, llm),
-                None => task.ask_for_facts(llm),
-            },
-        };
-        (task, progress)
+        let taken = task.begin(llm);
+        (task, taken)
     }
 }
 
 impl ExtractTask {
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Taken {
+        self.load()?;
+        if self.turns.is_empty() {
+            return self.finish_empty();
+        }
+        match self.job.payload::<payloads::Extract>().facts {
+            Some(saved) => self.reconcile(&saved, llm),
+            None => self.ask_for_facts(llm),
+        }
+    }
+
     fn scope(&self) -> FactScope<'_> {
         self.job.scope()
     }
@@ -176,22 +176,15 @@ impl ExtractTask {
         Ok(())
     }
 
-    fn saved_facts(&self) -> Option<Vec<SavedFact>> {
-        self.job.payload::<payloads::Extract>().facts
-    }
-
     /// Its turns were erased, or another job extracted from them.
-    fn finish_empty(&self) -> Progress {
-        let finished = transaction(|spi| {
+    fn finish_empty(&self) -> Taken {
+        transaction(|spi| {
             if queue::lock(spi, &self.job)? {
                 queue::finish(spi, &self.job)?;
             }
             self.queue_rest(spi)
-        });
-        match finished {
-            Ok(()) => Progress::Finished,
-            Err(aborted) => Progress::Aborted(aborted),
-        }
+        })?;
+        Ok(Progress::Finished)
     }
 
     /// Queues the turns of the scope that did not fit into this job.
@@ -203,7 +196,7 @@ impl ExtractTask {
         Ok(())
     }
 
-    fn ask_for_facts(&mut self, llm: &mut Llm<'_>) -> Progress {
+    fn ask_for_facts(&mut self, llm: &mut Llm<'_>) -> Taken {
         let texts: Vec<String> = self
             .turns
             .iter()
@@ -245,7 +238,7 @@ impl ExtractTask {
         answer: AnswerFormat,
         max_answer_tokens: u32,
         llm: &mut Llm<'_>,
-    ) -> Progress {
+    ) -> Taken {
         let request = ChatRequest {
             endpoint: llm.endpoint.clone(),
             messages,
@@ -265,48 +258,40 @@ impl ExtractTask {
 
     /// A failure of reconciliation that would be the last one adds the facts as they are; the next
     /// job of the scope compares them.
-    pub(super) fn count_failure(&mut self, reason: String) -> Progress {
-        let Stage::Reconciling(asked) = &self.stage else { return Progress::Failed(reason) };
+    pub(super) fn count_failure(&mut self, reason: String) -> Taken {
+        let Stage::Reconciling(asked) = &self.stage else { return Ok(Progress::Failed(reason)) };
         if !self.job.is_last_attempt() {
-            return Progress::Failed(reason);
+            return Ok(Progress::Failed(reason));
         }
         let mut decisions = asked.decisions.clone();
         self.facts.append(&mut self.deferred);
         decisions.resize(self.facts.len(), Decision::Ask);
         self.undecided = Some(reason);
-        match self.apply(&decisions, apply::Judgement::Unreconciled) {
-            Ok(_) => Progress::Finished,
-            Err(aborted) => Progress::Aborted(aborted),
-        }
+        self.apply(&decisions, apply::Judgement::Unreconciled)?;
+        Ok(Progress::Finished)
     }
 
-    fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Progress {
+    fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Taken {
         let turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
-        let facts = match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
-            Ok(facts) => facts,
-            Err(error) => return Progress::Failed(error.to_string()),
-        };
+        let facts = extract::parse(answer, turns, self.settings.max_facts_per_turn)
+            .map_err(|error| Progress::Failed(error.to_string()))?;
         self.keep(facts, llm)
     }
 
-    fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Progress {
+    fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Taken {
         let saved = found::save(facts, &self.turns);
         self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
-        if let Err(aborted) = exchange::keep(&self.job) {
-            return Progress::Aborted(aborted);
-        }
+        exchange::keep(&self.job)?;
         self.reconcile(&saved, llm)
     }
 
-    fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Progress {
+    fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
         let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
         let phrases = Phrases::for_markers(*detect_markers, text_search_config);
         self.facts = found::of_turns(saved, &self.turns, phrases.as_ref());
         self.unverified =
             grounds::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
-        if let Err(failure) = found::embed(&mut self.facts, self.model.as_ref()) {
-            return exchange::without_models(failure);
-        }
+        found::embed(&mut self.facts, self.model.as_ref())?;
         self.compare(llm)
     }
 }

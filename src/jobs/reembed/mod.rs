@@ -4,19 +4,15 @@
 //! rows get from one state to the next.
 
 use crate::jobs::pace::{Pace, Verdict};
+use crate::jobs::prelude::*;
 use crate::jobs::step::{Step, StepTask};
 use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models;
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::store::model_change::{self as store, Place, Text};
 use crate::store::models::{self as model_store, Kind};
-use crate::store::queue::{self, Job};
 use crate::store::vector_index::{self, VectorIndex};
-use memory_agent_core::jobs::payloads;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use std::time::Duration;
 
 /// Rows whose texts are read for one step.
 const BATCH: usize = 32;
@@ -74,21 +70,8 @@ enum Batch {
 }
 
 impl StepTask for ReembedTask {
-    const ASKS_MODELS: bool = true;
-    const MAKES_ROOM: bool = false;
-
-    fn start(job: Job) -> Self {
-        Self {
-            job,
-            stage: Stage::Embed,
-            after: store::start(),
-            passes: 1,
-            touched: 0,
-            done: 0,
-            has_counted: false,
-            refused: 0,
-            first_refused: None,
-        }
+    fn makes_room(&self) -> bool {
+        false
     }
 
     fn job(&self) -> &Job {
@@ -106,6 +89,21 @@ impl StepTask for ReembedTask {
 }
 
 impl ReembedTask {
+    /// Takes up a claimed job.
+    pub fn start(job: Job) -> Self {
+        Self {
+            job,
+            stage: Stage::Embed,
+            after: store::start(),
+            passes: 1,
+            touched: 0,
+            done: 0,
+            has_counted: false,
+            refused: 0,
+            first_refused: None,
+        }
+    }
+
     /// The model that is to be used.
     fn model(&self) -> String {
         self.job.payload::<payloads::Reembed>().model

@@ -3,6 +3,7 @@
 //! the facts' scope applies; if the answer concerns facts that the LLM was not shown, or facts that
 //! changed meanwhile, nothing is stored and the caller asks again.
 
+use crate::jobs::prelude::*;
 use crate::jobs::reflect::texts;
 use crate::memory::facts::apply::Judged;
 use crate::memory::facts::found::{self, Fact};
@@ -10,18 +11,13 @@ use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::memory::language::Phrases;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
 use crate::store::facts::{self as fact_store, Ending, NearFact};
-use crate::store::queue;
 use crate::store::reflections::{self, EpisodeTurn, WaitingEpisode};
 use crate::store::traces::{self, Effects};
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reconcile;
 use memory_agent_core::reflect::{self, Plan};
-use pgrx::datum::Uuid;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// An answer and what follows from it. Known facts and turns are named by their index among those that
 /// were sent.
@@ -143,7 +139,7 @@ pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Ap
         let reflected: Vec<Uuid> = waiting.iter().map(|episode| episode.id).collect();
         reflections::mark_reflected(spi, &job.user_id, &reflected)?;
     }
-    let effects = Effects { saved: writer.stored(), ended: writer.ended() };
+    let effects = Effects { saved: writer.facts.stored(), ended: writer.facts.ended() };
     traces::insert(spi, job, last.id, &trace(work, decided), &effects)?;
     writer.finish()?;
     Ok(Applied::Stored)
@@ -215,7 +211,7 @@ fn store(
         }
     }
     let judged = Judged {
-        embedded: vec![None; plan.update.len()],
+        measured: vec![found::UNMEASURED; plan.update.len()],
         plan,
         new: (0..decided.facts.len()).collect(),
         existing: work.shown.to_vec(),

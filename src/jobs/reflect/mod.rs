@@ -6,35 +6,29 @@
 mod consolidate;
 mod episode_question;
 
-use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
+use crate::jobs::prelude::*;
 use crate::jobs::reflect::consolidate::{Applied, Reflection};
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::active_model;
 use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::memory::follow_ups;
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
 use crate::settings::job_settings;
 use crate::store::facts::{FactScope, NearFact};
-use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
 use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::episodes::{self, ClosedEpisode};
 use memory_agent_core::gate::GateThresholds;
-use memory_agent_core::jobs::payloads::{self, SavedAnswer};
+use memory_agent_core::jobs::payloads::SavedAnswer;
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reflect;
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
-use pgrx::datum::Uuid;
 use serde_json::Value;
-use std::time::Instant;
 
 /// Closed episodes that are looked at together.
 const EPISODES: i64 = 100;
@@ -83,25 +77,24 @@ impl LlmTask for ReflectTask {
         &self.job
     }
 
-    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
-        match self.exchange.receive(outcome, &self.job, "reflect", llm) {
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
+        match self.exchange.receive(outcome, &self.job, "reflect", llm)? {
             Received::Answer(answer) => self.take_answer(answer.text, llm),
-            Received::Failure(reason) | Received::BadAnswer(reason) => Progress::Failed(reason),
-            Received::Ended(progress) => progress,
+            Received::Failure(reason) | Received::BadAnswer(reason) => Ok(Progress::Failed(reason)),
         }
     }
 
-    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Taken {
         match self.decided.take() {
             Some(decided) => self.apply(decided, llm),
-            None => Progress::Failed("nothing is decided yet".to_owned()),
+            None => Ok(Progress::Failed("nothing is decided yet".to_owned())),
         }
     }
 }
 
 impl Start for ReflectTask {
     /// Chooses the episodes of a claimed job and sends the first request.
-    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
         let key = job.session_key();
         let mut task = Self {
             settings: job_settings::of_reflection(&job.payload()),
@@ -118,24 +111,23 @@ impl Start for ReflectTask {
             started: Instant::now(),
             exchange: Exchange::default(),
         };
-        let progress = task.begin(llm);
-        (task, progress)
+        let taken = task.begin(llm);
+        (task, taken)
     }
 }
 
 impl ReflectTask {
     /// Begins with the first turns that were not reflected on.
-    fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Taken {
         self.rounds = 0;
         self.started = Instant::now();
-        match self.load() {
-            Err(aborted) => Progress::Aborted(aborted),
-            Ok(()) if self.turns.is_empty() => self.finish_empty(),
-            Ok(()) => match self.saved_answer() {
-                Ok(Some(text)) => self.decide(text, llm),
-                Ok(None) => self.ask(&[], llm),
-                Err(aborted) => Progress::Aborted(aborted),
-            },
+        self.load()?;
+        if self.turns.is_empty() {
+            return self.finish_empty();
+        }
+        match self.saved_answer()? {
+            Some(text) => self.decide(text, llm),
+            None => self.ask(&[], llm),
         }
     }
 
@@ -202,20 +194,17 @@ impl ReflectTask {
     }
 
     /// Nothing is due, or nothing is left of what was said.
-    fn finish_empty(&self) -> Progress {
+    fn finish_empty(&self) -> Taken {
         let ids: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
-        let finished = transaction(|spi| {
+        transaction(|spi| {
             if queue::lock(spi, &self.job)? {
                 reflections::mark_reflected(spi, &self.key.user_id, &ids)?;
                 queue::finish(spi, &self.job)?;
                 self.queue_rest(spi)?;
             }
             Ok(())
-        });
-        match finished {
-            Ok(()) => Progress::Finished,
-            Err(aborted) => Progress::Aborted(aborted),
-        }
+        })?;
+        Ok(Progress::Finished)
     }
 
     /// Queues the session's other episodes, if some are due.
@@ -273,10 +262,8 @@ impl ReflectTask {
         Ok(())
     }
 
-    fn ask(&mut self, also: &[Uuid], llm: &mut Llm<'_>) -> Progress {
-        if let Err(aborted) = self.look(also, Shown::Concerned) {
-            return Progress::Aborted(aborted);
-        }
+    fn ask(&mut self, also: &[Uuid], llm: &mut Llm<'_>) -> Taken {
+        self.look(also, Shown::Concerned)?;
         let said = said(&self.turns);
         let (prior, turns) = question(&self.shown, &self.turns, &said);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -291,7 +278,7 @@ impl ReflectTask {
         self.exchange.send(request, llm)
     }
 
-    fn take_answer(&mut self, text: String, llm: &mut Llm<'_>) -> Progress {
+    fn take_answer(&mut self, text: String, llm: &mut Llm<'_>) -> Taken {
         let saved = SavedAnswer {
             shown: texts(self.shown.iter().map(|near| near.id)),
             turns: texts(self.turns.iter().map(|turn| turn.id)),
@@ -299,32 +286,26 @@ impl ReflectTask {
         };
         let text = saved.text.clone();
         self.job.keep(|payload: &mut payloads::Reflect| payload.answer = Some(saved));
-        if let Err(aborted) = exchange::keep(&self.job) {
-            return Progress::Aborted(aborted);
-        }
+        exchange::keep(&self.job)?;
         self.decide(text, llm)
     }
 
     /// Reads an answer about the turns and the shown facts, and stores what follows from it.
-    fn decide(&mut self, answer: String, llm: &mut Llm<'_>) -> Progress {
+    fn decide(&mut self, answer: String, llm: &mut Llm<'_>) -> Taken {
         let said = said(&self.turns);
         let (prior, turns) = question(&self.shown, &self.turns, &said);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let actions = match reflect::parse(&answer, count(prior.len()), count(turns.len())) {
-            Ok(actions) => actions,
-            Err(error) => return Progress::Failed(error.to_string()),
-        };
+        let actions = reflect::parse(&answer, count(prior.len()), count(turns.len()))
+            .map_err(|error| Progress::Failed(error.to_string()))?;
         let (max_facts, trusted) = (self.settings.max_facts, !self.settings.replacement_check);
         let plan = reflect::plan(&actions, &prior, &turns, max_facts, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
-        if let Err(failure) = found::embed(&mut decided.facts, self.model.as_ref()) {
-            return exchange::without_models(failure);
-        }
+        found::embed(&mut decided.facts, self.model.as_ref())?;
         self.apply(decided, llm)
     }
 
-    fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Progress {
+    fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Taken {
         let applied = transaction(|spi| {
             let target = self.target();
             let reflection = Reflection {
@@ -347,13 +328,12 @@ impl ReflectTask {
         match applied {
             Ok(Applied::Stored) if self.has_more => {
                 self.job = self.next_part();
-                match exchange::makes_room(&self.job) {
-                    Ok(false) => self.begin(llm),
-                    Ok(true) => Progress::Finished,
-                    Err(aborted) => Progress::Aborted(aborted),
+                if exchange::makes_room(&self.job)? {
+                    return Ok(Progress::Finished);
                 }
+                self.begin(llm)
             }
-            Ok(Applied::Stored | Applied::NotOurs) => Progress::Finished,
+            Ok(Applied::Stored | Applied::NotOurs) => Ok(Progress::Finished),
             Ok(Applied::Changed { unseen }) => {
                 self.rounds += 1;
                 self.forget_answer();
@@ -361,13 +341,12 @@ impl ReflectTask {
             }
             Ok(Applied::NoSession) => {
                 self.decided = Some(decided);
-                Progress::NoSession
+                Ok(Progress::NoSession)
             }
-            Err(aborted) if aborted.may_pass => {
+            Err(aborted) => {
                 self.decided = Some(decided);
-                Progress::Blocked(aborted.message)
+                Err(Progress::blocked_by(aborted))
             }
-            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 

@@ -1,15 +1,12 @@
 //! A bound on the time that code of others runs in a worker: the casts and functions behind the rows of an
 //! attached table. When it is over the statement is cancelled, as by statement_timeout, but by a timer that no
 //! statement reaches. Code that catches the cancellation and goes on ends the worker a little later, which
-//! nothing can catch; another one takes its place at once.
+//! nothing can catch; another one takes its place as after any failure.
 #![allow(unsafe_code)]
 
-use crate::jobs::run::slots::{self, Outcome};
-use crate::jobs::run::start::Assignment;
-use crate::pg::prelude::*;
+use crate::jobs::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// How long code of others has to end after it was cancelled.
 const GRACE: Duration = Duration::from_secs(2);
@@ -30,7 +27,6 @@ static ALARMS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static TIMEOUT: Cell<Option<i32>> = const { Cell::new(None) };
-    static ASSIGNMENT: Cell<Option<Assignment>> = const { Cell::new(None) };
 }
 
 /// Called by the handler of SIGALRM: it may only set flags.
@@ -44,20 +40,6 @@ extern "C" fn alarm() {
             (&raw mut pg_sys::ProcDiePending).write_volatile(1);
         }
         (&raw mut pg_sys::InterruptPending).write_volatile(1);
-    }
-}
-
-/// Prepares a worker: one that is ended here is no failure of the worker's, and another takes its place.
-pub fn prepare(assignment: Assignment) {
-    ASSIGNMENT.set(Some(assignment));
-    // SAFETY: a function of this library, which is never unloaded.
-    unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::from(0)) };
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
-    if let Some(assignment) = ASSIGNMENT.get().filter(|_| ALARMS.load(Ordering::Relaxed) > 1) {
-        slots::leave(assignment.database, assignment.slot, Outcome::Yielded);
     }
 }
 

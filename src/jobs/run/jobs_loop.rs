@@ -2,32 +2,25 @@
 //! never waits itself; `worker_process` does.
 
 mod outcomes;
-mod rotation;
 mod starting;
 
-use crate::jobs::attach::AttachTask;
-use crate::jobs::embed::EmbedTask;
-use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress};
+use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress, Taken};
 use crate::jobs::llm_connection::{CallId, LlmCalls};
 use crate::jobs::pace::Pace;
-use crate::jobs::reembed::ReembedTask;
+use crate::jobs::prelude::*;
 use crate::jobs::run::jobs_loop::outcomes::BUSY_DELAY;
-use crate::jobs::run::jobs_loop::rotation::Turns;
 use crate::jobs::run::llm_pauses::LlmPauses;
 use crate::jobs::run::pause::Pause;
 use crate::jobs::run::slots::{IDLE, RESTING};
-use crate::jobs::run::worker_process::{Body, Next};
 use crate::jobs::seal::Sealer;
 use crate::jobs::step::{Step, StepTask};
 use crate::jobs::sweep::Sweeper;
-use crate::pg::background_transaction::{self, Aborted, transaction};
-use crate::pg::spi::Session as Spi;
+use crate::pg::background_transaction;
 use crate::pg::{locked_file, wake_at_commit};
 use crate::settings::{Workers, endpoint};
-use crate::store::queue::{self, Job};
 use crate::store::restores::{self, Restore};
-use memory_agent_core::jobs::JobKind;
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::os::fd::RawFd;
 
 /// Leases are renewed this often.
 const RENEW_EVERY: Duration = Duration::from_secs(60);
@@ -35,15 +28,45 @@ const RENEW_EVERY: Duration = Duration::from_secs(60);
 const SEAL_EVERY: Duration = Duration::from_secs(10);
 /// How often the worker looks whether pg_restore is at work.
 const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
+/// Why a task is given back that was begun.
+const STOPPED: &str = "the worker was stopped";
+
+/// When a worker wants its next turn; it also gets one whenever jobs are queued, and every ten seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Next {
+    /// After so long; zero is at once.
+    pub wait_until: Option<Duration>,
+    /// When this descriptor can be read.
+    pub socket: Option<RawFd>,
+}
+
+/// When something is due: at once by default.
+#[derive(Clone, Copy, Default)]
+struct Due(Option<Instant>);
+
+impl Due {
+    fn after(delay: Duration) -> Self {
+        Self(Some(Instant::now() + delay))
+    }
+
+    fn left(self) -> Duration {
+        self.0.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn is_now(self) -> bool {
+        self.left().is_zero()
+    }
+}
 
 /// A task that waits for another transaction to end.
 struct Blocked {
-    try_at: Instant,
+    due: Due,
     delay: Duration,
     task: Box<dyn LlmTask>,
 }
 
 /// The jobs of one worker.
+#[derive(Default)]
 pub struct JobsLoop {
     slot: u32,
     llm: LlmCalls,
@@ -51,12 +74,10 @@ pub struct JobsLoop {
     asking: Vec<(CallId, Box<dyn LlmTask>)>,
     /// Tasks whose result could not be stored because another transaction has their session locked.
     blocked: Vec<Blocked>,
-    embedding: Option<EmbedTask>,
-    /// Embedding again, by another model: it and the other have turns.
-    reembedding: Option<ReembedTask>,
-    attaching: Option<AttachTask>,
-    /// Whose turn it is.
-    turns: Turns,
+    /// Tasks that are done step by step, at most one of a kind.
+    stepping: Vec<Box<dyn StepTask>>,
+    /// The user who was served last, for each kind of job: all have their turns.
+    last_served: HashMap<JobKind, String>,
     /// How much is asked of the models at once.
     pace: Pace,
     /// Whether it was the new model's turn.
@@ -64,17 +85,17 @@ pub struct JobsLoop {
     llm_pauses: LlmPauses,
     models_pause: Pause,
     sweeper: Sweeper,
-    sweep_at: Instant,
+    sweep: Due,
     sealer: Sealer,
-    seal_at: Instant,
-    renew_at: Instant,
-    restore_looked_at: Option<Instant>,
+    seal: Due,
+    renewal: Due,
+    look_for_restore: Due,
     restoring: Option<Restore>,
-    rows_looked_for_at: Option<Instant>,
-    tokens_counted_at: Option<Instant>,
+    look_for_rows: Due,
+    count_tokens: Due,
     over_daily_limit: bool,
     /// When the worker looks for jobs that the slot has leased and no task works at: first when it starts.
-    release_at: Option<Instant>,
+    release: Option<Due>,
     last_error: Option<(String, u64)>,
     /// Nothing new is begun.
     is_closing: bool,
@@ -84,34 +105,88 @@ pub struct JobsLoop {
 
 impl JobsLoop {
     pub fn new(slot: u32) -> Self {
-        let now = Instant::now();
-        Self {
-            slot,
-            llm: LlmCalls::default(),
-            asking: Vec::new(),
-            blocked: Vec::new(),
-            embedding: None,
-            reembedding: None,
-            attaching: None,
-            turns: Turns::default(),
-            pace: Pace::default(),
-            has_reembedded: false,
-            llm_pauses: LlmPauses::default(),
-            models_pause: Pause::default(),
-            sweeper: Sweeper::default(),
-            sweep_at: now,
-            sealer: Sealer::default(),
-            seal_at: now,
-            renew_at: now + RENEW_EVERY,
-            restore_looked_at: None,
-            restoring: None,
-            rows_looked_for_at: None,
-            tokens_counted_at: None,
-            over_daily_limit: false,
-            release_at: Some(now),
-            last_error: None,
-            is_closing: false,
-            has_more: false,
+        Self { slot, release: Some(Due::default()), ..Self::default() }
+    }
+
+    /// Does what can be done without waiting, and says when there may be more. The extension is there, and no
+    /// transaction is open.
+    pub fn turn(&mut self) -> Next {
+        if self.release.is_some_and(Due::is_now) {
+            self.release();
+        }
+        self.take_answers();
+        self.try_blocked();
+        self.take_steps();
+        if !self.is_being_restored() {
+            self.claim_jobs();
+            let is_first = self.slot == 0 && !self.is_closing;
+            if is_first && self.sweep.is_now() {
+                self.sweep();
+            }
+            if is_first && self.seal.is_now() {
+                self.seal();
+            }
+        }
+        if self.renewal.is_now() {
+            self.renew();
+        }
+        let within =
+            if wake_at_commit::queued_here() { Some(Duration::ZERO) } else { self.due_within() };
+        Next { wait_until: within, socket: self.llm.descriptor() }
+    }
+
+    /// Whether the last turn found nothing to do and nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.release.is_none()
+            && self.asking.is_empty()
+            && self.blocked.is_empty()
+            && self.stepping.is_empty()
+    }
+
+    /// What is under way, for the people who watch.
+    pub fn activity(&self) -> String {
+        if let (Some(Restore { pid, role, since }), true) = (&self.restoring, self.is_idle()) {
+            return format!(
+                "{IDLE}, {RESTING}: session {pid} of role \"{role}\", connected since {since} UTC, is pg_restore"
+            );
+        }
+        let waiting =
+            if self.over_daily_limit && !self.llm_pauses.has_rows && endpoint::daily_tokens() > 0 {
+                ", memory_agent.llm_daily_tokens is used up"
+            } else if self.llm_pauses.is_any_waiting() {
+                ", waiting for the LLM's endpoint"
+            } else if !self.models_pause.is_over() {
+                ", waiting for the models"
+            } else {
+                ""
+            };
+        match (self.asking.len(), self.stepping.iter().any(|task| task.asks_models())) {
+            (0, false) => format!("idle{waiting}"),
+            (calls, false) => format!("{calls} LLM calls{waiting}"),
+            (0, true) => format!("embedding{waiting}"),
+            (calls, true) => format!("embedding, {calls} LLM calls{waiting}"),
+        }
+    }
+
+    /// The last error and when it happened, in seconds since 1970.
+    pub fn last_error(&self) -> Option<(String, u64)> {
+        self.last_error.clone()
+    }
+
+    /// Begins nothing new from now on: the worker leaves as soon as it [is idle](Self::is_idle).
+    pub fn wind_down(&mut self) {
+        self.is_closing = true;
+        for Blocked { task, delay, .. } in std::mem::take(&mut self.blocked) {
+            self.postpone(task.job(), delay, STOPPED);
+        }
+        // These may take hours, and go on where they were.
+        let is_long = |task: &mut Box<dyn StepTask>| task.job().kind != JobKind::Embed;
+        for task in self.stepping.extract_if(.., is_long).collect::<Vec<_>>() {
+            self.postpone(task.job(), Duration::ZERO, STOPPED);
+        }
+        // No worker may come after it for long, where databases share few places.
+        if self.slot == 0 && self.restoring.is_none() {
+            self.seal();
         }
     }
 
@@ -136,12 +211,7 @@ impl JobsLoop {
                 continue;
             };
             let (_, mut task) = self.asking.swap_remove(position);
-            let progress = match self.llm_of(task.job()) {
-                Ok((endpoint, name)) => {
-                    task.proceed(outcome, &mut Llm { endpoint, name, calls: &mut self.llm })
-                }
-                Err(reason) => exchange::unavailable(reason),
-            };
+            let progress = self.with_llm(&mut *task, |task, llm| task.proceed(outcome, llm));
             if !matches!(progress, Progress::Unavailable { what: Missing::Llm, .. })
                 && self.llm_pauses.is_any_known()
             {
@@ -152,33 +222,45 @@ impl JobsLoop {
         }
     }
 
-    fn embed_some(&mut self) {
-        self.embedding = self.embedding.take().and_then(|task| self.go_on(task));
-    }
-
-    /// The next step of a model change. While an entry waits for its embedding, they take turns.
-    fn reembed_some(&mut self) {
-        self.has_reembedded = !self.has_reembedded || self.embedding.is_none();
-        if self.has_reembedded {
-            self.reembedding = self.reembedding.take().and_then(|task| self.go_on(task));
+    /// Has a task go on with the LLM that it asks.
+    fn with_llm(
+        &mut self,
+        task: &mut dyn LlmTask,
+        step: impl FnOnce(&mut dyn LlmTask, &mut Llm<'_>) -> Taken,
+    ) -> Progress {
+        match self.llm_of(task.job()) {
+            Ok((endpoint, name)) => step(task, &mut Llm { endpoint, name, calls: &mut self.llm })
+                .unwrap_or_else(|ended| ended),
+            Err(reason) => exchange::unavailable(reason),
         }
     }
 
-    /// Takes in the next stretch of an attached table.
-    fn attach_stretch(&mut self) {
-        self.attaching = self.attaching.take().and_then(|task| self.go_on(task));
+    /// Does the next step of each task. While an entry waits for its embedding, a model change has every other
+    /// turn.
+    fn take_steps(&mut self) {
+        self.has_reembedded = !self.has_reembedded || !self.is_stepping(JobKind::Embed);
+        for task in std::mem::take(&mut self.stepping) {
+            let has_turn = self.has_reembedded || task.job().kind != JobKind::Reembed;
+            let task = if has_turn { self.go_on(task) } else { Some(task) };
+            self.stepping.extend(task);
+        }
+    }
+
+    /// Whether a job of this kind is being done step by step.
+    fn is_stepping(&self, kind: JobKind) -> bool {
+        self.stepping.iter().any(|task| task.job().kind == kind)
     }
 
     /// Does the next step of a task, which is given back if there may be more.
-    fn go_on<T: StepTask>(&mut self, mut task: T) -> Option<T> {
+    fn go_on(&mut self, mut task: Box<dyn StepTask>) -> Option<Box<dyn StepTask>> {
         let step = task.step(&mut self.pace);
-        if T::ASKS_MODELS && matches!(step, Ok(Step::Continue | Step::Finished)) {
+        if task.asks_models() && matches!(step, Ok(Step::Continue | Step::Finished)) {
             self.models_pause.end();
         }
         match step {
             Ok(Step::Continue) => {
                 task.note_place();
-                return (!T::MAKES_ROOM || self.keeps(task.job())).then_some(task);
+                return (!task.makes_room() || self.keeps(task.job())).then_some(task);
             }
             Ok(Step::Finished) => {}
             Ok(Step::Outage(reason)) => {
@@ -200,8 +282,8 @@ impl JobsLoop {
     /// Whether the database is being restored: nothing new is begun then. The worker's own role sees the
     /// names of all sessions.
     fn is_being_restored(&mut self) -> bool {
-        if self.restore_looked_at.is_none_or(|at| at.elapsed() >= LOOK_FOR_RESTORE_EVERY) {
-            self.restore_looked_at = Some(Instant::now());
+        if self.look_for_restore.is_now() {
+            self.look_for_restore = Due::after(LOOK_FOR_RESTORE_EVERY);
             self.restoring = self
                 .try_or_note(|_| {
                     background_transaction::try_transaction(|| {
@@ -216,28 +298,25 @@ impl JobsLoop {
     fn sweep(&mut self) {
         let more = self.try_or_note(|jobs| jobs.sweeper.run());
         let interval = Workers::current().sweep_interval;
-        self.sweep_at = if more == Some(true) { Instant::now() } else { Instant::now() + interval };
+        self.sweep = if more == Some(true) { Due::default() } else { Due::after(interval) };
     }
 
     /// Seals history; one that cannot be sealed now, for want of its key say, is looked at again later.
     fn seal(&mut self) {
         let more = self.try_or_note(|jobs| jobs.sealer.run());
-        self.seal_at =
-            Instant::now() + if more == Some(true) { Duration::ZERO } else { SEAL_EVERY };
+        self.seal = if more == Some(true) { Due::default() } else { Due::after(SEAL_EVERY) };
     }
 
     /// The jobs that tasks work at.
     fn held(&self) -> Vec<&Job> {
         (self.asking.iter().map(|(_, task)| task.job()))
             .chain(self.blocked.iter().map(|blocked| blocked.task.job()))
-            .chain(self.embedding.iter().map(StepTask::job))
-            .chain(self.reembedding.iter().map(StepTask::job))
-            .chain(self.attaching.iter().map(StepTask::job))
+            .chain(self.stepping.iter().map(|task| task.job()))
             .collect()
     }
 
     fn renew(&mut self) {
-        self.renew_at = Instant::now() + RENEW_EVERY;
+        self.renewal = Due::after(RENEW_EVERY);
         let held = self.held();
         if !held.is_empty() {
             let renewed = transaction(|spi| queue::renew(spi, &held));
@@ -250,36 +329,27 @@ impl JobsLoop {
         let (slot, held) = (self.slot, self.held());
         let released = transaction(|spi| queue::release_slot(spi, slot, &held));
         let is_done = self.try_or_note(|_| released) == Some(false);
-        self.release_at = (!is_done).then(|| Instant::now() + BUSY_DELAY);
+        self.release = (!is_done).then(|| Due::after(BUSY_DELAY));
     }
 
     /// When there will be something to do, if nothing happens before.
     fn due_within(&mut self) -> Option<Duration> {
         let mut due = Vec::new();
-        let has_more = self.has_more
-            || self.embedding.is_some()
-            || self.reembedding.is_some()
-            || self.attaching.is_some();
-        if has_more || self.llm.has_finished() {
+        if self.has_more || !self.stepping.is_empty() || self.llm.has_finished() {
             due.push(Duration::ZERO);
         }
         if self.llm.is_sending() {
             due.push(Duration::from_millis(10));
         }
-        due.extend(self.release_at.map(|at| at.saturating_duration_since(Instant::now())));
-        due.extend(
-            self.blocked
-                .iter()
-                .map(|blocked| blocked.try_at.saturating_duration_since(Instant::now())),
-        );
+        due.extend(self.release.map(Due::left));
+        due.extend(self.blocked.iter().map(|blocked| blocked.due.left()));
         if self.restoring.is_some() {
             due.push(LOOK_FOR_RESTORE_EVERY);
         } else if self.slot == 0 && !self.is_closing {
-            let first = self.sweep_at.min(self.seal_at);
-            due.push(first.saturating_duration_since(Instant::now()));
+            due.push(self.sweep.left().min(self.seal.left()));
         }
         if !self.is_idle() {
-            due.push(self.renew_at.saturating_duration_since(Instant::now()));
+            due.push(self.renewal.left());
         }
         let pauses = self.llm_pauses.left().chain(self.models_pause.left());
         due.extend(pauses.filter(|left| !left.is_zero()));
@@ -287,90 +357,5 @@ impl JobsLoop {
             self.try_or_note(|_| transaction(|spi| queue::next_due(spi, &JobKind::ALL))).flatten();
         due.extend(next_job);
         due.into_iter().min()
-    }
-}
-
-impl Body for JobsLoop {
-    fn turn(&mut self) -> Next {
-        if self.release_at.is_some_and(|at| at <= Instant::now()) {
-            self.release();
-        }
-        self.take_answers();
-        self.try_blocked();
-        self.embed_some();
-        self.reembed_some();
-        if !self.is_closing {
-            self.attach_stretch();
-        }
-        if !self.is_being_restored() {
-            self.claim_jobs();
-            if self.slot == 0 && self.sweep_at <= Instant::now() && !self.is_closing {
-                self.sweep();
-            }
-            if self.slot == 0 && self.seal_at <= Instant::now() && !self.is_closing {
-                self.seal();
-            }
-        }
-        if self.renew_at <= Instant::now() {
-            self.renew();
-        }
-        let within =
-            if wake_at_commit::queued_here() { Some(Duration::ZERO) } else { self.due_within() };
-        Next { wait_until: within, socket: self.llm.descriptor() }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.release_at.is_none()
-            && self.asking.is_empty()
-            && self.blocked.is_empty()
-            && self.embedding.is_none()
-            && self.reembedding.is_none()
-            && self.attaching.is_none()
-    }
-
-    fn activity(&self) -> String {
-        if let (Some(Restore { pid, role, since }), true) = (&self.restoring, self.is_idle()) {
-            return format!(
-                "{IDLE}, {RESTING}: session {pid} of role \"{role}\", connected since {since} UTC, is pg_restore"
-            );
-        }
-        let waiting =
-            if self.over_daily_limit && !self.llm_pauses.has_rows && endpoint::daily_tokens() > 0 {
-                ", memory_agent.llm_daily_tokens is used up"
-            } else if self.llm_pauses.is_any_waiting() {
-                ", waiting for the LLM's endpoint"
-            } else if !self.models_pause.is_over() {
-                ", waiting for the models"
-            } else {
-                ""
-            };
-        match (self.asking.len(), self.embedding.is_some() || self.reembedding.is_some()) {
-            (0, false) => format!("idle{waiting}"),
-            (calls, false) => format!("{calls} LLM calls{waiting}"),
-            (0, true) => format!("embedding{waiting}"),
-            (calls, true) => format!("embedding, {calls} LLM calls{waiting}"),
-        }
-    }
-
-    fn last_error(&self) -> Option<(String, u64)> {
-        self.last_error.clone()
-    }
-
-    fn wind_down(&mut self) {
-        self.is_closing = true;
-        for Blocked { task, delay, .. } in std::mem::take(&mut self.blocked) {
-            self.postpone(task.job(), delay, "the worker was stopped");
-        }
-        // It may take hours, and goes on where it was.
-        if let Some(task) = self.reembedding.take() {
-            self.postpone(task.job(), Duration::ZERO, "the worker was stopped");
-        }
-        if let Some(task) = self.attaching.take() {
-            self.postpone(task.job(), Duration::ZERO, "the worker was stopped");
-        }
-        // No worker may come after it for long, where databases share few places.
-        if self.slot == 0 && self.restoring.is_none() {
-            self.seal();
-        }
     }
 }

@@ -3,36 +3,37 @@
 //! none, and starts workers again that were ended from outside. It runs from the server's start where the
 //! library is preloaded, else from the first transaction that queues a job until no database has the extension.
 //!
-//! It sleeps on its latch: workers report their end, transactions without a worker wake it, and every
-//! ten minutes it looks at all databases.
+//! It sleeps on its latch: workers report their end, and transactions without a worker wake it. What nobody
+//! tells, it sees within a minute.
 #![allow(unsafe_code)] // entry point called by PostgreSQL
 
-use crate::jobs::run::worker_places::{Limits, Places, Seen};
-use crate::jobs::run::{databases, notes, signals, slots, start};
+use crate::jobs::prelude::*;
+use crate::jobs::run::worker_places::Places;
+use crate::jobs::run::{assignment, databases, signals, slots, wanted_databases};
 use crate::pg::locked_file::{self, LockedFile};
 use crate::pg::memory_context::scratch;
 use crate::pg::preload::is_preloaded;
-use crate::pg::prelude::*;
 use crate::settings::Workers;
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const PATH: &str = "pg_stat_tmp/memory_agent.launcher";
-/// The last word of the state's file while no worker can be started.
-const NO_SLOT: &str = "no_slot";
-/// What helps then.
+/// What helps while no worker can be started.
 pub const SHORTAGE_HINT: &str = "Raise max_worker_processes, or lower memory_agent.max_workers.";
 /// How often the log tells of a shortage that lasts.
 const SAY_AGAIN: Duration = Duration::from_secs(600);
 
 /// What the launcher says about itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LauncherState {
-    pub pid: i32,
+    pub pid: u32,
     /// Databases that are known to have the extension.
     pub databases: usize,
     /// Whether it could not start the last worker, for want of a place in max_worker_processes.
     pub lacks_slots: bool,
+    /// Processes of the workers that are to make room: to finish what they have begun and to leave then.
+    yields: Vec<i32>,
 }
 
 fn builder() -> BackgroundWorkerBuilder {
@@ -58,14 +59,8 @@ pub fn start() -> bool {
 
 /// The launcher's state, or `None` when none is alive.
 pub fn read() -> Option<LauncherState> {
-    let content = locked_file::read(Path::new(PATH))?;
-    let mut words = content.text.split(' ');
-    let state = LauncherState {
-        pid: words.next()?.parse().ok()?,
-        databases: words.next()?.parse().ok()?,
-        lacks_slots: words.next() == Some(NO_SLOT),
-    };
-    content.is_locked.then_some(state)
+    let content = locked_file::read(Path::new(PATH)).filter(|content| content.is_locked)?;
+    serde_json::from_str(&content.text).ok()
 }
 
 /// Whether a launcher is alive.
@@ -73,10 +68,15 @@ pub fn is_running() -> bool {
     read().is_some()
 }
 
+/// Whether this process, a worker, was asked to make room.
+pub fn asks_to_yield() -> bool {
+    read().is_some_and(|state| state.yields.contains(&(std::process::id() as i32)))
+}
+
 /// Has the launcher look at the notes.
 pub fn wake() {
     if let Some(state) = read() {
-        signals::wake(state.pid);
+        signals::wake(state.pid as i32);
     }
 }
 
@@ -118,16 +118,23 @@ impl Launcher {
             if !is_preloaded() && self.places.are_useless() {
                 // Who sees no launcher starts one; who saw this one left a note.
                 drop(self.lock);
-                signals::exit(i32::from(!notes::wanted().is_empty()));
+                signals::exit(i32::from(!wanted_databases::all().is_empty()));
             }
             signals::wait(pause, None);
         }
     }
 
     fn publish(&mut self) {
-        let shortage = if self.slot_shortage { NO_SLOT } else { "" };
-        let text = format!("{} {} {shortage}", std::process::id(), self.places.with_extension());
-        self.lock.write(&text);
+        let state = LauncherState {
+            pid: std::process::id(),
+            databases: self.places.with_extension(),
+            lacks_slots: self.slot_shortage,
+            yields: self.places.asked_to_yield(),
+        };
+        self.lock.write(&serde_json::to_string(&state).unwrap_or_default());
+        for pid in state.yields {
+            signals::wake(pid);
+        }
     }
 
     /// Sees what there is, does what is due, and says when there is more to do.
@@ -137,30 +144,17 @@ impl Launcher {
             log!("memory_agent: the launcher cannot read pg_database: {error}");
             return Duration::from_secs(10);
         }
-        let settings = Workers::current();
-        let limits = Limits {
-            places: if settings.worker { settings.max_workers } else { 0 },
-            per_database: settings.job_workers,
-        };
-        let plan = self.places.plan(limits, now);
-        for (database, slot, pid) in plan.yields {
-            notes::ask_to_yield(database, slot, pid);
-            signals::wake(pid);
-        }
-        let mut pause = plan.look_again;
-        if !plan.start.is_empty() {
+        let (start, mut pause) = self.places.plan(&Workers::current(), now);
+        if !start.is_empty() {
             self.slot_shortage = false;
         }
-        for assignment in plan.start {
+        for assignment in start {
             if !slots::prepare(assignment.database, assignment.slot) {
                 // The one before is not quite gone; it is seen next time.
                 pause = pause.min(Duration::from_secs(1));
-            } else if start::register(assignment) {
-                notes::want_no_more(assignment.database);
-                notes::forget_yield(assignment.database, assignment.slot);
+            } else if assignment::register(assignment) {
+                wanted_databases::forget(assignment.database);
                 self.places.started(&assignment, now);
-                // Its start is reported; the patience with one that does not come is not.
-                pause = pause.min(Duration::from_secs(30));
             } else {
                 self.places.failed(&assignment, now);
                 pause = pause.min(Duration::from_secs(1));
@@ -194,28 +188,15 @@ impl Launcher {
         for slot in slots::all() {
             if !slot.is_live && !usable.contains(&slot.database) {
                 slots::remove(slot.database, slot.number);
-                notes::forget_yield(slot.database, slot.number);
                 continue;
             }
-            let state = slot.state;
-            let seen = if slot.is_live {
-                Seen::Live {
-                    pid: state.pid,
-                    is_starting: state.activity == slots::STARTING,
-                    is_idle: state.activity.starts_with(slots::IDLE),
-                }
-            } else if state.pid == 0 {
-                Seen::Prepared
-            } else {
-                Seen::Ended(state.outcome)
-            };
-            self.places.observe(slot.database, slot.number, seen, now);
+            self.places.observe(&slot, now);
         }
-        for database in notes::wanted() {
+        for database in wanted_databases::all() {
             if usable.contains(&database) {
                 self.places.want(database);
             } else {
-                notes::want_no_more(database);
+                wanted_databases::forget(database);
             }
         }
         Ok(())

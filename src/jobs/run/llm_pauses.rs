@@ -2,12 +2,11 @@
 //! summary model that is not to be had does not hold up the extraction of facts. The model server says how long
 //! a pause is, and its circuit breaker finds out with one call whether that was long enough; nothing here tries.
 
+use crate::jobs::prelude::*;
 use crate::jobs::registry;
 use crate::jobs::run::pause::Pause;
 use crate::memory::endpoints::Chosen;
-use crate::store::jobs::JobKind;
 use memory_agent_model_server::protocol::Endpoint;
-use std::time::Duration;
 
 /// The endpoint that a job asks; `None` where there is no endpoint to ask.
 pub type Asked = Option<Endpoint>;
@@ -33,15 +32,12 @@ impl LlmPauses {
     ///   possible.
     pub fn begin(&mut self, asked: Asked, retry_in: Option<Duration>) -> Duration {
         self.forget_others();
-        match self.pauses.iter_mut().find(|(known, _)| *known == asked) {
-            Some((_, pause)) => pause.begin(retry_in),
-            None => {
-                let mut pause = Pause::default();
-                let length = pause.begin(retry_in);
-                self.pauses.push((asked, pause));
-                length
-            }
-        }
+        let known = self.pauses.iter().position(|(known, _)| *known == asked);
+        let position = known.unwrap_or_else(|| {
+            self.pauses.push((asked, Pause::default()));
+            self.pauses.len() - 1
+        });
+        self.pauses[position].1.begin(retry_in)
     }
 
     /// Ends the pause of whom a job asks: they answer.

@@ -2,11 +2,10 @@
 //! SIGHUP reloads the settings in the main loop.
 #![allow(unsafe_code)]
 
+use crate::jobs::prelude::*;
 use crate::pg::latch;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
-use pgrx::pg_sys;
 use std::os::fd::RawFd;
-use std::time::Duration;
 
 unsafe extern "C-unwind" {
     /// PostgreSQL's own SIGTERM handler. pgrx's binding is wrapped and does not fit `pqsignal`.

@@ -49,13 +49,6 @@ pub const IDLE: &str = "idle";
 /// What it says then while nothing is begun because of a restore.
 pub const RESTING: &str = "resting";
 
-impl WorkerState {
-    /// Whether jobs can be left to this worker: it lives and has not decided to end.
-    fn is_at_work(&self) -> bool {
-        self.pid != 0 && self.outcome.is_none()
-    }
-}
-
 /// One slot as found in the directory.
 pub struct Slot {
     pub database: pg_sys::Oid,
@@ -80,18 +73,14 @@ pub fn last(database: pg_sys::Oid, slot: u32) -> Option<WorkerState> {
 
 /// Every slot that was ever used, of all databases.
 pub fn all() -> Vec<Slot> {
-    let Ok(directory) = std::fs::read_dir(DIRECTORY) else { return Vec::new() };
-    directory
-        .filter_map(|entry| {
-            let name = entry.ok()?.file_name().into_string().ok()?;
-            let (database, number) = name.strip_prefix(PREFIX)?.split_once('.')?;
-            let database = pg_sys::Oid::from(database.parse::<u32>().ok()?);
-            let number = number.parse().ok()?;
-            let content = locked_file::read(&path(database, number))?;
-            let state = state_of(&content);
-            Some(Slot { database, number, state, is_live: content.is_locked })
-        })
-        .collect()
+    let slot = |name: &String| {
+        let (database, number) = name.split_once('.')?;
+        let database = pg_sys::Oid::from(database.parse::<u32>().ok()?);
+        let number = number.parse().ok()?;
+        let content = locked_file::read(&path(database, number))?;
+        Some(Slot { database, number, state: state_of(&content), is_live: content.is_locked })
+    };
+    locked_file::names(PREFIX).iter().filter_map(slot).collect()
 }
 
 /// The workers of a database to whom new jobs can be left. Every commit that queues jobs asks, so files of other
@@ -100,7 +89,9 @@ pub fn at_work_in(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
     let at_work = |slot| {
         let content =
             locked_file::read(&path(database, slot)).filter(|content| content.is_locked)?;
-        Some((slot, state_of(&content))).filter(|(_, state)| state.is_at_work())
+        // One that has decided to end takes no job any more.
+        Some((slot, state_of(&content)))
+            .filter(|(_, state)| state.pid != 0 && state.outcome.is_none())
     };
     (0..Workers::current().job_workers).filter_map(at_work).collect()
 }
@@ -108,66 +99,43 @@ pub fn at_work_in(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
 /// Forgets how the last worker of a slot ended, so that the end of the next one can be told from it.
 /// `false` when the slot is taken.
 pub fn prepare(database: pg_sys::Oid, slot: u32) -> bool {
-    match SlotLock::lock(database, slot) {
-        Ok(Some(mut lock)) => {
-            lock.publish(&WorkerState {
-                last_error: last(database, slot).and_then(|state| state.last_error),
-                ..WorkerState::default()
-            });
-            true
-        }
-        _ => false,
-    }
+    let Ok(Some(mut lock)) = LockedFile::take(&path(database, slot)) else { return false };
+    let last_error = last(database, slot).and_then(|state| state.last_error);
+    publish(&mut lock, &WorkerState { last_error, ..WorkerState::default() });
+    true
 }
 
 /// Removes the file of a slot whose database may have no worker, unless one still has it.
 pub fn remove(database: pg_sys::Oid, slot: u32) {
-    if let Ok(Some(_lock)) = SlotLock::lock(database, slot) {
+    if let Ok(Some(_lock)) = LockedFile::take(&path(database, slot)) {
         let _ = std::fs::remove_file(path(database, slot));
     }
 }
 
-/// Says how the worker ends that this process is, whichever part of it holds the slot.
-pub fn leave(database: pg_sys::Oid, slot: u32, outcome: Outcome) {
-    if let (Some(state), Ok(file)) =
-        (last(database, slot), LockedFile::again(&path(database, slot)))
-    {
-        let state = WorkerState { outcome: Some(outcome), ..state };
-        SlotLock { file }.publish(&state);
-    }
+/// Takes a slot for this process, and says so; `None` when another worker has it.
+pub fn take(
+    database: pg_sys::Oid,
+    slot: u32,
+) -> std::io::Result<Option<(LockedFile, WorkerState)>> {
+    let Some(mut lock) = LockedFile::take(&path(database, slot))? else { return Ok(None) };
+    let state = WorkerState {
+        pid: std::process::id() as i32,
+        since: unix_time(),
+        activity: STARTING.into(),
+        last_error: last(database, slot).and_then(|state| state.last_error),
+        outcome: None,
+    };
+    publish(&mut lock, &state);
+    Ok(Some((lock, state)))
 }
 
-/// A worker's hold on its slot.
-pub struct SlotLock {
-    file: LockedFile,
-}
-
-impl SlotLock {
-    /// Takes a slot for this process; `None` when another worker has it.
-    pub fn take(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<Self>> {
-        let Some(mut lock) = Self::lock(database, slot)? else { return Ok(None) };
-        lock.publish(&WorkerState {
-            pid: std::process::id() as i32,
-            since: unix_time(),
-            activity: STARTING.into(),
-            last_error: last(database, slot).and_then(|state| state.last_error),
-            outcome: None,
-        });
-        Ok(Some(lock))
-    }
-
-    fn lock(database: pg_sys::Oid, slot: u32) -> std::io::Result<Option<Self>> {
-        Ok(LockedFile::take(&path(database, slot))?.map(|file| Self { file }))
-    }
-
-    /// Says what this worker does; the others see it at once.
-    pub fn publish(&mut self, state: &WorkerState) {
-        let last_error = state
-            .last_error
-            .as_ref()
-            .map(|(message, time)| (message.chars().take(ERROR_CHARS).collect::<String>(), *time));
-        if let Ok(text) = serde_json::to_string(&WorkerState { last_error, ..state.clone() }) {
-            self.file.write(&text);
-        }
+/// Says what the worker of a slot does; the others see it at once.
+pub fn publish(slot: &mut LockedFile, state: &WorkerState) {
+    let last_error = state
+        .last_error
+        .as_ref()
+        .map(|(message, time)| (message.chars().take(ERROR_CHARS).collect::<String>(), *time));
+    if let Ok(text) = serde_json::to_string(&WorkerState { last_error, ..state.clone() }) {
+        slot.write(&text);
     }
 }

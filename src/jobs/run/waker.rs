@@ -4,7 +4,7 @@
 //! none runs. After it there are only latches and small files.
 #![allow(unsafe_code)] // a hook
 
-use crate::jobs::run::{launcher, notes, signals, slots};
+use crate::jobs::run::{launcher, signals, slots, wanted_databases};
 use crate::pg::prelude::*;
 use crate::pg::wake_at_commit::{self, Waker};
 use crate::settings::Workers;
@@ -26,9 +26,9 @@ pub fn register() {
     wake_at_commit::register(Waker {
         before_commit,
         after_commit: wake_any_of,
-        hears_of_history: launcher::is_running,
         history_committed: |database| {
-            if Workers::current().worker && slots::at_work_in(database).is_empty() {
+            let has_workers = Workers::current().worker && launcher::is_running();
+            if has_workers && slots::at_work_in(database).is_empty() {
                 wake_launcher(database);
             }
         },
@@ -78,7 +78,7 @@ fn before_commit(database: pg_sys::Oid) -> bool {
     }
     if !launcher::is_running() {
         // It is found by the one that starts.
-        notes::want(database);
+        wanted_databases::note(database);
         // Another session may have been quicker and taken the last slot for the same purpose.
         if !launcher::start() && !launcher::is_running() {
             warn_once();
@@ -99,7 +99,7 @@ fn wake_any_of(database: pg_sys::Oid) {
 }
 
 fn wake_launcher(database: pg_sys::Oid) {
-    notes::want(database);
+    wanted_databases::note(database);
     launcher::wake();
 }
 

@@ -1,12 +1,12 @@
 //! Who gets one of the cluster's places for job workers: pure decisions about databases, slots and
 //! time. The launcher tells what it sees and does what comes out.
 
-use crate::jobs::run::slots::Outcome;
-use crate::jobs::run::start::Assignment;
-use pgrx::pg_sys;
+use crate::jobs::prelude::*;
+use crate::jobs::run::assignment::Assignment;
+use crate::jobs::run::slots::{self, Outcome, WorkerState};
+use crate::settings::Workers;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// How often a database without the extension is looked into.
 const PROBE_AGAIN: Duration = Duration::from_secs(600);
@@ -27,41 +27,7 @@ const IDLE_SHARE: Duration = Duration::from_secs(1);
 /// How often a worker is looked at that does not report its end here.
 const ADOPTED_LOOK: Duration = Duration::from_secs(10);
 /// Longest time between two looks at all databases.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-
-/// How many workers there may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// In the cluster; 0 when workers are off.
-    pub places: usize,
-    /// In one database.
-    pub per_database: u32,
-}
-
-/// What is seen of a slot.
-#[derive(Clone, Copy, Debug)]
-pub enum Seen {
-    /// A worker lives there.
-    Live {
-        pid: i32,
-        /// It does not know yet whether the extension is there.
-        is_starting: bool,
-        is_idle: bool,
-    },
-    /// The slot is prepared, and no worker has taken it yet.
-    Prepared,
-    /// The last one ended; `None` when it was ended from outside.
-    Ended(Option<Outcome>),
-}
-
-/// What is to be done.
-#[derive(Debug, Default)]
-pub struct Plan {
-    pub start: Vec<Assignment>,
-    /// Database, slot and process of workers that are to make room.
-    pub yields: Vec<(pg_sys::Oid, u32, i32)>,
-    pub look_again: Duration,
-}
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
 enum Phase {
@@ -88,13 +54,28 @@ struct Slot {
     back_off: Duration,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extension {
-    Unknown,
-    Present,
-    Absent { probe: Instant },
+impl Slot {
+    fn vacant(now: Instant) -> Self {
+        Self { phase: Phase::Vacant, due: now, back_off: FIRST_BACK_OFF }
+    }
+
+    fn fail(&mut self, now: Instant) {
+        self.due = now + self.back_off;
+        self.back_off = (self.back_off * 2).min(LONGEST_BACK_OFF);
+    }
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Extension {
+    #[default]
+    Unknown,
+    Present,
+    Absent {
+        probe: Instant,
+    },
+}
+
+#[derive(Default)]
 struct Database {
     extension: Extension,
     is_wanted: bool,
@@ -115,13 +96,7 @@ impl Places {
     pub fn set_databases(&mut self, usable: &[pg_sys::Oid]) {
         self.databases.retain(|&oid, _| usable.iter().any(|known| known.to_u32() == oid));
         for oid in usable {
-            self.databases.entry(oid.to_u32()).or_insert_with(|| Database {
-                extension: Extension::Unknown,
-                is_wanted: false,
-                idle_at: None,
-                last_turn: None,
-                slots: BTreeMap::new(),
-            });
+            self.databases.entry(oid.to_u32()).or_default();
         }
     }
 
@@ -133,51 +108,48 @@ impl Places {
     }
 
     /// Takes note of what is in a slot.
-    pub fn observe(&mut self, database: pg_sys::Oid, number: u32, seen: Seen, now: Instant) {
-        let Some(database) = self.databases.get_mut(&database.to_u32()) else { return };
-        let slot = database.slots.entry(number).or_insert_with(|| Slot {
-            phase: Phase::Vacant,
-            due: now,
-            back_off: FIRST_BACK_OFF,
-        });
-        let ran_since = match (slot.phase, seen) {
-            (phase, Seen::Live { pid, is_starting, is_idle }) => {
-                if !is_starting {
-                    database.extension = Extension::Present;
-                }
-                slot.phase = Phase::Running(match phase {
-                    Phase::Running(run) if run.pid == pid => Run { is_idle, ..run },
-                    _ => Run {
-                        since: now,
-                        pid,
-                        is_own: matches!(phase, Phase::Starting { .. }),
-                        is_idle,
-                        is_asked: false,
-                    },
-                });
-                return;
+    pub fn observe(&mut self, seen: &slots::Slot, now: Instant) {
+        let Some(database) = self.databases.get_mut(&seen.database.to_u32()) else { return };
+        let slot = database.slots.entry(seen.number).or_insert_with(|| Slot::vacant(now));
+        let WorkerState { pid, ref activity, outcome, .. } = seen.state;
+        if seen.is_live {
+            // It does not know yet whether the extension is there while it is starting.
+            if activity != slots::STARTING {
+                database.extension = Extension::Present;
             }
-            (Phase::Vacant, _) => return,
-            (Phase::Starting { since }, Seen::Prepared) if now < since + START_PATIENCE => return,
-            (Phase::Starting { since } | Phase::Running(Run { since, .. }), _) => since,
+            let is_idle = activity.starts_with(slots::IDLE);
+            slot.phase = Phase::Running(match slot.phase {
+                Phase::Running(run) if run.pid == pid => Run { is_idle, ..run },
+                phase => {
+                    let is_own = matches!(phase, Phase::Starting { .. });
+                    Run { since: now, pid, is_own, is_idle, is_asked: false }
+                }
+            });
+            return;
+        }
+        let ran_since = match slot.phase {
+            Phase::Vacant => return,
+            // The slot is prepared, and no worker has taken it yet.
+            Phase::Starting { since } if pid == 0 && now < since + START_PATIENCE => return,
+            Phase::Starting { since } | Phase::Running(Run { since, .. }) => since,
         };
         slot.phase = Phase::Vacant;
         slot.due = now;
         database.last_turn = Some(now);
-        match seen {
-            Seen::Ended(Some(Outcome::Absent)) => {
+        match outcome {
+            Some(Outcome::Absent) => {
                 database.extension = Extension::Absent { probe: now + PROBE_AGAIN };
             }
-            Seen::Ended(Some(Outcome::Idle)) => database.idle_at = Some(now),
-            Seen::Ended(Some(Outcome::Yielded | Outcome::Off)) => database.idle_at = None,
+            Some(Outcome::Idle) => database.idle_at = Some(now),
+            Some(Outcome::Yielded | Outcome::Off) => database.idle_at = None,
             // The next one waits while it connects, until the command is over: a short one is left to itself.
-            Seen::Ended(Some(Outcome::Leaving)) => slot.due = now + FIRST_BACK_OFF,
-            _ => {
+            Some(Outcome::Leaving) => slot.due = now + FIRST_BACK_OFF,
+            // It was ended from outside, or never came.
+            None => {
                 if now >= ran_since + HEALTHY_AFTER {
                     slot.back_off = FIRST_BACK_OFF;
                 }
-                slot.due = now + slot.back_off;
-                slot.back_off = (slot.back_off * 2).min(LONGEST_BACK_OFF);
+                slot.fail(now);
             }
         }
     }
@@ -197,10 +169,8 @@ impl Places {
 
     /// Takes note that a worker could not be started.
     pub fn failed(&mut self, assignment: &Assignment, now: Instant) {
-        let Some(database) = self.databases.get_mut(&assignment.database.to_u32()) else { return };
-        if let Some(slot) = database.slots.get_mut(&assignment.slot) {
-            slot.due = now + slot.back_off;
-            slot.back_off = (slot.back_off * 2).min(LONGEST_BACK_OFF);
+        if let Some(slot) = self.slot(assignment.database.to_u32(), assignment.slot) {
+            slot.fail(now);
         }
     }
 
@@ -220,19 +190,19 @@ impl Places {
             })
     }
 
-    /// Decides who is started, who makes room, and when to decide again.
-    pub fn plan(&mut self, limits: Limits, now: Instant) -> Plan {
-        let mut plan = Plan { look_again: LONGEST_PAUSE, ..Plan::default() };
-        if limits.places == 0 {
-            return plan;
+    /// Decides who is started, who makes room, and after how long to decide again.
+    pub fn plan(&mut self, settings: &Workers, now: Instant) -> (Vec<Assignment>, Duration) {
+        let (mut start, mut look_again) = (Vec::new(), LONGEST_PAUSE);
+        if !settings.worker {
+            return (start, look_again);
         }
-        let is_crowded = self.with_extension() > limits.places;
+        let is_crowded = self.with_extension() > settings.max_workers;
         let mut ready = Vec::new();
         for (&oid, database) in &mut self.databases {
-            for number in 0..limits.per_database {
+            for number in 0..settings.job_workers {
                 let Some(at) = database.ready_at(number, is_crowded, now) else { continue };
                 if at > now {
-                    plan.look_again = plan.look_again.min(at - now);
+                    look_again = look_again.min(at - now);
                 } else {
                     ready.push((number, !database.is_wanted, database.last_turn, oid));
                 }
@@ -243,20 +213,17 @@ impl Places {
         ready.sort_unstable();
         let mut running = self.running();
         let occupied = running.len() + self.starting();
-        let free = limits.places.saturating_sub(occupied);
+        let free = settings.max_workers.saturating_sub(occupied);
         for &(number, _, _, oid) in ready.iter().take(free) {
-            plan.start.push(Assignment {
-                database: pg_sys::Oid::from(oid),
-                slot: number,
-                linger: is_crowded.then_some(LINGER),
-            });
+            let linger = is_crowded.then_some(LINGER);
+            start.push(Assignment { database: oid.into(), slot: number, linger });
         }
         if running.iter().any(|(_, _, run)| !run.is_own) {
-            plan.look_again = plan.look_again.min(ADOPTED_LOOK);
+            look_again = look_again.min(ADOPTED_LOOK);
         }
         // Second workers of a database do not push out first ones of another.
         let waiting = ready.iter().skip(free).filter(|(number, ..)| *number == 0).count();
-        let too_many = occupied.saturating_sub(limits.places);
+        let too_many = occupied.saturating_sub(settings.max_workers);
         let leaving = running.iter().filter(|(_, _, run)| run.is_asked).count();
         let mut to_ask = (waiting + too_many).saturating_sub(leaving);
         running.sort_unstable_by_key(|&(_, slot, run)| (Reverse(slot), !run.is_idle, run.since));
@@ -267,14 +234,21 @@ impl Places {
             let may_stay_until = run.since + if run.is_idle { IDLE_SHARE } else { SHARE };
             if too_many == 0 && slot == 0 && may_stay_until > now {
                 // It may be idle before, which is not reported.
-                plan.look_again = plan.look_again.min(IDLE_SHARE);
+                look_again = look_again.min(IDLE_SHARE);
                 continue;
             }
             to_ask -= 1;
-            plan.yields.push((pg_sys::Oid::from(oid), slot, run.pid));
-            self.mark_asked(oid, slot);
+            if let Some(Slot { phase: Phase::Running(run), .. }) = self.slot(oid, slot) {
+                run.is_asked = true;
+            }
         }
-        plan
+        (start, look_again)
+    }
+
+    /// Processes of the workers that are to make room.
+    pub fn asked_to_yield(&self) -> Vec<i32> {
+        let running = self.running().into_iter();
+        running.filter(|(_, _, run)| run.is_asked).map(|(_, _, run)| run.pid).collect()
     }
 
     /// Database, slot and worker of those that live.
@@ -295,11 +269,8 @@ impl Places {
         slots.filter(|slot| matches!(slot.phase, Phase::Starting { .. })).count()
     }
 
-    fn mark_asked(&mut self, database: u32, number: u32) {
-        let slot = self.databases.get_mut(&database).and_then(|one| one.slots.get_mut(&number));
-        if let Some(Slot { phase: Phase::Running(run), .. }) = slot {
-            run.is_asked = true;
-        }
+    fn slot(&mut self, database: u32, number: u32) -> Option<&mut Slot> {
+        self.databases.get_mut(&database)?.slots.get_mut(&number)
     }
 }
 
@@ -313,11 +284,7 @@ impl Database {
                 return None;
             }
         }
-        let slot = self.slots.entry(number).or_insert_with(|| Slot {
-            phase: Phase::Vacant,
-            due: now,
-            back_off: FIRST_BACK_OFF,
-        });
+        let slot = self.slots.entry(number).or_insert_with(|| Slot::vacant(now));
         if !matches!(slot.phase, Phase::Vacant) {
             return None;
         }

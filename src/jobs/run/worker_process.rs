@@ -1,18 +1,17 @@
-//! The process of a job worker: takes its slot, connects, and calls the body turn by turn until it
-//! is told or has reason to end. What a turn does is not known here.
+//! The process of a job worker: takes its slot, connects, and takes turns in `jobs_loop` until it
+//! is told or has reason to end.
 #![allow(unsafe_code)]
 
-use crate::jobs::run::jobs_loop::JobsLoop;
-use crate::jobs::run::slots::{self, Outcome, SlotLock, WorkerState};
-use crate::jobs::run::start::Assignment;
-use crate::jobs::run::{deadline, launcher, notes, signals};
-use crate::pg::prelude::*;
+use crate::jobs::prelude::*;
+use crate::jobs::run::assignment::Assignment;
+use crate::jobs::run::jobs_loop::{JobsLoop, Next};
+use crate::jobs::run::slots::{self, Outcome, WorkerState};
+use crate::jobs::run::{launcher, signals};
+use crate::pg::locked_file::LockedFile;
 use crate::pg::{background_transaction, wake_at_commit};
 use crate::settings::Workers;
 use crate::store::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
-use std::os::fd::RawFd;
-use std::time::{Duration, Instant};
 
 /// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another
 /// worker) is found after so long.
@@ -22,71 +21,39 @@ const DATABASE_LOOK: Duration = Duration::from_secs(1);
 /// How long a worker that was switched off may go on with what it has begun.
 const OFF_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a worker does.
-pub trait Body {
-    /// Does what can be done without waiting, and says when there may be more. Errors are its own to
-    /// handle and to log. The extension is there, and no transaction is open.
-    fn turn(&mut self) -> Next;
-
-    /// Whether the last turn found nothing to do and nothing is under way.
-    fn is_idle(&self) -> bool;
-
-    /// What is under way, for the people who watch.
-    fn activity(&self) -> String;
-
-    /// The last error and when it happened, in seconds since 1970.
-    fn last_error(&self) -> Option<(String, u64)>;
-
-    /// Begin nothing new from now on: the worker leaves as soon as it [is idle](Body::is_idle).
-    fn wind_down(&mut self);
-}
-
-/// When a body wants its next turn; it also gets one whenever jobs are queued, and every ten seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Next {
-    /// After so long; zero is at once.
-    pub wait_until: Option<Duration>,
-    /// When this descriptor can be read.
-    pub socket: Option<RawFd>,
-}
-
 /// Entry point of the process.
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
     signals::attach();
-    let Some(assignment) = Assignment::from_text(BackgroundWorker::get_extra()) else {
+    let Ok(assignment) = serde_json::from_str::<Assignment>(BackgroundWorker::get_extra()) else {
         log!("memory_agent: a worker was started without an assignment");
         signals::exit(1)
     };
     wake_at_commit::become_worker();
-    let Some(lock) = take_slot(&assignment) else { signals::exit(0) };
-    let mut worker = Worker::new(assignment, lock);
+    let lock = slots::take(assignment.database, assignment.slot).unwrap_or_else(|error| {
+        log!("memory_agent: a worker cannot lock its slot: {error}");
+        None
+    });
+    // Without it, the slot has another worker.
+    let Some((lock, state)) = lock else { signals::exit(0) };
+    let mut worker = Worker { assignment, lock, state, idle_since: None, closing: None };
     let outcome = if worker.is_superfluous() {
         Outcome::Off
     } else {
         BackgroundWorker::connect_worker_to_spi_by_oid(Some(assignment.database), None);
         background_transaction::settle_session();
-        deadline::prepare(assignment);
         worker.run(&mut JobsLoop::new(assignment.slot))
     };
     worker.state.outcome = Some(outcome);
-    worker.lock.publish(&worker.state);
+    slots::publish(&mut worker.lock, &worker.state);
     // The lock is held until the kernel closes the file: by then the process is gone for everyone.
     signals::exit(0)
 }
 
-/// The slot, or `None` when it has a worker.
-fn take_slot(assignment: &Assignment) -> Option<SlotLock> {
-    SlotLock::take(assignment.database, assignment.slot).unwrap_or_else(|error| {
-        log!("memory_agent: a worker cannot lock its slot: {error}");
-        None
-    })
-}
-
 struct Worker {
     assignment: Assignment,
-    lock: SlotLock,
+    lock: LockedFile,
     state: WorkerState,
     idle_since: Option<Instant>,
     /// Why and since when it is about to end.
@@ -94,67 +61,62 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(assignment: Assignment, lock: SlotLock) -> Self {
-        let state = slots::last(assignment.database, assignment.slot).unwrap_or_default();
-        Self { assignment, lock, state, idle_since: None, closing: None }
-    }
-
     fn is_superfluous(&self) -> bool {
         let settings = Workers::current();
         !settings.worker || self.assignment.slot >= settings.job_workers
     }
 
-    fn run(&mut self, body: &mut impl Body) -> Outcome {
+    fn run(&mut self, jobs: &mut JobsLoop) -> Outcome {
         loop {
             signals::heed();
             if !extension_is_here() {
                 return Outcome::Absent;
             }
-            self.look_for_reasons_to_end(body);
+            self.look_for_reasons_to_end(jobs);
             if self.assignment.slot == 0 {
                 llm_ledger::settle(self.assignment.database);
             }
-            let next = body.turn();
-            self.publish(body);
-            if let Some(outcome) = self.is_over(body) {
+            let next = jobs.turn();
+            self.publish(jobs);
+            if let Some(outcome) = self.is_over(jobs) {
                 return outcome;
             }
             // Also in the middle of work: what was claimed is given back by the next worker of the slot.
-            if self.wait(next) == Wait::DatabaseNeeded {
+            if self.wait(next) {
                 return Outcome::Leaving;
             }
         }
     }
 
-    fn look_for_reasons_to_end(&mut self, body: &mut impl Body) {
+    fn look_for_reasons_to_end(&mut self, jobs: &mut JobsLoop) {
         if self.closing.is_some() {
             return;
         }
         let outcome = if self.is_superfluous() {
             Outcome::Off
-        } else if notes::is_asked_to_yield(self.assignment.database, self.assignment.slot) {
-            if body.is_idle() { Outcome::Idle } else { Outcome::Yielded }
+        } else if launcher::asks_to_yield() {
+            if jobs.is_idle() { Outcome::Idle } else { Outcome::Yielded }
         } else {
             return;
         };
         self.closing = Some((outcome, Instant::now()));
-        body.wind_down();
+        jobs.wind_down();
     }
 
-    fn publish(&mut self, body: &impl Body) {
-        let activity = body.activity();
+    fn publish(&mut self, jobs: &JobsLoop) {
+        let activity = jobs.activity();
         let is_first = self.state.activity == slots::STARTING;
-        let last_error = body.last_error().or_else(|| self.state.last_error.take());
+        let last_error = jobs.last_error().or_else(|| self.state.last_error.take());
         self.state = WorkerState { activity, last_error, outcome: None, ..self.state.clone() };
-        self.lock.publish(&self.state);
+        slots::publish(&mut self.lock, &self.state);
         if is_first {
             // Now it is known that the extension is here: the other slots can be filled.
             launcher::wake();
         }
     }
 
-    fn is_over(&mut self, body: &mut impl Body) -> Option<Outcome> {
-        if !body.is_idle() {
+    fn is_over(&mut self, jobs: &mut JobsLoop) -> Option<Outcome> {
+        if !jobs.is_idle() {
             self.idle_since = None;
             return match self.closing {
                 Some((Outcome::Off, since)) if since.elapsed() >= OFF_PATIENCE => {
@@ -168,27 +130,27 @@ impl Worker {
         }
         let idle_for = self.idle_since.get_or_insert_with(Instant::now).elapsed();
         if self.assignment.linger.is_some_and(|linger| idle_for >= linger) {
-            return self.confirm_idle(body);
+            return self.confirm_idle(jobs);
         }
         None
     }
 
     /// Says that it ends and looks once more: a transaction that commits before sees a worker, and
     /// its jobs are found here; one that commits after sees none, and has another one started.
-    fn confirm_idle(&mut self, body: &mut impl Body) -> Option<Outcome> {
+    fn confirm_idle(&mut self, jobs: &mut JobsLoop) -> Option<Outcome> {
         self.state.outcome = Some(Outcome::Idle);
-        self.lock.publish(&self.state);
-        body.turn();
-        if body.is_idle() {
+        slots::publish(&mut self.lock, &self.state);
+        jobs.turn();
+        if jobs.is_idle() {
             return Some(Outcome::Idle);
         }
         self.idle_since = None;
-        self.publish(body);
+        self.publish(jobs);
         None
     }
 
-    /// Waits for the next turn, and for a command that needs the database to be unused.
-    fn wait(&self, next: Next) -> Wait {
+    /// Waits for the next turn; true when before that a command needs the database to be unused.
+    fn wait(&self, next: Next) -> bool {
         let mut time = next.wait_until.unwrap_or(FALLBACK).min(FALLBACK);
         if let Some(since) = self.idle_since {
             background_transaction::flush_statistics();
@@ -205,21 +167,13 @@ impl Worker {
             let left = until.saturating_duration_since(Instant::now());
             let is_woken = signals::wait(left.min(DATABASE_LOOK), next.socket);
             if is_needed_unused(self.assignment.database) {
-                return Wait::DatabaseNeeded;
+                return true;
             }
             if is_woken || left <= DATABASE_LOOK {
-                return Wait::Over;
+                return false;
             }
         }
     }
-}
-
-/// How a wait ended.
-#[derive(PartialEq, Eq)]
-enum Wait {
-    /// The next turn is due.
-    Over,
-    DatabaseNeeded,
 }
 
 fn extension_is_here() -> bool {

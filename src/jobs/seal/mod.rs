@@ -1,10 +1,9 @@
 //! Seals history: what was committed since the last look, user by user. Only the first worker of a
 //! database does, in short transactions.
 
-use crate::pg::background_transaction::{Aborted, transaction};
+use crate::jobs::prelude::*;
 use crate::settings::audit_keys;
 use crate::store::{schema, seal};
-use pgrx::prelude::*;
 
 /// Rows of one transaction.
 const BATCH: i64 = 500;

@@ -1,14 +1,11 @@
 //! What a session needs of a `summarize` or `compress` job: a renewed summary, only a smaller window, or
 //! nothing any more.
 
+use crate::jobs::prelude::*;
 use crate::memory::summary_tree::{Behind, Material};
-use crate::pg::prelude::*;
 use crate::store::compression::{self, Older};
-use crate::store::jobs::JobKind;
-use crate::store::queue::Job;
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::{self, Current, Source, Uncovered};
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels::SummaryLevel;
 use memory_agent_core::material::GROUP_SIZE;

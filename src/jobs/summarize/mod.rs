@@ -5,32 +5,27 @@
 
 mod demand;
 
-use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start};
+use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
+use crate::jobs::prelude::*;
 use crate::jobs::summarize::demand::Need;
 use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
-use crate::memory::renew::{self, Renewal, Renewed};
+use crate::memory::summary_renewal::{self, Renewal, Renewed};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
-use crate::pg::background_transaction::{Aborted, transaction};
 use crate::settings::job_settings;
-use crate::store::jobs::JobKind;
 use crate::store::models::Kind;
-use crate::store::queue::{self, Job};
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels;
 use memory_agent_core::shorten::{Shortening, Step as Shortened};
 use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest};
-use pgrx::prelude::*;
-use std::time::Instant;
 
 /// How often a job begins anew because the session changed meanwhile.
 const MAX_ROUNDS: u32 = 5;
@@ -86,7 +81,7 @@ struct Asking {
 
 impl Start for SummaryTask {
     /// Looks at the session of a claimed job and sends the first request, if one is needed.
-    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Progress) {
+    fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
         let payload: payloads::Summary = job.payload();
         let mut task = Self {
             key: job.session_key(),
@@ -99,30 +94,25 @@ impl Start for SummaryTask {
             started: Instant::now(),
             job,
         };
-        let progress = task.begin(llm);
-        (task, progress)
+        let taken = task.begin(llm);
+        (task, taken)
     }
 }
 
 impl SummaryTask {
-    fn begin(&mut self, llm: &mut Llm<'_>) -> Progress {
+    fn begin(&mut self, llm: &mut Llm<'_>) -> Taken {
         self.stage = Stage::Beginning;
-        match transaction(|spi| Need::of(spi, &self.job, &self.key, &self.settings)) {
-            Err(aborted) => Progress::Aborted(aborted),
-            Ok(Need::NoSession) => Progress::NoSession,
-            Ok(Need::Nothing) => self.finish_idle(),
-            Ok(Need::Compression(current)) => {
+        match transaction(|spi| Need::of(spi, &self.job, &self.key, &self.settings))? {
+            Need::NoSession => Ok(Progress::NoSession),
+            Need::Nothing => self.finish_idle(),
+            Need::Compression(current) => {
                 let Current { coverage, sections, .. } = *current;
                 self.decide(None, coverage.map(|coverage| (sections, coverage)), llm)
             }
-            Ok(Need::Summary { material, has_more }) => {
-                match Division::of(&material, self.settings.chunks()) {
-                    Err(failure) => exchange::without_models(failure),
-                    Ok(division) => {
-                        let condensing = Condensing { material: *material, division, has_more };
-                        self.advance(Box::new(condensing), llm)
-                    }
-                }
+            Need::Summary { material, has_more } => {
+                let division = Division::of(&material, self.settings.chunks())?;
+                let condensing = Condensing { material: *material, division, has_more };
+                self.advance(Box::new(condensing), llm)
             }
         }
     }
@@ -140,23 +130,20 @@ impl SummaryTask {
 
     /// Ends a job that has nothing to do. The count that it was queued for may have been wrong, for
     /// example because turns expired.
-    fn finish_idle(&self) -> Progress {
-        let finished = transaction(|spi| {
+    fn finish_idle(&self) -> Taken {
+        transaction(|spi| {
             sessions::lock_existing(spi, &self.key)?;
             if queue::lock(spi, &self.job)? {
                 summaries::recount(spi, &self.key)?;
                 queue::finish(spi, &self.job)?;
             }
             Ok(())
-        });
-        match finished {
-            Ok(()) => Progress::Finished,
-            Err(aborted) => Progress::Aborted(aborted),
-        }
+        })?;
+        Ok(Progress::Finished)
     }
 
     /// Asks the next question, or stores what came of all of them.
-    fn advance(&mut self, condensing: Box<Condensing>, llm: &mut Llm<'_>) -> Progress {
+    fn advance(&mut self, condensing: Box<Condensing>, llm: &mut Llm<'_>) -> Taken {
         match condensing.material.next(&condensing.division, &self.answers) {
             Next::Done(tree) => {
                 let material = &condensing.material;
@@ -173,12 +160,8 @@ impl SummaryTask {
                 self.decide(Some((condensing, *tree)), covered, llm)
             }
             Next::Ask(question) => {
-                if self.calls > 0 {
-                    match exchange::makes_room(&self.job) {
-                        Ok(false) => {}
-                        Ok(true) => return Progress::Finished,
-                        Err(aborted) => return Progress::Aborted(aborted),
-                    }
+                if self.calls > 0 && exchange::makes_room(&self.job)? {
+                    return Ok(Progress::Finished);
                 }
                 let (messages, target) = (question.messages.clone(), question.target_tokens);
                 let shortening = Shortening::new(messages, target, levels::most_tokens(target));
@@ -187,7 +170,7 @@ impl SummaryTask {
         }
     }
 
-    fn send(&mut self, asking: Asking, llm: &mut Llm<'_>) -> Progress {
+    fn send(&mut self, asking: Asking, llm: &mut Llm<'_>) -> Taken {
         let request = ChatRequest {
             endpoint: llm.endpoint.clone(),
             messages: asking.shortening.messages().to_vec(),
@@ -201,37 +184,28 @@ impl SummaryTask {
         self.exchange.send(request, llm)
     }
 
-    fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Progress {
+    fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Taken {
         let Stage::Asking(asking) = std::mem::replace(&mut self.stage, Stage::Beginning) else {
-            return Progress::Failed("an answer without a question".to_owned());
+            return Ok(Progress::Failed("an answer without a question".to_owned()));
         };
         let Asking { condensing, question, shortening } = *asking;
-        let condensed = match summary_tree::read(&question, answer) {
-            Ok(condensed) if !condensed.text.contains(char::is_alphanumeric) => {
-                return Progress::Failed("the summary is empty".to_owned());
-            }
-            Ok(condensed) => condensed,
-            Err(failure) => return exchange::without_models(failure),
-        };
+        let condensed = summary_tree::read(&question, answer)?;
+        if !condensed.text.contains(char::is_alphanumeric) {
+            return Ok(Progress::Failed("the summary is empty".to_owned()));
+        }
         let condensed = match shortening.take(&answer.text, condensed) {
             Shortened::Done(condensed) => condensed,
             Shortened::Ask(shortening) => {
                 return self.send(Asking { condensing, question, shortening }, llm);
             }
             Shortened::Cut(mut condensed) => {
-                if let Err(failure) =
-                    summary_tree::cut_short(&mut condensed, question.target_tokens)
-                {
-                    return exchange::without_models(failure);
-                }
+                summary_tree::cut_short(&mut condensed, question.target_tokens)?;
                 condensed
             }
         };
         self.answers.insert(question.digest, condensed);
-        if question.is_part
-            && let Err(aborted) = self.save(&condensing.material)
-        {
-            return Progress::Aborted(aborted);
+        if question.is_part {
+            self.save(&condensing.material)?;
         }
         self.advance(condensing, llm)
     }
@@ -242,16 +216,13 @@ impl SummaryTask {
         condensed: Option<(Box<Condensing>, Tree)>,
         covered: Option<(Sections, Coverage)>,
         llm: &mut Llm<'_>,
-    ) -> Progress {
+    ) -> Taken {
         let mut decided = Decided { condensed, archive: None };
         if let Some((sections, coverage)) = covered
             && self.job.kind == JobKind::Compress
             && self.settings.archives
         {
-            let model = match transaction(|spi| active_model::active(spi, Kind::Embedder)) {
-                Ok(model) => model,
-                Err(aborted) => return Progress::Aborted(aborted),
-            };
+            let model = transaction(|spi| active_model::active(spi, Kind::Embedder))?;
             let (start, end) = (coverage.first.1, coverage.last.1);
             let archived = Archived::new(sections, coverage.messages, start, end);
             let mut chunks = archived.prepare(self.settings.archive_chunks(), model, true);
@@ -261,7 +232,7 @@ impl SummaryTask {
         self.store(Box::new(decided), llm)
     }
 
-    fn store(&mut self, decided: Box<Decided>, llm: &mut Llm<'_>) -> Progress {
+    fn store(&mut self, decided: Box<Decided>, llm: &mut Llm<'_>) -> Taken {
         let condensed = decided.condensed.as_ref();
         let renewal = Renewal {
             job: &self.job,
@@ -271,30 +242,28 @@ impl SummaryTask {
             archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
             has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
         };
-        match transaction(|spi| renew::store(spi, &renewal)) {
+        match transaction(|spi| summary_renewal::store(spi, &renewal)) {
             Ok(Renewed::Stored { archived }) => {
                 self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
-                Progress::Finished
+                Ok(Progress::Finished)
             }
-            Ok(Renewed::NotOurs) => Progress::Finished,
+            Ok(Renewed::NotOurs) => Ok(Progress::Finished),
             Ok(Renewed::Changed) => {
                 self.rounds += 1;
                 if self.rounds >= MAX_ROUNDS {
-                    return Progress::Failed(
-                        "the session changes faster than it is summarised".to_owned(),
-                    );
+                    let reason = "the session changes faster than it is summarised";
+                    return Ok(Progress::Failed(reason.to_owned()));
                 }
                 self.begin(llm)
             }
             Ok(Renewed::NoSession) => {
                 self.stage = Stage::Storing(decided);
-                Progress::NoSession
+                Ok(Progress::NoSession)
             }
-            Err(aborted @ Aborted { may_pass: true, .. }) => {
+            Err(aborted) => {
                 self.stage = Stage::Storing(decided);
-                Progress::Blocked(aborted.message)
+                Err(Progress::blocked_by(aborted))
             }
-            Err(aborted) => Progress::Aborted(aborted),
         }
     }
 
@@ -319,16 +288,15 @@ impl LlmTask for SummaryTask {
         &self.job
     }
 
-    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Progress {
+    fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
         let purpose = self.job.kind.as_str();
-        match self.exchange.receive(outcome, &self.job, purpose, llm) {
+        match self.exchange.receive(outcome, &self.job, purpose, llm)? {
             Received::Answer(answer) => self.take(&answer, llm),
-            Received::Failure(reason) | Received::BadAnswer(reason) => Progress::Failed(reason),
-            Received::Ended(progress) => progress,
+            Received::Failure(reason) | Received::BadAnswer(reason) => Ok(Progress::Failed(reason)),
         }
     }
 
-    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Progress {
+    fn apply_again(&mut self, llm: &mut Llm<'_>) -> Taken {
         match std::mem::replace(&mut self.stage, Stage::Beginning) {
             Stage::Storing(decided) => self.store(decided, llm),
             Stage::Beginning | Stage::Asking(_) => self.begin(llm),

@@ -3,11 +3,10 @@
 //! step is a short transaction of its own and takes only so many rows; what is left waits for the next
 //! sweep.
 
+use crate::jobs::prelude::*;
 use crate::jobs::reflect;
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::{active_model, endpoints, follow_ups, scope_settings};
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
 use crate::settings::overrides::{PURGE_AFTER, Settings};
 use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
 use crate::store::episodes::{self, IdlePlace};
@@ -15,12 +14,11 @@ use crate::store::facts::FactScope;
 use crate::store::models::Kind;
 use crate::store::sweep::Kept;
 use crate::store::{
-    archives, attachments, extraction, llm_calls, model_change, queue, queue_upkeep, reflections,
-    schema, sessions, summaries, sweep, traces,
+    archives, attachments, extraction, llm_calls, model_change, queue_upkeep, reflections, schema,
+    sessions, summaries, sweep, traces,
 };
 use memory_agent_core::episodes::CloseReason;
 use serde_json::json;
-use std::time::{Duration, Instant};
 
 /// Rows that one step takes.
 const BATCH: i64 = 1000;

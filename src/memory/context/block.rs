@@ -1,6 +1,7 @@
 //! System messages of a prompt: what is told before the conversation, each in a fence and within its share
 //! of the token budget.
 
+use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use memory_agent_core::augment::{Memory, memory_line, text_block};
 use memory_agent_core::fence;
@@ -11,15 +12,6 @@ pub const SUMMARY_SHARE: f64 = 0.25;
 const LEAST_CUT: i64 = 24;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
-
-/// Something that is told in a line of its own.
-pub trait Told {
-    fn told(&self) -> Memory<'_>;
-    /// Whether it comes before what is not.
-    fn is_first(&self) -> bool;
-    /// Keeps the beginning only; false if it is told whole or not at all.
-    fn shorten(&mut self, content: String) -> bool;
-}
 
 /// The line of something told. Its own lines are indented, so that none can pass for another entry.
 fn line(memory: &Memory<'_>) -> String {
@@ -36,9 +28,8 @@ pub struct Block<'a> {
 
 impl Block<'_> {
     /// What fits into `share` tokens, the first ones first, and what the message costs then. What is
-    /// too long is passed over, or cut at a sentence if it can be. What [comes before](Told::is_first)
-    /// the rest is put before it.
-    pub fn fit<T: Told>(&self, items: Vec<T>, share: i64) -> (Vec<T>, i64) {
+    /// too long is passed over; a part of a conversation is cut at a sentence. Facts are put before the rest.
+    pub fn fit(&self, items: Vec<PromptMemory>, share: i64) -> (Vec<PromptMemory>, i64) {
         // Lines are counted once; where joining them costs a token more, one more goes.
         let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
         lines.push(fence::fenced(self.heading));
@@ -52,7 +43,7 @@ impl Block<'_> {
                 kept.push(item);
             }
         }
-        kept.sort_by_key(|item| !item.is_first());
+        prompt_memory::facts_first(&mut kept);
         while let Some(text) = self.text(&kept) {
             let cost = self.tokens.count_one(&text) + self.overhead;
             if cost <= share {
@@ -63,8 +54,9 @@ impl Block<'_> {
         (kept, 0)
     }
 
-    /// Cuts an item so that its line has at most `left` tokens, and returns how many it has then.
-    fn shorten<T: Told>(&self, item: &mut T, left: i64) -> Option<i64> {
+    /// Cuts a part of a conversation so that its line has at most `left` tokens, and returns how many it has then.
+    fn shorten(&self, item: &mut PromptMemory, left: i64) -> Option<i64> {
+        item.held.as_ref()?;
         let told = item.told();
         let with = |content: &str| self.tokens.count_one(&line(&Memory { content, ..told }));
         let mut most = left - SLACK - with("");
@@ -72,7 +64,8 @@ impl Block<'_> {
             let content = self.tokens.cut(told.content, most);
             let count = with(&content);
             if count <= left - SLACK {
-                return (!content.is_empty() && item.shorten(content)).then_some(count);
+                item.content = content;
+                return (!item.content.is_empty()).then_some(count);
             }
             // Indentation costs tokens too.
             most -= count - (left - SLACK);
@@ -81,7 +74,7 @@ impl Block<'_> {
     }
 
     /// The text of the message; `None` when there is nothing to tell.
-    pub fn text<T: Told>(&self, items: &[T]) -> Option<String> {
+    pub fn text(&self, items: &[PromptMemory]) -> Option<String> {
         if items.is_empty() {
             return None;
         }

@@ -2,86 +2,26 @@
 //! conversation, the archives of the user's other sessions are searched, and what has to do with it is
 //! told.
 
-use crate::identity::Caller;
 use crate::memory::active_model;
-use crate::memory::context::block::Told;
-use crate::memory::context::prompt_memory::{PromptMemory, day};
+use crate::memory::context::prompt_memory::{Held, PromptMemory, day};
+use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::{related_logit, thresholds};
-use crate::pg::prelude::*;
 use crate::settings::{CrossSessionAgents, Prompts};
 use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
-use memory_agent_core::augment::Memory;
 use memory_agent_core::triggers;
-use serde_json::{Value, json};
 
 /// Chunks that are searched for; of each conversation only the best is told.
 const CANDIDATES: i32 = 10;
 /// The least similarity where the model has no calibrated value.
 const UNCALIBRATED: f64 = 0.7;
 
-/// The part of an archived conversation that answers the message best.
-#[derive(Clone)]
-pub struct Earlier {
-    pub id: Uuid,
-    session_id: Option<String>,
-    agent_id: Option<String>,
-    content: String,
-    label: String,
-    similarity: Option<f32>,
-    score: f32,
-    created_at: TimestampWithTimeZone,
-}
-
-impl Told for Earlier {
-    fn told(&self) -> Memory<'_> {
-        Memory { label: &self.label, content: &self.content, outdated: &[] }
-    }
-
-    fn is_first(&self) -> bool {
-        false
-    }
-
-    fn shorten(&mut self, content: String) -> bool {
-        self.content = content;
-        true
-    }
-}
-
-impl Earlier {
-    /// As one of the memories of a prompt that has no part of its own for conversations.
-    pub fn into_memory(self) -> PromptMemory {
-        PromptMemory {
-            id: self.id,
-            role: CONVERSATION.to_owned(),
-            content: self.content,
-            created_at: self.created_at,
-            score: self.score,
-            outdated: Vec::new(),
-            label: self.label,
-            is_fact: false,
-        }
-    }
-
-    pub fn to_json(&self) -> Value {
-        json!({
-            "id": self.id.to_string(),
-            "session_id": self.session_id,
-            "agent_id": self.agent_id,
-            "content": self.content,
-            "created_at": self.created_at.to_iso_string(),
-            "similarity": self.similarity,
-            "score": self.score,
-        })
-    }
-}
-
-/// What is told of other conversations than `session_id`, the best first; nothing unless the message
-/// has one of the phrases that ask for it.
-pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Earlier>> {
+/// What is told of other conversations than `session_id`: of each the part that answers the message best, the
+/// best first. Nothing unless the message has one of the phrases that ask for it.
+pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<PromptMemory>> {
     let settings = Prompts::current();
     let phrases = triggers::parse(&settings.cross_session_triggers);
     if !settings.cross_session || triggers::find(message, &phrases).is_none() {
@@ -101,27 +41,28 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Ea
     .check(asking)?;
     let Some(mut recalled) = recall::run(&request)? else { return Ok(Vec::new()) };
     let threshold = Threshold::of(settings.relevance_threshold)?;
-    let Recalled { ranking, arms, shown, .. } = &mut recalled;
+    let Recalled { ranking, members, shown, .. } = &mut recalled;
     shown.retain(|&position| {
         let scored = &ranking.scored[position];
-        threshold.admits(arms[scored.index].similarity, scored.logit)
+        threshold.admits(members[scored.index].arms.similarity, scored.logit)
     });
-    let mut told: Vec<Earlier> = Vec::new();
+    let mut told: Vec<PromptMemory> = Vec::new();
     for row in recall::rows(&request, recalled)? {
-        let agent_id = agent_of(&row.13);
-        let is_told = |known: &Earlier| known.session_id == row.11 && known.agent_id == agent_id;
-        if told.iter().any(is_told) {
+        let held = Held { session_id: row.11, agent_id: agent_of(&row.13) };
+        if told.iter().any(|known| known.held.as_ref() == Some(&held)) {
             continue;
         }
-        told.push(Earlier {
+        told.push(PromptMemory {
             id: row.0,
-            session_id: row.11,
-            agent_id,
+            role: CONVERSATION.to_owned(),
             label: format!("conversation of {}", day(row.14)),
             content: row.3,
             similarity: row.6,
             score: row.4,
             created_at: row.14,
+            outdated: Vec::new(),
+            is_fact: false,
+            held: Some(held),
         });
     }
     told.sort_by(|left, right| right.score.total_cmp(&left.score));

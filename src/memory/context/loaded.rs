@@ -4,9 +4,8 @@
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
-use crate::pg::prelude::*;
+use crate::memory::prelude::*;
 use crate::settings::Prompts;
-use crate::store::sessions::SessionKey;
 use crate::store::window::{self, Loaded, Message};
 use memory_agent_core::augment::SUMMARY_HEADER;
 

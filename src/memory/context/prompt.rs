@@ -2,19 +2,16 @@
 //! (at most a quarter), recalled memories and archived conversations (at most a quarter together), the newest
 //! turns of the session with the rest. Nothing is there twice, and nothing is written.
 
-use crate::identity::Caller;
-use crate::memory::context::block::{Block, SUMMARY_SHARE, Told};
-use crate::memory::context::cross_session::{self, Earlier};
+use crate::memory::context::block::{Block, SUMMARY_SHARE};
+use crate::memory::context::cross_session;
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::context::window::{self, Window};
+use crate::memory::prelude::*;
 use crate::memory::recall::request::{Arguments, Request};
-use crate::pg::prelude::*;
 use crate::settings::Prompts;
 use crate::store::entries::WindowTurn;
-use crate::store::sessions::SessionKey;
-use memory_agent_core::augment::{MEMORY_HEADER, Memory, SUMMARY_HEADER};
-use serde_json::{Value, json};
+use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
@@ -26,20 +23,6 @@ const MOST_CANDIDATES: i64 = 50;
 const SHORT_MEMORY_TOKENS: i64 = 20;
 /// What stands above archived conversations in their system message.
 const EARLIER_HEADING: &str = "From earlier conversations:";
-
-impl Told for PromptMemory {
-    fn told(&self) -> Memory<'_> {
-        PromptMemory::told(self)
-    }
-
-    fn is_first(&self) -> bool {
-        self.is_fact
-    }
-
-    fn shorten(&mut self, _content: String) -> bool {
-        false
-    }
-}
 
 /// Whether a memory is this turn, or repeats it word for word.
 fn repeats(memory: &PromptMemory, turn: &WindowTurn) -> bool {
@@ -120,7 +103,7 @@ impl Wanted {
             "messages": messages,
             "summary": summary,
             "memories": memories.iter().map(to_json).collect::<Vec<_>>(),
-            "cross_session": earlier.iter().map(Earlier::to_json).collect::<Vec<_>>(),
+            "cross_session": earlier.iter().map(part_to_json).collect::<Vec<_>>(),
             "token_count": self.budget - left,
         }))
     }
@@ -155,6 +138,19 @@ fn to_json(memory: &PromptMemory) -> Value {
         "created_at": memory.created_at.to_iso_string(),
         "score": memory.score,
         "no_longer_true": prompt_memory::marks_to_json(&memory.outdated),
+    })
+}
+
+fn part_to_json(part: &PromptMemory) -> Value {
+    let held = part.held.as_ref();
+    json!({
+        "id": part.id.to_string(),
+        "session_id": held.map(|held| &held.session_id),
+        "agent_id": held.map(|held| &held.agent_id),
+        "content": part.content,
+        "created_at": part.created_at.to_iso_string(),
+        "similarity": part.similarity,
+        "score": part.score,
     })
 }
 

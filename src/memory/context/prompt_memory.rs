@@ -1,26 +1,36 @@
 //! Recalled memories as prompts tell them: each with who said it and when, facts before what was said, and
 //! what no longer holds marked.
 
+use crate::memory::prelude::*;
 use crate::memory::recall;
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
-use crate::pg::prelude::*;
 use crate::settings::Recall;
-use crate::store::sessions::{self, SessionKey};
 use crate::store::{entries, stale};
 use memory_agent_core::augment::{self, Outdated};
-use serde_json::{Value, json};
 
+/// A memory, or a part of an archived conversation.
+#[derive(Clone)]
 pub struct PromptMemory {
     pub id: Uuid,
     pub role: String,
     pub content: String,
     pub created_at: TimestampWithTimeZone,
     pub score: f32,
+    pub similarity: Option<f32>,
     pub outdated: Vec<Outdated>,
     /// What stands in brackets before it.
     pub label: String,
     pub is_fact: bool,
+    /// The conversation that it is a part of.
+    pub held: Option<Held>,
+}
+
+/// Where a conversation was held, and with which agent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Held {
+    pub session_id: Option<String>,
+    pub agent_id: Option<String>,
 }
 
 impl PromptMemory {
@@ -35,7 +45,9 @@ impl PromptMemory {
             content: row.3,
             created_at: row.14,
             score: row.4,
+            similarity: row.6,
             outdated: Vec::new(),
+            held: None,
         }
     }
 

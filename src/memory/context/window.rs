@@ -2,12 +2,10 @@
 
 use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
+use crate::memory::prelude::*;
 use crate::memory::recall::request::Request;
-use crate::pg::prelude::*;
 use crate::store::entries::{self, WindowTurn};
-use crate::store::sessions::SessionKey;
 use memory_agent_core::{augment, fence};
-use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// How many times fewer tokens a text may have in another encoding than in the stored one, as in Hindi.

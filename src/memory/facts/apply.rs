@@ -2,17 +2,15 @@
 //! from, and history. The holder of the job and of the locks of the facts' scope applies;
 //! if the facts changed since they were compared, nothing is stored and the caller compares again.
 
-use crate::memory::facts::found::Fact;
+use crate::memory::facts::found::{Fact, Measured};
 use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::NearFact;
 use crate::store::queue;
 use memory_agent_core::reconcile::Plan;
-use pgrx::datum::Uuid;
 
 /// What is to be stored.
 pub struct Work<'a> {
@@ -32,8 +30,8 @@ pub struct Judged {
     pub new: Vec<usize>,
     /// The known facts it compared them with.
     pub existing: Vec<NearFact>,
-    /// Per update of the plan its text's embedding and token count; `None` leaves both to a job.
-    pub embedded: Vec<Option<(Vec<Vec<f32>>, i32)>>,
+    /// Of each update of the plan, what is known of its text.
+    pub measured: Vec<Measured>,
 }
 
 /// What happens to facts that an LLM was to compare.

@@ -4,14 +4,11 @@
 
 use crate::memory::follow_ups;
 use crate::memory::repetitions;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
+use crate::pg::prelude::*;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, FactScope};
 use crate::store::history;
-use crate::store::sessions::{self, Growth, SessionKey};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+use crate::store::sessions::{self, Change, SessionKey};
 
 /// For whom facts are written.
 #[derive(Clone, Copy, Default)]
@@ -27,8 +24,7 @@ pub struct FactWriter<'a> {
     spi: &'a Spi,
     scope: FactScope<'a>,
     actor: Actor,
-    /// The session and its open episode.
-    session: Option<(SessionKey, Option<Uuid>)>,
+    session: Option<SessionKey>,
     /// Active facts stored by this transaction.
     stored: Vec<Uuid>,
     /// Facts ended by it.
@@ -39,14 +35,11 @@ impl<'a> FactWriter<'a> {
     /// Locks the scope for a caller, whose session is created if it is new; `at` is the event time of
     /// what is said. Two callers that add the same fact at once see each other.
     pub fn lock(spi: &'a Spi, scope: FactScope<'a>, at: TimestampWithTimeZone) -> PgResult<Self> {
-        let session = match scope.session() {
-            Some(key) => Some((sessions::lock(spi, &key, at)?, key)),
-            None => {
-                store::lock_global(&scope);
-                None
-            }
-        };
-        let session = session.map(|(open_episode, key)| (key, open_episode));
+        let session = scope.session();
+        match &session {
+            Some(key) => drop(sessions::lock(spi, key, at)?),
+            None => store::lock_global(&scope),
+        }
         Ok(Self { session, ..Self::of_locked(spi, scope, Actor::default()) })
     }
 
@@ -56,19 +49,13 @@ impl<'a> FactWriter<'a> {
         scope: FactScope<'a>,
         actor: Actor,
     ) -> PgResult<Option<Self>> {
-        let session = match scope.session() {
-            Some(key) => {
-                // Not created here: while a dump is restored, the sessions come last.
-                let Some(open_episode) = sessions::lock_existing(spi, &key)? else {
-                    return Ok(None);
-                };
-                Some((key, open_episode))
-            }
-            None => {
-                store::lock_global(&scope);
-                None
-            }
-        };
+        let session = scope.session();
+        match &session {
+            // Not created here: while a dump is restored, the sessions come last.
+            Some(key) if sessions::lock_existing(spi, key)?.is_none() => return Ok(None),
+            Some(_) => {}
+            None => store::lock_global(&scope),
+        }
         Ok(Some(Self { session, ..Self::of_locked(spi, scope, actor) }))
     }
 
@@ -168,9 +155,11 @@ impl<'a> FactWriter<'a> {
 
     /// Brings the session's counters up to date.
     pub fn finish(&self) -> PgResult<()> {
-        let Some((key, open_episode)) = &self.session else { return Ok(()) };
-        let growth = Growth { entries: self.stored.len() as i64, ..Growth::default() };
-        let fill = sessions::grow(self.spi, key, &growth, None, *open_episode)?;
-        follow_ups::queue_eviction(self.spi, key, fill.entries)
+        let Some(key) = &self.session else { return Ok(()) };
+        let change = Change { entries: self.stored.len() as i64, ..Change::default() };
+        match sessions::adjust(self.spi, key, change)? {
+            Some(fill) => follow_ups::queue_eviction(self.spi, key, fill.entries),
+            None => Ok(()),
+        }
     }
 }

@@ -2,16 +2,22 @@
 
 use crate::memory::language::Phrases;
 use crate::models::{self, Failure};
+use crate::pg::prelude::*;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
 use memory_agent_core::grounding;
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::reflect;
+use memory_agent_core::{markers, reflect};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
+
+/// A text's embedding, by windows, and its token count. Without a model there are no windows; a negative count is
+/// none.
+pub type Measured = (Vec<Vec<f32>>, i32);
+
+/// What is known of a text that is left to a job.
+pub const UNMEASURED: Measured = (Vec::new(), -1);
 
 /// A fact that is to be stored.
 #[derive(Clone)]
@@ -40,9 +46,7 @@ impl Fact {
     pub fn embedding(&self) -> Option<&[f32]> {
         self.windows.first().map(Vec::as_slice)
     }
-}
 
-impl Fact {
     /// Takes up a repetition: the fact was said in its turns too, and is remembered as long as the
     /// longer of both.
     pub fn absorb(&mut self, repetition: Self) {
@@ -51,15 +55,21 @@ impl Fact {
                 self.source_ids.push(source);
             }
         }
-        self.expires_at = match (self.expires_at, repetition.expires_at) {
-            (Some(own), Some(other)) => Some(if own < other { other } else { own }),
-            _ => None,
-        };
+        self.expires_at = later(self.expires_at, repetition.expires_at);
         self.confidence = match (self.confidence, repetition.confidence) {
             (Some(own), Some(other)) => Some(own.max(other)),
             (own, other) => own.or(other),
         };
     }
+}
+
+/// The later of two times of expiry; `None` is never.
+pub fn later(
+    left: Option<TimestampWithTimeZone>,
+    right: Option<TimestampWithTimeZone>,
+) -> Option<TimestampWithTimeZone> {
+    let (left, right) = (left?, right?);
+    Some(if left < right { right } else { left })
 }
 
 /// An LLM's facts in the form that is kept.
@@ -120,7 +130,7 @@ pub fn of_episode(
         created_at: newest.created_at,
         said_at: newest.said_at.clone(),
         expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
-        markers: union(&fact.markers, detected(&fact.text, phrases)),
+        markers: markers_of(&fact.markers, &fact.text, phrases),
         confidence: fact.confidence,
         windows: Vec::new(),
         token_count: 0,
@@ -151,7 +161,7 @@ pub fn of_turns(
                 created_at: turn.created_at,
                 said_at: turn.said_at.clone(),
                 expires_at: turn.expires_at,
-                markers: union(inherited.unwrap_or_default(), detected(&fact.text, phrases)),
+                markers: markers_of(inherited.unwrap_or_default(), &fact.text, phrases),
                 confidence: fact.confidence,
                 windows: Vec::new(),
                 token_count: 0,
@@ -166,20 +176,11 @@ pub fn of_turns(
     facts
 }
 
-/// The markers that a text shows, if they are to be looked for.
-fn detected(text: &str, phrases: Option<&Phrases>) -> Vec<String> {
-    let found = phrases.map_or_else(Vec::new, |phrases| phrases.markers(text));
-    found.into_iter().map(str::to_owned).collect()
-}
-
-fn union(first: &[String], second: Vec<String>) -> Vec<String> {
-    let mut all = first.to_vec();
-    for marker in second {
-        if !all.contains(&marker) {
-            all.push(marker);
-        }
-    }
-    all
+/// Markers that were given, and those that a text shows, if they are to be looked for.
+fn markers_of(given: &[String], text: &str, phrases: Option<&Phrases>) -> Vec<String> {
+    let shown = phrases.map_or_else(Vec::new, |phrases| phrases.markers(text));
+    let shown = shown.into_iter().map(str::to_owned);
+    markers::merge(Some(&given.iter().cloned().chain(shown).collect::<Vec<_>>()), &[])
 }
 
 /// A stored fact that still has to be compared with the others.
@@ -205,42 +206,24 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
 /// # Errors
 /// The models', when they are not to be had.
 pub fn embed(facts: &mut [Fact], model: Option<&ModelRef>) -> Result<(), Failure> {
-    let texts: Vec<String> = facts.iter().map(|fact| fact.text.clone()).collect();
-    if texts.is_empty() {
-        return Ok(());
-    }
-    let embedded = if model.is_some() { texts.clone() } else { Vec::new() };
-    let prepared = models::current().prepare(model, Purpose::Document, embedded, texts)?;
-    let mut windows = prepared.embeddings.into_iter();
-    for (fact, tokens) in facts.iter_mut().zip(prepared.token_counts) {
-        fact.windows = windows.next().unwrap_or_default();
-        fact.token_count = i32::try_from(tokens).unwrap_or(i32::MAX);
+    let texts = facts.iter().map(|fact| fact.text.clone()).collect();
+    for (fact, measured) in facts.iter_mut().zip(measure(texts, model)?) {
+        (fact.windows, fact.token_count) = measured;
     }
     Ok(())
 }
 
-/// Embeddings and token counts of further texts; `None` for each when the models are not to be had.
-pub fn embed_texts(
-    texts: Vec<String>,
-    model: Option<&ModelRef>,
-) -> Vec<Option<(Vec<Vec<f32>>, i32)>> {
-    let count = texts.len();
-    if count == 0 {
-        return Vec::new();
+/// Embeds texts and counts their tokens.
+///
+/// # Errors
+/// The models', when they are not to be had.
+pub fn measure(texts: Vec<String>, model: Option<&ModelRef>) -> Result<Vec<Measured>, Failure> {
+    if texts.is_empty() {
+        return Ok(Vec::new());
     }
     let embedded = if model.is_some() { texts.clone() } else { Vec::new() };
-    match models::current().prepare(model, Purpose::Document, embedded, texts) {
-        Ok(prepared) => {
-            let mut windows = prepared.embeddings.into_iter();
-            prepared
-                .token_counts
-                .into_iter()
-                .map(|tokens| {
-                    let tokens = i32::try_from(tokens).unwrap_or(i32::MAX);
-                    Some((windows.next().unwrap_or_default(), tokens))
-                })
-                .collect()
-        }
-        Err(_) => vec![None; count],
-    }
+    let prepared = models::current().prepare(model, Purpose::Document, embedded, texts)?;
+    let windows = prepared.embeddings.into_iter().chain(std::iter::repeat(Vec::new()));
+    let counts = prepared.token_counts.into_iter();
+    Ok(windows.zip(counts.map(|count| i32::try_from(count).unwrap_or(i32::MAX))).collect())
 }

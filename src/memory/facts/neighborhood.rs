@@ -2,16 +2,12 @@
 //! what can be decided from them without asking an LLM.
 
 use crate::memory::facts::found::Fact;
+use crate::memory::prelude::*;
 use crate::models;
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::Vector;
 use crate::store::entries::content_hash;
-use crate::store::facts::{self as store, FactScope, NearFact};
+use crate::store::facts::{self as store, NearFact};
 use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
 use memory_agent_core::mmr;
-use memory_agent_model_server::protocol::ModelRef;
-use pgrx::datum::Uuid;
 
 /// Facts that a new fact is compared with.
 const NEIGHBORS: i32 = 5;

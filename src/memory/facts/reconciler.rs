@@ -2,25 +2,16 @@
 
 use crate::memory::facts::apply::{Judged, Work};
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
-use crate::memory::facts::found::Fact;
+use crate::memory::facts::found::{Fact, later};
 use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::{Comparison, Decision};
-use crate::pg::error::PgResult;
-use crate::pg::spi::Session as Spi;
-use crate::pg::sql_types::JsonbText;
+use crate::memory::prelude::*;
 use crate::store::entries::{self, NewEntry, Standing, content_hash};
-use crate::store::facts::{self as store, Ending, FactScope, NearFact};
+use crate::store::facts::{self as store, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
 use crate::store::repetitions::{self as links, Relation};
 use memory_agent_core::gate::GateThresholds;
-use memory_agent_model_server::protocol::ModelRef;
-use pgrx::datum::Uuid;
-use pgrx::prelude::*;
-use serde_json::{Value, json};
-
-/// The token count of a text that was not counted yet.
-const NOT_COUNTED: i32 = -1;
 
 /// Whose facts are written, for which job, and what they are compared by.
 pub struct Target<'a> {
@@ -37,7 +28,7 @@ pub struct Reconciler<'a> {
     spi: &'a Spi,
     target: &'a Target<'a>,
     comparison: Comparison<'a>,
-    facts: FactWriter<'a>,
+    pub facts: FactWriter<'a>,
 }
 
 impl<'a> Reconciler<'a> {
@@ -56,16 +47,6 @@ impl<'a> Reconciler<'a> {
 
     fn user(&self) -> &'a str {
         self.target.scope.user_id
-    }
-
-    /// The active facts stored so far.
-    pub fn stored(&self) -> &[Uuid] {
-        self.facts.stored()
-    }
-
-    /// The facts ended so far.
-    pub fn ended(&self) -> &[Uuid] {
-        self.facts.ended()
     }
 
     /// The neighbours of a fact as they are now, see [`Comparison::look`].
@@ -166,7 +147,7 @@ impl<'a> Reconciler<'a> {
             landed.push((index, id));
         }
         let mut written: Vec<(&str, Uuid)> = Vec::new();
-        for (update, embedded) in plan.update.iter().zip(&judged.embedded) {
+        for (update, measured) in plan.update.iter().zip(&judged.measured) {
             let from: Vec<usize> =
                 update.from.iter().copied().filter(|&index| is_wanted(fact(index))).collect();
             let known = &judged.existing[update.existing];
@@ -200,9 +181,7 @@ impl<'a> Reconciler<'a> {
                     merged.source_ids =
                         from.iter().flat_map(|&index| fact(index).source_ids.clone()).collect();
                     if newest.text != update.text {
-                        let (windows, tokens) =
-                            embedded.clone().unwrap_or((Vec::new(), NOT_COUNTED));
-                        (merged.windows, merged.token_count) = (windows, tokens);
+                        (merged.windows, merged.token_count) = measured.clone();
                     }
                     self.insert(&merged, &update.text, Standing::Active, false)?
                 }
@@ -356,8 +335,8 @@ impl<'a> Reconciler<'a> {
             self.target.job.kind.as_str(),
             self.user(),
             self.target.job.id,
-            self.stored().len(),
-            self.ended().len()
+            self.facts.stored().len(),
+            self.facts.ended().len()
         );
         Ok(())
     }
@@ -369,15 +348,6 @@ fn kept_beside(judged: &Judged, fact: usize) -> Value {
     let known: Vec<String> =
         refused.map(|(_, existing)| judged.existing[*existing].id.to_string()).collect();
     if known.is_empty() { json!({}) } else { json!({ "kept_beside": known }) }
-}
-
-/// The later of two times of expiry; `None` is never.
-fn later(
-    left: Option<TimestampWithTimeZone>,
-    right: Option<TimestampWithTimeZone>,
-) -> Option<TimestampWithTimeZone> {
-    let (left, right) = (left?, right?);
-    Some(if left < right { right } else { left })
 }
 
 /// The known fact that a new one contradicts although it was said before it.

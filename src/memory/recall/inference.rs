@@ -4,7 +4,7 @@ use crate::memory::recall::Trace;
 use crate::memory::recall::request::Request;
 use crate::models;
 use crate::pg::prelude::*;
-use crate::store::details::Detail;
+use crate::store::candidate_details::Detail;
 use memory_agent_model_server::protocol::{ModelRef, Purpose, Scores};
 
 /// The query's embeddings: the given one, or computed; empty when that fails.

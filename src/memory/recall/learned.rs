@@ -1,11 +1,11 @@
 //! The learned ranking: what its regressions need, from what a recall knows.
 
 use crate::memory::language::Phrases;
+use crate::memory::recall::pool::Member;
 use crate::memory::recall::request::Request;
-use crate::store::details::Detail;
+use crate::store::candidate_details::Detail;
 use chrono::{DateTime, TimeDelta, Utc};
 use memory_agent_core::blend::{self, Features, Query, Row};
-use memory_agent_core::fuse::ArmScores;
 use pgrx::pg_sys;
 
 /// So long after a time that a question names, what happened then is still talked about.
@@ -16,11 +16,10 @@ const AFTERWARDS: TimeDelta = TimeDelta::days(3);
 pub fn features(
     request: &Request,
     details: &[Detail],
-    arms: &[ArmScores],
-    dense: &[Option<f64>],
+    members: &[Member],
     lexical_bound: f64,
 ) -> Option<Vec<Features>> {
-    if arms.iter().all(|arms| arms.similarity.is_none()) {
+    if members.iter().all(|member| member.arms.similarity.is_none()) {
         return None;
     }
     let asked_at = asked_at(request);
@@ -35,9 +34,8 @@ pub fn features(
     };
     let rows: Vec<Row<'_>> = details
         .iter()
-        .zip(arms)
-        .zip(dense)
-        .map(|((detail, arms), dense)| {
+        .zip(members)
+        .map(|(detail, Member { arms, dense, .. })| {
             let created_at = before(asked_at, detail.age_days);
             Row {
                 similarity: arms.similarity,

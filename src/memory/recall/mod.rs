@@ -9,18 +9,15 @@ pub mod request;
 mod shown;
 pub mod stale;
 
-use crate::identity::Caller;
 use crate::memory::active_model;
-use crate::memory::recall::pool::{LeftOut, Pool, fuse_pool};
+use crate::memory::prelude::*;
+use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
 use crate::models::Failure;
-use crate::pg::prelude::*;
 use crate::settings::RankingForm;
-use crate::store::details::{self, Detail};
+use crate::store::candidate_details::{self, Detail};
 use crate::store::models::Kind;
-use crate::store::scope::Layer;
 use crate::store::search::{self, Found, Query};
-use crate::store::sessions::{self, SessionKey};
 use crate::store::{entries, schema};
 use memory_agent_core::blend::{Features, Weights};
 use memory_agent_core::fuse::ArmScores;
@@ -34,10 +31,7 @@ use std::time::Instant;
 /// What happened, for `memory_explain`.
 #[derive(Default)]
 pub struct Trace {
-    pub embed_ms: f64,
-    pub search_ms: f64,
-    pub rerank_ms: f64,
-    pub rank_ms: f64,
+    pub times: Times,
     pub embedding: String,
     pub reranking: String,
     /// Rows that were reranked.
@@ -60,10 +54,8 @@ pub struct Trace {
 /// A ranked recall before its texts are read.
 pub struct Recalled {
     pub details: Vec<Detail>,
-    /// Per detail: similarity and BM25 score.
-    pub arms: Vec<ArmScores>,
-    /// Per detail: what of the scope it belongs to, if an arm found it.
-    pub layers: Vec<Option<Layer>>,
+    /// Per detail: what the search says of it.
+    pub members: Vec<Member>,
     /// Per detail: what the learned ranking weighs, if it ranks.
     pub features: Option<Vec<Features>>,
     pub ranking: Ranking,
@@ -111,7 +103,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
 
     let started = Instant::now();
     let embeddings = inference::query_embeddings(request, embedder.as_ref(), &mut trace);
-    trace.embed_ms = milliseconds(started);
+    trace.times.embed = milliseconds(started);
 
     let started = Instant::now();
     let query = Query {
@@ -131,15 +123,15 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &settings);
         stale::settle(spi, request, &mut pool)?;
         let users = request.scope.caller.visible();
-        let details =
-            details::read(spi, &users, &pool.ids, query.embedding_model, request.scope.as_of)?;
-        let details = in_order(details, &pool.ids);
+        let (ids, model) = (pool.ids(), query.embedding_model);
+        let details = candidate_details::read(spi, &users, &ids, model, request.scope.as_of)?;
+        let details = in_order(details, &ids);
         Ok((pool, details, episode, found.lexical_bound))
     })?;
-    let Pool { fused, arms, dense, layers, left_out, replaced, .. } = pool;
-    trace.pool = fused.len();
+    let Pool { members, left_out, replaced } = pool;
+    trace.pool = members.len();
     trace.left_out = left_out;
-    trace.search_ms = milliseconds(started);
+    trace.times.search = milliseconds(started);
 
     let started = Instant::now();
     let weights = embedder.as_ref().and_then(|model| {
@@ -147,7 +139,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     });
     let learned = match (request.chosen.ranking, weights) {
         (RankingForm::Learned, Some(weights)) => {
-            learned::features(request, &details, &arms, &dense, lexical_bound)
+            learned::features(request, &details, &members, lexical_bound)
                 .map(|features| (features, weights))
         }
         _ => None,
@@ -165,7 +157,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         order.sort_by(|&a, &b| unread[b].total_cmp(&unread[a]));
     }
     let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
-    trace.rerank_ms = milliseconds(started);
+    trace.times.rerank = milliseconds(started);
     if let Some(first) = trace.failures.first() {
         let without =
             match (trace.embedding.starts_with("failed"), logits.is_none() && request.rerank) {
@@ -177,8 +169,9 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     }
 
     let started = Instant::now();
+    let of_details = details.iter().zip(&members);
     let mut candidates: Vec<Candidate> =
-        details.iter().zip(&arms).map(|(detail, arms)| candidate(detail, arms)).collect();
+        of_details.map(|(detail, member)| candidate(detail, &member.arms)).collect();
     if let Some((features, weights)) = &learned {
         for (place, features) in features.iter().enumerate() {
             let logit =
@@ -189,44 +182,37 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     for &(stale, replacement) in &replaced {
         candidates[stale].demoted_below.push(replacement);
     }
+    let fused: Vec<(usize, f64)> = members.iter().map(|member| member.fused).enumerate().collect();
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
     let shown = shown::within_budget(request, &details, &episode, &mut ranking);
-    trace.rank_ms = milliseconds(started);
-    LAST.set(Some(Times {
-        at: now(),
-        embed: trace.embed_ms,
-        search: trace.search_ms,
-        rerank: trace.rerank_ms,
-        rank: trace.rank_ms,
-    }));
+    trace.times.rank = milliseconds(started);
+    LAST.set(Some((now(), trace.times)));
     debug1!(
         "memory_agent: recall user={} rows={} pool={} embed={:.1}ms search={:.1}ms rerank={:.1}ms rank={:.1}ms",
         request.scope.caller.user_id,
         shown.len(),
         trace.pool,
-        trace.embed_ms,
-        trace.search_ms,
-        trace.rerank_ms,
-        trace.rank_ms
+        trace.times.embed,
+        trace.times.search,
+        trace.times.rerank,
+        trace.times.rank
     );
     let replaced = replaced
         .into_iter()
         .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
         .collect();
     let features = learned.map(|(features, _)| features);
-    Ok(Some(Recalled { details, arms, layers, features, ranking, shown, replaced, trace }))
+    Ok(Some(Recalled { details, members, features, ranking, shown, replaced, trace }))
 }
 
 thread_local! {
-    /// Of the last recall of this process.
-    static LAST: Cell<Option<Times>> = const { Cell::new(None) };
+    /// When the transaction began that the last recall of this process was in, and what that took.
+    static LAST: Cell<Option<(TimestampWithTimeZone, Times)>> = const { Cell::new(None) };
 }
 
 /// How long the parts of a recall took, in milliseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
-    /// When the transaction began that it was in.
-    at: TimestampWithTimeZone,
     pub embed: f64,
     pub search: f64,
     pub rerank: f64,
@@ -236,7 +222,7 @@ pub struct Times {
 /// What the last recall of this transaction took, if there was one. What another user of the same session, from
 /// a pool perhaps, did before stays private.
 pub fn last_times() -> Option<Times> {
-    LAST.get().filter(|last| last.at == now())
+    LAST.get().filter(|(at, _)| *at == now()).map(|(_, times)| times)
 }
 
 fn milliseconds(since: Instant) -> f64 {
@@ -298,7 +284,7 @@ pub fn answer(arguments: Arguments, caller: Caller) -> PgResult<Vec<RecallRow>> 
 
 /// The rows of the answer, with their full texts.
 pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
-    let Recalled { details, arms, ranking, shown, replaced, .. } = recalled;
+    let Recalled { details, members, ranking, shown, replaced, .. } = recalled;
     let ids: Vec<Uuid> = shown.iter().map(|&at| details[ranking.scored[at].index].id).collect();
     let mut contents: HashMap<Uuid, entries::Content> =
         roles::read_as_owner(|spi| entries::contents(spi, &request.scope.caller.visible(), &ids))?
@@ -308,7 +294,8 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
     let mut rows = Vec::with_capacity(shown.len());
     for position in shown {
         let scored = &ranking.scored[position];
-        let (Some(detail), arms) = (details[scored.index].take(), &arms[scored.index]) else {
+        let (Some(detail), arms) = (details[scored.index].take(), members[scored.index].arms)
+        else {
             continue;
         };
         let Some(content) = contents.remove(&detail.id) else { continue };

@@ -18,18 +18,23 @@ pub struct LeftOut {
     pub fused: f64,
 }
 
+/// A row of the pool.
+#[derive(Clone, Copy)]
+pub struct Member {
+    pub id: Uuid,
+    /// Unknown of a row that no arm found.
+    pub layer: Option<Layer>,
+    /// What the arms say of the row itself.
+    pub arms: ArmScores,
+    /// The similarity with a share of the neighbours'.
+    pub dense: Option<f64>,
+    pub fused: f64,
+}
+
 /// The pool in fused order.
 pub struct Pool {
-    /// Positions with their fused scores, best first.
-    pub fused: Vec<(usize, f64)>,
-    /// By position: what the arms say of the row itself.
-    pub arms: Vec<ArmScores>,
-    /// By position: the similarity with a share of the neighbours'.
-    pub dense: Vec<Option<f64>>,
-    /// By position.
-    pub ids: Vec<Uuid>,
-    /// By position; unknown of a row that no arm found.
-    pub layers: Vec<Option<Layer>>,
+    /// Best first.
+    pub members: Vec<Member>,
     /// Candidates that were not good enough.
     pub left_out: Vec<LeftOut>,
     /// Pairs of positions: a stale turn, and the fact that replaced what it says.
@@ -37,18 +42,24 @@ pub struct Pool {
 }
 
 impl Pool {
+    pub fn ids(&self) -> Vec<Uuid> {
+        self.members.iter().map(|member| member.id).collect()
+    }
+
+    fn position(&self, id: Uuid) -> Option<usize> {
+        self.members.iter().position(|member| member.id == id)
+    }
+
     /// Ranks stale turns below what replaced them; a replacement that no arm found joins the pool.
     pub fn demote(&mut self, pairs: &[(Uuid, Uuid)]) {
-        for (turn, by) in pairs {
-            let Some(stale) = self.ids.iter().position(|id| id == turn) else { continue };
-            let replacement = self.ids.iter().position(|id| id == by).unwrap_or_else(|| {
-                self.ids.push(*by);
-                self.arms.push(ArmScores { similarity: None, lexical: None });
-                self.dense.push(None);
-                let known = self.left_out.iter().position(|row| row.id == *by);
-                self.layers.push(known.map(|at| self.left_out.remove(at).layer));
-                self.fused.push((self.ids.len() - 1, 0.0));
-                self.ids.len() - 1
+        for &(turn, by) in pairs {
+            let Some(stale) = self.position(turn) else { continue };
+            let replacement = self.position(by).unwrap_or_else(|| {
+                let known = self.left_out.iter().position(|row| row.id == by);
+                let layer = known.map(|at| self.left_out.remove(at).layer);
+                let arms = ArmScores { similarity: None, lexical: None };
+                self.members.push(Member { id: by, layer, arms, dense: None, fused: 0.0 });
+                self.members.len() - 1
             });
             self.replaced.push((stale, replacement));
         }
@@ -56,21 +67,7 @@ impl Pool {
 
     /// Leaves stale turns out.
     pub fn hide(&mut self, pairs: &[(Uuid, Uuid)]) {
-        let is_stale = |id: &Uuid| pairs.iter().any(|(turn, _)| turn == id);
-        let kept: Vec<usize> =
-            (0..self.ids.len()).filter(|&position| !is_stale(&self.ids[position])).collect();
-        self.fused = kept
-            .iter()
-            .enumerate()
-            .filter_map(|(new, &old)| {
-                let (_, score) = self.fused.iter().find(|(position, _)| *position == old)?;
-                Some((new, *score))
-            })
-            .collect();
-        self.arms = kept.iter().map(|&old| self.arms[old]).collect();
-        self.dense = kept.iter().map(|&old| self.dense[old]).collect();
-        self.layers = kept.iter().map(|&old| self.layers[old]).collect();
-        self.ids = kept.iter().map(|&old| self.ids[old]).collect();
+        self.members.retain(|member| pairs.iter().all(|(turn, _)| *turn != member.id));
     }
 }
 
@@ -93,28 +90,23 @@ pub fn fuse_pool(
     let mut order: Vec<usize> = (0..arms.len()).collect();
     // Ids break ties, so that the same question gives the same rows.
     order.sort_by(|&a, &b| fused[b].total_cmp(&fused[a]).then_with(|| rows[a].id.cmp(&rows[b].id)));
-    let own =
-        |row: usize| ArmScores { similarity: rows[row].similarity, lexical: rows[row].lexical };
+    let member = |row: usize| {
+        let FoundRow { id, layer, similarity, dense, lexical } = rows[row];
+        let arms = ArmScores { similarity, lexical };
+        Member { id, layer: Some(layer), arms, dense, fused: fused[row] }
+    };
     let layers: Vec<usize> = order.iter().map(|&row| rows[row].layer as usize).collect();
     let mut has_place = shares::fill(&layers, settings.max_candidates).into_iter();
     let mut left_out = Vec::new();
     order.retain(|&row| {
         let stays = has_place.next().unwrap_or(false) || included.contains(&rows[row].id);
         if !stays {
-            let FoundRow { id, layer, .. } = rows[row];
-            left_out.push(LeftOut { id, layer, arms: own(row), fused: fused[row] });
+            let Member { id, arms, fused, .. } = member(row);
+            left_out.push(LeftOut { id, layer: rows[row].layer, arms, fused });
         }
         stays
     });
-    Pool {
-        fused: order.iter().enumerate().map(|(position, &row)| (position, fused[row])).collect(),
-        arms: order.iter().map(|&row| own(row)).collect(),
-        dense: order.iter().map(|&row| rows[row].dense).collect(),
-        ids: order.iter().map(|&row| rows[row].id).collect(),
-        layers: order.iter().map(|&row| Some(rows[row].layer)).collect(),
-        left_out,
-        replaced: Vec::new(),
-    }
+    Pool { members: order.into_iter().map(member).collect(), left_out, replaced: Vec::new() }
 }
 
 /// The best rows of each arm in each layer, and those that are to be included.

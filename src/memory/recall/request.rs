@@ -1,12 +1,11 @@
 //! A recall's arguments, checked: what SQL gave, the settings' values where it gave nothing, and an
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
-use crate::identity::Caller;
 use crate::memory::checks::check_session;
 use crate::memory::language::Phrases;
+use crate::memory::prelude::*;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
-use crate::pg::prelude::*;
 use crate::settings::{Recall, Search};
 use crate::store::entries;
 use crate::store::scope::{Archives, Scope};

@@ -44,7 +44,7 @@ pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
     if request.stale == Treatment::Show {
         return Ok(());
     }
-    let pairs = stale::replaced(spi, &request.scope, &pool.ids)?;
+    let pairs = stale::replaced(spi, &request.scope, &pool.ids())?;
     let (hidden, demoted): (Vec<_>, Vec<_>) = match request.stale {
         Treatment::Hide => (pairs, Vec::new()),
         Treatment::DemoteOrHide if !pairs.is_empty() => {

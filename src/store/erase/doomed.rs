@@ -1,8 +1,7 @@
 //! What an erasure takes along: found, and locked, before anything is deleted.
 
-use crate::pg::prelude::*;
+use crate::store::prelude::*;
 use crate::store::scope::in_session;
-use crate::store::sessions::SessionKey;
 
 /// What took the place of `e` has its key.
 const HAS_SAME_KEY: &str = "EXISTS (SELECT FROM memory_agent.entries n \

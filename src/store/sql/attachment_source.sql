@@ -2,28 +2,29 @@ WITH ancestors AS (
    SELECT p.oid, format('%I.%I', n.nspname, p.relname) AS name
      FROM pg_partition_ancestors($2::oid::regclass) t
      JOIN pg_class p ON p.oid = t.relid JOIN pg_namespace n ON n.oid = p.relnamespace)
-SELECT a.relation, a.role, a.embed, a.agent_id, a.user_id, a.metadata_columns, c.names,
-       ARRAY(SELECT m.name FROM unnest(c.names) m(name)
-              WHERE m.name IS NOT NULL
-                AND NOT EXISTS (SELECT FROM pg_attribute t
-                                 WHERE t.attrelid = r.oid AND t.attname = m.name
-                                   AND t.attnum > 0 AND NOT t.attisdropped)),
+SELECT a.id, a.relation, c.names[1], c.names[2], c.names[3], c.names[4], c.names[5],
+       array_remove(c.names[6:], NULL), a.user_id, a.agent_id, a.role, a.embed,
+       a.metadata_columns, r.oid, format('%I.%I', n.nspname, r.relname), r.relowner,
        ARRAY(SELECT t.attname::text
                FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY k(number, position)
                JOIN pg_attribute t ON t.attrelid = $2 AND t.attnum = k.number
               WHERE i.indrelid = r.oid AND i.indisprimary AND k.position <= i.indnkeyatts
               ORDER BY k.position),
-       format('%I.%I', n.nspname, r.relname), r.relowner,
-       a.relation_oid = $2 OR a.relation_oid IN (SELECT t.oid FROM ancestors t)
-       OR a.relation = format('%I.%I', n.nspname, r.relname)
-       OR a.relation IN (SELECT t.name FROM ancestors t),
-       a.relation_oid IS DISTINCT FROM $2 OR c.names IS DISTINCT FROM c.known,
        EXISTS (SELECT FROM pg_index i
                 WHERE i.indrelid = r.oid AND i.indisprimary AND NOT i.indimmediate),
        EXISTS (SELECT FROM pg_constraint f
                 WHERE f.conrelid = r.oid AND f.contype = 'f'
                   AND (f.confupdtype IN ('c', 'n', 'd') OR f.confdeltype IN ('c', 'n', 'd'))),
-       current_setting('application_name')
+       current_setting('application_name'),
+       ARRAY(SELECT m.name FROM unnest(c.names) m(name)
+              WHERE m.name IS NOT NULL
+                AND NOT EXISTS (SELECT FROM pg_attribute t
+                                 WHERE t.attrelid = r.oid AND t.attname = m.name
+                                   AND t.attnum > 0 AND NOT t.attisdropped)),
+       coalesce(a.relation_oid = $2 OR a.relation_oid IN (SELECT t.oid FROM ancestors t)
+                OR a.relation = format('%I.%I', n.nspname, r.relname)
+                OR a.relation IN (SELECT t.name FROM ancestors t), false),
+       a.relation_oid IS DISTINCT FROM $2 OR c.names IS DISTINCT FROM c.known
   FROM memory_agent.attachments a
   JOIN pg_class r ON r.oid = $2
   JOIN pg_namespace n ON n.oid = r.relnamespace,

@@ -4,9 +4,7 @@
 
 use super::sources::{SOURCE, Source};
 use super::{COVERED, Coverage, SUMMARIZED};
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
-use std::ops::ControlFlow;
+use crate::store::prelude::*;
 
 const OF_SESSION: &str = "u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.is_active";
 

@@ -2,9 +2,7 @@
 //! them.
 
 use super::{COVERED, SUMMARIZED, tail};
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
-use std::ops::ControlFlow;
+use crate::store::prelude::*;
 
 /// `e` is a fact of the session that is all that is left of what was said: its turns are gone.
 const ORPHANED: &str = "e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'fact' \

@@ -3,8 +3,7 @@
 //! summarised: a turn that was recorded late, or came back, is in that count and before the end.
 
 use super::{COVERED, SUMMARIZED};
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 
 /// Most turns of an end; a longer one is not told from the rest. It also makes PostgreSQL walk along the
 /// index, which it would not for the third of all turns that it expects behind an unknown time.

@@ -1,14 +1,11 @@
 //! What becomes of a job after a step of it: it goes on, waits, fails, or is given back to the queue.
 
-use crate::jobs::exchange::{self, Llm, LlmTask, Missing, Progress};
-use crate::jobs::run::jobs_loop::{Blocked, JobsLoop};
+use crate::jobs::exchange::{LlmTask, Missing, Progress};
+use crate::jobs::prelude::*;
+use crate::jobs::run::jobs_loop::{Blocked, Due, JobsLoop};
 use crate::jobs::run::pause::LONGEST_PAUSE;
 use crate::jobs::step::SLOW_DELAY;
-use crate::pg::background_transaction::{Aborted, transaction};
-use crate::pg::prelude::*;
-use crate::store::queue::{self, Job};
 use memory_agent_core::retry;
-use std::time::{Duration, Instant};
 
 /// When a job is tried again whose rows another transaction has locked: first, and at last.
 pub(super) const BUSY_DELAY: Duration = Duration::from_secs(1);
@@ -47,7 +44,7 @@ impl JobsLoop {
     /// A job has no session: a restore brings it in a moment, or its row was deleted by hand.
     pub(super) fn miss_session(&mut self, job: &Job) {
         let reason = queue::NO_SESSION;
-        self.restore_looked_at = None;
+        self.look_for_restore = Due::default();
         if self.is_being_restored() {
             self.postpone(job, LONGEST_BUSY_DELAY, reason);
         } else {
@@ -59,24 +56,17 @@ impl JobsLoop {
 
     pub(super) fn block(&mut self, task: Box<dyn LlmTask>, delay: Duration, reason: &str) {
         if self.blocked.len() < MAX_BLOCKED && !self.is_closing {
-            self.blocked.push(Blocked { try_at: Instant::now() + delay, delay, task });
+            self.blocked.push(Blocked { due: Due::after(delay), delay, task });
         } else {
             self.postpone(task.job(), delay, reason);
         }
     }
 
     pub(super) fn try_blocked(&mut self) {
-        let now = Instant::now();
-        let is_due = |blocked: &mut Blocked| blocked.try_at <= now;
+        let is_due = |blocked: &mut Blocked| blocked.due.is_now();
         let due: Vec<Blocked> = self.blocked.extract_if(.., is_due).collect();
         for Blocked { mut task, delay, .. } in due {
-            let progress = match self.llm_of(task.job()) {
-                Ok((endpoint, name)) => {
-                    task.apply_again(&mut Llm { endpoint, name, calls: &mut self.llm })
-                }
-                Err(reason) => exchange::unavailable(reason),
-            };
-            match progress {
+            match self.with_llm(&mut *task, |task, llm| task.apply_again(llm)) {
                 Progress::Blocked(reason) => {
                     self.block(task, (delay * 2).min(LONGEST_BUSY_DELAY), &reason);
                 }
@@ -125,7 +115,7 @@ impl JobsLoop {
     fn give_back(&mut self, store: impl FnOnce(&Spi) -> PgResult<()>) {
         let stored = self.try_or_note(|_| transaction(|spi| store(spi)));
         if stored.is_none() {
-            self.release_at = Some(Instant::now() + BUSY_DELAY);
+            self.release = Some(Due::after(BUSY_DELAY));
         }
     }
 }

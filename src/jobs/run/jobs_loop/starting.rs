@@ -4,19 +4,16 @@ use crate::jobs::attach::AttachTask;
 use crate::jobs::embed::EmbedTask;
 use crate::jobs::evict;
 use crate::jobs::exchange::Llm;
+use crate::jobs::prelude::*;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::registry::{self, Started};
-use crate::jobs::run::jobs_loop::JobsLoop;
+use crate::jobs::run::jobs_loop::{Due, JobsLoop};
 use crate::jobs::run::llm_pauses::{self, Asked};
 use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
-use crate::pg::background_transaction::transaction;
 use crate::settings::{LlmLimits, endpoint};
-use crate::store::jobs::JobKind;
-use crate::store::queue::{self, Job};
 use crate::store::{endpoints, llm_calls};
 use memory_agent_model_server::protocol::Endpoint;
-use std::time::{Duration, Instant};
 
 /// How often the tokens of the day are counted.
 const COUNT_TOKENS_EVERY: Duration = Duration::from_millis(500);
@@ -31,8 +28,7 @@ impl JobsLoop {
         self.has_more = false;
         for kind in JobKind::ALL {
             while self.can_start(kind) {
-                let slot = self.slot;
-                let claimed = self.try_or_note(|jobs| jobs.turns.claim(slot, kind));
+                let claimed = self.try_or_note(|jobs| jobs.claim(kind));
                 let Some(Some(job)) = claimed else { break };
                 self.start(job);
                 if kind == JobKind::Evict {
@@ -44,6 +40,16 @@ impl JobsLoop {
         }
     }
 
+    /// Claims the next job of a kind, another user's than the last one if there is any.
+    fn claim(&mut self, kind: JobKind) -> Result<Option<Job>, Aborted> {
+        let after = self.last_served.get(&kind).map_or("", String::as_str);
+        let claimed = transaction(|spi| queue::claim(spi, self.slot, kind, after))?;
+        if let Some(job) = &claimed {
+            self.last_served.insert(kind, job.user_id.clone());
+        }
+        Ok(claimed)
+    }
+
     /// Whether a job of this kind can be started now.
     pub(super) fn can_start(&mut self, kind: JobKind) -> bool {
         if self.is_closing {
@@ -51,9 +57,10 @@ impl JobsLoop {
         }
         match kind {
             JobKind::Evict => true,
-            JobKind::Attach => self.attaching.is_none(),
-            JobKind::Embed => self.embedding.is_none() && self.models_pause.is_over(),
-            JobKind::Reembed => self.reembedding.is_none() && self.models_pause.is_over(),
+            JobKind::Attach => !self.is_stepping(kind),
+            JobKind::Embed | JobKind::Reembed => {
+                !self.is_stepping(kind) && self.models_pause.is_over()
+            }
             JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {
                 self.models_pause.is_over()
                     && self.asking.len() < LlmLimits::current().concurrency
@@ -64,9 +71,9 @@ impl JobsLoop {
 
     /// Whether agents have endpoints of their own: then each job is looked at when it is claimed.
     fn has_rows(&mut self) -> bool {
-        if self.rows_looked_for_at.is_none_or(|at| at.elapsed() >= LOOK_AGAIN_AFTER) {
+        if self.look_for_rows.is_now() {
             let found = self.try_or_note(|_| transaction(endpoints::are_used));
-            self.rows_looked_for_at = Some(Instant::now());
+            self.look_for_rows = Due::after(LOOK_AGAIN_AFTER);
             self.llm_pauses.has_rows = found.unwrap_or(self.llm_pauses.has_rows);
         }
         self.llm_pauses.has_rows
@@ -86,9 +93,9 @@ impl JobsLoop {
         if limit == 0 {
             return true;
         }
-        if self.tokens_counted_at.is_none_or(|at| at.elapsed() >= COUNT_TOKENS_EVERY) {
+        if self.count_tokens.is_now() {
             let used = self.try_or_note(|_| transaction(|spi| llm_calls::tokens_today(spi, None)));
-            self.tokens_counted_at = Some(Instant::now());
+            self.count_tokens = Due::after(COUNT_TOKENS_EVERY);
             self.over_daily_limit = used.is_none_or(|used| used >= limit);
         }
         !self.over_daily_limit
@@ -98,23 +105,25 @@ impl JobsLoop {
         if let Some(start) = registry::asking(job.kind) {
             return self.start_asking(job, start);
         }
-        match job.kind {
+        let task: Box<dyn StepTask> = match job.kind {
             JobKind::Evict => {
                 if let Err(aborted) = evict::step(&job) {
                     self.aborted(&job, &aborted);
                 }
+                return;
             }
-            JobKind::Reembed => self.reembedding = Some(ReembedTask::start(job)),
+            JobKind::Reembed => Box::new(ReembedTask::start(job)),
             JobKind::Embed => {
                 // One that goes on from its place has passed rows that these are about.
                 if !EmbedTask::is_resumed(&job) {
                     self.try_or_note(|_| transaction(|spi| queue::fold(spi, &job)));
                 }
-                self.embedding = Some(EmbedTask::start(job));
+                Box::new(EmbedTask::start(job))
             }
-            JobKind::Attach => self.attaching = Some(AttachTask::start(job)),
-            JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {}
-        }
+            JobKind::Attach => Box::new(AttachTask::start(job)),
+            JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => return,
+        };
+        self.stepping.push(task);
     }
 
     /// Begins a job that asks an LLM.
@@ -124,9 +133,8 @@ impl JobsLoop {
         }
         match self.llm_of(&job) {
             Ok((endpoint, name)) => {
-                let (task, progress) =
-                    start(job, &mut Llm { endpoint, name, calls: &mut self.llm });
-                self.settle(task, progress);
+                let (task, taken) = start(job, &mut Llm { endpoint, name, calls: &mut self.llm });
+                self.settle(task, taken.unwrap_or_else(|ended| ended));
             }
             Err(reason) if self.llm_pauses.has_rows => self.postpone(&job, LONG_DELAY, &reason),
             Err(reason) => {

@@ -34,6 +34,8 @@ pub struct Unextracted {
     pub episodes: i64,
 }
 
+record!(Unextracted: waiting skipped episodes);
+
 pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
     let waiting = "SELECT count(*) FROM memory_agent.entries e \
         WHERE e.kind = 'turn' AND e.role = 'user' AND e.extracted_at IS NULL \
@@ -46,11 +48,7 @@ pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
                              WHERE p.status = 'open' AND p.wants_reflection) \
                          + (SELECT count(*) FROM memory_agent.episodes p \
                              WHERE p.status = 'closed' AND p.wants_reflection)";
-    Ok(Unextracted {
-        waiting: count(spi, waiting)?,
-        skipped: count(spi, skipped)?,
-        episodes: count(spi, episodes)?,
-    })
+    spi.one(&format!("SELECT ({waiting}), ({skipped}), ({episodes})"), &mut params![])
 }
 
 /// Facts that were kept although an LLM had them replaced or ended, or that were stored beside one that it
@@ -95,48 +93,7 @@ pub fn stats(
         Some(name) if Some(name) == schema::global_name() => scope::is_global(row),
         _ => format!("{row}.session_id = $3"),
     };
-    let statement = format!(
-        "SELECT jsonb_build_object( \
-            'sessions', (SELECT count(*) FROM memory_agent.sessions s \
-                          WHERE s.user_id = $1 AND ($2::text IS NULL OR s.agent_id = $2) \
-                            AND ($3::text IS NULL OR s.session_id = $3)), \
-            'turns', count(*) FILTER (WHERE e.kind = 'turn' AND e.state <> 'inactive'), \
-            'facts', count(*) FILTER (WHERE e.kind = 'fact' AND e.state <> 'inactive'), \
-            'documents', count(*) FILTER (WHERE e.kind = 'document' AND e.state <> 'inactive'), \
-            'archived', count(*) FILTER (WHERE e.state = 'archived'), \
-            'inactive', count(*) FILTER (WHERE e.state = 'inactive'), \
-            'unverified', count(*) FILTER (WHERE e.state_reason = 'unverified'), \
-            'tokens', coalesce(sum(e.token_count) FILTER (WHERE e.state <> 'inactive'), 0), \
-            'window_tokens', coalesce(sum(e.token_count) FILTER (WHERE e.kind = 'turn' AND e.state = 'active'), 0), \
-            'without_embedding', count(*) FILTER (WHERE e.embedding IS NULL AND e.state <> 'inactive'), \
-            'first_at', min(e.created_at), 'last_at', max(e.created_at), \
-            'markers', (SELECT coalesce(jsonb_object_agg(m.marker, m.entries), '{{}}') \
-                          FROM (SELECT x.marker, count(*) AS entries \
-                                  FROM memory_agent.entries me, unnest(me.markers) x(marker) \
-                                 WHERE me.user_id = $1 AND ($2::text IS NULL OR me.agent_id = $2) \
-                                   AND ($3::text IS NULL OR {me}) AND me.state <> 'inactive' \
-                                 GROUP BY x.marker) m), \
-            'episodes', (SELECT jsonb_build_object('open', count(*) FILTER (WHERE p.status = 'open'), \
-                                'closed', count(*) FILTER (WHERE p.status = 'closed'), \
-                                'reflected', count(*) FILTER (WHERE p.status = 'reflected'), \
-                                'carried', count(p.carried_into)) \
-                           FROM memory_agent.episodes p \
-                          WHERE p.user_id = $1 AND ($2::text IS NULL OR p.agent_id = $2) \
-                            AND ($3::text IS NULL OR p.session_id = $3)), \
-            'reflections', (SELECT count(*) FROM memory_agent.traces r \
-                             WHERE r.user_id = $1 AND ($2::text IS NULL OR r.agent_id = $2) \
-                               AND ($3::text IS NULL OR r.session_id = $3)), \
-            'summaries', (SELECT jsonb_build_object('L1', count(*) FILTER (WHERE u.level = 'L1'), \
-                                 'L2', count(*) FILTER (WHERE u.level = 'L2'), \
-                                 'L3', count(*) FILTER (WHERE u.level = 'L3')) \
-                            FROM memory_agent.session_summaries u \
-                           WHERE u.user_id = $1 AND ($2::text IS NULL OR u.agent_id = $2) \
-                             AND ($3::text IS NULL OR u.session_id = $3) AND u.is_active)) \
-          FROM memory_agent.entries e \
-         WHERE e.user_id = $1 AND ($2::text IS NULL OR e.agent_id = $2) \
-           AND ($3::text IS NULL OR {e})",
-        me = in_session("me"),
-        e = in_session("e"),
-    );
+    let statement =
+        format!(include_str!("sql/statistics.sql"), me = in_session("me"), e = in_session("e"),);
     spi.one(&statement, &mut params![user_id, agent_id, session_id])
 }

@@ -1,22 +1,22 @@
 //! The rows of `memory_status()` about background work: launcher, workers, the LLM, the queue, and what
 //! was not extracted.
 
-use super::status::{StatusRow, row};
-use crate::api::prelude::*;
+use crate::jobs::prelude::*;
 use crate::jobs::run::{launcher, slots};
-use crate::memory::{self, endpoints::Chosen};
+use crate::memory::endpoints::{self as llm_endpoints, Chosen};
+use crate::memory::status::{StatusRow, row};
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
 use crate::settings::{
     Extraction, Inference, Models, Sessions, Workers, audit_keys, endpoint, job_settings,
 };
-use crate::store::{endpoints, llm_calls, schema, seal, status};
+use crate::store::{counts, endpoints, llm_calls, schema, seal};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
 /// what it was sent.
 pub fn rows(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>> {
-    let jobs = status::queue(spi)?;
+    let jobs = counts::queue(spi)?;
     let mut rows = vec![launcher_row()];
     rows.extend(workers(&jobs));
     rows.extend(llms(spi, server)?);
@@ -43,23 +43,19 @@ fn launcher_row() -> StatusRow {
             "launcher",
             "not running",
             "",
-            Some(
-                "On a standby that is right. Else see the server log, and check max_worker_processes.",
-            ),
+            "On a standby that is right. Else see the server log, and check max_worker_processes.",
         );
     }
     row(
         "launcher",
         "on demand",
         "the next call that queues a job starts it",
-        Some(
-            "Add memory_agent to shared_preload_libraries, so that jobs also run after a restart of the server.",
-        ),
+        "Add memory_agent to shared_preload_libraries, so that jobs also run after a restart of the server.",
     )
 }
 
 #[allow(unsafe_code)]
-fn workers(jobs: &status::Queue) -> Vec<StatusRow> {
+fn workers(jobs: &counts::Queue) -> Vec<StatusRow> {
     // SAFETY: set for the life of the session.
     let database = unsafe { pg_sys::MyDatabaseId };
     let last = slots::last(database, 0);
@@ -82,7 +78,7 @@ fn workers(jobs: &status::Queue) -> Vec<StatusRow> {
                 state.activity
             );
             if state.activity.contains(slots::RESTING) {
-                row("worker", "resting", detail, Some(END_RESTORE))
+                row("worker", "resting", detail, END_RESTORE)
             } else {
                 row("worker", "running", detail, None)
             }
@@ -95,7 +91,7 @@ const END_RESTORE: &str = "Jobs go on when that session has ended. If it restore
     application_name, or end it with pg_terminate_backend.";
 
 /// What helps where no worker runs and one is wanted.
-fn missing_worker(jobs: &status::Queue) -> Option<&'static str> {
+fn missing_worker(jobs: &counts::Queue) -> Option<&'static str> {
     match launcher::read() {
         _ if !Workers::current().worker => None,
         Some(state) => state.lacks_slots.then_some(launcher::SHORTAGE_HINT),
@@ -141,9 +137,7 @@ fn llm(
             component,
             "none",
             "no facts are extracted: memory_agent.llm_base_url is empty",
-            Some(
-                "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
-            ),
+            "Set memory_agent.llm_base_url and memory_agent.llm_model in postgresql.conf, and reload.",
         ));
     }
     if Models::current().inference == Inference::Backend {
@@ -151,7 +145,7 @@ fn llm(
             component,
             "unreachable",
             "LLMs are called by the model server, and memory_agent.inference is 'backend'",
-            Some("Set memory_agent.inference to 'server'."),
+            "Set memory_agent.inference to 'server'.",
         ));
     }
     let endpoint = match chosen.endpoint() {
@@ -161,7 +155,7 @@ fn llm(
                 None => "The server's operating system user must be able to read the file.",
                 Some(_) => "See docs/worker.md, \"Several endpoints\".",
             };
-            return Ok(row(component, "misconfigured", reason, Some(hint)));
+            return Ok(row(component, "misconfigured", reason, hint));
         }
     };
     let (limit, setting) = chosen.daily_tokens();
@@ -170,7 +164,7 @@ fn llm(
         if used >= limit {
             let detail = format!("{used} of {limit} tokens of today are used");
             let hint = format!("Jobs go on tomorrow (UTC), or when {setting} is raised.");
-            return Ok(row(component, "limited", detail, Some(&hint)));
+            return Ok(row(component, "limited", detail, hint.as_str()));
         }
     }
     let known = server.and_then(|server| {
@@ -202,7 +196,7 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
             component,
             "paused",
             format!("{detail}; goes on in {} s", endpoint.retry_in_ms.div_ceil(1000)),
-            Some("The endpoint asked for the pause (Retry-After)."),
+            "The endpoint asked for the pause (Retry-After).",
         ),
         BreakerState::Closed => row(component, "reachable", detail, None),
         BreakerState::Open => row(
@@ -213,9 +207,7 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
                 endpoint.failures,
                 endpoint.retry_in_ms.div_ceil(1000)
             ),
-            Some(
-                "Jobs wait and lose nothing. Check the endpoint and its key; no restart is needed.",
-            ),
+            "Jobs wait and lose nothing. Check the endpoint and its key; no restart is needed.",
         ),
         BreakerState::HalfOpen => row(
             component,
@@ -227,8 +219,8 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
 }
 
 fn extraction(spi: &Spi) -> PgResult<StatusRow> {
-    let turns = status::unextracted(spi)?;
-    let has_llm = memory::endpoints::all_missing(spi)?.is_none();
+    let turns = counts::unextracted(spi)?;
+    let has_llm = llm_endpoints::all_missing(spi)?.is_none();
     let state = match Sessions::current().extraction {
         _ if !has_llm => "off",
         Extraction::Turn => "turn",
@@ -247,12 +239,12 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
 
 fn replacements(spi: &Spi) -> PgResult<StatusRow> {
     let state = if job_settings::extraction().replacement_check { "checked" } else { "unchecked" };
-    let (refused, held) = status::refused_replacements(spi)?;
+    let (refused, held) = counts::refused_replacements(spi)?;
     let detail = format!("{refused} facts with a refused replacement or end, of which {held} hold");
     Ok(row("replacements", state, detail, None))
 }
 
-fn queue(queue: &status::Queue) -> StatusRow {
+fn queue(queue: &counts::Queue) -> StatusRow {
     let oldest =
         queue.oldest_seconds.map_or(String::new(), |seconds| format!(", oldest {seconds:.0} s"));
     let detail = format!(
@@ -277,14 +269,14 @@ const PATIENCE: f64 = 300.0;
 fn history(spi: &Spi) -> PgResult<StatusRow> {
     if !schema::has_0_2() {
         let hint = "Run ALTER EXTENSION memory_agent UPDATE.";
-        return Ok(row("history", "not sealed", "the tables are those of 0.1.0", Some(hint)));
+        return Ok(row("history", "not sealed", "the tables are those of 0.1.0", hint));
     }
     let (rows, oldest) = seal::waiting(spi)?;
     let detail = format!("{rows} rows are not sealed yet");
     if let Err(error) = audit_keys::key() {
         let detail = format!("{detail}: {}", error.message());
         let hint = "Nothing is sealed until the key can be read: by the server's operating system user, in the first line.";
-        return Ok(row("history", "stopped", detail, Some(hint)));
+        return Ok(row("history", "stopped", detail, hint));
     }
     Ok(match rows {
         0 => row("history", "sealed", "", None),
@@ -293,7 +285,7 @@ fn history(spi: &Spi) -> PgResult<StatusRow> {
             "history",
             "waiting",
             detail,
-            Some("A worker seals them: see the rows launcher and worker."),
+            "A worker seals them: see the rows launcher and worker.",
         ),
     })
 }

@@ -1,13 +1,13 @@
 //! How the launcher starts a job worker: its registration with the postmaster, and the assignment that
 //! travels with it.
 
+use crate::jobs::prelude::*;
 use crate::pg::memory_context::scratch;
 use pgrx::bgworkers::BackgroundWorkerBuilder;
-use pgrx::pg_sys;
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
-/// What a worker is started for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a worker is started for. PostgreSQL has room for 127 bytes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     pub database: pg_sys::Oid,
     pub slot: u32,
@@ -15,30 +15,12 @@ pub struct Assignment {
     pub linger: Option<Duration>,
 }
 
-impl Assignment {
-    fn to_text(self) -> String {
-        let linger = self.linger.map_or("-".into(), |linger| linger.as_secs().to_string());
-        format!("{} {} {linger}", self.database.to_u32(), self.slot)
-    }
-
-    /// Reads what [`register`] sent along.
-    pub fn from_text(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
-        Some(Self {
-            database: pg_sys::Oid::from(words.next()?.parse::<u32>().ok()?),
-            slot: words.next()?.parse().ok()?,
-            linger: match words.next()? {
-                "-" => None,
-                seconds => Some(Duration::from_secs(seconds.parse().ok()?)),
-            },
-        })
-    }
-}
-
 /// Asks the postmaster for a worker; `false` when max_worker_processes is used up. This process hears of
 /// its start and its end.
 pub fn register(assignment: Assignment) -> bool {
-    let name = format!("memory_agent worker {}.{}", assignment.database.to_u32(), assignment.slot);
+    let Assignment { database, slot, .. } = assignment;
+    let name = format!("memory_agent worker {}.{slot}", database.to_u32());
+    let extra = serde_json::to_string(&assignment).unwrap_or_default();
     let builder = BackgroundWorkerBuilder::new(&name)
         .set_type("memory_agent worker")
         .set_library("memory_agent")
@@ -46,7 +28,7 @@ pub fn register(assignment: Assignment) -> bool {
         .enable_spi_access()
         // The postmaster never looks whether the database still exists; the launcher does.
         .set_restart_time(None)
-        .set_extra(&assignment.to_text())
+        .set_extra(&extra)
         .set_notify_pid(std::process::id() as i32);
     // The handle is not kept: slots tell what became of the worker.
     scratch(|| builder.load_dynamic().is_ok())

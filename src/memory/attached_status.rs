@@ -1,8 +1,9 @@
 //! The rows of `memory_status()` about attached tables: which of them are followed, and what keeps
 //! changes of the others from being noticed.
 
-use super::status::{StatusRow, row};
-use crate::api::prelude::*;
+use crate::identity::grants::Level;
+use crate::memory::prelude::*;
+use crate::memory::status::{StatusRow, row};
 use crate::store::attached_tables as tables;
 use crate::store::attachments::{self, Listed};
 
@@ -30,35 +31,26 @@ fn describe(spi: &Spi, listed: &Listed) -> PgResult<(&'static str, String, Optio
         None => None,
     };
     let Some(source) = source else {
-        return Ok((
-            "gone",
-            "no table has its triggers; the entries of its rows are still there".to_owned(),
-            Some(
-                "memory_detach with its name ends the attachment; forget => true ends the entries too.",
-            ),
-        ));
+        let detail =
+            "no table has its triggers; the entries of its rows are still there".to_owned();
+        let hint =
+            "memory_detach with its name ends the attachment; forget => true ends the entries too.";
+        return Ok(("gone", detail, Some(hint)));
     };
     if let Some(problem) = source.problem() {
-        return Ok((
-            "broken",
-            problem,
-            Some(
-                "Changes are not taken in. Run memory_attach again with the columns that there are.",
-            ),
-        ));
+        let hint =
+            "Changes are not taken in. Run memory_attach again with the columns that there are.";
+        return Ok(("broken", problem, Some(hint)));
     }
     let without = tables::without_triggers(spi, source.table, listed.id)?;
     if !without.is_empty() {
         let more = without.len().saturating_sub(NAMED);
         let named = without.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        return Ok((
-            "incomplete",
-            format!("statements on {named}{more} are not noticed"),
-            Some(
-                "Run memory_attach again: it makes missing triggers and takes in what was missed.",
-            ),
-        ));
+        let detail = format!("statements on {named}{more} are not noticed");
+        let hint =
+            "Run memory_attach again: it makes missing triggers and takes in what was missed.";
+        return Ok(("incomplete", detail, Some(hint)));
     }
     let renamed = if source.table_name == listed.label {
         String::new()

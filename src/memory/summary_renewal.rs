@@ -5,12 +5,11 @@
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::chunks::Chunks;
 use crate::memory::follow_ups;
-use crate::memory::summary_tree::{Material, Part, Tree};
-use crate::pg::prelude::*;
+use crate::memory::prelude::*;
+use crate::memory::summary_tree::{Material, Tree};
 use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
-use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, NewSummary, Source};
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads;
@@ -125,55 +124,31 @@ fn write(
         material.coverage().ok_or_else(|| Error::internal("a summary would stand for nothing"))?;
     for (level, parts) in [("L1", &tree.chunks), ("L2", &tree.groups)] {
         for part in parts {
-            write_part(spi, key, level, method, part)?;
+            let new = NewSummary {
+                level,
+                condensed: &part.condensed,
+                source_ids: part.source_ids.clone(),
+                previous: None,
+                method,
+                coverage: &part.coverage,
+                input_tokens: part.input_tokens,
+            };
+            summaries::insert(spi, key, &new)?;
         }
     }
     if let Some(current) = &material.current {
         summaries::deactivate(spi, &key.user_id, current.id)?;
     }
-    summaries::insert(
-        spi,
-        key,
-        &NewSummary {
-            level: "L3",
-            text: &tree.whole.text,
-            sections: tree.whole.sections.as_ref(),
-            source_ids,
-            previous: material.current.as_ref().map(|current| current.id),
-            method,
-            coverage: &coverage,
-            input_tokens: coverage.tokens,
-            output_tokens: tree.whole.tokens,
-            model: &tree.whole.model,
-        },
-    )?;
-    Ok(())
-}
-
-fn write_part(
-    spi: &Spi,
-    key: &SessionKey,
-    level: &'static str,
-    method: &'static str,
-    part: &Part,
-) -> PgResult<()> {
-    summaries::insert(
-        spi,
-        key,
-        &NewSummary {
-            level,
-            text: &part.condensed.text,
-            sections: None,
-            source_ids: part.source_ids.clone(),
-            previous: None,
-            method,
-            coverage: &part.coverage,
-            input_tokens: part.input_tokens,
-            output_tokens: part.condensed.tokens,
-            model: &part.condensed.model,
-        },
-    )?;
-    Ok(())
+    let new = NewSummary {
+        level: "L3",
+        condensed: &tree.whole,
+        source_ids,
+        previous: material.current.as_ref().map(|current| current.id),
+        method,
+        coverage: &coverage,
+        input_tokens: coverage.tokens,
+    };
+    summaries::insert(spi, key, &new)
 }
 
 /// Queues what is left of a session that has more turns than one job takes.

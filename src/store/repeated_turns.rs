@@ -1,8 +1,7 @@
 //! Whether a turn of a session is stored already: by the key of the request that brought it, or because
 //! the user's latest says the same.
 
-use crate::pg::prelude::*;
-use crate::store::sessions::SessionKey;
+use crate::store::prelude::*;
 
 /// Where metadata keeps the key of the request that a turn came with.
 pub const REQUEST_KEY: &str = "request_key";

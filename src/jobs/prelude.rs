@@ -1,0 +1,8 @@
+//! What nearly every job uses.
+
+pub use crate::pg::background_transaction::{Aborted, transaction};
+pub use crate::pg::prelude::*;
+pub use crate::store::jobs::JobKind;
+pub use crate::store::queue::{self, Job};
+pub use memory_agent_core::jobs::payloads;
+pub use std::time::{Duration, Instant};

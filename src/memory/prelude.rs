@@ -1,0 +1,9 @@
+//! What nearly everything about a memory uses: whose it is, which conversation, and what is said there.
+
+pub use crate::identity::Caller;
+pub use crate::pg::prelude::*;
+pub use crate::settings::Content;
+pub use crate::store::facts::FactScope;
+pub use crate::store::sessions::{self, SessionKey};
+pub use memory_agent_model_server::protocol::ModelRef;
+pub use serde_json::{Value, json};

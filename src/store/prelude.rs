@@ -1,0 +1,9 @@
+//! What nearly every table uses.
+
+pub use crate::pg::catalog::VectorType;
+pub use crate::pg::prelude::*;
+pub use crate::store::schema;
+pub use crate::store::sessions::SessionKey;
+pub use memory_agent_core::words;
+pub use std::ops::ControlFlow;
+pub use std::time::Duration;
