@@ -1,4 +1,4 @@
-//! What the gateway adds to a chat: beside the upstream alone, without memory and with it; and many streams
+//! What the gateway adds: to a request that it forwards, to a chat without memory and to one with it; and many streams
 //! at once. The upstream is a stand-in on this machine, which answers at once.
 
 use crate::Result;
@@ -24,6 +24,9 @@ const APART: Duration = Duration::from_millis(40);
 const PIECES: usize = 60;
 const PIECE: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(50);
+const CHATS: &str = "/v1/chat/completions";
+/// With the caller's own key, memory has nothing to do with it.
+const FORWARDED: &str = "/v1/completions";
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     let mut client = environment.database("gateway")?;
@@ -42,8 +45,9 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
     let rounds = arguments.samples;
     progress(format_args!("gateway: {rounds} chats"));
     let mut questions = FreshQuestions::default();
-    let (mut direct, mut without, mut with, mut recall) =
-        (Samples::default(), Samples::default(), Samples::default(), Samples::default());
+    let (mut direct, mut forwarded, mut without) =
+        (Samples::default(), Samples::default(), Samples::default());
+    let (mut with, mut recall) = (Samples::default(), Samples::default());
     let (mut to_upstream, mut to_gateway) =
         (Connection::open(upstream)?, Connection::open(gateway.address())?);
     // Connections, caches and plans are there.
@@ -53,6 +57,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
     }
     for _ in 0..rounds {
         direct.time(|| to_upstream.chat(&nothing_said()))?;
+        forwarded.time(|| to_gateway.post(FORWARDED, &nothing_said()))?;
         without.time(|| to_gateway.chat(&nothing_said()))?;
         with.time(|| to_gateway.chat(&says(&questions.another(), false)))?;
         let messages = json!([{"role": "user", "content": questions.another()}]);
@@ -62,6 +67,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
     let mut table = Table::new(&["", "p50 ms", "p95 ms"]);
     for (name, samples) in [
         ("upstream alone", &direct),
+        ("gateway, forwarded unchanged", &forwarded),
         ("gateway, nothing to remember", &without),
         ("gateway with memory", &with),
         ("memory_augment alone", &recall),
@@ -70,8 +76,11 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         table.row([&[name.to_owned()][..], &figures].concat());
     }
     print!("{table}");
-    let added = without.median() - direct.median();
-    report.target("ms added, gateway without memory, p50", added, Bound::AtMost(2.0));
+    for (name, samples) in [("forwarded unchanged", &forwarded), ("nothing to remember", &without)]
+    {
+        let added = samples.median() - direct.median();
+        report.target(&format!("ms added, {name}, p50"), added, Bound::AtMost(2.0));
+    }
     let beside = with.median() - direct.median() - recall.median();
     report.target("ms added beside recall, with memory, p50", beside, Bound::AtMost(5.0));
 
@@ -92,6 +101,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         "gateway",
         json!({
             "direct_milliseconds": direct.summary(),
+            "forwarded_milliseconds": forwarded.summary(),
             "without_memory_milliseconds": without.summary(),
             "with_memory_milliseconds": with.summary(),
             "recall_milliseconds": recall.summary(),
@@ -170,9 +180,9 @@ impl Connection {
         Ok(Self { address, reader: BufReader::new(stream) })
     }
 
-    fn send(&mut self, body: &str) -> Result<Vec<String>> {
+    fn send(&mut self, path: &str, body: &str) -> Result<Vec<String>> {
         let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n",
             self.address,
             body.len()
         );
@@ -186,7 +196,11 @@ impl Connection {
 
     /// A chat, to the last byte of the answer.
     fn chat(&mut self, body: &str) -> Result<()> {
-        let head = self.send(body)?;
+        self.post(CHATS, body)
+    }
+
+    fn post(&mut self, path: &str, body: &str) -> Result<()> {
+        let head = self.send(path, body)?;
         let mut answer = vec![0; length(&head)];
         self.reader.read_exact(&mut answer)?;
         Ok(())
@@ -194,7 +208,7 @@ impl Connection {
 
     /// A chat whose answer streams; whether memory was there for both turns.
     fn stream(&mut self, body: &str) -> Result<bool> {
-        let head = self.send(body)?;
+        let head = self.send(CHATS, body)?;
         let failed = head.iter().any(|line| line.starts_with("x-memory-failed"));
         let mut answer = String::new();
         loop {

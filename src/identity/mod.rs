@@ -243,17 +243,7 @@ fn current_level() -> PgResult<Level> {
     if unsafe { pg_sys::superuser_arg(role) || pg_sys::has_privs_of_role(role, owner) } {
         return Ok(Level::Admin);
     }
-    let granted = as_owner(grants::all)?;
-    Ok(granted
-        .into_iter()
-        .filter(|(name, _)| {
-            // SAFETY: a membership look-up by OIDs.
-            catalog::role_oid(name)
-                .is_some_and(|granted| unsafe { pg_sys::has_privs_of_role(role, granted) })
-        })
-        .map(|(_, level)| level)
-        .max()
-        .unwrap_or(Level::None))
+    as_owner(|| grants::of(role))
 }
 
 /// Refuses ids that are empty or too long for an index key.

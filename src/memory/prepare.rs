@@ -42,20 +42,22 @@ pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
 }
 
 /// As [`prepare`], by a model that is known already. The database is not touched, so that the worker
-/// can do this between two transactions.
+/// can do this between two transactions. Where a job embeds later, it counts as well, and nobody waits for the
+/// model server.
 pub fn prepare_by(
     model: Option<ModelRef>,
     embed_now: bool,
     indexed_texts: Vec<String>,
     contents: Vec<String>,
 ) -> Prepare {
+    let embeds_later = model.is_some() && !embed_now;
     let embed_now = model.as_ref().filter(|_| embed_now);
     let estimates: Vec<u32> =
         contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
     let mut embeddings = Vec::with_capacity(indexed_texts.len());
     let mut token_counts = Vec::with_capacity(contents.len());
     let mut failure = None;
-    let mut start = 0;
+    let mut start = if embeds_later { contents.len() } else { 0 };
     while start < contents.len() {
         let end = start + counting::in_one_request(&contents[start..]);
         let token_texts = contents[start..end].to_vec();
@@ -76,12 +78,15 @@ pub fn prepare_by(
     if let Some(failure) = &failure {
         failure.warn("stored without embedding");
         embeddings.clear();
+    }
+    let token_counts_exact = failure.is_none() && !embeds_later;
+    if !token_counts_exact {
         token_counts = estimates;
     }
     Prepare {
         embeddings,
         token_counts,
-        token_counts_exact: failure.is_none(),
+        token_counts_exact,
         wants_embedding: model.is_some(),
         model,
         configuration: Content::current().text_search_config,

@@ -6,7 +6,7 @@
 use crate::pg::error::{Error, PgResult};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
 /// pgvector's type `vector` as it is in this database.
 pub struct VectorType {
@@ -127,12 +127,4 @@ pub fn role_name(role: pg_sys::Oid) -> String {
             CStr::from_ptr(name).to_string_lossy().into_owned()
         }
     }
-}
-
-/// The OID of a role, if there is one of that name.
-pub fn role_oid(name: &str) -> Option<pg_sys::Oid> {
-    let name = CString::new(name).ok()?;
-    // SAFETY: a syscache look-up with a C string.
-    let oid = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
-    (oid != pg_sys::InvalidOid).then_some(oid)
 }

@@ -63,6 +63,11 @@ async fn begin(
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
+    if has_key && request.late && gateway.spending.is_limited() {
+        let problem =
+            "background is not for tokens with a spending limit: what it takes is not counted";
+        return Err(Refusal::invalid(problem));
+    }
     let guess = match has_key {
         true => gateway.spending.begin(&person, request.bytes(), request.max_tokens).await?,
         false => None,

@@ -55,6 +55,8 @@ pub struct ChatRequest {
     /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
     /// of the messages. The key alone may be one that the client never changes.
     pub key: Option<String>,
+    /// Whether it is answered later, to who fetches the answer: what it took, nobody sees here.
+    pub late: bool,
     /// Most tokens of the answer, where the client says so.
     pub max_tokens: Option<u64>,
     usage: Usage,
@@ -107,11 +109,13 @@ impl ChatRequest {
         });
         let number = |name: &str| serde_json::from_str::<u64>(object.get(name)?.value).ok();
         let max_tokens = form.limits.iter().copied().find_map(number);
+        let late =
+            object.0.iter().any(|member| member.name == "background" && member.value == "true");
         let usage = match form.counts_when_asked {
             true => usage(body, &object),
             false => Usage::Told,
         };
-        Ok(Self { edits, extras, asked, continues, key, max_tokens, usage, body: document })
+        Ok(Self { edits, extras, asked, continues, key, late, max_tokens, usage, body: document })
     }
 
     /// Has a stream end with what it took, and returns whether the client did not ask for that.

@@ -3,6 +3,7 @@
 use crate::admins::Admins;
 use crate::door::{Door, Person};
 use crate::log;
+use crate::mem0::Borders;
 use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use crate::rates::Rates;
@@ -101,6 +102,8 @@ pub struct Gateway {
     pub spending: Spending,
     /// How long a client may take to send a request, and to take what it was sent.
     pub client_patience: Duration,
+    /// Where pages of mem0's lists end.
+    pub borders: Borders,
 }
 
 impl Gateway {
@@ -131,6 +134,7 @@ impl Gateway {
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
             rates: Rates::new(0),
             client_patience: Duration::from_secs(60),
+            borders: Borders::default(),
         }
     }
 

@@ -12,55 +12,81 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
 
 /// Everybody may ask, so the database and the upstream are not asked more often than this.
 const FRESH: Duration = Duration::from_secs(1);
 /// The states of jobs that `memory_status()` counts.
 const STATES: [&str; 3] = ["pending", "running", "dead"];
 
-/// What the last check found.
-type Found = Mutex<Option<(Instant, Health)>>;
+/// How long `/metrics` waits for the upstream. A look that takes longer goes on, and is what the next one shows.
+const PROMPTLY: Duration = Duration::from_millis(500);
 
 /// What `/health` and `/metrics` look at.
 #[derive(Clone)]
 pub struct Looks {
     gateway: Arc<Gateway>,
-    found: Arc<Found>,
+    database: Arc<Look<Database>>,
+    upstream: Arc<Look<bool>>,
 }
 
-/// Whether what a chat needs is there.
-#[derive(Clone, Debug)]
-struct Health {
-    database: bool,
-    /// What `memory_status()` says of it; `unknown` without a database.
-    model_server: String,
+/// A look at something, and what the last one found.
+#[derive(Default)]
+struct Look<T> {
+    found: Mutex<Option<(Instant, T)>>,
+    /// One at a time.
+    looking: tokio::sync::Mutex<()>,
+}
+
+impl<T: Clone + Send + 'static> Look<T> {
+    fn last(&self) -> Option<(Instant, T)> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is found now, or was a moment ago; `None` if the look broke down. It goes on when nobody waits for
+    /// it any more: else whoever asks and leaves could have any number of looks begun, and connections to the
+    /// database closed.
+    async fn now(self: &Arc<Self>, look: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let this = Arc::clone(self);
+        let looking = tokio::spawn(async move {
+            let _alone = this.looking.lock().await;
+            if let Some((_, found)) = this.last().filter(|(at, _)| at.elapsed() < FRESH) {
+                return found;
+            }
+            let found = look.await;
+            let kept = Some((Instant::now(), found.clone()));
+            *this.found.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+            found
+        });
+        looking.await.ok()
+    }
+}
+
+/// What is there of a database.
+#[derive(Clone, Debug, Default)]
+struct Database {
+    is_there: bool,
+    /// What `memory_status()` says of it; nothing without a database.
+    model_server: Option<String>,
     /// Background jobs by [`STATES`]; nothing without a database.
     jobs: Vec<(&'static str, f64)>,
-    upstream: bool,
-    is_ready: bool,
     /// The name of the database, and how many memories a recall returns.
     store: Option<(String, Option<String>)>,
 }
 
-impl Health {
+impl Database {
     async fn look(gateway: &Gateway) -> Self {
         let memory = gateway.memory.watched();
-        let (status, store, upstream) =
-            tokio::join!(memory.status(), memory.store_name(), gateway.upstream.is_there());
-        let database = status.is_ok();
+        let (status, store) = tokio::join!(memory.status(), memory.store_name());
+        let is_there = status.is_ok();
         let rows = status.unwrap_or_default();
         let row = |component| rows.iter().find(|row: &&Status| row.component == component);
-        let model_server = row("model server").map(|row| row.state.clone());
         Self {
-            database,
-            model_server: model_server.unwrap_or_else(|| "unknown".to_owned()),
+            is_there,
+            model_server: row("model server").map(|row| row.state.clone()),
             jobs: row("queue").map(|row| jobs(&row.detail)).unwrap_or_default(),
-            upstream,
             store: store.ok(),
-            is_ready: upstream && (database || !gateway.requires_memory),
         }
     }
 }
@@ -78,17 +104,25 @@ fn jobs(detail: &str) -> Vec<(&'static str, f64)> {
 
 impl Looks {
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        Self { gateway, found: Arc::default() }
+        Self { gateway, database: Arc::default(), upstream: Arc::default() }
     }
 
-    async fn health(&self) -> Health {
-        let mut found = self.found.lock().await;
-        if let Some((_, health)) = found.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return health.clone();
-        }
-        let health = Health::look(&self.gateway).await;
-        *found = Some((Instant::now(), health.clone()));
-        health
+    async fn database(&self) -> Database {
+        let gateway = Arc::clone(&self.gateway);
+        let look = async move { Database::look(&gateway).await };
+        self.database.now(look).await.unwrap_or_default()
+    }
+
+    async fn upstream(&self) -> bool {
+        let gateway = Arc::clone(&self.gateway);
+        let look = async move { gateway.upstream.is_there().await };
+        self.upstream.now(look).await.unwrap_or_default()
+    }
+
+    /// The same for who does not wait: what was found last, where it is not found promptly.
+    async fn upstream_promptly(&self) -> bool {
+        let found = tokio::time::timeout(PROMPTLY, self.upstream()).await;
+        found.unwrap_or_else(|_| self.upstream.last().is_some_and(|(_, found)| found))
     }
 
     async fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<Person, Refusal> {
@@ -109,27 +143,28 @@ pub async fn health(
         let shows = gateway.door.is_for_one() || Door::has_token(&head.headers);
         shows && looks.admit(&head, peer).await.is_ok()
     };
-    let (health, may_know) = tokio::join!(looks.health(), may_know);
+    let (database, upstream, may_know) = tokio::join!(looks.database(), looks.upstream(), may_know);
     let word = |is_there: bool| if is_there { "ok" } else { "down" };
-    let whole = health.is_ready && health.database;
+    let is_ready = upstream && (database.is_there || !gateway.requires_memory);
+    let whole = is_ready && database.is_there;
     let mut body = json!({
-        "status": if whole { "ok" } else if health.is_ready { "degraded" } else { "down" },
+        "status": if whole { "ok" } else if is_ready { "degraded" } else { "down" },
         "live": true,
-        "ready": health.is_ready,
-        "database": word(health.database),
-        "model_server": health.model_server,
-        "upstream": word(health.upstream),
+        "ready": is_ready,
+        "database": word(database.is_there),
+        "model_server": database.model_server.as_deref().unwrap_or("unknown"),
+        "upstream": word(upstream),
         "version": env!("CARGO_PKG_VERSION"),
     });
     if may_know {
         // As agent-cli's proxy says it.
         body["openai_base_url"] = gateway.upstream.base().into();
-        if let Some((name, top_k)) = health.store {
+        if let Some((name, top_k)) = database.store {
             body["memory_store"] = name.into();
             body["default_top_k"] = top_k.into();
         }
     }
-    let status = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     answer(status, "application/json", body.to_string())
 }
 
@@ -141,7 +176,8 @@ pub async fn metrics(
 ) -> Response {
     let gateway = &looks.gateway;
     let (head, _) = request.into_parts();
-    let (health, person) = tokio::join!(looks.health(), looks.admit(&head, peer));
+    let (database, upstream, person) =
+        tokio::join!(looks.database(), looks.upstream_promptly(), looks.admit(&head, peer));
     let person = match person {
         Ok(person) => person,
         Err(refusal) => return refusal.into_response(),
@@ -152,19 +188,19 @@ pub async fn metrics(
         Gauge::one("in_flight", "Requests that are being answered.", f64::from(gateway.busy())),
         Gauge::one("database_connections", "Open connections to the database.", open as f64),
         Gauge::one("database_connections_idle", "Connections that are not in use.", idle as f64),
-        Gauge::one("database_up", "Whether the database answers.", is_up(health.database)),
-        Gauge::one("upstream_up", "Whether the upstream answers.", is_up(health.upstream)),
+        Gauge::one("database_up", "Whether the database answers.", is_up(database.is_there)),
+        Gauge::one("upstream_up", "Whether the upstream answers.", is_up(upstream)),
         Gauge::one(
             "model_server_up",
             "Whether the model server runs.",
-            is_up(health.model_server == "running"),
+            is_up(database.model_server.as_deref() == Some("running")),
         ),
     ];
-    if !health.jobs.is_empty() {
+    if !database.jobs.is_empty() {
         let (name, help) = ("jobs", "Background jobs of all users by their state.");
-        gauges.push(Gauge { name, help, label: Some("state"), numbers: health.jobs });
+        gauges.push(Gauge { name, help, label: Some("state"), numbers: database.jobs });
     }
-    if let Some(admins) = gateway.admins_with(&person).filter(|_| health.database) {
+    if let Some(admins) = gateway.admins_with(&person).filter(|_| database.is_there) {
         match admins.spent_today(gateway.memory.watched().patience).await {
             Ok(spent) => {
                 let numbers = [("gateway", spent.by_callers), ("database", spent.by_endpoints)];

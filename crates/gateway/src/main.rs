@@ -148,6 +148,7 @@ async fn run(options: Serve) -> Result<(), String> {
         max_in_flight: options.max_in_flight,
         in_flight: Arc::new(Semaphore::new(options.max_in_flight as usize)),
         rates: Rates::new(options.rate),
+        borders: mem0::Borders::default(),
     };
     let stop = stop_signal()?;
     let last_moment = Duration::from_secs(options.stop_timeout);

@@ -19,19 +19,28 @@ use uuid::Uuid;
 /// A turn that no client waits for any more is stored within this time, or not at all.
 const LAST_MOMENT: Duration = Duration::from_secs(30);
 /// Says who the statements of a transaction are for, and how long each may take.
-const WHO: &str = "SELECT set_config('memory_agent.user_id', $1, true), \
-            set_config('statement_timeout', $2, true), \
-            current_setting('memory_agent.identity', true), \
-            set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
-                       ELSE json_build_object('sub', $1)::text END, true), \
-            set_config('memory_agent.memory_message', 'user', true)";
-/// Has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or no worker runs,
-/// it stays as it is.
-const EMBED_LATER: &str = "SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
-                            WHERE current_setting('memory_agent.embed_on_ingest', true) = 'sync' \
-                              AND current_setting('memory_agent.worker', true) = 'on'";
-/// Of the patience of a chat, what is waited for the database by who watches it.
+macro_rules! who {
+    () => {
+        "SELECT set_config('memory_agent.user_id', $1, true), \
+                set_config('statement_timeout', $2, true), \
+                current_setting('memory_agent.identity', true), \
+                set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
+                           ELSE json_build_object('sub', $1)::text END, true), \
+                set_config('memory_agent.memory_message', 'user', true)"
+    };
+}
+const WHO: &str = who!();
+/// The same, and has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or no
+/// worker runs, it stays as it is. One statement, because each costs a chat a tenth of a millisecond.
+const WHO_STORES: &str = concat!(
+    who!(),
+    ", (SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
+         WHERE current_setting('memory_agent.embed_on_ingest', true) = 'sync' \
+           AND current_setting('memory_agent.worker', true) = 'on')"
+);
+/// Of the patience of a chat, what is waited for the database by who watches it, and at most.
 const WATCHED: u32 = 4;
+const MOST_WATCHED: Duration = Duration::from_secs(2);
 /// How long the database may take to say what time was over.
 const GRACE: Duration = Duration::from_millis(250);
 /// The identity mode in which a SQL role is a user, so that no caller can act for another user.
@@ -139,7 +148,8 @@ impl Memory {
 
     /// The same for who watches it, and wants to hear at once that the database is gone: with less patience.
     pub fn watched(&self) -> Self {
-        Self { patience: self.patience / WATCHED, ..self.clone() }
+        let patience = (self.patience / WATCHED).min(MOST_WATCHED);
+        Self { patience, ..self.clone() }
     }
 
     /// Connections that are open, and how many of them are idle.
@@ -232,8 +242,9 @@ impl Memory {
         ];
         let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
         let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
+        let looking = Some(looking);
         let mut answers =
-            self.run(user_id, self.patience, &statements, End::Commit, Some(looking)).await?;
+            self.run((WHO, user_id), self.patience, &statements, End::Commit, looking).await?;
         self.metrics.recalls.add(started.elapsed());
         let times = answers.pop().unwrap_or_default();
         if let Some(row) = times.first() {
@@ -258,9 +269,8 @@ impl Memory {
     pub async fn store(&self, turn: &Turn) -> Result<Stored, MemoryError> {
         let started = Instant::now();
         let (store, stored) = turn.statement();
-        let statements = [(EMBED_LATER, &[][..]), (store, &stored[..])];
-        let mut answers =
-            self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit, None).await?;
+        let (who, statements) = ((WHO_STORES, turn.user_id.as_str()), [(store, &stored[..])]);
+        let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
         self.metrics.stores.add(started.elapsed());
         let stored = Stored::read(&answers.pop().unwrap_or_default())?;
         if stored.is_new {
@@ -277,9 +287,9 @@ impl Memory {
         let forget = "SELECT memory_forget($1, 'the request was answered again', user_id => $2)";
         let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
         let (store, stored) = turn.statement();
-        let statements = [(forget, &forgotten[..]), (EMBED_LATER, &[]), (store, &stored[..])];
-        let mut answers =
-            self.run(&turn.user_id, LAST_MOMENT, &statements, End::Commit, None).await?;
+        let who = (WHO_STORES, turn.user_id.as_str());
+        let statements = [(forget, &forgotten[..]), (store, &stored[..])];
+        let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
         Stored::read(&answers.pop().unwrap_or_default())
     }
 
@@ -319,21 +329,21 @@ impl Memory {
         params: &[Param<'_>],
         end: End,
     ) -> Result<Vec<Row>, MemoryError> {
-        let mut answers = self.run(user_id, patience, &[(sql, params)], end, None).await?;
+        let mut answers = self.run((WHO, user_id), patience, &[(sql, params)], end, None).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs statements in a transaction of `user_id`, which is empty where it is about no user's memory,
     /// and returns the rows of each.
     ///
-    /// They go out at once, right behind what says who they are for, and before what ends the transaction. Should the connection's session have
-    /// another user's name left, the identity of the transaction overrules it; and the argument `user_id`,
-    /// which every statement about memory has, would contradict it.
+    /// They go out at once, right behind what says who they are for, and before what ends the transaction. Should
+    /// the connection's session have another user's name left, the identity of the transaction overrules it; and
+    /// the argument `user_id`, which every statement about memory has, would contradict it.
     ///
     /// With `looking`, all of them see what was there when that is used.
     async fn run(
         &self,
-        user_id: &str,
+        (who, user_id): (&str, &str),
         patience: Duration,
         statements: &[(&str, &[Param<'_>])],
         end: End,
@@ -344,14 +354,14 @@ impl Memory {
             let mut lent = Lent(Some(lent));
             let Some(client) = lent.0.as_ref() else { return Err(MemoryError::NoDatabase) };
             let milliseconds = format!("{}ms", patience.as_millis());
-            let who: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
+            let whose: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
             let queries = statements.iter().map(|(sql, params)| client.query_typed(sql, params));
             let begin = match looking {
                 Some(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
                 None => "BEGIN",
             };
             let name = async {
-                let named = client.query_typed(WHO, &who).await;
+                let named = client.query_typed(who, &whose).await;
                 // The caller may be gone.
                 let _ = looking.map(|looking| looking.send(()));
                 named

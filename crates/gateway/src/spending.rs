@@ -39,6 +39,11 @@ impl Spending {
         Self { memory, daily: (daily > 0).then_some(i64::from(daily)) }
     }
 
+    /// Whether there is one.
+    pub fn is_limited(&self) -> bool {
+        self.daily.is_some()
+    }
+
     /// Counts a request of so many bytes, and the longest answer that it asks for; `None` without a limit.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! A memory of mem0's is a fact here. Whose it is, the token says; a request may only agree.
 
 mod asked;
+mod borders;
 mod history;
 mod queries;
 
@@ -17,6 +18,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{RequestExt, Router};
+pub use borders::Borders;
 use futures_util::future::BoxFuture;
 use queries::Page;
 use serde_json::{Value, json};

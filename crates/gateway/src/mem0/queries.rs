@@ -2,9 +2,10 @@
 
 use super::Call;
 use super::asked::Scope;
+use super::borders::{self, Place};
 use crate::memory::{MemoryError, Param, column};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -54,8 +55,8 @@ const OF_ID: &str = "FROM memory_list(user_id => $1, own_only => true, id => \
                         WHERE h.entry IS NOT NULL ORDER BY h.n DESC LIMIT 1), $2)) e \
       WHERE e.kind = 'fact' AND coalesce(e.expires_at > now(), true)";
 
-/// The time and the id of a memory, after which a list goes on.
-type Place = Option<(String, Uuid)>;
+/// When `e` was made, as [`NEXT`] reads it.
+const AT: &str = "to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z'";
 
 impl Scope {
     fn params<'a>(&'a self, user_id: &'a String) -> [Param<'a>; 6] {
@@ -76,24 +77,23 @@ impl Scope {
         call: &Call,
         (sql, more): (&str, &[Param<'_>]),
         most: i32,
-        after: &Place,
-    ) -> Result<(Row, Place), MemoryError> {
+        after: Option<&Place>,
+    ) -> Result<(Row, Option<Place>), MemoryError> {
         let sql = format!(
             "WITH e AS MATERIALIZED ({NEXT}), \
-                  last AS (SELECT to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{{}}' || 'Z' AS at, e.id FROM e \
-                            ORDER BY e.created_at, e.id LIMIT 1) \
+                  last AS (SELECT {AT} AS at, e.id FROM e ORDER BY e.created_at, e.id LIMIT 1) \
              SELECT (SELECT count(*) FROM e) = $7, (SELECT l.at FROM last l), (SELECT l.id FROM last l), {sql}"
         );
-        let (at, id) = (after.as_ref().map(|place| &place.0), after.as_ref().map(|place| place.1));
+        let (at, id) = (after.map(|place| &place.0), after.map(|place| place.1));
         let mut params = self.params(&call.person.user_id).to_vec();
-        let place: [Param<'_>; 3] = [(&most, Type::INT4), (&at, Type::TEXT), (&id, Type::UUID)];
-        params.extend(place);
+        let from: [Param<'_>; 3] = [(&most, Type::INT4), (&at, Type::TEXT), (&id, Type::UUID)];
+        params.extend(from);
         params.extend_from_slice(more);
         let row = call.rows(&sql, &params).await?.into_iter().next();
         let row = row.ok_or(MemoryError::Unexpected)?;
         let is_full: bool = column(&row, 0)?;
-        let place: (Option<String>, Option<Uuid>) = (column(&row, 1)?, column(&row, 2)?);
-        Ok((row, place.0.zip(place.1).filter(|_| is_full)))
+        let last = place(&row, 1)?.filter(|_| is_full);
+        Ok((row, last))
     }
 }
 
@@ -163,32 +163,49 @@ pub async fn add(
     call.text(&sql, &params).await?.ok_or(MemoryError::Unexpected)
 }
 
-/// A page, found by going through those before it. How many memories there are is known on the last one.
+/// The place in two columns; `None` where there is none.
+fn place(row: &Row, at: usize) -> Result<Option<Place>, MemoryError> {
+    let (time, id): (Option<String>, Option<Uuid>) = (column(row, at)?, column(row, at + 1)?);
+    Ok(time.zip(id))
+}
+
+/// A page. It goes on where the one before it ended; where that is not known, it is found by going through all
+/// before it. How many memories there are is known on the last one.
 pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, MemoryError> {
     let shown = format!(
-        "(SELECT count(*) FROM e WHERE e.fits), \
-         ARRAY(SELECT {}::text \
-            FROM (SELECT e.* FROM e WHERE e.fits ORDER BY e.created_at DESC, e.id DESC \
-                  LIMIT $11 OFFSET $10) e ORDER BY e.created_at DESC, e.id DESC)",
+        "(SELECT count(*) FROM e WHERE e.fits), p.results, p.at, p.id \
+           FROM (SELECT coalesce(array_agg({}::text ORDER BY e.created_at DESC, e.id DESC), '{{}}') AS results, \
+                        (array_agg({AT} ORDER BY e.created_at, e.id))[1] AS at, \
+                        (array_agg(e.id ORDER BY e.created_at, e.id))[1] AS id \
+                   FROM (SELECT e.* FROM e WHERE e.fits ORDER BY e.created_at DESC, e.id DESC \
+                          LIMIT $11 OFFSET $10) e) p",
         memory("")
     );
+    let asked = json!([call.person.user_id, scope.to_filter(), page.size]).to_string();
+    let (borders, now) = (&call.gateway.borders, Instant::now());
     let before = (page.number - 1).saturating_mul(page.size);
-    let (mut seen, mut results, mut after) = (0, Vec::<String>::new(), None);
+    let mut after = borders.before(borders::Page::of(&asked, page.number), now);
+    let mut seen = if after.is_some() { before } else { 0 };
+    let (mut results, mut last, mut is_first) = (Vec::<String>::new(), None, true);
     let has_more = loop {
         let wanted = page.size - results.len() as i64;
         let skipped = (before - seen).max(0);
         // One more shows whether there is another page. Where not all fit, many are looked at.
-        let most = if after.is_none() { skipped + wanted + 1 } else { MOST_LISTED };
+        let most = if is_first { skipped + wanted + 1 } else { MOST_LISTED };
         let most = most.min(MOST_LISTED) as i32;
         let more: [Param<'_>; 2] = [(&skipped, Type::INT8), (&wanted, Type::INT8)];
-        let (row, place) = scope.next(call, (&shown, &more), most, &after).await?;
+        let (row, next) = scope.next(call, (&shown, &more), most, after.as_ref()).await?;
         results.append(&mut column(&row, 4)?);
+        last = place(&row, 5)?.or(last);
         seen += column::<i64>(&row, 3)?;
-        after = place;
+        (after, is_first) = (next, false);
         if seen > before.saturating_add(page.size) || after.is_none() {
             break seen > before.saturating_add(page.size);
         }
     };
+    if let Some(last) = last.filter(|_| has_more) {
+        borders.remember(borders::Page::of(&asked, page.number + 1), last, now);
+    }
     let link = |number: i64| format!("/v3/memories/?page={number}&page_size={}", page.size);
     let (count, next) = ((!has_more).then_some(seen), has_more.then(|| link(page.number + 1)));
     let previous = (page.number > 1).then(|| link(page.number - 1));
@@ -261,7 +278,7 @@ pub async fn forget_all(call: &Call, scope: &Scope) -> Result<(), MemoryError> {
     let more: [Param<'_>; 1] = [(&REASON, Type::TEXT)];
     let mut after = None;
     loop {
-        after = scope.next(call, (forgotten, &more), BATCH, &after).await?.1;
+        after = scope.next(call, (forgotten, &more), BATCH, after.as_ref()).await?.1;
         if after.is_none() {
             return Ok(());
         }

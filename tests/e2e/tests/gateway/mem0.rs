@@ -249,6 +249,53 @@ fn many_memories_are_deleted_at_once() {
 }
 
 #[test]
+fn a_page_goes_on_where_the_one_before_it_ended() {
+    let upstream = Upstream::saying("Never asked.");
+    let (gateway, mut client) = for_ann("mem0_pages", &upstream, &[]);
+    run(
+        &mut client,
+        "SELECT set_config('memory_agent.user_id', 'ann', false); \
+         SET memory_agent.embed_on_ingest = 'off'; \
+         SELECT count(memory_add('Parcel ' || n, metadata => jsonb_build_object('odd', n % 2 = 1), \
+                                 created_at => '2026-01-01'::timestamptz + n * interval '1 s', infer => false)) \
+           FROM generate_series(1, 1210) n",
+    );
+    let page = |body: &Json| {
+        send(gateway.address(), "POST", "/v3/memories/", &[], &body.to_string()).json()
+    };
+    let parcels = |numbers: &[usize]| -> Vec<String> {
+        numbers.iter().map(|number| format!("Parcel {number}")).collect()
+    };
+    let plain = |number: i32| page(&json!({"page": number, "page_size": 2}));
+    assert_eq!(texts(&plain(1)), parcels(&[1210, 1209]));
+    run(
+        &mut client,
+        "SELECT memory_add('Just now.', infer => false); \
+         SELECT memory_forget(id) FROM memory_list(kind => 'fact') WHERE content = 'Parcel 1210'",
+    );
+    assert_eq!(texts(&plain(2)), parcels(&[1208, 1207]));
+    assert_eq!(texts(&plain(3)), parcels(&[1206, 1205]));
+    // Another list, of which nothing is known: what comes before is passed over.
+    let far = page(&json!({"page": 3, "page_size": 500}));
+    let numbers: Vec<usize> = (1..=210).rev().collect();
+    assert_eq!(
+        (texts(&far), &far["count"]),
+        (parcels(&numbers).iter().map(|text| text.as_str()).collect(), &json!(1210))
+    );
+    // Not all fit, and the border is far from what was looked at.
+    let odd = |number: i32| {
+        page(&json!({"page": number, "page_size": 300, "filters": {"metadata": {"odd": true}}}))
+    };
+    let all: Vec<String> = (1..=3)
+        .flat_map(|number| {
+            texts(&odd(number)).iter().map(|&text| text.to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    let expected: Vec<usize> = (1..=1209).rev().filter(|number| number % 2 == 1).collect();
+    assert_eq!(all, parcels(&expected));
+}
+
+#[test]
 fn what_is_inferred_comes_later() {
     let cluster = Cluster::builder()
         .preload(true)

@@ -2,9 +2,10 @@
 
 use crate::http::{chat, says, says_streaming, send};
 use crate::upstream::Upstream;
-use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, for_ann, stored};
+use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database, for_ann, stored};
 use memory_agent_e2e::{Gateway, json, wait_until};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -93,6 +94,55 @@ fn whoever_watches_hears_soon_that_the_database_does_not_answer() {
         assert!(text.contains(found), "{text}");
         assert!(asked.elapsed() < Duration::from_secs(4), "{path}: {:?}", asked.elapsed());
     }
+}
+
+#[test]
+fn metrics_come_soon_whatever_does_not_answer() {
+    // They take connections, and say nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", silent.local_addr().unwrap());
+    let took = |gateway: &Gateway, found: &[&str]| {
+        let asked = Instant::now();
+        let text = send(gateway.address(), "GET", "/metrics", &[], "").rest().unwrap();
+        for line in found {
+            assert!(text.lines().any(|found| found == *line), "{line} is missing:\n{text}");
+        }
+        asked.elapsed()
+    };
+    let down = "memory_gateway_upstream_up 0";
+    let _client = database(cluster(), "service_silent");
+    let to = Gateway::database(cluster(), ROLE, "service_silent");
+    let patient = ["--upstream", &url, "--user", "ann", "--patience", "20000"];
+    let gateway = Gateway::start(&[&["--database", &to][..], &patient].concat());
+    // Soon is before it is settled whether the upstream is there.
+    let times = [(); 3].map(|()| took(&gateway, &["memory_gateway_database_up 1", down]));
+    assert!(times.iter().any(|took| *took < Duration::from_millis(1_900)), "{times:?}");
+
+    let to = format!("host=127.0.0.1 port={} user=x dbname=x", silent.local_addr().unwrap().port());
+    let gateway = Gateway::start(&[&["--database", &to][..], &patient].concat());
+    let took = took(&gateway, &["memory_gateway_database_up 0", down]);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[test]
+fn who_asks_and_leaves_has_nothing_looked_at_anew() {
+    let looks = TcpListener::bind("127.0.0.1:0").unwrap();
+    looks.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/v1", looks.local_addr().unwrap());
+    let to = Gateway::database(cluster(), ROLE, "postgres");
+    let gateway = Gateway::start(&["--database", &to, "--upstream", &url, "--user", "ann"]);
+    // All within the time that one look takes.
+    for _ in 0..4 {
+        let mut client = TcpStream::connect(gateway.address()).unwrap();
+        client.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+        assert!(client.read(&mut [0]).is_err(), "the look is over");
+    }
+    let mut connections = Vec::new();
+    while let Ok(connection) = looks.accept() {
+        connections.push(connection);
+    }
+    assert_eq!(connections.len(), 1);
 }
 
 #[test]

@@ -310,4 +310,11 @@ fn every_protocol_spends() {
         }
     }
     assert!(!upstream.last().body.contains("stream_options"));
+    // What such a response takes, nobody sees.
+    let asked = upstream.requests().len();
+    let mut body = Wire::Responses.says("s", "Hello.");
+    body["background"] = true.into();
+    let (path, headers) = (Wire::Responses.path(), [("authorization", &*ann)]);
+    let mut refused = send(gateway.address(), "POST", path, &headers, &body.to_string());
+    assert_eq!((refused.status, upstream.requests().len()), (400, asked), "{:?}", refused.rest());
 }
