@@ -77,6 +77,11 @@ impl LockedFile {
         }
     }
 
+    /// The file once more, for a process that has it locked already.
+    pub fn again(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: OpenOptions::new().write(true).open(path)?, written: None })
+    }
+
     /// Replaces the text. A full disk only costs the message.
     pub fn write(&mut self, text: &str) {
         if self.written.as_deref() == Some(text) {

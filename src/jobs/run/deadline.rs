@@ -1,10 +1,12 @@
 //! A bound on the time that code of others runs in a worker: the casts and functions behind the rows of an
 //! attached table. When it is over the statement is cancelled, as by statement_timeout, but by a timer that no
 //! statement reaches. Code that catches the cancellation and goes on ends the worker a little later, which
-//! nothing can catch; another one takes its place as after any failure.
+//! nothing can catch; another one takes its place at once, so that others do not wait for what was not their fault.
 #![allow(unsafe_code)]
 
 use crate::jobs::prelude::*;
+use crate::jobs::run::assignment::Assignment;
+use crate::jobs::run::slots::{self, Outcome};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,6 +29,7 @@ static ALARMS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static TIMEOUT: Cell<Option<i32>> = const { Cell::new(None) };
+    static ASSIGNMENT: Cell<Option<Assignment>> = const { Cell::new(None) };
 }
 
 /// Called by the handler of SIGALRM: it may only set flags.
@@ -40,6 +43,20 @@ extern "C" fn alarm() {
             (&raw mut pg_sys::ProcDiePending).write_volatile(1);
         }
         (&raw mut pg_sys::InterruptPending).write_volatile(1);
+    }
+}
+
+/// Prepares a worker: one that is ended here is no failure of the worker's.
+pub fn prepare(assignment: Assignment) {
+    ASSIGNMENT.set(Some(assignment));
+    // SAFETY: a function of this library, which is never unloaded.
+    unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::from(0)) };
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
+    if let Some(assignment) = ASSIGNMENT.get().filter(|_| ALARMS.load(Ordering::Relaxed) > 1) {
+        slots::leave(assignment.database, assignment.slot, Outcome::Yielded);
     }
 }
 

@@ -129,6 +129,15 @@ pub fn take(
     Ok(Some((lock, state)))
 }
 
+/// Says how the worker ends that this process is, whichever part of it holds the slot.
+pub fn leave(database: pg_sys::Oid, slot: u32, outcome: Outcome) {
+    if let (Some(state), Ok(mut file)) =
+        (last(database, slot), LockedFile::again(&path(database, slot)))
+    {
+        publish(&mut file, &WorkerState { outcome: Some(outcome), ..state });
+    }
+}
+
 /// Says what the worker of a slot does; the others see it at once.
 pub fn publish(slot: &mut LockedFile, state: &WorkerState) {
     let last_error = state

@@ -6,7 +6,7 @@ use crate::jobs::prelude::*;
 use crate::jobs::run::assignment::Assignment;
 use crate::jobs::run::jobs_loop::{JobsLoop, Next};
 use crate::jobs::run::slots::{self, Outcome, WorkerState};
-use crate::jobs::run::{launcher, signals};
+use crate::jobs::run::{deadline, launcher, signals};
 use crate::pg::locked_file::LockedFile;
 use crate::pg::{background_transaction, wake_at_commit};
 use crate::settings::Workers;
@@ -37,6 +37,7 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
     });
     // Without it, the slot has another worker.
     let Some((lock, state)) = lock else { signals::exit(0) };
+    deadline::prepare(assignment);
     let mut worker = Worker { assignment, lock, state, idle_since: None, closing: None };
     let outcome = if worker.is_superfluous() {
         Outcome::Off
