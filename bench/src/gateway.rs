@@ -79,7 +79,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
     for (name, samples) in [("forwarded unchanged", &forwarded), ("nothing to remember", &without)]
     {
         let added = samples.median() - direct.median();
-        report.target(&format!("ms added, {name}, p50"), added, Bound::AtMost(2.0));
+        report.target(format!("ms added, {name}, p50"), added, Bound::AtMost(2.0));
     }
     let beside = with.median() - direct.median() - recall.median();
     report.target("ms added beside recall, with memory, p50", beside, Bound::AtMost(5.0));
