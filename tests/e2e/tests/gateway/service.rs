@@ -139,7 +139,7 @@ fn who_asks_and_leaves_has_nothing_looked_at_anew() {
         assert!(client.read(&mut [0]).is_err(), "the look is over");
     }
     let mut connections = Vec::new();
-    wait_until("the first look", || {
+    wait_until(PATIENCE, "the first look", || {
         connections.extend(looks.accept());
         !connections.is_empty()
     });
