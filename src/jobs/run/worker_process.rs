@@ -18,6 +18,8 @@ use pgrx::bgworkers::BackgroundWorker;
 const FALLBACK: Duration = Duration::from_secs(10);
 /// How often a worker sees whether a command needs the database to be unused; such a command waits five seconds.
 const DATABASE_LOOK: Duration = Duration::from_secs(1);
+/// Time between the looks that tell such a command from one that is refused.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long a worker that was switched off may go on with what it has begun.
 const OFF_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -167,7 +169,7 @@ impl Worker {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let is_woken = signals::wait(left.min(DATABASE_LOOK), next.socket);
-            if is_needed_unused(self.assignment.database) {
+            if is_claimed(self.assignment.database) {
                 return true;
             }
             if is_woken || left <= DATABASE_LOOK {
@@ -185,6 +187,17 @@ fn extension_is_here() -> bool {
             signals::exit(1)
         }
     }
+}
+
+/// Whether a command goes on needing the database to be unused: one that its caller may not execute has the lock
+/// for a moment, and is to disturb nobody.
+fn is_claimed(database: pg_sys::Oid) -> bool {
+    (0..3).all(|look| {
+        if look > 0 {
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        is_needed_unused(database)
+    })
 }
 
 /// Whether a session holds or waits for a lock on the database that keeps new sessions out: DROP DATABASE, ALTER

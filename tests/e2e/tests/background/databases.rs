@@ -156,6 +156,9 @@ fn a_command_that_fails_brings_the_worker_back() {
 fn who_may_not_drop_a_database_disturbs_nobody() {
     let mut site = Site::new();
     run(&mut site.admin, "CREATE ROLE stranger LOGIN");
+    // A worker that has done something: the first one may end because it came before the extension.
+    site.prepare(DATABASE, true);
+    site.goes_on(DATABASE);
     let before = worker(&mut site.admin, DATABASE);
     let mut stranger = site.cluster.connect_as("postgres", "stranger");
     for command in ["DROP DATABASE agent", "ALTER DATABASE agent RENAME TO mine"] {

@@ -112,7 +112,7 @@ fn metrics_come_soon_whatever_does_not_answer() {
     let down = "memory_gateway_upstream_up 0";
     let _client = database(cluster(), "service_silent");
     let to = Gateway::database(cluster(), ROLE, "service_silent");
-    let patient = ["--upstream", &url, "--user", "ann", "--patience", "60000"];
+    let patient = ["--upstream", &url, "--user", "ann", "--patience", "20000"];
     let gateway = Gateway::start(&[&["--database", &to][..], &patient].concat());
     // Soon is before it is settled whether the upstream is there.
     let times = [(); 3].map(|()| took(&gateway, &["memory_gateway_database_up 1", down]));
@@ -121,7 +121,7 @@ fn metrics_come_soon_whatever_does_not_answer() {
     let to = format!("host=127.0.0.1 port={} user=x dbname=x", silent.local_addr().unwrap().port());
     let gateway = Gateway::start(&[&["--database", &to][..], &patient].concat());
     let took = took(&gateway, &["memory_gateway_database_up 0", down]);
-    assert!(took < Duration::from_secs(10), "a quarter of the patience is longer: {took:?}");
+    assert!(took < Duration::from_secs(5), "a quarter of the patience is longer: {took:?}");
 }
 
 #[test]
