@@ -90,7 +90,7 @@ pub const SETTINGS: &[Setting] = &[
     ("rerank", "on", "user", Bool, "recall::the_reranker_is_left_out_by_argument_or_setting"),
     (
         "rerank_budget",
-        "60",
+        "45",
         "user",
         Int(0, 60_000, "ms"),
         "recall::a_budget_reranks_the_most_promising_rows",
