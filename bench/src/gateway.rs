@@ -201,27 +201,32 @@ impl Connection {
 
     fn post(&mut self, path: &str, body: &str) -> Result<()> {
         let head = self.send(path, body)?;
-        let mut answer = vec![0; length(&head)];
-        self.reader.read_exact(&mut answer)?;
+        if head.iter().any(|line| line == "transfer-encoding: chunked") {
+            self.chunks()?;
+        } else {
+            let mut answer = vec![0; length(&head)];
+            self.reader.read_exact(&mut answer)?;
+        }
         Ok(())
+    }
+
+    /// A body in chunks, with the lines that part them.
+    fn chunks(&mut self) -> Result<String> {
+        let mut body = String::new();
+        // A chunk of no bytes and an empty line end it.
+        while !body.ends_with("\r\n0\r\n\r\n") {
+            if self.reader.read_line(&mut body)? == 0 {
+                return Err("the answer broke off".into());
+            }
+        }
+        Ok(body)
     }
 
     /// A chat whose answer streams; whether memory was there for both turns.
     fn stream(&mut self, body: &str) -> Result<bool> {
         let head = self.send(CHATS, body)?;
         let failed = head.iter().any(|line| line.starts_with("x-memory-failed"));
-        let mut answer = String::new();
-        loop {
-            let mut line = String::new();
-            if self.reader.read_line(&mut line)? == 0 {
-                return Err("the stream broke off".into());
-            }
-            // The chunk of no bytes ends it.
-            if line == "0\r\n" {
-                break;
-            }
-            answer.push_str(&line);
-        }
+        let answer = self.chunks()?;
         if !answer.contains("[DONE]") {
             return Err("the stream has no end".into());
         }
