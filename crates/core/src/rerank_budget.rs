@@ -11,13 +11,15 @@ use serde::{Deserialize, Serialize};
 
 /// Recalls that come together share the work of this many budgets. Less than one, because small runs cost
 /// more than their tokens, and each recall does the rest of its work as well.
-const SHARED_BUDGETS: f64 = 0.5;
+const SHARED_BUDGETS: f64 = 0.8;
 /// No recall's share is below this part of a budget, however many there are.
 const LEAST_SHARE: f64 = 1.0 / 24.0;
 /// The clock ends a rerank that takes longer than this many budgets, and this many milliseconds: others
 /// need the machine.
 const PATIENCE: u32 = 5;
 const LEAST_PATIENCE: u32 = 100;
+/// Company is remembered for one to two stretches of so many milliseconds.
+const STRETCH: u64 = 100;
 /// Speeds are rounded down to powers of this, so that two measurements of one machine mostly agree.
 const STEP: f64 = 1.25;
 
@@ -79,7 +81,7 @@ impl Allowance {
 
     /// The same among others.
     ///
-    /// * `in_flight`: reranks under way, this one included.
+    /// * `in_flight`: reranks that share the machine, as [`Company`] counts them, this one included.
     /// * `recently`: the speed of the last runs as a part of that at load.
     #[must_use]
     pub fn shared(self, in_flight: usize, recently: f64) -> Self {
@@ -130,6 +132,38 @@ impl Count {
     }
 }
 
+/// The reranks under way, and how many there were of late: of clients that ask without pause, the first one to
+/// come back is not alone, and would otherwise take the whole budget from the others.
+#[derive(Debug, Default)]
+pub struct Company {
+    present: usize,
+    /// Most at once in the stretch of [`STRETCH`] milliseconds before this one, and in this one.
+    most: [usize; 2],
+    stretch: u64,
+}
+
+impl Company {
+    /// One rerank more; returns how many share the machine with it, itself included.
+    ///
+    /// * `now`: milliseconds of a clock that never goes back.
+    pub fn join(&mut self, now: u64) -> usize {
+        let stretch = now / STRETCH;
+        match stretch.saturating_sub(self.stretch) {
+            0 => {}
+            1 => self.most = [self.most[1], self.present],
+            _ => self.most = [self.present; 2],
+        }
+        self.stretch = stretch;
+        self.present += 1;
+        self.most[1] = self.most[1].max(self.present);
+        self.most[0].max(self.most[1])
+    }
+
+    pub fn leave(&mut self) {
+        self.present -= 1;
+    }
+}
+
 /// After how many milliseconds the clock ends a rerank; `None` without a budget.
 #[must_use]
 pub fn patience(milliseconds: u32) -> Option<u32> {
@@ -167,13 +201,32 @@ mod tests {
     fn recalls_that_come_together_share() {
         let allowance = Allowance::alone(60, 10_000);
         let pairs = |in_flight| scored(allowance.shared(in_flight, 1.0), 25, 100).0;
-        assert_eq!([1, 2, 3, 6].map(pairs), [24, 6, 4, 2]);
+        assert_eq!([1, 2, 3, 6].map(pairs), [24, 9, 6, 3]);
         assert_eq!(pairs(24), 1, "a twenty-fourth");
         assert_eq!(pairs(1000), 1);
         assert_eq!(scored(allowance.shared(2, 1.0), 25, 100).1, Some(Shortened::Load));
         // Runs that were half as fast of late halve a share, but nothing of a rerank without company.
-        assert_eq!(scored(allowance.shared(3, 0.5), 25, 100).0, 2);
+        assert_eq!(scored(allowance.shared(3, 0.5), 25, 100).0, 3);
         assert_eq!(scored(allowance.shared(1, 0.5), 25, 100).0, 24);
+    }
+
+    #[test]
+    fn company_is_remembered_for_a_moment() {
+        let mut company = Company::default();
+        assert_eq!([0, 10, 20].map(|now| company.join(now)), [1, 2, 3]);
+        (0..3).for_each(|_| company.leave());
+        assert_eq!(company.join(150), 3, "the others have just left");
+        company.leave();
+        assert_eq!(company.join(350), 1);
+        company.leave();
+        // Who asks one question after the other is alone.
+        for now in (400..2_000).step_by(30) {
+            assert_eq!(company.join(now), 1);
+            company.leave();
+        }
+        // Those that stay count, however long.
+        company.join(3_000);
+        assert_eq!(company.join(9_000), 2);
     }
 
     #[test]

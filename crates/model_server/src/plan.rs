@@ -1,8 +1,7 @@
 //! From a request to the sequences that have to be run, and from their rows back to the answer.
 //! What a cache knows is not run again. Everything here is computation in the calling thread.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cache::{Caches, Generation, Key, key};
@@ -15,7 +14,7 @@ use crate::protocol::{
     RemoteEmbedder, Response, Scores, Shortened,
 };
 use crate::tokenizer::TokenSequence;
-use memory_agent_core::rerank_budget::{Allowance, patience};
+use memory_agent_core::rerank_budget::{Allowance, Company, patience};
 
 /// Why a request is answered with an error.
 #[derive(Debug)]
@@ -177,23 +176,36 @@ fn remote_identity(remote: &RemoteEmbedder) -> String {
 }
 
 /// The reranks that are under way.
-#[derive(Debug, Default)]
-pub struct Company(Arc<AtomicUsize>);
+#[derive(Debug)]
+pub struct Reranks {
+    company: Arc<Mutex<Company>>,
+    began: Instant,
+}
 
-impl Company {
+impl Default for Reranks {
+    fn default() -> Self {
+        Self { company: Arc::default(), began: Instant::now() }
+    }
+}
+
+impl Reranks {
     pub fn join(&self) -> Place {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Place(Arc::clone(&self.0))
+        let now = self.began.elapsed().as_millis() as u64;
+        let in_flight = self.company.lock().unwrap_or_else(PoisonError::into_inner).join(now);
+        Place { in_flight, company: Arc::clone(&self.company) }
     }
 }
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
-pub struct Place(Arc<AtomicUsize>);
+pub struct Place {
+    in_flight: usize,
+    company: Arc<Mutex<Company>>,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.company.lock().unwrap_or_else(PoisonError::into_inner).leave();
     }
 }
 
@@ -207,9 +219,8 @@ pub struct Budget {
 
 impl Budget {
     fn allowance(&self, model: &Model) -> Allowance {
-        let company = self.place.0.load(Ordering::Relaxed);
         Allowance::alone(self.milliseconds, model.tokens_per_second())
-            .shared(company, model.recent_speed())
+            .shared(self.place.in_flight, model.recent_speed())
     }
 
     /// When what has not run by then is given up.

@@ -18,7 +18,7 @@ use crate::flights::Flights;
 use crate::llm::{MAX_REMOTE_REQUESTS, Remote};
 use crate::log;
 use crate::model::Model;
-use crate::plan::{Budget, Company, Failure, Plan, prepare, rerank};
+use crate::plan::{Budget, Failure, Plan, Reranks, prepare, rerank};
 use crate::process;
 use crate::protocol::{
     ErrorCode, Frame, LoadedModel, ModelDescription, ModelKind, ModelRef, Purpose, RemoteEmbedder,
@@ -60,7 +60,7 @@ pub struct Service {
     heavy: Semaphore,
     started: Instant,
     /// Reranks with a budget that are under way.
-    reranking: Company,
+    reranking: Reranks,
     requests: AtomicU64,
     rejected: AtomicU64,
     shortened_by_load: AtomicU64,
@@ -82,7 +82,7 @@ impl Service {
             flights: Flights::default(),
             heavy: Semaphore::new(1),
             started: Instant::now(),
-            reranking: Company::default(),
+            reranking: Reranks::default(),
             requests: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             shortened_by_load: AtomicU64::new(0),
