@@ -31,7 +31,7 @@ macro_rules! who {
 }
 const WHO: &str = who!();
 /// The same, and has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or no
-/// worker runs, it stays as it is. One statement, because each costs a chat a tenth of a millisecond.
+/// worker runs, it stays as it is. In the same statement, for each one costs a chat time.
 const WHO_STORES: &str = concat!(
     who!(),
     ", (SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
