@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::chat::excerpt;
 use crate::front_matter::{self, Field, FrontMatterError, quote};
 use crate::limits::{MAX_FRONT_MATTER_LIST, MAX_MARKERS};
 use crate::memory_path::{self, Place, Shelf};
@@ -388,11 +389,16 @@ fn from_fields<T: for<'de> Deserialize<'de>>(fields: &[Field]) -> Result<T, Mark
             format!("{}:{json}", quote(&field.key))
         })
         .collect();
-    serde_json::from_str(&format!("{{{}}}", members.join(","))).map_err(|error| {
-        // The position is one in our own JSON.
+    parse(&format!("{{{}}}", members.join(",")))
+}
+
+/// An object whose keys and values are those of a type.
+pub(crate) fn parse<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, MarkdownError> {
+    serde_json::from_str(json).map_err(|error| {
+        // The position is one in our own JSON, and the message repeats the text that was wrong.
         let error = error.to_string();
-        let message = error.split(" at line ").next().unwrap_or_default();
-        MarkdownError::Field(message.to_owned())
+        let message = error.rsplit_once(" at line ").map_or(error.as_str(), |(message, _)| message);
+        MarkdownError::Field(excerpt(message))
     })
 }
 

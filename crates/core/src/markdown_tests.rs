@@ -185,6 +185,19 @@ fn what_is_no_memory_is_refused() {
     }
 }
 
+#[test]
+fn an_error_does_not_repeat_a_long_value() {
+    let long = "much ".repeat(1_000);
+    for (from, to) in [
+        ("confidence: 0.9", format!("confidence: {long}")),
+        ("expires_at", format!("expires_at_{}", long.replace(' ', "_"))),
+    ] {
+        let (path, text) = Memory::Entry(full_entry()).write("x", never);
+        let error = Memory::read(&path, &text.replacen(from, &to, 1)).unwrap_err().to_string();
+        assert!(error.contains("much") && error.chars().count() < 400, "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_round_trip_loses_nothing(

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::front_matter;
-use crate::markdown::{MarkdownError, Memory, VERSION};
+use crate::markdown::{MarkdownError, Memory, VERSION, parse};
 use crate::raw_json::{Json, Object};
 
 /// The roles of records that are no memories.
@@ -129,15 +129,6 @@ impl Record {
             }
         }
     }
-}
-
-/// An object whose version and keys are those of a type.
-fn parse<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, MarkdownError> {
-    serde_json::from_str(json).map_err(|error| {
-        let error = error.to_string();
-        let message = error.split(" at line ").next().unwrap_or_default();
-        MarkdownError::Field(message.to_owned())
-    })
 }
 
 #[cfg(test)]
