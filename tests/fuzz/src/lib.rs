@@ -47,9 +47,10 @@ use std::time::Duration;
 
 /// How long an input is made when it is repeated: long enough that a loop over a loop shows.
 const REPEATED_BYTES: usize = 32 * 1024;
-/// What any input may cost, and what each byte of it may: some ten times what was measured. It is the
-/// processor's time, so a busy machine makes no finding.
-const BASE: Duration = Duration::from_millis(400);
+/// What any input may cost, and what each byte of it may: a few times what was measured, instrumented and
+/// beside other work. Some checks look closely at the first thousands of words and cost .4 s there. It is
+/// the processor's time, so a busy machine makes no finding.
+const BASE: Duration = Duration::from_millis(1_200);
 const PER_BYTE: Duration = Duration::from_micros(6);
 
 /// The text of an input. A first byte of 0 says that the rest is repeated until it is long, or of three
