@@ -1,6 +1,6 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
-use crate::store::entry_windows;
+use crate::store::entry_windows::{self, SECOND};
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::prelude::*;
@@ -99,7 +99,7 @@ impl NewEntry<'_> {
     pub fn insert_windows(&self, spi: &Spi) -> PgResult<()> {
         match (self.embedding, self.embedding_model) {
             (Some([_, further @ ..]), Some(model)) => {
-                entry_windows::insert(spi, self.user_id, self.id, model, further)
+                entry_windows::insert(spi, self.user_id, self.id, model, SECOND, further)
             }
             _ => Ok(()),
         }
@@ -298,13 +298,13 @@ pub fn episode_turns(
 }
 
 /// The dimension of what a model embedded; `None` when that is nothing.
-pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
+pub fn embedding_dimension(spi: &Spi, model: &str) -> PgResult<Option<i32>> {
+    let schema = catalog::vector_type()?.schema;
     let of = |table: &str| {
         spi.row(
             &format!(
-                "SELECT {}.vector_dims(e.embedding) FROM memory_agent.{table} e \
-                  WHERE e.embedding_model = $1 LIMIT 1",
-                vector.schema
+                "SELECT {schema}.vector_dims(e.embedding) FROM memory_agent.{table} e \
+                  WHERE e.embedding_model = $1 LIMIT 1"
             ),
             &mut params![model],
         )
