@@ -3,6 +3,7 @@
 //! the core crate, which docs/limits.md repeats.
 #![allow(unsafe_code)]
 
+use crate::pg::catalog::text_of;
 use crate::pg::error::{Error, ErrorReport, PgResult};
 use crate::settings::Content;
 use memory_agent_core::limits::{self, Limit};
@@ -50,13 +51,8 @@ unsafe fn check(call: pg_sys::FunctionCallInfo) -> PgResult<()> {
         unsafe { ((*(*call).flinfo).fn_oid, (*call).args.as_slice((*call).nargs.max(0) as usize)) };
     let Some(function) = PgProc::new(oid) else { return Ok(()) };
     // SAFETY: the name of a function that exists, copied at once.
-    let function_name = unsafe {
-        let name = pg_sys::get_func_name(oid);
-        if name.is_null() {
-            return Ok(());
-        }
-        CStr::from_ptr(name).to_string_lossy().into_owned()
-    };
+    let function_name = unsafe { text_of(pg_sys::get_func_name(oid)) };
+    let Some(function_name) = function_name else { return Ok(()) };
     let (names, types) = (function.proargnames(), function.proargtypes());
     for ((name, kind), argument) in names.iter().zip(types).zip(arguments) {
         let Some(name) = name.as_deref().filter(|_| !argument.isnull) else { continue };

@@ -4,7 +4,7 @@
 
 use crate::api::prelude::*;
 use crate::memory::followed_rows;
-use crate::memory::intake::{Intake, Via};
+use crate::memory::intake::{Intake, Via, row_jobs};
 use crate::pg::error::warn;
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::spi::sees_one_snapshot;
@@ -72,10 +72,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
         {
             // Entries of these rows may be part of what is restored.
             let intake = Intake::of_writer(&source, Via::Insert)?;
-            let attempts = LlmLimits::current().max_attempts;
-            roles::write_as_owner(|spi| {
-                jobs::queue_restored(spi, &source, &intake.whose(), attempts)
-            })
+            roles::write_as_owner(|spi| row_jobs(spi, &source).restored(&intake.whose()))
         }
         operation => {
             let is_partitioned = relation.is_partitioned_table();
@@ -229,10 +226,7 @@ impl Rows<'_> {
         if whose.of_nobody {
             return Ok(());
         }
-        roles::write_as_owner(|spi| {
-            let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_written(spi, self.source, &whose, false, &double, attempts)
-        })
+        roles::write_as_owner(|spi| row_jobs(spi, self.source).written(&whose, false, &double))
     }
 
     /// Queues what is left to do, once all rows are there.
@@ -289,7 +283,7 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
     roles::write_as_owner(|spi| {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
         entries::end_keys(spi, &source.label, &keys, reason)?;
-        jobs::queue_gone(spi, source, &writer, &out_of_sight, LlmLimits::current().max_attempts)
+        row_jobs(spi, source).gone(&writer, &out_of_sight)
     })
 }
 

@@ -6,7 +6,7 @@ use crate::memory::configure;
 use crate::memory::import::import;
 use crate::memory::import_archive::import_archive;
 use crate::store::exports::{self, ExportScope};
-use memory_agent_core::markdown::{MarkdownError, Memory};
+use memory_agent_core::markdown::MarkdownError;
 use memory_agent_core::record::{Configured, Record};
 
 #[pg_extern(sql = false)]
@@ -42,16 +42,10 @@ fn memory_export_json(
 
 fn memories(user_id: &str, agent: &str, session_id: Option<&str>) -> PgResult<Vec<String>> {
     let scope = ExportScope { user_id, agent_id: Some(agent), session_id };
-    roles::read_as_owner(|spi| {
-        let entries = (exports::entries(spi, &scope)?.into_iter())
-            .map(|(entry, content)| (Memory::Entry(entry), content));
-        let summaries = (exports::summaries(spi, &scope)?.into_iter())
-            .map(|(summary, content)| (Memory::Summary(summary), content));
-        let write = |(memory, content): (Memory, String)| {
-            Record::Memory(Box::new(memory)).write(Some(&content))
-        };
-        Ok(entries.chain(summaries).map(write).collect())
-    })
+    let memories = roles::read_as_owner(|spi| exports::memories(spi, &scope))?;
+    let write =
+        |(memory, content): (_, String)| Record::Memory(Box::new(memory)).write(Some(&content));
+    Ok(memories.into_iter().map(write).collect())
 }
 
 #[pg_extern(sql = false)]

@@ -3,7 +3,6 @@
 
 use crate::api::prelude::*;
 use crate::store::exports::{self, ExportScope};
-use memory_agent_core::markdown::Memory;
 use std::collections::BTreeMap;
 
 #[pg_extern(sql = false)]
@@ -25,13 +24,9 @@ fn memory_export_markdown(
         },
         session_id,
     };
-    let (entries, summaries) = roles::read_as_owner(|spi| {
-        Ok((exports::entries(spi, &scope)?, exports::summaries(spi, &scope)?))
-    })?;
-    let entries = entries.into_iter().map(|(entry, body)| (Memory::Entry(entry), body));
-    let summaries = summaries.into_iter().map(|(summary, body)| (Memory::Summary(summary), body));
+    let memories = roles::read_as_owner(|spi| exports::memories(spi, &scope))?;
     let mut files = BTreeMap::new();
-    for (memory, body) in entries.chain(summaries) {
+    for (memory, body) in memories {
         pgrx::check_for_interrupts!();
         let (path, content) = memory.write(&body, |path| files.contains_key(path));
         files.insert(path, content);

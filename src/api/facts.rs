@@ -14,7 +14,7 @@ use crate::settings::Sessions;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
-use crate::store::sessions::Change;
+use crate::store::sessions::Fill;
 use memory_agent_core::facts::says_the_same;
 
 /// What a user states, for a session or for no one.
@@ -132,7 +132,7 @@ fn store_source(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -
     follow_ups::queue_extraction(spi, &scope)?;
     if let Some(key) = &key {
         let unsummarized = i64::from(prepared.token_count(0));
-        let change = Change { unsummarized, ..Change::default() };
+        let change = Fill { unsummarized, ..Fill::default() };
         if let Some(fill) = sessions::adjust(spi, key, change)? {
             follow_ups::queue_summary(spi, key, &fill)?;
         }

@@ -6,6 +6,7 @@ use crate::api::prelude::*;
 use crate::memory::active_model;
 use crate::models::{self, counting};
 use crate::settings::Models;
+use crate::store::entries::embedding_dimension;
 use crate::store::models::{self as model_store, Kind};
 use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
@@ -40,14 +41,8 @@ fn embed(texts: Vec<String>, purpose: &str) -> PgResult<Vec<Vector>> {
     };
     check_texts(&texts)?;
     let model = active(Kind::Embedder)?;
-    let prepared = models::current()
-        .prepare(Some(&model), purpose, texts, Vec::new())
-        .map_err(models::Failure::into_error)?;
-    Ok(prepared
-        .embeddings
-        .into_iter()
-        .filter_map(|windows| windows.into_iter().next().map(Vector))
-        .collect())
+    let prepared = models::current().prepare(Some(&model), purpose, texts, Vec::new())?;
+    Ok(prepared.first_windows().collect())
 }
 
 #[pg_extern(sql = false)]
@@ -63,9 +58,7 @@ fn memory_rerank(
         return Ok(Vec::new());
     }
     let model = active(Kind::Reranker)?;
-    let scores = models::current()
-        .rerank(&model, &query, documents, 0)
-        .map_err(|failure| failure.into_error())?;
+    let scores = models::current().rerank(&model, &query, documents, 0)?;
     Ok(scores.logits.into_iter().flatten().collect())
 }
 
@@ -73,7 +66,7 @@ fn memory_rerank(
 fn memory_count_tokens(_limits: WithinLimits, text: String) -> PgResult<i32> {
     identity::require(Level::Reader)?;
     // An estimate must not become an IMMUTABLE function's answer, so a failure is an ERROR here.
-    let count = counting::count_one(&text).map_err(models::Failure::into_error)?;
+    let count = counting::count_one(&text)?;
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
@@ -88,7 +81,7 @@ fn memory_count_tokens_as(_limits: WithinLimits, text: String, encoding: String)
             format!("Encodings are {names}."),
         ));
     };
-    let count = counting::count_one_as(encoding, &text).map_err(models::Failure::into_error)?;
+    let count = counting::count_one_as(encoding, &text)?;
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
@@ -113,7 +106,7 @@ fn memory_register_model(
         check_location(location)?;
     }
     let model = models::model_ref(&name, location.as_deref())?;
-    let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
+    let description = models::current().describe(&model)?;
     if description.kind.to_string() != kind.as_str() {
         return Err(Error::wrong_object(
             format!("the kind of \"{name}\" is {}, not {}", description.kind, kind.as_str()),
@@ -133,8 +126,14 @@ fn memory_register_model(
         }
         if kind == Kind::Embedder {
             refuse_other_dimension(spi, &name, dimension)?;
-            if activate || is_active {
-                refuse_with_other_embeddings(spi, &name)?;
+            // It cannot be switched under rows of another one: recall would compare nothing.
+            if (activate || is_active)
+                && let Some(other) = model_store::other_that_embeds(spi, &name)?
+            {
+                return Err(Error::not_ready(
+                    format!("rows of this database are embedded by \"{other}\""),
+                    "Run SELECT memory_use_embedding_model(name): it embeds them again in the background.",
+                ));
             }
         }
         model_store::register(spi, &name, kind, dimension, location.as_deref(), activate)
@@ -152,26 +151,9 @@ fn memory_register_model(
     ))
 }
 
-/// A model cannot be switched under rows of another one: recall would compare nothing.
-fn refuse_with_other_embeddings(spi: &Spi, name: &str) -> PgResult<()> {
-    let other = spi.row::<String>(
-        "SELECT e.embedding_model FROM memory_agent.entries e \
-          WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
-        &mut params![name],
-    )?;
-    match other {
-        Some(other) => Err(Error::not_ready(
-            format!("rows of this database are embedded by \"{other}\""),
-            "Run SELECT memory_use_embedding_model(name): it embeds them again in the background.",
-        )),
-        None => Ok(()),
-    }
-}
-
 /// Rows that this model embedded must stay comparable with what it gives now.
 pub fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgResult<()> {
-    let vector = catalog::vector_type()?;
-    match crate::store::entries::embedding_dimension(spi, &vector, name)? {
+    match embedding_dimension(spi, name)? {
         Some(stored) if Some(stored) != dimension => Err(Error::not_ready(
             format!("rows of this database are embedded by \"{name}\" with {stored} dimensions"),
             "Register the other model under another name.",
@@ -267,23 +249,17 @@ fn memory_create_vector_index(_limits: WithinLimits, method: Option<String>) -> 
     }
     let model = active(Kind::Embedder)?;
     roles::write_as_owner(|spi| {
-        let vector = catalog::vector_type()?;
         if let Some(index) = vector_index::find(spi, &model.name)? {
             return Err(Error::duplicate(
                 format!("the index memory_agent.{} exists already", index.name),
                 "Drop it first to build another one.",
             ));
         }
-        let stored = crate::store::entries::embedding_dimension(spi, &vector, &model.name)?;
-        let dimension = match stored {
+        let dimension = match embedding_dimension(spi, &model.name)? {
             Some(dimension) => dimension,
-            None => models::current()
-                .describe(&model)
-                .map_err(models::Failure::into_error)?
-                .dimension
-                .map_or(0, |dimension| dimension as i32),
+            None => models::current().describe(&model)?.dimension.unwrap_or(0) as i32,
         };
         debug1!("memory_agent: create index model={}", model.name);
-        vector_index::create(spi, &vector, &model.name, dimension, &method)
+        vector_index::create(spi, &model.name, dimension, &method)
     })
 }

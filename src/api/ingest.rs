@@ -66,7 +66,7 @@ fn memory_close_episode(
     roles::write_as_owner(|spi| {
         let Some(Some(episode)) = sessions::lock_existing(spi, &key)? else { return Ok(None) };
         let closed = episodes::close(spi, &key, episode, &reason)?;
-        if closed.as_ref().is_some_and(|closed| closed.wants_reflection) {
+        if closed == Some(true) {
             queue_reflection(spi, &key)?;
         }
         debug1!("memory_agent: close episode user={} closed={}", key.user_id, closed.is_some());

@@ -31,8 +31,7 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
         // From now on it does not depend on the settings which model is the active one.
         if let Some(active) = active.filter(|active| active.name != name)
             && model_store::registered(spi, &active.name)?.is_none()
-            && let Some(dimension) =
-                entries::embedding_dimension(spi, &catalog::vector_type()?, &active.name)?
+            && let Some(dimension) = entries::embedding_dimension(spi, &active.name)?
         {
             let location = active.remote.is_some().then_some(REMOTE_LOCATION);
             let (name, kind) = (&active.name, Kind::Embedder);
@@ -59,7 +58,7 @@ fn location_in_settings(name: &str) -> PgResult<Option<String>> {
 /// Loads a model, and returns the dimension of its vectors.
 fn checked_dimension(name: &str, location: Option<&str>) -> PgResult<i32> {
     let model = models::model_ref(name, location)?;
-    let description = models::current().describe(&model).map_err(models::Failure::into_error)?;
+    let description = models::current().describe(&model)?;
     match description.dimension {
         Some(dimension) if description.kind.to_string() == Kind::Embedder.as_str() => {
             Ok(dimension as i32)

@@ -13,7 +13,6 @@ use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
 use std::cell::Cell;
-use std::ffi::CStr;
 
 /// The user id of memory that every user of the installation reads.
 pub const SHARED_USER: &str = "*";
@@ -124,7 +123,7 @@ fn subject() -> PgResult<Option<String>> {
     // SAFETY: a missing setting is NULL; the text is the setting's and copied.
     let claims = unsafe {
         let claims = pg_sys::GetConfigOption(c"request.jwt.claims".as_ptr(), true, false);
-        (!claims.is_null()).then(|| CStr::from_ptr(claims).to_string_lossy().into_owned())
+        catalog::text_of(claims)
     };
     // Once set, it is empty outside of the transaction that set it.
     let Some(claims) = claims.filter(|claims| !claims.is_empty()) else { return Ok(None) };
@@ -135,7 +134,10 @@ fn subject() -> PgResult<Option<String>> {
 /// The identity of a session that has none by itself.
 fn identity_without_setting(mode: IdentityMode) -> PgResult<String> {
     match mode {
-        IdentityMode::Required => Err(identity_required()),
+        IdentityMode::Required => Err(Error::not_permitted(
+            "memory_agent.user_id is not set, and memory_agent.identity is 'required'",
+            "Run SET memory_agent.user_id = '...' (SET LOCAL behind a pooler) first.",
+        )),
         IdentityMode::Claims => Err(Error::not_permitted(
             "request.jwt.claims is not set, and memory_agent.identity is 'claims'",
             CLAIMS_HINT,
@@ -205,13 +207,6 @@ fn refuse_hidden_settings() -> PgResult<()> {
             Ok(())
         }
     }
-}
-
-fn identity_required() -> ErrorReport {
-    Error::not_permitted(
-        "memory_agent.user_id is not set, and memory_agent.identity is 'required'",
-        "Run SET memory_agent.user_id = '...' (SET LOCAL behind a pooler) first.",
-    )
 }
 
 /// Refuses callers below a level and returns the level they have.

@@ -3,11 +3,11 @@
 
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
 use crate::jobs::prelude::*;
-use crate::memory::llm::Asked;
+use crate::memory::llm::{Asked, Question};
 use crate::models::Failure;
 use crate::store::llm_calls::{self, Origin};
 use memory_agent_model_server::protocol::{
-    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Endpoint,
+    CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, Endpoint,
 };
 
 /// The LLM that tasks may ask.
@@ -109,10 +109,7 @@ pub enum Received {
 /// Keeps what the payload of a job holds, so that a later attempt does not cost the same calls again. While
 /// another transaction has its row locked, this attempt goes on without.
 pub fn keep(job: &Job) -> Result<(), Aborted> {
-    match transaction(|spi| queue::save(spi, job)) {
-        Err(aborted) if aborted.may_pass => Ok(()),
-        kept => kept,
-    }
+    unless_passing(transaction(|spi| queue::save(spi, job))).map(drop)
 }
 
 /// Gives a job back after a step if another user waits for one of its kind; whether it was.
@@ -146,10 +143,13 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Sends a request; its outcome comes to [`LlmTask::proceed`].
-    pub fn send(&mut self, request: ChatRequest, llm: &mut Llm<'_>) -> Taken {
-        self.asked = Asked::of(&request.messages, &request.messages);
-        llm.calls.send(request).map(Progress::Waiting).map_err(unavailable)
+    /// Asks a question; what comes of it comes to [`LlmTask::proceed`].
+    pub fn ask(&mut self, question: Question, llm: &mut Llm<'_>) -> Taken {
+        self.asked = Asked::of(&question.messages, &question.messages);
+        llm.calls
+            .send(question.to(llm.endpoint.clone()))
+            .map(Progress::Waiting)
+            .map_err(unavailable)
     }
 
     /// Records the calls that a request led to in `llm_calls`, and says what came of it.

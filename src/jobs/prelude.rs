@@ -1,6 +1,6 @@
 //! What nearly every job uses.
 
-pub use crate::pg::background_transaction::{Aborted, transaction};
+pub use crate::pg::background_transaction::{Aborted, transaction, unless_passing};
 pub use crate::pg::prelude::*;
 pub use crate::store::jobs::JobKind;
 pub use crate::store::queue::{self, Job};

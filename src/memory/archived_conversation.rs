@@ -9,7 +9,6 @@ use memory_agent_core::chunk::Limits;
 use memory_agent_core::highlights::{Turn, highlights};
 use memory_agent_core::summarize::Sections;
 use pgrx::datum::ToIsoString;
-use serde_json::Map;
 
 /// Tokens of turns that are read to choose from, and of those that are told.
 const MOST_READ: u64 = 200_000;
@@ -133,13 +132,12 @@ pub fn insert_chunks(
     at: TimestampWithTimeZone,
     chunks: &Chunks,
 ) -> PgResult<()> {
-    let mut keys = Map::new();
-    keys.insert("parent_id".into(), json!(id.to_string()));
-    keys.insert("doc_type".into(), json!(CONVERSATION));
     let parent = Parent {
         scope: FactScope::of_session(key),
         metadata,
-        keys,
+        id,
+        doc_type: CONVERSATION,
+        title: None,
         at,
         source_relation: Some(ARCHIVE_RELATION),
     };

@@ -52,7 +52,7 @@ impl Condenser<'_> {
             };
             let tokens = match count_one(&text) {
                 Ok(tokens) => tokens,
-                Err(failure) => return Ok(Err(failure.into_error())),
+                Err(failure) => return Ok(Err(failure.into())),
             };
             let found = Condensed { text, tokens, model: answer.model, sections: None };
             match shortening.take(&answer.text, found) {
@@ -65,7 +65,7 @@ impl Condenser<'_> {
                 .and_then(|text| count_one(&text).map(|tokens| (text, tokens)));
             (condensed.text, condensed.tokens) = match cut {
                 Ok(cut) => cut,
-                Err(failure) => return Ok(Err(failure.into_error())),
+                Err(failure) => return Ok(Err(failure.into())),
             };
         }
         Ok(Ok(condensed))

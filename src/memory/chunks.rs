@@ -97,8 +97,10 @@ pub struct Parent<'a> {
     pub scope: FactScope<'a>,
     /// The document's own metadata.
     pub metadata: &'a JsonbText,
-    /// What each chunk's metadata says of the document beside it.
-    pub keys: Map<String, Value>,
+    /// The document, its type and its title: what each chunk's metadata says of it beside that.
+    pub id: Uuid,
+    pub doc_type: &'a str,
+    pub title: Option<&'a str>,
     /// Event time of the chunks.
     pub at: TimestampWithTimeZone,
     pub source_relation: Option<&'static str>,
@@ -107,23 +109,19 @@ pub struct Parent<'a> {
 /// Stores the chunks of a document, and queues their embedding if they have none.
 pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResult<()> {
     let prepared = &chunks.prepared;
+    let mut common = Map::new();
+    common.insert("parent_id".into(), json!(parent.id.to_string()));
+    common.insert("doc_type".into(), json!(parent.doc_type));
+    common.extend(parent.title.map(|title| ("title".to_owned(), json!(title))));
     for (index, chunk) in chunks.chunks.iter().enumerate() {
         let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
-        keys.extend(parent.keys.clone());
+        keys.extend(common.clone());
         let metadata = with_keys(parent.metadata, keys);
         scratch(|| {
             let text = indexed_text(&chunk.text, &metadata);
             let words = prepared.words(spi, &text)?;
-            let id = entries::new_id();
-            let entry = NewEntry::new(
-                id,
-                &parent.scope,
-                "document",
-                "memory",
-                &chunk.text,
-                words,
-                parent.at,
-            );
+            let (id, scope, text) = (entries::new_id(), &parent.scope, &chunk.text);
+            let entry = NewEntry::new(id, scope, "document", "memory", text, words, parent.at);
             let entry = NewEntry {
                 metadata,
                 facts_from: FactsFrom::Nothing,

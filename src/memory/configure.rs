@@ -6,10 +6,8 @@ use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
 use crate::store::text_search;
 use memory_agent_core::limits::SETTING_BYTES;
+use memory_agent_core::summarize::ContentType;
 use serde_json::Map;
-
-/// What summaries are written as.
-const CONTENT_TYPES: [&str; 3] = ["conversation", "journal", "document"];
 
 /// Checks and stores what is given for an agent, or for one of its sessions; returns what is stored then.
 pub fn configure(
@@ -55,18 +53,18 @@ pub fn configure(
             }
             debug1!("memory_agent: configure user={} agent={agent}", caller.user_id);
         }
-        agents::stored(spi, &caller.user_id, agent, session)
+        agents::stored(spi, &FactScope::of(caller, session))
     })
 }
 
 /// Refuses a content type that there are no prompts for.
 pub fn check_content_type(content_type: &str) -> PgResult<()> {
-    if CONTENT_TYPES.contains(&content_type) {
+    if ContentType::NAMES.contains(&content_type) {
         return Ok(());
     }
     Err(Error::invalid(
         format!("unknown content_type \"{content_type}\""),
-        format!("Content types are {}.", CONTENT_TYPES.join(", ")),
+        format!("Content types are {}.", ContentType::NAMES.join(", ")),
     ))
 }
 

@@ -7,7 +7,6 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::store::archives::{self, CONVERSATION, NewDocument};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
-use serde_json::Map;
 
 /// What documents are when nothing else is said.
 const DEFAULT_TYPE: &str = "document";
@@ -104,16 +103,12 @@ impl Document {
                     .map(|(id, _)| id)
                     .ok_or_else(|| Error::internal("a document vanished"));
             };
-            let mut keys = Map::new();
-            keys.insert("parent_id".into(), json!(id.to_string()));
-            keys.insert("doc_type".into(), json!(self.doc_type));
-            if let Some(title) = &self.title {
-                keys.insert("title".into(), json!(title));
-            }
             let parent = Parent {
                 scope: document.scope,
                 metadata: &self.metadata,
-                keys,
+                id,
+                doc_type: &self.doc_type,
+                title: self.title.as_deref(),
                 at: now,
                 source_relation: None,
             };

@@ -9,11 +9,11 @@ use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
 use crate::memory::{follow_ups, scope_settings, session_writer};
+use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::entries::{FactsFrom, NewEntry};
-use crate::store::exports::ARCHIVES;
 use crate::store::facts;
 use crate::store::imports::{self, ImportedEntry, Values};
-use crate::store::sessions::Change;
+use crate::store::sessions::Fill;
 use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
 use memory_agent_core::text;
@@ -136,7 +136,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
             "Give both, or neither.",
         ));
     }
-    if entry.source_relation.as_deref() == Some(ARCHIVES) {
+    if entry.source_relation.as_deref() == Some(ARCHIVE_RELATION) {
         return Err(Error::invalid(
             "chunks of archived conversations are made by the archive only",
             "Leave the file out.",
@@ -278,14 +278,14 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
 
 /// What the entry adds to the turns of its session, and to what is counted of them. The source of facts was never
 /// in the conversation.
-fn added(checked: &Checked<'_>, prepared: &Prepare) -> (i64, Change) {
+fn added(checked: &Checked<'_>, prepared: &Prepare) -> (i64, Fill) {
     let Checked { entry, is_active, is_turn, .. } = *checked;
     let is_source = entry.state.as_deref() == Some("inactive") && entry.state_reason.is_none();
     let is_attached = entry.source_relation.is_some();
     let in_window = is_active && entry.kind != "document" && !is_attached;
     let holds = entry.state.as_deref() != Some("inactive");
     let tokens = i64::from(prepared.token_count(0));
-    let change = Change {
+    let change = Fill {
         tokens: if in_window && is_turn { tokens } else { 0 },
         unsummarized: if holds && is_turn && !is_attached { tokens } else { 0 },
         entries: i64::from(in_window),

@@ -11,7 +11,7 @@ use crate::pg::prelude::*;
 use crate::pg::spi::sees_one_snapshot;
 use crate::settings::{Content, LlmLimits};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
-use crate::store::attached_jobs::{self as jobs, Whose};
+use crate::store::attached_jobs::{RowJobs, Whose};
 use crate::store::attachments::{Embed, Source};
 use crate::store::embeddings;
 use crate::store::entries::{content_hash, new_id};
@@ -126,8 +126,7 @@ impl<'a> Intake<'a> {
             }
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
-            let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_written(spi, self.source, &self.whose(), self.is_new, &left, attempts)?;
+            row_jobs(spi, self.source).written(&self.whose(), self.is_new, &left)?;
             by_index(|| compare(&rows))
         })
     }
@@ -138,10 +137,7 @@ impl<'a> Intake<'a> {
         if to_embed.is_empty() {
             return Ok(());
         }
-        roles::write_as_owner(|spi| {
-            let attempts = LlmLimits::current().max_attempts;
-            jobs::queue_embedding(spi, &self.source.definition.agent_id, &to_embed, attempts)
-        })
+        roles::write_as_owner(|spi| row_jobs(spi, self.source).embedding(&to_embed))
     }
 
     /// Which rows are to be remembered; those that a policy is against are noted.
@@ -214,7 +210,7 @@ impl<'a> Intake<'a> {
                 more => format!("{first} and {more} more were"),
             };
             let problem = format!("{which} not taken into memory: {reason}");
-            jobs::note_refused(spi, self.source, whose, keys, &problem)?;
+            row_jobs(spi, self.source).refused(whose, keys, &problem)?;
             if self.via != Via::Worker {
                 warn(
                     problem,
@@ -319,6 +315,11 @@ impl<'a> Intake<'a> {
         }
         Ok(stored == rows.len() as u64)
     }
+}
+
+/// The queue, for jobs about rows of a table.
+pub fn row_jobs<'a>(spi: &'a Spi, source: &'a Source) -> RowJobs<'a> {
+    RowJobs { spi, source, max_attempts: LlmLimits::current().max_attempts }
 }
 
 /// What is stored for the agent of a source: of the user to whom all its rows belong, or of all users where each

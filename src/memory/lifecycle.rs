@@ -8,7 +8,7 @@ use crate::pg::prelude::*;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
 use crate::store::lifecycle::{self, Extraction, Stored};
-use crate::store::sessions::{self, Change, SessionKey};
+use crate::store::sessions::{self, Fill, SessionKey};
 use crate::store::{archives, history, summaries};
 
 /// The events in history. The one of an update is about the version that was replaced.
@@ -47,11 +47,8 @@ impl<'a> Locked<'a> {
 
     /// Where facts are compared with it.
     pub fn scope(&self) -> FactScope<'_> {
-        FactScope {
-            user_id: self.user_id,
-            agent_id: &self.entry.agent_id,
-            session_id: self.entry.session_id.as_deref(),
-        }
+        let Stored { agent_id, session_id, .. } = &self.entry;
+        FactScope { user_id: self.user_id, agent_id, session_id: session_id.as_deref() }
     }
 
     /// Queues the extraction from its scope, if an LLM is configured that extracts.
@@ -91,7 +88,7 @@ pub fn forget(spi: &Spi, user: &str, id: Uuid, reason: Option<&str>) -> PgResult
     if let Some(key) = &locked.session {
         let counted = i64::from(entry.is_counted());
         let tokens = if entry.is_turn() { i64::from(entry.token_count) } else { 0 };
-        let change = Change {
+        let change = Fill {
             entries: -counted,
             tokens: -counted * tokens,
             unsummarized: -locked.unsummarized_tokens(spi)?,
@@ -135,7 +132,7 @@ fn restore_entry(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) -> PgResu
     lifecycle::restore(spi, user, id, model, waits)?;
     if !undone.is_empty() {
         lifecycle::undo(spi, user, &undone, id)?;
-        history::append_all(spi, user, &undone, UPDATE, UNDONE)?;
+        history::append_all(spi, user, (history::ENTRIES, &undone), UPDATE, Some(UNDONE), None)?;
     }
     let now = lifecycle::find(spi, user, id, false)?;
     if let (Some(key), true) = (&locked.session, entry.can_be_counted()) {
@@ -144,7 +141,7 @@ fn restore_entry(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) -> PgResu
         // What merely left the window still waits for its summary, and so does what expired.
         let still_counts =
             entry.state != "inactive" || entry.state_reason.as_deref() == Some("expired");
-        let change = Change {
+        let change = Fill {
             entries: added,
             tokens: added * tokens,
             unsummarized: if still_counts { 0 } else { locked.unsummarized_tokens(spi)? },
@@ -176,7 +173,7 @@ fn restore_source(spi: &Spi, locked: &Locked<'_>) -> PgResult<bool> {
     lifecycle::restore_source(spi, locked.user_id, entry.id)?;
     if let Some(key) = &locked.session {
         let unsummarized = locked.unsummarized_tokens(spi)?;
-        let change = Change { unsummarized, ..Change::default() };
+        let change = Fill { unsummarized, ..Fill::default() };
         if let Some(fill) = sessions::adjust(spi, key, change)? {
             follow_ups::queue_summary(spi, key, &fill)?;
         }
@@ -234,7 +231,7 @@ fn forget_document(spi: &Spi, user: &str, id: Uuid, reason: Option<&str>) -> PgR
     if lock_document(spi, user, id)?.is_none() || archives::forget_chunks(spi, user, id)? == 0 {
         return Ok(false);
     }
-    history::append_archive(spi, user, id, FORGET, reason)?;
+    history::append_all(spi, user, (history::ARCHIVES, &[id]), FORGET, reason, None)?;
     debug1!("memory_agent: forget user={user} document={id}");
     Ok(true)
 }
@@ -250,7 +247,7 @@ pub fn restore_document(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) ->
         let (agent_id, session_id) = (agent.as_str(), session.as_deref());
         follow_ups::queue_embedding(spi, &FactScope { user_id: user, agent_id, session_id })?;
     }
-    history::append_archive(spi, user, id, RESTORE, None)?;
+    history::append_all(spi, user, (history::ARCHIVES, &[id]), RESTORE, None, None)?;
     debug1!("memory_agent: restore user={user} document={id} chunks={}", chunks.len());
     Ok(true)
 }

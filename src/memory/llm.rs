@@ -36,6 +36,13 @@ pub struct Question {
     pub max_answer_tokens: u32,
 }
 
+impl Question {
+    pub fn to(self, endpoint: Endpoint) -> ChatRequest {
+        let Self { messages, answer, max_answer_tokens } = self;
+        ChatRequest { endpoint, messages, answer, max_answer_tokens, temperature: 0.0 }
+    }
+}
+
 /// The messages of an application, to be passed on.
 pub struct Talk {
     /// In OpenAI's format.
@@ -108,14 +115,7 @@ impl Llm {
     ) -> PgResult<Answered> {
         let asked = Asked::of(&question.messages, &question.messages);
         self.call(user_id, purpose, asked, |endpoint, sending| {
-            let request = ChatRequest {
-                endpoint,
-                messages: question.messages,
-                answer: question.answer,
-                max_answer_tokens: question.max_answer_tokens,
-                temperature: 0.0,
-            };
-            client::chat(request, sending)
+            client::chat(question.to(endpoint), sending)
         })
     }
 

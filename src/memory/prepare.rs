@@ -18,8 +18,6 @@ pub struct Prepare {
     pub token_counts: Vec<u32>,
     pub token_counts_exact: bool,
     pub model: Option<ModelRef>,
-    /// Whether rows without an embedding are to be embedded by a job.
-    pub wants_embedding: bool,
     /// By which their words are indexed.
     pub configuration: String,
 }
@@ -87,7 +85,6 @@ pub fn prepare_by(
         embeddings,
         token_counts,
         token_counts_exact,
-        wants_embedding: model.is_some(),
         model,
         configuration: Content::current().text_search_config,
     }
@@ -122,6 +119,6 @@ impl Prepare {
 
     /// Whether rows stored with this need the embed job.
     pub fn needs_job(&self) -> bool {
-        (self.wants_embedding && self.embeddings.is_empty()) || !self.token_counts_exact
+        (self.model.is_some() && self.embeddings.is_empty()) || !self.token_counts_exact
     }
 }

@@ -8,8 +8,8 @@ use crate::store::agents;
 /// What is stored for an agent and, with `session_id`, for a session.
 pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResult<Settings> {
     roles::read_as_owner(|spi| {
-        let stored = agents::settings(spi, user_id, agent_id, session_id)?;
-        Ok(Settings::of(&stored))
+        let scope = FactScope { user_id, agent_id, session_id };
+        Ok(Settings::of(&agents::settings(spi, &scope)?))
     })
 }
 

@@ -161,22 +161,21 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
             (Some(status), row("model server", "running", detail, None))
         }
         Err(failure) => {
-            let state = match supervisor_state::read() {
-                Some(State::Failing(_)) => "failing",
-                Some(State::Starting) => "starting",
-                Some(State::Running(_)) => "not responding",
-                None => "not running",
-            };
-            let hint = match state {
-                "failing" => {
+            let (state, hint) = match supervisor_state::read() {
+                Some(State::Failing(_)) => (
+                    "failing",
                     "Check memory_agent.model_server_path, memory_agent.onnxruntime_path and the server log; \
-                     then SELECT pg_reload_conf()."
-                }
-                "starting" => "Try again in a moment.",
-                "not responding" => {
-                    "It is checked and replaced now; SELECT pg_reload_conf() does so too. See the server log."
-                }
-                _ => "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
+                     then SELECT pg_reload_conf().",
+                ),
+                Some(State::Starting) => ("starting", "Try again in a moment."),
+                Some(State::Running(_)) => (
+                    "not responding",
+                    "It is checked and replaced now; SELECT pg_reload_conf() does so too. See the server log.",
+                ),
+                None => (
+                    "not running",
+                    "Add memory_agent to shared_preload_libraries, or check max_worker_processes.",
+                ),
             };
             (None, row("model server", state, paths::without_secret_places(&failure.message), hint))
         }

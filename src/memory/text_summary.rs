@@ -42,7 +42,7 @@ impl Request<'_> {
     pub fn condense(&self, caller: &Caller) -> PgResult<Summary> {
         let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
         let llm = Llm::configured(&erasures, caller.agent())?.of_summaries();
-        let tokens = count_one(self.text).map_err(|failure| failure.into_error())?;
+        let tokens = count_one(self.text)?;
         if tokens <= self.most {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });
         }
@@ -58,8 +58,7 @@ impl Request<'_> {
             let whole = self.ask(prompt, Material::Text(self.text), self.most);
             return Ok(condenser.answer(whole, self.most, self.most)??.into());
         }
-        let chunks =
-            chunk::chunks(self.text, limits, &mut count).map_err(|failure| failure.into_error())?;
+        let chunks = chunk::chunks(self.text, limits, &mut count)?;
         let mut parts = Vec::with_capacity(chunks.len());
         for chunk in &chunks {
             let target = levels::chunk_target(chunk.tokens);
@@ -121,12 +120,10 @@ pub fn record(
     key: Option<&Key>,
 ) -> PgResult<JsonbText> {
     let spi = Spi::read_write()?;
-    let at = spi
-        .row::<String>(
-            "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
-            &mut params![],
-        )?
-        .ok_or_else(|| Error::internal("there is no time"))?;
+    let at: String = spi.one(
+        "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
+        &mut params![],
+    )?;
     let digest = signature::digest(text);
     let message = signature::summary_message(&digest, &at, &summary.text);
     let mut document = json!({

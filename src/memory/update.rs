@@ -12,7 +12,7 @@ use crate::memory::{follow_ups, repetitions, scope_settings, turn};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts::{self, Ending};
 use crate::store::lifecycle::{self, Extraction, Stored};
-use crate::store::sessions::Change;
+use crate::store::sessions::Fill;
 use crate::store::{history, summaries};
 use memory_agent_core::markers;
 
@@ -191,7 +191,7 @@ impl Revision {
         let (old, new_tokens) = (&locked.entry, i64::from(self.prepared.token_count(0)));
         let (true, Some(key)) = (old.is_turn(), &locked.session) else { return Ok(()) };
         let growth = new_tokens - i64::from(old.token_count);
-        let change = Change {
+        let change = Fill {
             entries: 0,
             tokens: if old.is_counted() { growth } else { 0 },
             unsummarized: if summaries::covers(spi, key, old.id)? { new_tokens } else { growth },

@@ -2,7 +2,7 @@
 //! leave the window with nothing that stands for them. Nothing is locked while the LLM is asked.
 
 use crate::memory::awaited_summary::Condenser;
-use crate::memory::llm::{self, Llm};
+use crate::memory::llm::Llm;
 use crate::memory::prelude::*;
 use crate::memory::summary_renewal;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
@@ -30,13 +30,6 @@ pub fn summarize(
 ) -> PgResult<()> {
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures, &key.agent_id)?.of_summaries();
-    // Before the LLM costs something: afterwards nothing could be changed.
-    if !llm::may_write() {
-        return Err(Error::read_only(
-            "memory_reserve_tokens changes the window, which a read-only transaction cannot",
-            "memory_context makes a prompt that fits without changing anything.",
-        ));
-    }
     let room = budget / SUMMARY_SHARE;
     let Some(material) = roles::as_owner(|| material(key, budget, room, counts))? else {
         return Ok(());
@@ -105,7 +98,7 @@ fn condense(
 ) -> PgResult<Result<summary_tree::Tree, ErrorReport>> {
     let division = match Division::of(material, job_settings::summary().chunks()) {
         Ok(division) => division,
-        Err(failure) => return Ok(Err(failure.into_error())),
+        Err(failure) => return Ok(Err(failure.into())),
     };
     let mut answers = Answers::new();
     loop {

@@ -100,14 +100,11 @@ pub struct Connection {
 impl Connection {
     /// Connects, waiting a little for a server that is starting.
     pub fn open(patience: Patience) -> Result<Self, Lost> {
-        let mut deadline = match patience {
+        let after = |time| match patience {
             Patience::None => Instant::now(),
-            Patience::ForStart => Instant::now() + RECONNECT_PATIENCE,
+            Patience::ForStart => Instant::now() + time,
         };
-        let rush_is_over = match patience {
-            Patience::None => Instant::now(),
-            Patience::ForStart => Instant::now() + RUSH_PATIENCE,
-        };
+        let (mut deadline, rush_is_over) = (after(RECONNECT_PATIENCE), after(RUSH_PATIENCE));
         let mut start_requested = false;
         loop {
             match socket::connect_now() {

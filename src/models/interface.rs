@@ -2,6 +2,7 @@
 
 use super::paths;
 use crate::pg::error::{Error, ErrorReport, warn};
+use crate::pg::sql_types::Vector;
 use memory_agent_model_server::protocol::{
     Encoding, ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
 };
@@ -12,6 +13,13 @@ pub struct Prepared {
     pub embeddings: Vec<Vec<Vec<f32>>>,
     /// Per token text its number of cl100k tokens.
     pub token_counts: Vec<u32>,
+}
+
+impl Prepared {
+    /// The first window of each text: its embedding.
+    pub fn first_windows(self) -> impl Iterator<Item = Vector> {
+        self.embeddings.into_iter().filter_map(|windows| windows.into_iter().next().map(Vector))
+    }
 }
 
 /// Why inference could not be had.
@@ -77,15 +85,17 @@ impl Failure {
         }
     }
 
-    /// The failure as an ERROR, for functions whose only purpose is inference.
-    pub fn into_error(self) -> ErrorReport {
-        Error::inference(paths::without_secret_places(&self.message), self.hint)
-    }
-
     /// Tells the user, once in a call, that the call went on without inference.
     pub fn warn(&self, consequence: &str) {
         let message = paths::without_secret_places(&self.message);
         warn(format!("{consequence}: {message}"), self.hint);
+    }
+}
+
+/// The failure as an ERROR, for functions whose only purpose is inference.
+impl From<Failure> for ErrorReport {
+    fn from(failure: Failure) -> Self {
+        Error::inference(paths::without_secret_places(&failure.message), failure.hint)
     }
 }
 

@@ -76,13 +76,10 @@ pub fn ensure_started() -> Result<Start, Failure> {
             // Another backend was quicker and took the last slot for the same purpose.
             Err(_) if supervisor_state::read().is_some() => Ok(Start::Starting),
             Err(_) => Ok(Start::NoSlot(Failure {
-                message: "the model server cannot be started: no background worker slot is free"
-                    .into(),
                 hint: "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
-                is_outage: true,
-                may_pass: true,
-                may_be_own: false,
-                was_sent: false,
+                ..Failure::unavailable(
+                    "the model server cannot be started: no background worker slot is free",
+                )
             })),
         },
     }
@@ -230,11 +227,8 @@ impl Supervisor {
     }
 
     fn failed(&mut self, reason: String) {
-        if self.back_off > FIRST_BACK_OFF {
-            self.lock.write(&State::Failing(reason.clone()));
-        } else {
-            self.lock.write(&State::Starting);
-        }
+        let is_first = self.back_off <= FIRST_BACK_OFF;
+        self.lock.write(&if is_first { State::Starting } else { State::Failing(reason.clone()) });
         log!(
             "memory_agent: model server failed, next start in {} ms: {reason}",
             self.back_off.as_millis()
@@ -255,7 +249,7 @@ impl Supervisor {
                     if child.age() >= HEALTHY_AFTER {
                         self.back_off = FIRST_BACK_OFF;
                     }
-                    self.lock.write(&State::Running(rustix::process::getpid()));
+                    self.lock.write(&State::Running(std::process::id() as i32));
                 } else if child.age() >= LISTEN_PATIENCE {
                     self.last_message = "it did not open its socket".into();
                     child.kill();

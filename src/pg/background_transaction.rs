@@ -168,6 +168,14 @@ pub fn transaction<T>(body: impl FnOnce(&Session) -> PgResult<T>) -> Result<T, A
     try_transaction(|| write_as_owner(body))
 }
 
+/// What came of a transaction; `None` when what stood against it may pass.
+pub fn unless_passing<T>(outcome: Result<T, Aborted>) -> Result<Option<T>, Aborted> {
+    match outcome {
+        Err(aborted) if aborted.may_pass => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
 /// Hands in the statistics that are held back to be sent together; before a longer pause.
 pub fn flush_statistics() {
     // SAFETY: called outside of transactions.

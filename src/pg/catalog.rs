@@ -6,7 +6,7 @@
 use crate::pg::error::{Error, PgResult};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 /// pgvector's type `vector` as it is in this database.
 pub struct VectorType {
@@ -96,14 +96,9 @@ pub fn vector_type() -> PgResult<VectorType> {
         (oid, namespace)
     };
     // SAFETY: get_namespace_name returns a palloc'ed C string, or NULL.
-    let schema = unsafe {
-        let name = pg_sys::get_namespace_name(namespace);
-        if name.is_null() {
-            return Err(Error::internal("pgvector's schema is gone"));
-        }
-        CStr::from_ptr(name).to_string_lossy().into_owned()
-    };
-    Ok(VectorType { oid, schema: quote_identifier(&schema) })
+    let schema = unsafe { text_of(pg_sys::get_namespace_name(namespace)) }
+        .ok_or_else(|| Error::internal("pgvector's schema is gone"))?;
+    Ok(VectorType { oid, schema: pgrx::spi::quote_identifier(&schema) })
 }
 
 /// The relation of a name as the session's search_path finds it; `None` when there is none.
@@ -112,19 +107,16 @@ pub fn relation_named(name: &str) -> Option<pg_sys::Oid> {
     unsafe { pgrx::direct_function_call(pg_sys::to_regclass, &[name.into_datum()]) }
 }
 
-/// Quotes an identifier where SQL needs it.
-pub fn quote_identifier(name: &str) -> String {
-    pgrx::spi::quote_identifier(name)
-}
-
 pub fn role_name(role: pg_sys::Oid) -> String {
     // SAFETY: GetUserNameFromId returns a palloc'ed C string; with noerr it may be NULL.
-    unsafe {
-        let name = pg_sys::GetUserNameFromId(role, true);
-        if name.is_null() {
-            role.to_string()
-        } else {
-            CStr::from_ptr(name).to_string_lossy().into_owned()
-        }
-    }
+    unsafe { text_of(pg_sys::GetUserNameFromId(role, true)) }.unwrap_or_else(|| role.to_string())
+}
+
+/// A text that PostgreSQL returns, copied; `None` for NULL.
+///
+/// # Safety
+/// `text` must be NULL or a C string.
+pub unsafe fn text_of(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller vouches for it.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }

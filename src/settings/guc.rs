@@ -6,6 +6,7 @@
 //! or identity rules is for the server's owner (postgresql.conf, reload).
 #![allow(unsafe_code)] // check hooks are C callbacks
 
+use crate::pg::catalog::text_of;
 use memory_agent_core::limits;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
@@ -367,10 +368,7 @@ pub fn content_limit() -> i32 {
 /// The value of a setting to which RESET would go back.
 fn of_server(name: &CStr) -> String {
     // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
-    unsafe {
-        let value = pg_sys::GetConfigOptionResetString(name.as_ptr());
-        if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }
-    }
+    unsafe { text_of(pg_sys::GetConfigOptionResetString(name.as_ptr())) }.unwrap_or_default()
 }
 
 /// Whether a setting has a value before it is defined: a placeholder made by a file or a client.
@@ -382,10 +380,7 @@ fn is_given(name: &CStr) -> bool {
 /// The value of a setting as PostgreSQL prints it.
 fn shown(name: &CStr) -> String {
     // SAFETY: looks a setting of ours up, which every role may see; the text is copied at once.
-    unsafe {
-        let value = pg_sys::GetConfigOption(name.as_ptr(), true, false);
-        if value.is_null() { String::new() } else { CStr::from_ptr(value).to_string_lossy().into() }
-    }
+    unsafe { text_of(pg_sys::GetConfigOption(name.as_ptr(), true, false)) }.unwrap_or_default()
 }
 
 fn cstr(text: &'static str) -> &'static CStr {

@@ -2,6 +2,7 @@
 //! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
 
 use crate::identity::SHARED_USER;
+use crate::store::facts::FactScope;
 use crate::store::prelude::*;
 use serde_json::Value;
 
@@ -11,9 +12,6 @@ const SOURCES: &str = "(SELECT) one \
     LEFT JOIN memory_agent.agents own ON own.user_id = $1 AND own.agent_id = $2 \
     LEFT JOIN memory_agent.agents shared ON shared.user_id = $4 AND shared.agent_id = $2 \
     LEFT JOIN memory_agent.sessions s ON s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3";
-
-const CONTENT_TYPE: &str =
-    "coalesce(s.content_type, own.content_type, shared.content_type, 'conversation')";
 
 /// What is stored for an agent and a session, each by itself.
 pub struct Stored {
@@ -26,39 +24,27 @@ pub struct Stored {
 
 record!(Stored: shared agent session content_type);
 
-fn params(user_id: &str, agent_id: &str, session_id: Option<&str>) -> Params {
-    params![user_id, agent_id, session_id, SHARED_USER]
-}
-
 /// The settings of an agent and a session as one object, the nearest ones winning.
-pub fn settings(
-    spi: &Spi,
-    user_id: &str,
-    agent_id: &str,
-    session_id: Option<&str>,
-) -> PgResult<Value> {
+pub fn settings(spi: &Spi, scope: &FactScope<'_>) -> PgResult<Value> {
     spi.one(
         &format!(
             "SELECT coalesce(shared.settings, '{{}}') || coalesce(own.settings, '{{}}') \
                     || coalesce(s.settings, '{{}}') FROM {SOURCES}"
         ),
-        &mut params(user_id, agent_id, session_id),
+        &mut params![scope; SHARED_USER],
     )
 }
 
 /// The settings of an agent and a session, each by itself.
-pub fn stored(
-    spi: &Spi,
-    user_id: &str,
-    agent_id: &str,
-    session_id: Option<&str>,
-) -> PgResult<Stored> {
+pub fn stored(spi: &Spi, scope: &FactScope<'_>) -> PgResult<Stored> {
     spi.one(
         &format!(
             "SELECT coalesce(shared.settings, '{{}}'), coalesce(own.settings, '{{}}'), \
-                    coalesce(s.settings, '{{}}'), {CONTENT_TYPE} FROM {SOURCES}"
+                    coalesce(s.settings, '{{}}'), \
+                    coalesce(s.content_type, own.content_type, shared.content_type, 'conversation') \
+               FROM {SOURCES}"
         ),
-        &mut params(user_id, agent_id, session_id),
+        &mut params![scope; SHARED_USER],
     )
 }
 

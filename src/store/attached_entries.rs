@@ -247,7 +247,7 @@ fn append(
         by_user.entry(user_id).or_default().push(id);
     }
     for (user_id, ids) in by_user {
-        history::append_all(spi, &user_id, &ids, op, reason)?;
+        history::append_all(spi, &user_id, (history::ENTRIES, &ids), op, Some(reason), None)?;
     }
     Ok(())
 }

@@ -26,9 +26,16 @@ pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
     let entries = end_entries(spi, key)?;
     let turns = entries.iter().filter(|(_, is_turn)| *is_turn).count();
     let ids: Vec<Uuid> = entries.iter().map(|(id, _)| *id).collect();
-    history::append_all(spi, &key.user_id, &ids, OP, REASON)?;
+    history::append_all(spi, &key.user_id, (history::ENTRIES, &ids), OP, Some(REASON), None)?;
     let summaries = end_summaries(spi, key)?;
-    history::append_summaries(spi, &key.user_id, &summaries, OP, REASON)?;
+    history::append_all(
+        spi,
+        &key.user_id,
+        (history::SUMMARIES, &summaries),
+        OP,
+        Some(REASON),
+        None,
+    )?;
     spi.execute(
         "UPDATE memory_agent.sessions s \
             SET open_episode_id = NULL, active_tokens = 0, active_entries = 0, unsummarized_tokens = 0 \

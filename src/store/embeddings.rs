@@ -2,7 +2,7 @@
 //! them in later.
 
 use crate::pg::memory_context::scratch;
-use crate::store::entry_windows;
+use crate::store::entry_windows::{self, SECOND};
 use crate::store::facts::FactScope;
 use crate::store::prelude::*;
 
@@ -90,7 +90,7 @@ pub fn complete(
         ],
     )?;
     if let (1, Some((model, [_, further @ ..]))) = (filled, embedding) {
-        entry_windows::insert(spi, user_id, id, model, further)?;
+        entry_windows::insert(spi, user_id, id, model, SECOND, further)?;
     }
     Ok(())
 }

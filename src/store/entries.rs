@@ -1,6 +1,6 @@
 //! `memory_agent.entries`: turns, facts and document chunks.
 
-use crate::store::entry_windows;
+use crate::store::entry_windows::{self, SECOND};
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::prelude::*;
@@ -99,7 +99,7 @@ impl NewEntry<'_> {
     pub fn insert_windows(&self, spi: &Spi) -> PgResult<()> {
         match (self.embedding, self.embedding_model) {
             (Some([_, further @ ..]), Some(model)) => {
-                entry_windows::insert(spi, self.user_id, self.id, model, further)
+                entry_windows::insert(spi, self.user_id, self.id, model, SECOND, further)
             }
             _ => Ok(()),
         }
@@ -227,43 +227,32 @@ pub struct WindowTurn {
     pub is_current: bool,
 }
 
+record!(WindowTurn: id role content token_count token_count_exact; is_current);
+
 /// The newest turns of a session's window, newest first; stops once `tokens` are reached, to which
 /// the current message does not count.
 pub fn newest_turns(
     spi: &Spi,
-    user_id: &str,
-    agent_id: &str,
-    session_id: &str,
+    key: &SessionKey,
     current: &str,
     tokens: i64,
 ) -> PgResult<Vec<WindowTurn>> {
-    let mut found = Vec::new();
+    let mut found: Vec<WindowTurn> = Vec::new();
     let mut sum = 0;
     spi.scan(
         "SELECT e.id, e.role, e.content, e.token_count, e.token_count_exact \
            FROM memory_agent.entries e \
-          WHERE e.user_id = $1 AND e.session_id = $2 AND e.agent_id = $3 AND e.kind = 'turn' \
+          WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
             AND e.state = 'active' AND (e.expires_at IS NULL OR e.expires_at > now()) \
           ORDER BY e.created_at DESC, e.id DESC",
-        &mut params![user_id, session_id, agent_id],
+        &mut key.params(),
         50,
         |row| {
-            let (role, content): (String, String) = (row.required(2)?, row.required(3)?);
-            let turn = WindowTurn {
-                id: row.required(1)?,
-                is_current: found.is_empty() && role == "user" && content == current,
-                role,
-                content,
-                token_count: row.required(4)?,
-                token_count_exact: row.required(5)?,
-            };
+            let mut turn: WindowTurn = row.record()?;
+            turn.is_current = found.is_empty() && turn.role == "user" && turn.content == current;
             sum += if turn.is_current { 0 } else { i64::from(turn.token_count) };
             found.push(turn);
-            Ok(if sum >= tokens {
-                std::ops::ControlFlow::Break(())
-            } else {
-                std::ops::ControlFlow::Continue(())
-            })
+            Ok(if sum < tokens { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         },
     )?;
     Ok(found)
@@ -298,13 +287,13 @@ pub fn episode_turns(
 }
 
 /// The dimension of what a model embedded; `None` when that is nothing.
-pub fn embedding_dimension(spi: &Spi, vector: &VectorType, model: &str) -> PgResult<Option<i32>> {
+pub fn embedding_dimension(spi: &Spi, model: &str) -> PgResult<Option<i32>> {
+    let schema = catalog::vector_type()?.schema;
     let of = |table: &str| {
         spi.row(
             &format!(
-                "SELECT {}.vector_dims(e.embedding) FROM memory_agent.{table} e \
-                  WHERE e.embedding_model = $1 LIMIT 1",
-                vector.schema
+                "SELECT {schema}.vector_dims(e.embedding) FROM memory_agent.{table} e \
+                  WHERE e.embedding_model = $1 LIMIT 1"
             ),
             &mut params![model],
         )

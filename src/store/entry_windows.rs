@@ -5,21 +5,11 @@ use crate::store::prelude::*;
 
 /// The window that is an entry's embedding, unless the entry is embedded by another model.
 pub const FIRST: i32 = 1;
-
-/// Stores the windows after the first of one entry.
-pub fn insert(
-    spi: &Spi,
-    user_id: &str,
-    entry_id: Uuid,
-    model: &str,
-    further: &[Vec<f32>],
-) -> PgResult<()> {
-    insert_from(spi, user_id, entry_id, model, FIRST + 1, further)
-}
+pub const SECOND: i32 = FIRST + 1;
 
 /// Stores windows of one entry, of which the first has the number `ordinal`; those that are there
 /// already stay.
-pub fn insert_from(
+pub fn insert(
     spi: &Spi,
     user_id: &str,
     entry_id: Uuid,

@@ -19,14 +19,6 @@ pub struct Running {
 
 record!(Running: id turn_count started_at ended_at wants_reflection);
 
-/// An episode that was ended.
-pub struct Ended {
-    /// Whether facts are to be made of it.
-    pub wants_reflection: bool,
-}
-
-record!(Ended: wants_reflection);
-
 /// Reads an episode that is still open.
 pub fn open(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Running>> {
     spi.row(
@@ -77,8 +69,9 @@ pub fn save(
     )
 }
 
-/// Closes the open episode of a session that the caller has locked; `None` when it was not open.
-pub fn close(spi: &Spi, key: &SessionKey, id: Uuid, reason: &str) -> PgResult<Option<Ended>> {
+/// Closes the open episode of a session that the caller has locked, and returns whether facts are to be made
+/// of it; `None` when it was not open.
+pub fn close(spi: &Spi, key: &SessionKey, id: Uuid, reason: &str) -> PgResult<Option<bool>> {
     let ended = spi.row(
         "UPDATE memory_agent.episodes e SET status = 'closed', close_reason = $3 \
           WHERE e.user_id = $1 AND e.id = $2 AND e.status = 'open' RETURNING e.wants_reflection",

@@ -2,13 +2,11 @@
 //! are texts in UTC, so that two servers write the same file.
 
 use crate::pg::prelude::*;
+use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::scope::is_global;
-use memory_agent_core::markdown::{Entry, Summary, VERSION, conversation_of};
+use memory_agent_core::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
 use memory_agent_core::record::{Archive, Configured};
 use serde::de::DeserializeOwned;
-
-/// Where the chunks of archived conversations come from.
-pub const ARCHIVES: &str = "memory_agent.archives";
 
 /// Whose memories: of one session, or with none of the user's global memory, the conversation of that name
 /// included; of all agents without one.
@@ -54,9 +52,14 @@ fn decode<T: DeserializeOwned>(json: &str) -> PgResult<T> {
         .map_err(|error| Error::internal(format!("a row cannot be exported: {error}")))
 }
 
+/// The entries of a scope with their contents, and then its summaries.
+pub fn memories(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Memory, String)>> {
+    Ok(entries(spi, scope)?.into_iter().chain(summaries(spi, scope)?).collect())
+}
+
 /// The entries of a scope with their contents, by age; not the chunks of archived conversations, whose
 /// turns are there themselves.
-pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, String)>> {
+fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Memory, String)>> {
     let fields = pairs(
         "id role replaced_by kind agent_id state_reason markers fact_key source_relation source_key episode_id",
         "created_at state_at valid_to expires_at extracted_at recorded_at updated_at",
@@ -69,7 +72,7 @@ pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, Strin
                         'source_ids', nullif(e.source_ids, '{{}}'))::text, \
                     e.confidence, e.content, e.session_id \
                FROM memory_agent.entries e \
-              WHERE {condition} AND e.source_relation IS DISTINCT FROM '{ARCHIVES}' \
+              WHERE {condition} AND e.source_relation IS DISTINCT FROM '{ARCHIVE_RELATION}' \
               ORDER BY e.created_at, e.id"
         ),
         &mut scope.params(),
@@ -84,13 +87,13 @@ pub fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Entry, Strin
                 memory_agent: VERSION,
                 ..decode(&row.required::<String>(1)?)?
             };
-            Ok((entry, row.required(3)?))
+            Ok((Memory::Entry(entry), row.required(3)?))
         },
     )
 }
 
 /// The summaries of a session with their contents, in force or not, by age.
-pub fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Summary, String)>> {
+fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Memory, String)>> {
     let fields = pairs(
         "id agent_id ordinal is_active method topics entities decisions questions source_ids previous_id \
          first_entry_id last_entry_id message_count input_tokens output_tokens model",
@@ -114,7 +117,7 @@ pub fn summaries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Summary, S
                 memory_agent: VERSION,
                 ..decode(&row.required::<String>(1)?)?
             };
-            Ok((summary, row.required(3)?))
+            Ok((Memory::Summary(summary), row.required(3)?))
         },
     )
 }

@@ -46,8 +46,15 @@ pub fn old_commitment(salt: &str, body: &str) -> String {
     format!("sha256({salt} || convert_to({body}::text, 'UTF8'))")
 }
 
-/// Appends one event about an entry, by a job if one is given. The body is the entry as it is now,
-/// without its vector.
+/// A table whose rows events are about, and the body of an event about its row `e`: as it is now, without
+/// what is derived from it.
+type Table = (&'static str, &'static str);
+
+pub const ENTRIES: Table = ("entries", "to_jsonb(e) - '{embedding,lexemes,content_hash}'::text[]");
+pub const SUMMARIES: Table = ("session_summaries", "to_jsonb(e)");
+pub const ARCHIVES: Table = ("archives", "to_jsonb(e) - 'content_hash'");
+
+/// Appends one event about an entry, by a job if one is given.
 pub fn append(
     spi: &Spi,
     user_id: &str,
@@ -56,78 +63,33 @@ pub fn append(
     reason: Option<&str>,
     job: Option<Uuid>,
 ) -> PgResult<()> {
-    wake_at_commit::history_written();
-    // The salt makes the commitment useless for guessing an erased body.
-    spi.run(
-        &format!(
-            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
-             SELECT $1, $2, $3, $4, $5, b.body, $6, {}, $7 \
-               FROM (SELECT to_jsonb(e) - '{{embedding,lexemes,content_hash}}'::text[] AS body \
-                       FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = $3 OFFSET 0) b",
-            commitment("$6", "b.body", "$5")
-        ),
-        &mut params![new_id(), user_id, entry_id, op, reason, salt(), job],
-    )
+    append_all(spi, user_id, (ENTRIES, &[entry_id]), op, reason, job)
 }
 
-/// Appends the same event about many entries.
+/// Appends the same event about many rows of a table, by their ids.
 pub fn append_all(
     spi: &Spi,
     user_id: &str,
-    entry_ids: &[Uuid],
-    op: &str,
-    reason: &str,
-) -> PgResult<()> {
-    let body = "to_jsonb(e) - '{embedding,lexemes,content_hash}'::text[]";
-    append_rows(spi, user_id, entry_ids, op, Some(reason), ("entries", body))
-}
-
-/// Appends the same event about many summaries, by their ids.
-pub fn append_summaries(
-    spi: &Spi,
-    user_id: &str,
-    summary_ids: &[Uuid],
-    op: &str,
-    reason: &str,
-) -> PgResult<()> {
-    append_rows(spi, user_id, summary_ids, op, Some(reason), ("session_summaries", "to_jsonb(e)"))
-}
-
-/// Appends an event about a document or an archived conversation as a whole.
-pub fn append_archive(
-    spi: &Spi,
-    user_id: &str,
-    archive_id: Uuid,
+    ((table, body), ids): (Table, &[Uuid]),
     op: &str,
     reason: Option<&str>,
-) -> PgResult<()> {
-    let body = "to_jsonb(e) - 'content_hash'";
-    append_rows(spi, user_id, &[archive_id], op, reason, ("archives", body))
-}
-
-/// One row for each id of a table, whose rows `e` have the body that is given.
-fn append_rows(
-    spi: &Spi,
-    user_id: &str,
-    ids: &[Uuid],
-    op: &str,
-    reason: Option<&str>,
-    (table, body): (&str, &str),
+    job: Option<Uuid>,
 ) -> PgResult<()> {
     wake_at_commit::history_written();
     let new_ids: Vec<Uuid> = ids.iter().map(|_| new_id()).collect();
+    // The salt makes the commitment useless for guessing an erased body.
     let salts: Vec<Vec<u8>> = ids.iter().map(|_| salt()).collect();
     spi.run(
         &format!(
-            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment) \
-             SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {} \
+            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
+             SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {}, $7 \
                FROM unnest($4, $5, $6) n(about, id, salt) \
                JOIN memory_agent.{table} e \
                  ON e.user_id = $1 AND e.id = n.about AND e.id = ANY ($4), \
                     LATERAL (SELECT {body} AS body OFFSET 0) b",
             commitment("n.salt", "b.body", "$3")
         ),
-        &mut params![user_id, op, reason, ids, new_ids, salts],
+        &mut params![user_id, op, reason, ids, new_ids, salts, job],
     )
 }
 

@@ -5,7 +5,7 @@ use crate::pg::prelude::*;
 use crate::pg::spi::Record;
 use crate::store::entries::{NewEntry, content_hash};
 use crate::store::facts::FactScope;
-use crate::store::sessions::{Change, SessionKey};
+use crate::store::sessions::{Fill, SessionKey};
 use crate::store::summaries::COVERED;
 
 /// The columns of an entry that are read as they are.
@@ -178,7 +178,7 @@ pub fn count(
     spi: &Spi,
     key: &SessionKey,
     turns: i64,
-    added: &Change,
+    added: &Fill,
     id: Uuid,
     created_at: TimestampWithTimeZone,
 ) -> PgResult<i64> {

@@ -6,7 +6,7 @@ use crate::store::neighbors;
 use crate::store::prelude::*;
 use crate::store::scope::{Layer, Scope, bind};
 use crate::store::search::{
-    BATCH, Dense, Found, FoundRow, Query, bind_terms, raise_by_windows, similarity,
+    BATCH, Found, FoundRow, Query, bind_terms, distance, raise_by_windows, similarity,
     term_frequencies,
 };
 use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
@@ -117,10 +117,9 @@ fn fill_similarities(
         return Ok(());
     }
     let mut sql = scope.to_sql()?;
-    let dense = Dense::bind(&mut sql, "e", query, vector);
+    let distance = distance(&mut sql, "e", query, vector);
     let ids = bind(&mut sql.params, missing);
-    let statement =
-        sql.select(&format!("e.id, {}", dense.distance), &format!(" AND e.id = ANY ({ids})"));
+    let statement = sql.select(&format!("e.id, {distance}"), &format!(" AND e.id = ANY ({ids})"));
     let filled: Vec<(Uuid, Option<f64>)> = spi.rows(&statement, &mut sql.params)?;
     let filled: HashMap<_, _> = filled.into_iter().collect();
     for row in rows.iter_mut().filter(|row| row.similarity.is_none()) {

@@ -124,8 +124,7 @@ pub fn put_beside(spi: &Spi, model: &str, text: &Text, vectors: &[Vec<f32>]) -> 
         &mut params![user_id, *id, text.content_hash.as_deref(), model],
     )?;
     if is_there {
-        let first = entry_windows::FIRST;
-        entry_windows::insert_from(spi, user_id, *id, model, first, vectors)?;
+        entry_windows::insert(spi, user_id, *id, model, entry_windows::FIRST, vectors)?;
     }
     Ok(is_there)
 }

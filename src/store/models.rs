@@ -26,6 +26,15 @@ pub fn embeds(spi: &Spi, name: &str) -> PgResult<bool> {
     )
 }
 
+/// Another model that embedded rows, if there is one.
+pub fn other_that_embeds(spi: &Spi, name: &str) -> PgResult<Option<String>> {
+    spi.row(
+        "SELECT e.embedding_model FROM memory_agent.entries e \
+          WHERE e.embedding_model IS NOT NULL AND e.embedding_model <> $1 LIMIT 1",
+        &mut params![name],
+    )
+}
+
 /// The kind of a registered model, and whether it is active.
 pub fn known(spi: &Spi, name: &str) -> PgResult<Option<(Kind, bool)>> {
     let found = spi.first(

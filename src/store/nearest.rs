@@ -28,14 +28,13 @@ pub fn totals(spi: &Spi, scope: &Scope) -> PgResult<Vec<PartTotals>> {
     );
     let statement = format!("{totals} ORDER BY part");
     let layers = sql.layers();
-    spi.all(&statement, &mut sql.params, |row| {
-        Ok(PartTotals {
-            layer: layers[row.required::<i32>(1)? as usize],
-            documents: row.required::<i64>(2)?.max(0) as u64,
-            length: row.required::<i64>(3)?.max(0) as u64,
-            embedded: row.required::<i64>(4)?.max(0) as u64,
-        })
-    })
+    let totals = |(part, documents, length, embedded): (i32, u64, u64, u64)| PartTotals {
+        layer: layers[part as usize],
+        documents,
+        length,
+        embedded,
+    };
+    Ok(spi.rows(&statement, &mut sql.params)?.into_iter().map(totals).collect())
 }
 
 /// The nearest rows of each part: through the vector index if there is one, exactly where it gives

@@ -4,7 +4,7 @@
 
 use crate::store::prelude::*;
 use crate::store::scope::{Scope, bind};
-use crate::store::search::{Dense, FoundRow, Query, similarity};
+use crate::store::search::{self, FoundRow, Query, similarity};
 use std::collections::HashMap;
 
 /// Sets `dense` of every row: its own similarity, with a share of its neighbours'.
@@ -23,7 +23,7 @@ pub fn blend(
         return Ok(());
     }
     let mut sql = scope.to_sql()?;
-    let distance = Dense::bind(&mut sql, "n", query, vector).distance;
+    let distance = search::distance(&mut sql, "n", query, vector);
     let visible = sql.conditions("n");
     let neighbor = |comparison: &str, direction: &str| {
         format!(

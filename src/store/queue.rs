@@ -53,11 +53,8 @@ impl Job {
 
     /// Its session, or the memory of its agent that belongs to none.
     pub fn scope(&self) -> FactScope<'_> {
-        FactScope {
-            user_id: &self.user_id,
-            agent_id: &self.agent_id,
-            session_id: self.session_id.as_deref(),
-        }
+        let Self { user_id, agent_id, session_id, .. } = self;
+        FactScope { user_id, agent_id, session_id: session_id.as_deref() }
     }
 
     /// What the payload of its kind holds.

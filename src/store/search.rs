@@ -1,6 +1,7 @@
 //! Recall's candidates: for every row of the scope that matters, its cosine similarity and its exact
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
+use crate::store::counts::estimated_entries;
 use crate::store::indexed::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
@@ -79,8 +80,7 @@ pub fn candidates(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Found
     let vector = catalog::vector_type()?;
     let terms = terms(spi, scope, query)?;
     let limit = scope.search.exact_scan_rows;
-    let estimate = estimated_entries(spi)?;
-    if (estimate < 0.0 || estimate <= limit as f64)
+    if estimated_entries(spi)? <= limit as i64
         && let Some(found) = exact(spi, scope, query, &terms, &vector, limit)?
     {
         return Ok(found);
@@ -116,43 +116,23 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
     Ok(terms.into_vec())
 }
 
-/// The planner's idea of the table's size; negative while it was never analysed.
-fn estimated_entries(spi: &Spi) -> PgResult<f64> {
-    Ok(spi
-        .row(
-            "SELECT c.reltuples::float8 FROM pg_class c WHERE c.oid = 'memory_agent.entries'::regclass",
-            &mut params![],
-        )?
-        .unwrap_or(-1.0))
-}
-
-/// The expression and parameters that every dense arm shares.
-pub struct Dense {
-    /// Smallest distance of the row's embedding to any wording of the query, NULL without one.
-    pub distance: String,
-}
-
-impl Dense {
-    pub fn bind(sql: &mut ScopeSql, row: &str, query: &Query<'_>, vector: &VectorType) -> Self {
-        let (Some(model), false) = (query.embedding_model, query.embeddings.is_empty()) else {
-            return Self { distance: "NULL::float8".into() };
-        };
-        let model = bind(&mut sql.params, model.to_owned());
-        let operator = vector.cosine_distance();
-        let distances: Vec<String> = query
-            .embeddings
-            .iter()
-            .map(|embedding| {
-                let embedding = bind(&mut sql.params, embedding.clone());
-                format!("{row}.embedding {operator} {embedding}")
-            })
-            .collect();
-        let nearest = match distances.as_slice() {
-            [only] => only.clone(),
-            several => format!("least({})", several.join(", ")),
-        };
-        Self { distance: format!("CASE WHEN {row}.embedding_model = {model} THEN {nearest} END") }
-    }
+/// The expression that every dense arm shares, its parameters bound: the smallest distance of the row's
+/// embedding to any wording of the query, NULL without one.
+pub fn distance(sql: &mut ScopeSql, row: &str, query: &Query<'_>, vector: &VectorType) -> String {
+    let (Some(model), false) = (query.embedding_model, query.embeddings.is_empty()) else {
+        return "NULL::float8".into();
+    };
+    let model = bind(&mut sql.params, model.to_owned());
+    let operator = vector.cosine_distance();
+    let mut to = |embedding: &Vector| {
+        format!("{row}.embedding {operator} {}", bind(&mut sql.params, embedding.clone()))
+    };
+    let distances: Vec<String> = query.embeddings.iter().map(&mut to).collect();
+    let nearest = match distances.as_slice() {
+        [only] => only.clone(),
+        several => format!("least({})", several.join(", ")),
+    };
+    format!("CASE WHEN {row}.embedding_model = {model} THEN {nearest} END")
 }
 
 pub fn bind_terms(sql: &mut ScopeSql, terms: &[Term]) -> PgResult<Option<String>> {
@@ -174,16 +154,13 @@ fn exact(
     limit: usize,
 ) -> PgResult<Option<Found>> {
     let mut sql = scope.to_sql()?;
-    let dense = Dense::bind(&mut sql, "e", query, vector);
+    let distance = distance(&mut sql, "e", query, vector);
     let matching = match bind_terms(&mut sql, terms)? {
         Some(terms) => format!("CASE WHEN e.lexemes @@ {terms} THEN e.lexemes END"),
         None => "NULL::tsvector".into(),
     };
     let statement = sql.select(
-        &format!(
-            "e.id, {}, e.doc_len, {matching}, {SESSION_KEY}, e.created_at, {{part}}",
-            dense.distance
-        ),
+        &format!("e.id, {distance}, e.doc_len, {matching}, {SESSION_KEY}, e.created_at, {{part}}"),
         "",
     );
     let layers = sql.layers();
@@ -301,8 +278,7 @@ pub fn term_frequencies(datum: pg_sys::Datum, terms: &[Term]) -> Vec<u16> {
 
 /// Refuses a query embedding of another dimension than the stored ones.
 pub fn check_dimension(spi: &Spi, model: &str, given: usize) -> PgResult<()> {
-    let vector = catalog::vector_type()?;
-    match crate::store::entries::embedding_dimension(spi, &vector, model)? {
+    match crate::store::entries::embedding_dimension(spi, model)? {
         Some(stored) if stored as usize != given => Err(Error::invalid(
             format!("query_embedding has {given} dimensions, the model \"{model}\" has {stored}"),
             "Embed the query with memory_embed(), or with the model that embedded the memory.",

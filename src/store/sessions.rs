@@ -67,8 +67,8 @@ pub fn lock_existing(spi: &Spi, key: &SessionKey) -> PgResult<Option<Option<Uuid
     )
 }
 
-/// How full a session is.
-#[derive(Clone, Copy, Debug)]
+/// How full a session is, or what entries change about that.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Fill {
     /// Turns and facts in the window.
     pub entries: i64,
@@ -114,20 +114,9 @@ pub fn grow(
     )
 }
 
-/// What entries change about their session.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Change {
-    /// Turns and facts in the window.
-    pub entries: i64,
-    /// Tokens of the turns in the window.
-    pub tokens: i64,
-    /// Tokens of turns that no summary covers.
-    pub unsummarized: i64,
-}
-
-/// Adds to a session's counters and returns how full it is now; `None` when there is no such session.
-/// The caller holds its lock.
-pub fn adjust(spi: &Spi, key: &SessionKey, change: Change) -> PgResult<Option<Fill>> {
+/// Adds what entries change to a session's counters, and returns how full it is now; `None` when there is no
+/// such session. The caller holds its lock.
+pub fn adjust(spi: &Spi, key: &SessionKey, change: Fill) -> PgResult<Option<Fill>> {
     spi.row(
         "UPDATE memory_agent.sessions s \
             SET active_entries = greatest(0, s.active_entries + $4), \

@@ -1,13 +1,13 @@
 //! Rows of attached tables as they are read: from the transition tables of a trigger, as the role that wrote
 //! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
-use crate::pg::catalog::quote_identifier;
 use crate::pg::memory_context::scratch;
 use crate::pg::spi::Row;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
 use crate::store::prelude::*;
 use memory_agent_core::attached;
+use pgrx::spi::quote_identifier;
 
 /// Rows that are handed on together, and bytes of their contents.
 pub const BATCH: usize = 256;

@@ -112,13 +112,6 @@ pub struct Current {
     pub sections: Sections,
 }
 
-impl Current {
-    /// Whether topics, entities, decisions and questions were asked for when it was made.
-    pub fn has_sections(&self) -> bool {
-        self.sections.has_lists()
-    }
-}
-
 /// The active L3 of a session.
 pub fn current(spi: &Spi, key: &SessionKey) -> PgResult<Option<Current>> {
     spi.row(

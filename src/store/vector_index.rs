@@ -55,13 +55,8 @@ pub fn drop(spi: &Spi, index: &VectorIndex) -> PgResult<()> {
 }
 
 /// Creates the index. `method` is `hnsw` or `ivfflat`; the caller has checked it.
-pub fn create(
-    spi: &Spi,
-    vector: &VectorType,
-    model: &str,
-    dimension: i32,
-    method: &str,
-) -> PgResult<String> {
+pub fn create(spi: &Spi, model: &str, dimension: i32, method: &str) -> PgResult<String> {
+    let vector = catalog::vector_type()?;
     let name = name_for(model);
     let options = if method == "ivfflat" { " WITH (lists = 100)" } else { "" };
     spi.execute(

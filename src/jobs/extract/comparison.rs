@@ -8,6 +8,7 @@ use crate::memory::facts::apply::{self, Applied};
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
+use crate::memory::llm::Question;
 use crate::store::facts::NearFact;
 use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
@@ -44,12 +45,12 @@ impl ExtractTask {
         }
         let (existing, new) = asked.question(&self.facts);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let format =
+        let answer =
             AnswerFormat::Decisions { existing: count(existing.len()), new: count(new.len()) };
-        let tokens = 300 + count(new.len()).saturating_mul(100);
+        let max_answer_tokens = 300 + count(new.len()).saturating_mul(100);
         let messages = reconcile::messages(&existing, &new);
         self.stage = Stage::Reconciling(asked);
-        self.send(messages, format, tokens, llm)
+        self.exchange.ask(Question { messages, answer, max_answer_tokens }, llm)
     }
 
     fn thresholds(&self) -> GateThresholds {

@@ -13,18 +13,19 @@ use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::grounds::{self, Unverified};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::language::Phrases;
+use crate::memory::llm::Question;
 use crate::memory::{active_model, follow_ups};
 use crate::settings::job_settings;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::schema;
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::extract::{self, ExtractedFact, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
+use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 
 /// Turns in one extraction, and characters of them.
 const TURNS: usize = 8;
@@ -224,29 +225,9 @@ impl ExtractTask {
             .collect();
         let messages = extract::marked_messages(&pending, &marks, most);
         self.stage = Stage::Extracting;
-        self.send(
-            messages,
-            AnswerFormat::Facts { turns, max_per_turn: most },
-            200 + turns.saturating_mul(most).saturating_mul(80),
-            llm,
-        )
-    }
-
-    pub(super) fn send(
-        &mut self,
-        messages: Vec<ChatMessage>,
-        answer: AnswerFormat,
-        max_answer_tokens: u32,
-        llm: &mut Llm<'_>,
-    ) -> Taken {
-        let request = ChatRequest {
-            endpoint: llm.endpoint.clone(),
-            messages,
-            answer,
-            max_answer_tokens,
-            temperature: 0.0,
-        };
-        self.exchange.send(request, llm)
+        let answer = AnswerFormat::Facts { turns, max_per_turn: most };
+        let max_answer_tokens = 200 + turns.saturating_mul(most).saturating_mul(80);
+        self.exchange.ask(Question { messages, answer, max_answer_tokens }, llm)
     }
 
     fn purpose(&self) -> &'static str {

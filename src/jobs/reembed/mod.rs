@@ -326,7 +326,7 @@ impl ReembedTask {
             .and_then(|model| model.dimension)
             .ok_or_else(|| Error::internal("an embedder is registered without dimension"))?;
         if dimension <= vector_index::MAX_DIMENSION {
-            vector_index::create(spi, &catalog::vector_type()?, name, dimension, method)?;
+            vector_index::create(spi, name, dimension, method)?;
         }
         Ok(())
     }

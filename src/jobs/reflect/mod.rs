@@ -15,6 +15,7 @@ use crate::memory::active_model;
 use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::memory::follow_ups;
+use crate::memory::llm::Question;
 use crate::settings::job_settings;
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
@@ -27,7 +28,7 @@ use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::payloads::SavedAnswer;
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_core::reflect;
-use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, ModelRef};
+use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 use serde_json::Value;
 
 /// Closed episodes that are looked at together.
@@ -268,14 +269,12 @@ impl ReflectTask {
         let (prior, turns) = question(&self.shown, &self.turns, &said);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let (existing, max_facts) = (count(prior.len()), self.settings.max_facts);
-        let request = ChatRequest {
-            endpoint: llm.endpoint.clone(),
+        let question = Question {
             messages: reflect::messages(&prior, &turns, max_facts),
             answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
             max_answer_tokens: 300 + existing.saturating_mul(60) + max_facts.saturating_mul(150),
-            temperature: 0.0,
         };
-        self.exchange.send(request, llm)
+        self.exchange.ask(question, llm)
     }
 
     fn take_answer(&mut self, text: String, llm: &mut Llm<'_>) -> Taken {

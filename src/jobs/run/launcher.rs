@@ -173,13 +173,8 @@ impl Launcher {
             return;
         }
         self.said_at = Some(now);
-        ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            "memory_agent: no background worker slot is free for a job worker",
-            "memory_agent",
-        )
-        .set_hint(SHORTAGE_HINT)
-        .report(PgLogLevel::LOG);
+        let problem = "memory_agent: no background worker slot is free for a job worker";
+        Error::no_slot(problem, SHORTAGE_HINT).report(PgLogLevel::LOG);
     }
 
     fn look(&mut self, now: Instant) -> Result<(), String> {

@@ -107,11 +107,9 @@ fn warn_once() {
     if WARNED.replace(true) {
         return;
     }
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+    Error::no_slot(
         "memory_agent cannot start a worker: no background worker slot is free; queued jobs wait",
-        "memory_agent",
+        "Raise max_worker_processes, or add memory_agent to shared_preload_libraries.",
     )
-    .set_hint("Raise max_worker_processes, or add memory_agent to shared_preload_libraries.")
     .report(PgLogLevel::WARNING);
 }

@@ -69,7 +69,7 @@ impl Need {
             let is_needed = older.covered < older.turns && is_worth_it(older.uncovered_tokens);
             if !is_needed || sources.is_empty() {
                 match current {
-                    Some(current) if older.covered > 0 && current.has_sections() => {
+                    Some(current) if older.covered > 0 && current.sections.has_lists() => {
                         return Ok(Self::Compression(Box::new(current)));
                     }
                     Some(_) if older.covered > 0 => sources.clear(),

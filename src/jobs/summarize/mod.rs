@@ -12,6 +12,7 @@ use crate::jobs::summarize::demand::Need;
 use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
+use crate::memory::llm;
 use crate::memory::summary_renewal::{self, Renewal, Renewed};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
@@ -25,7 +26,7 @@ use memory_agent_core::jobs::session_settings::SummarySettings;
 use memory_agent_core::levels;
 use memory_agent_core::shorten::{Shortening, Step as Shortened};
 use memory_agent_core::summarize::Sections;
-use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome, ChatRequest};
+use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome};
 
 /// How often a job begins anew because the session changed meanwhile.
 const MAX_ROUNDS: u32 = 5;
@@ -171,17 +172,15 @@ impl SummaryTask {
     }
 
     fn send(&mut self, asking: Asking, llm: &mut Llm<'_>) -> Taken {
-        let request = ChatRequest {
-            endpoint: llm.endpoint.clone(),
+        let question = llm::Question {
             messages: asking.shortening.messages().to_vec(),
             answer: AnswerFormat::Text,
             // One that is longer is asked for again, shorter: better than to be cut in the middle.
             max_answer_tokens: asking.question.target_tokens.saturating_mul(3) + ANSWER_TOKENS,
-            temperature: 0.0,
         };
         self.stage = Stage::Asking(Box::new(asking));
         self.calls += 1;
-        self.exchange.send(request, llm)
+        self.exchange.ask(question, llm)
     }
 
     fn take(&mut self, answer: &ChatAnswer, llm: &mut Llm<'_>) -> Taken {

@@ -55,10 +55,10 @@ const STEPS: [Step; 13] = [
     |_| rows(purge),
     |_| delete_old(llm_calls::delete_old),
     |_| delete_old(traces::delete_old),
-    |sweeper| queue_extractions(&mut sweeper.extractions_from),
+    |sweeper| with_llm(|| queue_extractions(&mut sweeper.extractions_from)),
     Sweeper::end_idle_episodes,
-    |sweeper| queue_reflections(&mut sweeper.reflections_from),
-    |sweeper| renew_summaries(&mut sweeper.summaries_from),
+    |sweeper| with_llm(|| queue_reflections(&mut sweeper.reflections_from)),
+    |sweeper| with_llm(|| renew_summaries(&mut sweeper.summaries_from)),
     |_| archive_idle(),
     |_| tidy(),
 ];
@@ -107,17 +107,13 @@ impl Sweeper {
                     return Ok(false);
                 }
                 let closed = episodes::close(spi, &key, episode, CloseReason::Gap.as_str())?;
-                if closed.is_some_and(|closed| closed.wants_reflection) {
+                if closed == Some(true) {
                     follow_ups::queue_reflection(spi, &key)?;
                 }
                 Ok(true)
             });
-            match outcome {
-                Ok(was_idle) => ended += u64::from(was_idle),
-                // Another transaction works in the session: it is not that silent.
-                Err(aborted) if aborted.may_pass => {}
-                Err(aborted) => return Err(aborted),
-            }
+            // None: another transaction works in the session, so it is not that silent.
+            ended += u64::from(unless_passing(outcome)? == Some(true));
         }
         if ended > 0 {
             debug1!("memory_agent: idle episodes ended={ended}");
@@ -166,26 +162,19 @@ fn queue_each<T>(
             *from = begin + position;
             return Ok(true);
         }
-        match transaction(|spi| queue(spi, one)) {
-            Ok(()) => {}
-            // Another session has it locked: it is in the next list again.
-            Err(aborted) if aborted.may_pass => {}
-            Err(aborted) => return Err(aborted),
-        }
+        // What another session has locked is in the next list again.
+        unless_passing(transaction(|spi| queue(spi, one)))?;
     }
     Ok(false)
 }
 
 /// Whether no agent has an LLM.
-fn is_without_llm() -> Result<bool, Aborted> {
-    Ok(transaction(endpoints::all_missing)?.is_some())
+fn with_llm(step: impl FnOnce() -> Result<bool, Aborted>) -> Result<bool, Aborted> {
+    if transaction(endpoints::all_missing)?.is_some() { Ok(false) } else { step() }
 }
 
 /// Queues turns that no job knows of.
 fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
-    if is_without_llm()? {
-        return Ok(false);
-    }
     let forgotten = transaction(|spi| extraction::forgotten(spi, BATCH))?;
     queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
         let session_id = session_id.as_deref();
@@ -199,9 +188,6 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
 /// Queues reflections that no other code queued: on short episodes that nothing followed, and on those that
 /// ended while there was no LLM.
 fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
-    if is_without_llm()? {
-        return Ok(false);
-    }
     let settings = job_settings::reflection();
     let min_turns = i32::try_from(settings.min_episode_turns).unwrap_or(i32::MAX);
     let due = transaction(|spi| {
@@ -223,9 +209,6 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
 
 /// Queues the sessions again whose summaries lack turns that no job knows of.
 fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
-    if is_without_llm()? {
-        return Ok(false);
-    }
     let least = Sessions::current().summary_min_tokens;
     let forgotten = transaction(|spi| summaries::forgotten(spi, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
@@ -267,12 +250,8 @@ fn archive_idle() -> Result<bool, Aborted> {
             }
             Ok(())
         });
-        match stored {
-            Ok(()) => archived += 1,
-            // Another transaction is at work in the session: the next sweep finds it again.
-            Err(aborted) if aborted.may_pass => {}
-            Err(aborted) => return Err(aborted),
-        }
+        // None: another transaction is at work in the session; the next sweep finds it again.
+        archived += u64::from(unless_passing(stored)?.is_some());
     }
     Ok(is_full && archived > 0)
 }

@@ -59,16 +59,23 @@ impl Block<'_> {
         item.held.as_ref()?;
         let told = item.told();
         let with = |content: &str| self.tokens.count_one(&line(&Memory { content, ..told }));
-        let mut most = left - SLACK - with("");
+        let (content, count) = self.cut(told.content, left - SLACK, with)?;
+        item.content = content;
+        Some(count)
+    }
+
+    /// The beginning of a text, cut at a sentence, that costs at most `room` tokens in its place, and what it
+    /// costs there. `None` when there is no room worth it.
+    fn cut(&self, text: &str, room: i64, cost: impl Fn(&str) -> i64) -> Option<(String, i64)> {
+        let mut most = room - cost("");
         while most >= LEAST_CUT {
-            let content = self.tokens.cut(told.content, most);
-            let count = with(&content);
-            if count <= left - SLACK {
-                item.content = content;
-                return (!item.content.is_empty()).then_some(count);
+            let cut = self.tokens.cut(text, most);
+            let cost = cost(&cut);
+            if cost <= room {
+                return (!cut.is_empty()).then_some((cut, cost));
             }
             // Indentation costs tokens too.
-            most -= count - (left - SLACK);
+            most -= cost - room;
         }
         None
     }
@@ -92,16 +99,7 @@ impl Block<'_> {
         if whole <= share {
             return Some((text.to_owned(), whole));
         }
-        let mut most = share - cost("");
-        while most >= LEAST_CUT {
-            let cut = self.tokens.cut(text, most);
-            let cost = cost(&cut);
-            if cost <= share {
-                return (!cut.is_empty()).then_some((cut, cost));
-            }
-            most -= cost - share;
-        }
-        None
+        self.cut(text, share, cost)
     }
 
     /// The message of [`Self::fit_text`].

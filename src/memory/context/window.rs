@@ -29,10 +29,8 @@ impl Window {
     ) -> PgResult<Self> {
         // By their stored counts; of other tokens, there may be fewer.
         let read = if tokens.are_stored() { room } else { room.saturating_mul(FEWER_TOKENS) };
-        let mut turns = roles::read_as_owner(|spi| {
-            let SessionKey { user_id, agent_id, session_id } = key;
-            entries::newest_turns(spi, user_id, agent_id, session_id, &request.query, read)
-        })?;
+        let mut turns =
+            roles::read_as_owner(|spi| entries::newest_turns(spi, key, &request.query, read))?;
         // The current message may have been stored before it is asked about: it comes last anyway.
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
         let stored_message = is_stored.then(|| turns.remove(0).id);

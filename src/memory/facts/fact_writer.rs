@@ -8,7 +8,7 @@ use crate::pg::prelude::*;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, FactScope};
 use crate::store::history;
-use crate::store::sessions::{self, Change, SessionKey};
+use crate::store::sessions::{self, Fill, SessionKey};
 
 /// For whom facts are written.
 #[derive(Clone, Copy, Default)]
@@ -156,7 +156,7 @@ impl<'a> FactWriter<'a> {
     /// Brings the session's counters up to date.
     pub fn finish(&self) -> PgResult<()> {
         let Some(key) = &self.session else { return Ok(()) };
-        let change = Change { entries: self.stored.len() as i64, ..Change::default() };
+        let change = Fill { entries: self.stored.len() as i64, ..Fill::default() };
         match sessions::adjust(self.spi, key, change)? {
             Some(fill) => follow_ups::queue_eviction(self.spi, key, fill.entries),
             None => Ok(()),

@@ -28,12 +28,7 @@ pub fn query_embeddings(
     }
     match models::current().prepare(Some(model), Purpose::Query, texts, Vec::new()) {
         Ok(prepared) => {
-            embeddings.extend(
-                prepared
-                    .embeddings
-                    .into_iter()
-                    .filter_map(|windows| windows.into_iter().next().map(Vector)),
-            );
+            embeddings.extend(prepared.first_windows());
             trace.embedding = model.name.clone();
         }
         Err(failure) => {
@@ -52,27 +47,25 @@ pub fn rerank(
     details: &[Detail],
     order: &[usize],
     trace: &mut Trace,
-) -> PgResult<Option<Vec<f32>>> {
+) -> Option<Vec<f32>> {
     let Some(model) = model else {
         trace.reranking = if request.rerank { "no rerank model" } else { "off" }.into();
-        return Ok(None);
+        return None;
     };
     let longest = request.chosen.rerank_max_query_chars;
-    if request.query.trim().is_empty() {
-        trace.reranking = "skipped: no query text".into();
-        return Ok(None);
-    }
-    if longest > 0 && request.query.chars().count() > longest {
-        trace.reranking = "skipped: query longer than rerank_max_query_chars".into();
-        return Ok(None);
-    }
-    if details.is_empty() {
-        trace.reranking = "skipped: no candidates".into();
-        return Ok(None);
-    }
-    if let Some(outage) = trace.failures.iter().find(|failure| failure.is_outage) {
-        trace.reranking = format!("failed: {}", outage.message);
-        return Ok(None);
+    let skipped = if request.query.trim().is_empty() {
+        Some("skipped: no query text".to_owned())
+    } else if longest > 0 && request.query.chars().count() > longest {
+        Some("skipped: query longer than rerank_max_query_chars".to_owned())
+    } else if details.is_empty() {
+        Some("skipped: no candidates".to_owned())
+    } else {
+        let outage = trace.failures.iter().find(|failure| failure.is_outage);
+        outage.map(|outage| format!("failed: {}", outage.message))
+    };
+    if let Some(reason) = skipped {
+        trace.reranking = reason;
+        return None;
     }
     let documents = order.iter().map(|&place| details[place].text.clone()).collect();
     let budget = request.chosen.rerank_budget_ms;
@@ -85,12 +78,12 @@ pub fn rerank(
             for (&place, logit) in order.iter().zip(logits) {
                 of_details[place] = logit.unwrap_or(f32::NAN);
             }
-            Ok(Some(of_details))
+            Some(of_details)
         }
         Err(failure) => {
             trace.reranking = format!("failed: {}", failure.message);
             trace.failures.push(failure);
-            Ok(None)
+            None
         }
     }
 }

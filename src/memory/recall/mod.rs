@@ -156,7 +156,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
             features.iter().map(|features| features.probability(None, *weights)).collect();
         order.sort_by(|&a, &b| unread[b].total_cmp(&unread[a]));
     }
-    let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
+    let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace);
     trace.times.rerank = milliseconds(started);
     if let Some(first) = trace.failures.first() {
         let without =
