@@ -167,7 +167,11 @@ fn is_calling(words: &[Word<'_>]) -> bool {
     let is = |at: usize, names: &[&str]| {
         words.get(at).is_some_and(|word| names.contains(&word.folded.as_str()))
     };
-    let begin = (1..words.len()).find(|at| is(at - 1, &["is", "was"]) && is(*at, &["a", "an"]));
+    let is_copula = |at: usize| is(at, &["is", "was"]);
+    let begin = (1..words.len()).find(|at| {
+        let before = if is(at - 1, &["now"]) { at.saturating_sub(2) } else { at - 1 };
+        is(*at, &["a", "an"]) && is_copula(before)
+    });
     begin.is_some_and(|begin| {
         let end = (begin..words.len()).find(|at| is(*at, &["at", "in", "for"]));
         let name = &words[begin + 1..end.unwrap_or(words.len())];
