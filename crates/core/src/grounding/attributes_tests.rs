@@ -114,3 +114,45 @@ fn of_a_long_text_the_begin_is_compared() {
     assert!(can_replace("The user moved to Lisbon.", &long));
     assert!(can_replace(&long.replace("Hamburg", "Lisbon"), "The user lives in Hamburg."));
 }
+
+#[test]
+fn another_property_of_the_same_thing_replaces_nothing() {
+    for (known, new) in [
+        ("Nadia is the user's aunt.", "Nadia has been promoted to colonel."),
+        ("Nadia is a cashier.", "Nadia became a mother."),
+        ("The user's ducks lay 20 eggs a week.", "The user now has seven ducks."),
+        ("The user feeds the ducks at six.", "The user now has six ducks."),
+        ("The user brushes the pony every day.", "The pony now has a blanket."),
+        ("The user earns 16 euros an hour.", "The user now works 20 hours a week."),
+        ("The course begins on May 4 in Bonn.", "The course is held on Mondays."),
+        ("The course begins on May 4.", "The course is held in Bonn."),
+        ("The course takes place in Bonn.", "The course is held on Mondays."),
+        ("The harbour does not allow dogs.", "The harbour now has a crane."),
+        ("Nadia is a cashier.", "Nadia is now ill."),
+        ("Nadia is the user's aunt.", "Nadia is now ill."),
+        ("The user lives in Kiel.", "The user is staying in Rome for a week."),
+    ] {
+        assert!(!can_replace(new, known), "{known} | {new}");
+    }
+}
+
+#[test]
+fn the_same_property_in_other_words_is_replaced() {
+    for (known, new) in [
+        ("Nadia is a cashier.", "Nadia has been promoted to store manager."),
+        ("Nadia sells insurance in Fez.", "Nadia has been promoted to head of sales."),
+        ("Nadia is a cashier.", "Nadia is now a florist."),
+        ("The user's hair is brown.", "The user's hair is now blond."),
+        ("The rent of the boat is 900 a month.", "The boat's rent rose: 950 euros a month."),
+        ("The user has five ducks.", "The user now has seven ducks."),
+        ("The user guards a car park for £11.50 an hour.", "The user gets £12.10 an hour."),
+        ("The hike takes place on May 4.", "The hike is scheduled for the 11th."),
+        ("The course takes place in Bonn.", "The course is held in Trier."),
+        ("The user is planning a picnic by the lake.", "The picnic has become a dinner."),
+        ("The user's allowance is from the bank.", "The allowance comes from the state."),
+        ("The park forbids kites.", "Kites are allowed in the park."),
+        ("The mail server is Postfix.", "The mail server was changed to Exim."),
+    ] {
+        assert!(can_replace(new, known), "{known} | {new}");
+    }
+}
