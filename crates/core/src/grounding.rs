@@ -13,6 +13,7 @@ mod instructs;
 mod names;
 mod numbers;
 mod polarity;
+mod properties;
 mod relative;
 mod sentence;
 mod statements;

@@ -7,6 +7,9 @@
 
 use std::collections::HashSet;
 
+use super::properties::{
+    classes, gives_another_value, is_another_rate, is_calling, is_same, is_same_event, says_of_both,
+};
 use super::told::{Kind, Told, lines};
 use super::topics::{Role, is_about_another};
 use super::words::{List, Word, stem};
@@ -23,6 +26,8 @@ pub(super) enum Sign {
     Change,
     /// They differ in a number, a date or a day, and in little else.
     Value,
+    /// They say when or where the same event is.
+    Event,
     /// They give the same attribute another value: "favourite colour is".
     Attribute,
     /// They are the same but for one place: "the order service uses ... as its database".
@@ -63,6 +68,7 @@ fn sign(new: &str, known: &str) -> Option<Sign> {
         (Sign::End, pair.is_end() || pair.is_resumed()),
         (Sign::Change, pair.is_change()),
         (Sign::Value, pair.is_value()),
+        (Sign::Event, pair.has_one_subject() && is_same_event(&new, &known)),
         (Sign::Attribute, pair.is_attribute()),
         (Sign::Frame, pair.is_frame()),
         (Sign::Covered, pair.is_covered()),
@@ -107,11 +113,8 @@ impl Pair<'_> {
     }
 
     fn is_single(&self) -> bool {
-        let all = |told: &Told<'_>| -> HashSet<usize> {
-            told.lines("single").union(&told.lines("weak")).copied().collect()
-        };
         let strong = self.new.lines("single");
-        let (new, known) = (all(self.new), all(self.known));
+        let (new, known) = (classes(self.new), classes(self.known));
         let is_meant = |line: &&usize| {
             let is_said = strong.contains(line) || self.changes();
             is_said && (self.has_one_subject() || self.is_of_topic(**line))
@@ -120,7 +123,7 @@ impl Pair<'_> {
         let has_several =
             self.changes() && self.known.lines("several").iter().any(|line| several.contains(line));
         new.intersection(&known).any(|line| is_meant(&line))
-            || (has_several && self.has_one_subject())
+            || (self.has_one_subject() && (has_several || is_calling(self.new, self.known)))
     }
 
     /// Whether the subject of the one is the attribute of the other's: "the user's address".
@@ -206,14 +209,21 @@ impl Pair<'_> {
                 known.contains(thing) && !(subject.contains(thing) && known_subject.contains(thing))
             })
         };
-        self.new.places(&[Kind::Change]).any(|at| {
+        let is_new = |at: usize| self.new.words[at].folded == "new";
+        let is_turn = |at: usize| {
             let is_whole = matches!(self.new.words[at].folded.as_str(), "now" | "instead");
             self.is_beside(at) || (is_whole && (has_verb() || has_thing()))
-        }) || (has_value && self.new.places(&[Kind::Moved]).any(|at| self.is_beside(at)))
+        };
+        let changes = || self.new.places(&[Kind::Change]).filter(|at| is_turn(*at));
+        // What is new is the thing itself: "a new oven".
+        changes().any(is_new)
+            || (changes().next().is_some() && is_same(self.new, self.known))
+            || (has_value && self.new.places(&[Kind::Moved]).any(|at| self.is_beside(at)))
     }
 
     fn is_value(&self) -> bool {
-        let differs = self.new.values().iter().any(|kind| self.known.values().contains(kind));
+        let differs = self.new.values().iter().any(|kind| self.known.values().contains(kind))
+            && !gives_another_value(self.new, self.known);
         let kinds = [Kind::Content, Kind::Verb];
         let (new, known) = (self.new.stems(&kinds), self.known.stems(&kinds));
         let content = self.known.stems(&[Kind::Content]);
@@ -227,7 +237,8 @@ impl Pair<'_> {
         };
         let is_older = is_age(self.known) && self.new.words.iter().any(|w| w.folded == "turned");
         let is_same = things > 0 || (shared > 0 && self.has_one_subject());
-        differs && ((is_same && is_rewording) || things > 1 || is_older)
+        (differs && ((is_same && is_rewording) || things > 1 || is_older))
+            || (self.has_one_subject() && is_another_rate(self.new, self.known))
     }
 
     /// Whether they differ in one place, and speak of the same things around it.
@@ -304,13 +315,17 @@ impl Pair<'_> {
 
     fn is_denial(&self) -> bool {
         let content = self.known.stems(&[Kind::Content]);
-        let has_thing = self.new.stems(&[Kind::Content]).iter().any(|word| content.contains(word));
-        let turns = |left: &Told<'_>, right: &Told<'_>| left.has("like") && right.has("dislike");
-        has_thing
-            && self.has_one_subject()
-            && (self.new.is_negated() != self.known.is_negated()
-                || turns(self.new, self.known)
-                || turns(self.known, self.new))
+        let things = self.new.stems(&[Kind::Content]);
+        let shared = things.intersection(&content).count();
+        let turns = |yes: &str, no: &str| {
+            (self.new.has(yes) && self.known.has(no)) || (self.new.has(no) && self.known.has(yes))
+        };
+        let is_allowed = turns("allow", "forbid");
+        let is_denied =
+            self.new.is_negated() != self.known.is_negated() || turns("like", "dislike");
+        // "The campsite forbids fires", "fires are allowed at the campsite"
+        let is_one = self.has_one_subject() && says_of_both(self.new, self.known);
+        (is_one && shared > 0 && (is_denied || is_allowed)) || (shared > 1 && is_allowed)
     }
 }
 

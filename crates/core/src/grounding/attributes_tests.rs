@@ -12,7 +12,7 @@ fn pairs(section: &str) -> Vec<(&'static str, &'static str)> {
 
 /// Those of a section of which a rule says that the one can take the place of the other, and the others.
 fn judged(kind: &str) -> (Vec<String>, Vec<String>) {
-    let parts = ["first", "second", "third", "fourth", "fifth"]
+    let parts = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
         .map(|part| pairs(&format!("{kind}, {part}")));
     let (with, without): (Vec<_>, Vec<_>) =
         parts.concat().into_iter().partition(|(known, new)| can_replace(new, known));
@@ -28,15 +28,15 @@ fn judged(kind: &str) -> (Vec<String>, Vec<String>) {
 #[test]
 fn what_replaces_has_a_sign() {
     let (found, missed) = judged("replaced");
-    assert_eq!(found.len() + missed.len(), 278);
-    assert!(missed.len() <= 14, "{} missed:\n{}", missed.len(), missed.join("\n"));
+    assert_eq!(found.len() + missed.len(), 343);
+    assert!(missed.len() <= 19, "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
 #[test]
 fn what_stays_beside_it_has_none() {
     let (wrong, right) = judged("both");
-    assert_eq!(wrong.len() + right.len(), 286);
-    assert!(wrong.len() <= 2, "{wrong:#?}");
+    assert_eq!(wrong.len() + right.len(), 351);
+    assert!(wrong.len() <= 6, "{wrong:#?}");
 }
 
 #[test]
@@ -50,6 +50,7 @@ fn a_sign_says_why() {
             Sign::Change,
         ),
         ("The shop opens at 8.", "The shop opens at 9 from June on.", Sign::Value),
+        ("The audition is held in May.", "The audition is scheduled for June.", Sign::Event),
         (
             "The user's favourite colour is green.",
             "The user's favourite colour is red.",
@@ -112,4 +113,46 @@ fn of_a_long_text_the_begin_is_compared() {
         format!("The user lives in Hamburg. {}", "And so on, in May, not now. ".repeat(40_000));
     assert!(can_replace("The user moved to Lisbon.", &long));
     assert!(can_replace(&long.replace("Hamburg", "Lisbon"), "The user lives in Hamburg."));
+}
+
+#[test]
+fn another_property_of_the_same_thing_replaces_nothing() {
+    for (known, new) in [
+        ("Nadia is the user's aunt.", "Nadia has been promoted to colonel."),
+        ("Nadia is a cashier.", "Nadia became a mother."),
+        ("The user's ducks lay 20 eggs a week.", "The user now has seven ducks."),
+        ("The user feeds the ducks at six.", "The user now has six ducks."),
+        ("The user brushes the pony every day.", "The pony now has a blanket."),
+        ("The user earns 16 euros an hour.", "The user now works 20 hours a week."),
+        ("The course begins on May 4 in Bonn.", "The course is held on Mondays."),
+        ("The course begins on May 4.", "The course is held in Bonn."),
+        ("The course takes place in Bonn.", "The course is held on Mondays."),
+        ("The harbour does not allow dogs.", "The harbour now has a crane."),
+        ("Nadia is a cashier.", "Nadia is now ill."),
+        ("Nadia is the user's aunt.", "Nadia is now ill."),
+        ("The user lives in Kiel.", "The user is staying in Rome for a week."),
+    ] {
+        assert!(!can_replace(new, known), "{known} | {new}");
+    }
+}
+
+#[test]
+fn the_same_property_in_other_words_is_replaced() {
+    for (known, new) in [
+        ("Nadia is a cashier.", "Nadia has been promoted to store manager."),
+        ("Nadia sells insurance in Fez.", "Nadia has been promoted to head of sales."),
+        ("Nadia is a cashier.", "Nadia is now a florist."),
+        ("The user's hair is brown.", "The user's hair is now blond."),
+        ("The rent of the boat is 900 a month.", "The boat's rent rose: 950 euros a month."),
+        ("The user has five ducks.", "The user now has seven ducks."),
+        ("The user guards a car park for £11.50 an hour.", "The user gets £12.10 an hour."),
+        ("The hike takes place on May 4.", "The hike is scheduled for the 11th."),
+        ("The course takes place in Bonn.", "The course is held in Trier."),
+        ("The user is planning a picnic by the lake.", "The picnic has become a dinner."),
+        ("The user's allowance is from the bank.", "The allowance comes from the state."),
+        ("The park forbids kites.", "Kites are allowed in the park."),
+        ("The mail server is Postfix.", "The mail server was changed to Exim."),
+    ] {
+        assert!(can_replace(new, known), "{known} | {new}");
+    }
 }

@@ -67,11 +67,14 @@ pub(super) struct Told<'a> {
     pub is_unknown: bool,
     /// Whether it is in a language that the lists do not know.
     pub is_foreign: bool,
+    /// Whether it says what somebody is, other than to somebody else: "is a cashier at the station".
+    pub is_calling: bool,
 }
 
 impl<'a> Told<'a> {
     pub fn of(statement: &'a str) -> Self {
         let mut words = words(statement);
+        let is_calling = is_calling(&words);
         words.retain(|word| !matches!(word.folded.as_str(), "the" | "a" | "an"));
         let kinds: Vec<Kind> = (0..words.len()).map(|at| kind(&words, at)).collect();
         let is_open = |kind: &Kind| !matches!(kind, Kind::Content | Kind::Value | Kind::Empty);
@@ -85,7 +88,7 @@ impl<'a> Told<'a> {
         let latin = statement.chars().filter(|c| is_latin(*c)).count();
         let count = |list| words.iter().filter(|word| word.is_in(list)).count();
         let is_foreign = count(List::Foreign).max(count(List::German)) > count(List::English);
-        Self { words, kinds, predicate, is_unknown: latin * 2 < letters, is_foreign }
+        Self { words, kinds, predicate, is_unknown: latin * 2 < letters, is_foreign, is_calling }
     }
 
     /// The stems of the words of some kinds.
@@ -160,6 +163,23 @@ impl<'a> Told<'a> {
     }
 }
 
+fn is_calling(words: &[Word<'_>]) -> bool {
+    let is = |at: usize, names: &[&str]| {
+        words.get(at).is_some_and(|word| names.contains(&word.folded.as_str()))
+    };
+    let is_copula = |at: usize| is(at, &["is", "was"]);
+    let begin = (1..words.len()).find(|at| {
+        let before = if is(at - 1, &["now"]) { at.saturating_sub(2) } else { at - 1 };
+        is(*at, &["a", "an"]) && is_copula(before)
+    });
+    begin.is_some_and(|begin| {
+        let end = (begin..words.len()).find(|at| is(*at, &["at", "in", "for"]));
+        let name = &words[begin + 1..end.unwrap_or(words.len())];
+        let is_plain = |word: &Word<'_>| !word.is_in(List::Relation) && word.folded != "of";
+        !name.is_empty() && name.iter().all(is_plain)
+    })
+}
+
 fn lines_at(list: &str, words: &[Word<'_>], at: usize) -> Vec<usize> {
     let word = words[at].folded.as_str();
     let mut found = lines(list, word).to_vec();
@@ -188,10 +208,10 @@ fn kind(words: &[Word<'_>], at: usize) -> Kind {
         Kind::Value
     } else if negates(word) || is("end") {
         Kind::End
-    } else if is("moved") {
-        Kind::Moved
     } else if is("change") {
         Kind::Change
+    } else if is("moved") {
+        Kind::Moved
     } else if name == "only"
         || word.is_in(List::Empty)
         || word.is_in(List::German)
