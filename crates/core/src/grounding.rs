@@ -223,7 +223,22 @@ impl Grounds {
         if self.is_english && self.subjects.confuses(&found, &self.speaker) {
             return Err(Ungrounded::Person);
         }
+        self.check_retold(statement, &found)?;
         self.check_acts(&found)
+    }
+
+    /// "The user said 'lol, thanks'" tells of the conversation, in whatever language it was.
+    fn check_retold(&self, statement: &str, found: &[Word<'_>]) -> Result<(), Ungrounded> {
+        const SAYS: [&str; 6] = ["said", "says", "wrote", "replied", "answered", "exclaimed"];
+        const QUOTES: [char; 7] = ['"', '\'', '“', '”', '‘', '’', '„'];
+        let verb = found.iter().take(3).find(|word| SAYS.contains(&word.folded.as_str()));
+        let rest = verb.map_or("", |verb| statement[words::end(statement, verb)..].trim_start());
+        let rest = rest.trim_end_matches('.');
+        let is_quotation = rest.starts_with(QUOTES) && rest.ends_with(QUOTES);
+        match is_quotation && subjects::is_of_user(found, &self.speaker) {
+            true => Err(Ungrounded::Conversation),
+            false => Ok(()),
+        }
     }
 
     fn check_dates_and_numbers(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {

@@ -4,6 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::de::IgnoredAny;
+
 use super::polarity::content;
 use super::sentence::Sentence;
 use super::words::{List, Word, begin, end, stem, words};
@@ -160,8 +162,40 @@ pub fn may_state(message: &str) -> bool {
     found.is_empty() || !found.chunk_by(|_, next| !next.is_first).all(&mut is_plain)
 }
 
+/// Keys of JSON that is written for a program: a message of a chat, or a change of a memory.
+const MACHINE_KEYS: [&str; 9] = [
+    "role",
+    "op",
+    "operation",
+    "facts",
+    "fact",
+    "memory",
+    "memories",
+    "instruction",
+    "instructions",
+];
+
+/// Whether a text is JSON that speaks to a program. Users do not tell their lives in it.
+fn is_for_machines(text: &str) -> bool {
+    let text = text.trim().trim_matches('`').trim_start_matches("json").trim();
+    let Some(open) = text.chars().next().filter(|first| matches!(first, '{' | '[')) else {
+        return false;
+    };
+    let objects = match open {
+        '{' => serde_json::from_str(text).map(|object| vec![object]),
+        _ => serde_json::from_str::<Vec<HashMap<String, IgnoredAny>>>(text),
+    };
+    let has_key = |object: &HashMap<String, IgnoredAny>| {
+        MACHINE_KEYS.iter().any(|key| object.contains_key(*key))
+    };
+    objects.is_ok_and(|objects| objects.iter().any(has_key))
+}
+
 /// What each word takes part in.
 pub(super) fn acts(text: &str, words: &[Word<'_>]) -> Vec<Act> {
+    if is_for_machines(text) {
+        return vec![Act::Instruct; words.len()];
+    }
     let mut acts = Vec::with_capacity(words.len());
     let (mut rest, mut before) = (None, Act::State);
     for sentence in words.chunk_by(|_, next| !next.is_first) {

@@ -7,6 +7,8 @@ use super::words::{List, Word, begin, end};
 const OWNED_WORDS: usize = 3;
 
 const WH: [&str; 9] = ["how", "what", "what's", "which", "who", "where", "when", "why", "whose"];
+/// A question's word and "is" in one.
+const WH_IS: [&str; 4] = ["what's", "whats", "wheres", "hows"];
 /// Questions that tell something.
 const TELLING: [&str; 12] = [
     "you know",
@@ -112,6 +114,9 @@ impl Sentence<'_> {
             let is_text = ["this", "following", "below"].iter().any(|name| self.has_name(name));
             return (Act::Task, is_text && !self.is_of_user());
         }
+        if self.begins(start, &["what if"]).is_some() && self.would() {
+            return (Act::Imagine, false);
+        }
         if let Some(act) = self.asks(start) {
             return (act, false);
         }
@@ -119,7 +124,8 @@ impl Sentence<'_> {
         if before == Act::Ask && self.name(start) == "because" && !self.is_personal() {
             return (Act::Ask, false);
         }
-        if self.imagines(start) {
+        // "What if I'd studied law? I'd be rich."
+        if self.imagines(start) || (before == Act::Imagine && self.would()) {
             return (Act::Imagine, false);
         }
         (Act::State, false)
@@ -193,9 +199,9 @@ impl Sentence<'_> {
         let is_of_what = matches!(first, "what" | "which")
             && List::Auxiliary.has(self.name(start + 2))
             && !self.words[start + 1].is_capitalised();
-        let is_open = WH.contains(&first)
-            && (List::Auxiliary.has(second) || is_amount || is_of_what)
-            && !self.is_personal();
+        let is_open = (WH_IS.contains(&first) && List::Determiner.has(second))
+            || (WH.contains(&first) && (List::Auxiliary.has(second) || is_amount || is_of_what));
+        let is_open = is_open && !self.is_personal();
         match self.is_asking {
             true if has_opener => Some(Act::Ask),
             true => Some(Act::Doubt),
@@ -205,18 +211,21 @@ impl Sentence<'_> {
 
     /// "If we ever moved, I would quit."
     fn imagines(&self, start: usize) -> bool {
-        let would = (0..self.words.len()).any(|at| {
-            let name = self.name(at);
-            (matches!(name, "would" | "wouldn't" | "could" | "couldn't") || name.ends_with("'d"))
-                && !matches!(self.name(at + 1), "like" | "love" | "prefer" | "rather")
-        });
         self.begins(
             start,
             &["suppose", "imagine", "let's say", "what if", "assume", "assuming", "pretend"],
         )
         .is_some()
             || self.begins(start, &["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
-            || ((self.has_name("if") || self.has_name("unless")) && would)
+            || ((self.has_name("if") || self.has_name("unless")) && self.would())
+    }
+
+    fn would(&self) -> bool {
+        (0..self.words.len()).any(|at| {
+            let name = self.name(at);
+            (matches!(name, "would" | "wouldn't" | "could" | "couldn't") || name.ends_with("'d"))
+                && !matches!(self.name(at + 1), "like" | "love" | "prefer" | "rather")
+        })
     }
 
     /// Marks what a question or a task states of the user: clauses that tell it, and what is the user's.
