@@ -111,6 +111,10 @@ impl Acts {
                 None => {}
             }
         }
+        // Where there is only a task, what has none of its words is what the task was to make.
+        if found.is_none() && self.is_unstated() && !self.ordered.is_empty() {
+            return Some(Act::Task);
+        }
         let is_imagined = || statement.iter().any(|word| word.is_in(List::Imagined));
         found.filter(|act| match act {
             Act::Ask | Act::Doubt => !self.is_answered,
