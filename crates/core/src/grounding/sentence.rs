@@ -7,8 +7,6 @@ use super::words::{List, Word, begin, end};
 const OWNED_WORDS: usize = 3;
 
 const WH: [&str; 9] = ["how", "what", "what's", "which", "who", "where", "when", "why", "whose"];
-/// A question's word and "is" in one.
-const WH_IS: [&str; 4] = ["what's", "whats", "wheres", "hows"];
 /// Questions that tell something.
 const TELLING: [&str; 12] = [
     "you know",
@@ -199,7 +197,7 @@ impl Sentence<'_> {
         let is_of_what = matches!(first, "what" | "which")
             && List::Auxiliary.has(self.name(start + 2))
             && !self.words[start + 1].is_capitalised();
-        let is_open = (WH_IS.contains(&first) && List::Determiner.has(second))
+        let is_open = (matches!(first, "what's" | "whats") && List::Determiner.has(second))
             || (WH.contains(&first) && (List::Auxiliary.has(second) || is_amount || is_of_what));
         let is_open = is_open && !self.is_personal();
         match self.is_asking {
