@@ -1,7 +1,10 @@
 """The labelled turns of scripts/test-llm: as SQL that stores them, and the score of what became of them.
 
-    test_llm.py sql MODE TURNS FILE...      writes what psql is to run; MODE is turn or episode
+    test_llm.py sql MODE TURNS FILE...      writes what psql is to run
     test_llm.py score TURNS FILE... <JSON   reads what that printed, and prints the figures
+
+MODE is turn, episode (facts from the turns of an episode when it has ended: reflection = off) or reflection
+(one question about the whole episode).
 
 TURNS is how many, or the first and the last: 27-60.
 
@@ -74,19 +77,22 @@ def write_sql(mode, turns):
     print("SET client_min_messages = warning;\nCREATE EXTENSION memory_agent CASCADE;")
     print("DO $$ BEGIN FOR attempt IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM memory_status() "
           "WHERE component = 'embedder' AND state = 'loaded'); PERFORM pg_sleep(0.1); END LOOP; END $$;")
-    print(f"SET memory_agent.extraction = {mode}; SET memory_agent.summarization = off;")
-    if mode == "episode":
-        # Twenty turns are more than five facts.
-        print("SET memory_agent.episode_max_turns = 5; SET memory_agent.max_facts_per_episode = 10;")
+    print(f"SET memory_agent.extraction = {'turn' if mode == 'turn' else 'episode'}; "
+          "SET memory_agent.summarization = off;")
+    if mode != "turn":
+        # Twenty turns are more than five facts, and the last episode of a session may be short.
+        print("SET memory_agent.episode_max_turns = 5; SET memory_agent.max_facts_per_episode = 10; "
+              "SET memory_agent.min_episode_turns = 1;")
+        print(f"SET memory_agent.reflection = {'on' if mode == 'reflection' else 'off'};")
     print("\\o /dev/null")
-    for turn in turns:
+    for turn, following in zip(turns, turns[1:] + [None]):
         metadata = literal(json.dumps({"number": turn["number"]}))
         print(f"SELECT memory_ingest({literal(turn['session'])}, 'user', {literal(turn['text'])}, "
               f"metadata => {metadata}, created_at => {literal(turn['at'])});")
+        if mode != "turn" and (following is None or following["session"] != turn["session"]):
+            print(f"SELECT memory_close_episode({literal(turn['session'])});")
         print("SELECT memory_wait('30 min');")
         print(f"\\warn {turn['number'] + 1}")
-    if mode == "episode":
-        print("SELECT memory_wait('30 min');")
     print("\\o")
     print(EXPORT)
 
@@ -166,6 +172,8 @@ def main():
     command, *rest = sys.argv[1:]
     if command == "sql":
         mode, most, *paths = rest
+        if mode not in ("turn", "episode", "reflection"):
+            sys.exit(f"there is no mode {mode}")
         write_sql(mode, turns_of(paths, most))
     else:
         most, *paths = rest

@@ -596,7 +596,7 @@ COMMENT ON FUNCTION memory_agent.visible_users() IS
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Revokes every privilege on the extension''s objects from a role.';
 COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content was merged into this one.';
-COMMENT ON COLUMN memory_agent.episodes.status IS 'open while turns are added to it, closed when it has ended, reflected when facts were extracted from it.';
+COMMENT ON COLUMN memory_agent.episodes.status IS 'open while turns are added to it, closed when it has ended, reflected when facts were extracted from it or its turns wait for that.';
 COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'For a short episode: the later episode with which the worker reflected on it.';
 COMMENT ON COLUMN memory_agent.traces.episode_id IS 'The episode; the last one if short episodes were carried into it.';
 COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those that the LLM was shown), raw_output, actions, dropped, saved_facts, superseded_facts, rounds, elapsed_ms.';

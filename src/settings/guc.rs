@@ -218,6 +218,8 @@ settings! {
         "memory_agent.reconcile_batch\0", "Most new facts that one call of the LLM compares with known ones.\0";
 
     // Episodes and reflection.
+    flag reflection: bool = true, Userset, (),
+        "memory_agent.reflection\0", "Ask the LLM about an episode as a whole when it has ended; off extracts facts from its turns then.\0";
     int min_episode_turns: i32 = 3, Userset, (1, 1000),
         "memory_agent.min_episode_turns\0", "Turns from which an episode is reflected on by itself; a shorter one is carried into the next.\0";
     int max_facts_per_episode: i32 = 5, Userset, (1, 100),

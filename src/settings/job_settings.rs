@@ -42,6 +42,8 @@ pub fn reflection() -> ReflectionSettings {
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
         replacement_check: guc::replacement_check(),
+        extraction: if guc::reflection() { None } else { serde_json::to_value(extraction()).ok() },
+        assistant_decisions: guc::assistant_decisions(),
     }
 }
 

@@ -229,17 +229,44 @@ pub fn mark_turns(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
 
 /// Notes that these episodes were reflected on together; all but the last were carried into it.
 pub fn mark_reflected(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
-    let Some(last) = ids.last() else { return Ok(()) };
-    spi.execute(
-        "UPDATE memory_agent.episodes p \
-            SET status = 'reflected', carried_into = CASE WHEN p.id <> $3 THEN $3 END \
-          WHERE p.user_id = $1 AND p.id = ANY ($2) AND p.status = 'closed'",
-        &mut params![user_id, ids, *last],
-    )?;
+    end_waiting(spi, user_id, ids)?;
     spi.run(
         "UPDATE memory_agent.entries e SET extracted_at = now() \
           WHERE e.user_id = $1 AND e.episode_id = ANY ($2) AND e.extracted_at = 'infinity' \
             AND e.state <> 'inactive'",
         &mut params![user_id, ids],
+    )
+}
+
+/// Lets the turns of these episodes wait for extraction instead of a reflection: the user's, and with
+/// `decisions` those in which an assistant decided something. One that was forgotten waits when it comes
+/// back.
+pub fn let_turns_wait(spi: &Spi, user_id: &str, ids: &[Uuid], decisions: bool) -> PgResult<()> {
+    end_waiting(spi, user_id, ids)?;
+    spi.execute(
+        "UPDATE memory_agent.entries e SET extracted_at = NULL \
+          WHERE e.user_id = $1 AND e.episode_id = ANY ($2) AND e.kind = 'turn' AND e.role = 'user' \
+            AND e.extracted_at = 'infinity' AND e.state <> 'inactive'",
+        &mut params![user_id, ids],
+    )?;
+    if !decisions {
+        return Ok(());
+    }
+    spi.run(
+        "UPDATE memory_agent.entries e SET extracted_at = 'infinity' \
+          WHERE e.user_id = $1 AND e.episode_id = ANY ($2) AND e.kind = 'turn' AND e.role = 'assistant' \
+            AND e.extracted_at IS NULL AND 'decision' = ANY (e.markers) AND e.state <> 'inactive'",
+        &mut params![user_id, ids],
+    )
+}
+
+/// Notes that nothing has to wait for these episodes any more, which go together.
+fn end_waiting(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
+    let Some(last) = ids.last() else { return Ok(()) };
+    spi.run(
+        "UPDATE memory_agent.episodes p \
+            SET status = 'reflected', carried_into = CASE WHEN p.id <> $3 THEN $3 END \
+          WHERE p.user_id = $1 AND p.id = ANY ($2) AND p.status = 'closed'",
+        &mut params![user_id, ids, *last],
     )
 }

@@ -1,10 +1,12 @@
 //! `reflect` jobs: from episodes that are over to facts. The LLM reads what was said in an episode
 //! together with the facts that it may concern, and says of each whether it is kept, updated or
 //! removed, and what is new; `consolidate` stores the result. Short episodes are carried into the
-//! next. An episode too long for one prompt is reflected on in parts.
+//! next. An episode too long for one prompt is reflected on in parts. Where no reflection is wanted, its
+//! turns are handed over to an `extract` job.
 
 mod consolidate;
 mod episode_question;
+mod handover;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
@@ -125,6 +127,9 @@ impl ReflectTask {
         self.load()?;
         if self.turns.is_empty() {
             return self.finish_empty();
+        }
+        if let Some(extraction) = &self.settings.extraction {
+            return self.hand_over(extraction);
         }
         match self.saved_answer()? {
             Some(text) => self.decide(text, llm),

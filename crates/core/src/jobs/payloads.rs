@@ -242,6 +242,7 @@ pub enum Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::session_settings::{ReflectionSettings, UngroundedFacts};
 
     /// Reads a row as a version before wrote it, and writes it again.
     fn again<P: Payload>(row: Value) -> Value {
@@ -275,6 +276,45 @@ mod tests {
             json!({"attachment": "a", "after": ["1"], "behind": "2", "interrupted": 1}),
         ] {
             assert_eq!(again::<Attach>(row.clone()), row);
+        }
+    }
+
+    #[test]
+    fn what_a_job_says_of_reflection_wins() {
+        let own = reflection_settings(Some(json!({"global": true})));
+        let read =
+            |row: Value| settings(Reflect::read(&row).settings.as_ref(), own.clone()).extraction;
+        // Jobs of earlier versions do not say; what a later one adds to the extraction is kept.
+        assert_eq!(read(json!({"settings": {"max_facts": 2}})), own.extraction);
+        assert_eq!(read(json!({"settings": {"extraction": null}})), None);
+        let extraction = json!({"global": false, "later": 1});
+        assert_eq!(
+            read(json!({"settings": {"extraction": extraction, "assistant_decisions": true}})),
+            Some(extraction.clone())
+        );
+        // What is written is read again, and is what an extract job keeps.
+        for extraction in [None, Some(extraction)] {
+            let written = Reflect::with(&reflection_settings(extraction.clone())).to_value();
+            assert_eq!(read(written), extraction);
+            let kept = Extract::with(&extraction).settings;
+            assert_eq!(kept.filter(|kept| !kept.is_null()), extraction);
+        }
+    }
+
+    fn reflection_settings(extraction: Option<Value>) -> ReflectionSettings {
+        ReflectionSettings {
+            min_episode_turns: 3,
+            episode_gap: 1800,
+            max_facts: 5,
+            global: false,
+            consolidation_similarity: -1.0,
+            dedup_similarity: -1.0,
+            detect_markers: true,
+            text_search_config: "english".to_owned(),
+            ungrounded_facts: UngroundedFacts::Unverified,
+            replacement_check: true,
+            extraction,
+            assistant_decisions: false,
         }
     }
 

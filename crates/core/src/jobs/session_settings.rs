@@ -63,6 +63,11 @@ pub struct ReflectionSettings {
     pub ungrounded_facts: UngroundedFacts,
     /// Whether a known fact is replaced or ended only where there is a sign of it.
     pub replacement_check: bool,
+    /// Instead of a reflection: the settings of an extraction from the episode's turns, as its job keeps
+    /// them.
+    pub extraction: Option<Value>,
+    /// Whether that extraction is also from what an assistant decided.
+    pub assistant_decisions: bool,
 }
 
 impl ReflectionSettings {

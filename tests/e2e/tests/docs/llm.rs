@@ -72,4 +72,10 @@ fn script() -> ScriptedModel {
             "MySQL",
             "The shop stores its data in MySQL.",
         )
+        .knows(
+            "My colleague Anna runs the warehouse.",
+            "warehouse",
+            "Anna",
+            "The user's colleague Anna runs the warehouse.",
+        )
 }

@@ -7,6 +7,7 @@ mod boundaries;
 mod carry;
 mod consolidation;
 mod failures;
+mod handover;
 mod recall;
 mod script;
 mod traces;

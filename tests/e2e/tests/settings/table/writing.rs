@@ -108,6 +108,13 @@ pub const SETTINGS: &[Setting] = &[
         "worker::how_many_facts_one_call_compares_is_a_setting",
     ),
     (
+        "reflection",
+        "on",
+        "user",
+        Bool,
+        "reflection::the_turns_of_an_episode_become_facts_when_it_has_ended",
+    ),
+    (
         "min_episode_turns",
         "3",
         "user",

@@ -1,0 +1,38 @@
+//! What a `reflect` job does where no reflection is wanted, for models that an episode as a whole is too
+//! much for: the turns of the episodes that are due wait for an `extract` job, which asks what each of
+//! them says.
+
+use crate::jobs::exchange::{Progress, Taken};
+use crate::jobs::prelude::*;
+use crate::jobs::reflect::ReflectTask;
+use crate::memory::follow_ups;
+use crate::store::facts::FactScope;
+use crate::store::{reflections, schema, sessions};
+use serde_json::Value;
+
+impl ReflectTask {
+    /// Hands the turns over to a job with the settings of an extraction, and finishes this one. Locks as
+    /// whoever stores facts does: session, job, episodes, turns.
+    pub(super) fn hand_over(&self, extraction: &Value) -> Taken {
+        let user = &self.key.user_id;
+        let taken: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
+        let progress = transaction(|spi| {
+            if sessions::lock_existing(spi, &self.key)?.is_none() {
+                return Ok(Progress::NoSession);
+            }
+            if queue::lock(spi, &self.job)? {
+                let waiting = reflections::still_waiting(spi, user, &taken, true)?;
+                let waiting: Vec<Uuid> = waiting.iter().map(|episode| episode.id).collect();
+                let decisions = self.settings.assistant_decisions && schema::has_0_3();
+                reflections::let_turns_wait(spi, user, &waiting, decisions)?;
+                let scope = FactScope::of_session(&self.key);
+                let payload = payloads::Extract::with(extraction);
+                follow_ups::enqueue(spi, JobKind::Extract, &scope, &payload)?;
+                queue::finish(spi, &self.job)?;
+                self.queue_rest(spi)?;
+            }
+            Ok(Progress::Finished)
+        })?;
+        Ok(progress)
+    }
+}
