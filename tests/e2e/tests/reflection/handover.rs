@@ -220,7 +220,7 @@ fn the_session_that_ends_an_episode_says_whether_it_is_reflected_on() {
 
 #[test]
 fn forgotten_and_erased_turns_become_no_facts() {
-    let mut scene = start(&[]);
+    let mut scene = start(&[("memory_agent.sweep_interval", "1s")]);
     let turns =
         scene.say_all(&["Note: Bread needs salt.", "Note: Jupiter has moons.", "Yes.", "Well."]);
     run(
@@ -235,7 +235,7 @@ fn forgotten_and_erased_turns_become_no_facts() {
     scene.drain();
     assert_eq!(scene.extracted_turns()[1..], [["Note: Bread needs salt."]]);
     assert_eq!(scene.facts(), ["Bread needs salt.", "Jupiter has moons."]);
-    // Erased while the LLM is asked.
+    // Erased while the LLM is asked: its job is gone, and a sweep finds what is left.
     scene.stub.hold(true);
     let calls = scene.stub.call_count();
     let turns = scene.say_all(&["Note: Trains run late.", "Note: Carla studies law.", "Yes."]);
@@ -243,6 +243,7 @@ fn forgotten_and_erased_turns_become_no_facts() {
     scene.wait_for_calls(calls + 1);
     run(&mut scene.client, &format!("SELECT memory_erase(id => '{}')", turns[0]));
     scene.stub.hold(false);
+    retry_until(PATIENCE, "the facts of what is left", || (scene.facts().len() == 3).then_some(()));
     scene.drain();
     assert_eq!(scene.facts(), ["Bread needs salt.", "Carla studies law.", "Jupiter has moons."]);
 }
