@@ -11,8 +11,8 @@ use crate::store::{reflections, schema, sessions};
 use serde_json::Value;
 
 impl ReflectTask {
-    /// Hands the turns over to a job with the settings of an extraction, and finishes this one. Locks as
-    /// whoever stores facts does: session, job, episodes, turns.
+    /// Hands the turns over to a job with the settings of an extraction, and finishes this one. Locks in the
+    /// order of all writers of facts: session, job, episodes, turns.
     pub(super) fn hand_over(&self, extraction: &Value) -> Taken {
         let user = &self.key.user_id;
         let taken: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
