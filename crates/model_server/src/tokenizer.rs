@@ -5,7 +5,9 @@
 //! only as far as its tokens are used.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use sha2::{Digest, Sha256};
 use tokenizers::Tokenizer;
 
 use crate::config::ModelConfig;
@@ -96,9 +98,8 @@ struct Prefix {
 /// and never pads.
 #[derive(Debug)]
 pub struct ModelTokenizer {
-    tokenizer: Tokenizer,
+    tokenizer: Arc<PublishedTokenizer>,
     max_tokens: usize,
-    pad_id: u32,
     query_prefix: Prefix,
     document_prefix: Prefix,
     single: Template,
@@ -106,38 +107,69 @@ pub struct ModelTokenizer {
     pair: Option<Template>,
 }
 
-/// Reads `directory/tokenizer.json`.
-pub(crate) fn read_tokenizer(directory: &Path, defects: &mut Defects) -> Option<Tokenizer> {
-    let remedy = "save the tokenizer as one file, as AutoTokenizer of transformers does";
-    let bytes = defects.read(directory, "tokenizer.json", remedy)?;
-    Tokenizer::from_bytes(bytes)
-        .map_err(|error| {
-            defects.add(format_args!("tokenizer.json cannot be loaded ({error})"), remedy);
-        })
-        .ok()
+/// What a `tokenizer.json` says, without its own truncation and padding.
+#[derive(Debug)]
+pub struct PublishedTokenizer {
+    tokenizer: Tokenizer,
+    pad_id: u32,
 }
 
-impl ModelTokenizer {
-    /// Prepares a tokenizer. Its own truncation and padding are switched off.
-    ///
+/// The tokenizers in use, by the sha256 of their files. An embedder and a reranker often come with one and
+/// the same vocabulary, of several megabytes in memory.
+static IN_USE: Mutex<Vec<([u8; 32], Weak<PublishedTokenizer>)>> = Mutex::new(Vec::new());
+
+/// Reads `directory/tokenizer.json`, or takes the tokenizer of a loaded model whose file is the same.
+pub(crate) fn read_tokenizer(
+    directory: &Path,
+    defects: &mut Defects,
+) -> Option<Arc<PublishedTokenizer>> {
+    let remedy = "save the tokenizer as one file, as AutoTokenizer of transformers does";
+    let bytes = defects.read(directory, "tokenizer.json", remedy)?;
+    let digest: [u8; 32] = Sha256::digest(&bytes).into();
+    let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    in_use.retain(|(_, tokenizer)| tokenizer.strong_count() > 0);
+    let known = in_use.iter().find(|(of_file, _)| *of_file == digest);
+    if let Some(tokenizer) = known.and_then(|(_, tokenizer)| tokenizer.upgrade()) {
+        return Some(tokenizer);
+    }
+    let read = Tokenizer::from_bytes(bytes)
+        .map_err(|error| {
+            defects.add(format_args!("tokenizer.json cannot be loaded ({error})"), remedy)
+        })
+        .ok()?;
+    let tokenizer = Arc::new(defects.keep(PublishedTokenizer::new(read))?);
+    in_use.push((digest, Arc::downgrade(&tokenizer)));
+    Some(tokenizer)
+}
+
+impl PublishedTokenizer {
     /// # Errors
-    /// The reason as text, and what to do, if it does not fit `config`.
-    pub fn new(mut tokenizer: Tokenizer, config: &ModelConfig) -> Result<Self, String> {
-        let unusable = |reason: String| {
-            format!(
-                "tokenizer.json cannot be used ({reason}): take that of the model as it is published"
-            )
-        };
+    /// The reason as text, and what to do, if its truncation cannot be switched off.
+    pub fn new(mut tokenizer: Tokenizer) -> Result<Self, String> {
         let pad_id = pad_id(&tokenizer);
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| unusable(error.to_string()))?;
         // Memory content is data: "[SEP]" in a text is five characters, not a separator.
         tokenizer.set_encode_special_tokens(true);
+        Ok(Self { tokenizer, pad_id })
+    }
+}
 
-        let single = learn_template(&tokenizer, 1).map_err(unusable)?;
+fn unusable(reason: String) -> String {
+    format!("tokenizer.json cannot be used ({reason}): take that of the model as it is published")
+}
+
+impl ModelTokenizer {
+    /// Prepares a tokenizer for a model.
+    ///
+    /// # Errors
+    /// The reason as text, and what to do, if it does not fit `config`.
+    pub fn new(published: Arc<PublishedTokenizer>, config: &ModelConfig) -> Result<Self, String> {
+        let tokenizer = &published.tokenizer;
+        let single = learn_template(tokenizer, 1).map_err(unusable)?;
         let pair = match config.kind {
             ModelKind::Embedder => None,
-            ModelKind::Reranker => Some(learn_template(&tokenizer, 2).map_err(unusable)?),
+            ModelKind::Reranker => Some(learn_template(tokenizer, 2).map_err(unusable)?),
         };
         if pair.as_ref().is_some_and(|pair| pair.parts[1].is_empty()) {
             return Err(unusable("it puts no token between query and document".to_owned()));
@@ -145,16 +177,15 @@ impl ModelTokenizer {
         let prefix = |purpose| {
             let text = config.prefix(purpose);
             let words = text.trim_end();
-            let ids = content_ids(&tokenizer, words, usize::MAX)?;
+            let ids = content_ids(tokenizer, words, usize::MAX)?;
             Ok::<_, InferenceError>(Prefix { ids, space: text[words.len()..].to_owned() })
         };
         let failed = |error: InferenceError| unusable(error.to_string());
         let loaded = Self {
             query_prefix: prefix(Purpose::Query).map_err(failed)?,
             document_prefix: prefix(Purpose::Document).map_err(failed)?,
-            tokenizer,
+            tokenizer: published,
             max_tokens: config.max_tokens,
-            pad_id,
             single,
             pair,
         };
@@ -172,7 +203,7 @@ impl ModelTokenizer {
 
     /// The token that padding consists of.
     pub fn pad_id(&self) -> u32 {
-        self.pad_id
+        self.tokenizer.pad_id
     }
 
     /// The sequences to embed for a text: one for a query, which is cut at the model's limit;
@@ -253,9 +284,9 @@ impl ModelTokenizer {
     ) -> Result<Vec<u32>, InferenceError> {
         let prefix = self.prefix(purpose);
         if prefix.space.is_empty() {
-            return content_ids(&self.tokenizer, text, limit);
+            return content_ids(&self.tokenizer.tokenizer, text, limit);
         }
-        content_ids(&self.tokenizer, &format!("{}{text}", prefix.space), limit)
+        content_ids(&self.tokenizer.tokenizer, &format!("{}{text}", prefix.space), limit)
     }
 }
 
@@ -364,6 +395,27 @@ fn learn_template(tokenizer: &Tokenizer, texts: usize) -> Result<Template, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_with_the_same_tokenizer_share_it_while_one_of_them_is_loaded() {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/memory-embed-small");
+        let published = std::fs::read_to_string(shipped.join("tokenizer.json")).unwrap();
+        // Blanks that no other test's file has.
+        let read = |name: &str, blanks: &str| {
+            let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("tokenizer.json"), format!("{published}{blanks}")).unwrap();
+            let tokenizer = read_tokenizer(&folder, &mut Defects::default()).unwrap();
+            std::fs::remove_dir_all(&folder).unwrap();
+            tokenizer
+        };
+        let (embedder, reranker, other) =
+            (read("embedder", " "), read("reranker", " "), read("other", "  "));
+        assert!(Arc::ptr_eq(&embedder, &reranker) && !Arc::ptr_eq(&embedder, &other));
+        let released = Arc::downgrade(&embedder);
+        drop((embedder, reranker));
+        assert!(released.upgrade().is_none());
+    }
 
     #[test]
     fn truncation_takes_from_the_longer_text() {

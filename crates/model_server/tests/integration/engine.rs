@@ -1,9 +1,12 @@
 //! Models run in this process: known answers, windows, truncation, cancelling, signals.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use memory_agent_model_server::protocol::{ModelKind, ModelRef, Purpose};
-use memory_agent_model_server::tokenizer::{MAX_WINDOWS, ModelTokenizer, TokenSequence};
+use memory_agent_model_server::tokenizer::{
+    MAX_WINDOWS, ModelTokenizer, PublishedTokenizer, TokenSequence,
+};
 use memory_agent_model_server::{Engine, EngineOptions, InferenceError, config::ModelConfig};
 use tokenizers::{Tokenizer, TruncationParams};
 
@@ -19,7 +22,8 @@ fn published_tokenizer(model: &ModelRef) -> Tokenizer {
 
 fn tokenizer(model: &ModelRef) -> (ModelConfig, ModelTokenizer) {
     let config = ModelConfig::load(model).unwrap();
-    let tokenizer = ModelTokenizer::new(published_tokenizer(model), &config).unwrap();
+    let published = PublishedTokenizer::new(published_tokenizer(model)).unwrap();
+    let tokenizer = ModelTokenizer::new(Arc::new(published), &config).unwrap();
     (config, tokenizer)
 }
 
