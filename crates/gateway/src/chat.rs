@@ -148,7 +148,13 @@ impl Chat {
                 let _ = reply.send(Ok(response));
                 Ended::ByUpstream
             }
-            Some(Ok(answer)) => self.answer(answer, recalled, &mut said, reply).await,
+            Some(Ok(answer)) => {
+                let ended = self.answer(answer, recalled, &mut said, reply).await;
+                if let Some(by) = ended.by() {
+                    self.gateway.metrics.broken.add(by, 1);
+                }
+                ended
+            }
         };
         if let Err(error) = said.settle(&self.gateway).await {
             self.note("store", &error);
@@ -324,9 +330,6 @@ impl Chat {
         if let Some(usage) = spoken.usage {
             self.gateway.metrics.tokens.add("prompt", usage.prompt);
             self.gateway.metrics.tokens.add("completion", usage.completion);
-        }
-        if let Some(by) = ended.by() {
-            self.gateway.metrics.broken.add(by, 1);
         }
         if let Some(guess) = &self.guess {
             let guessed = guess.with_answer(spoken.text.len(), ended == Ended::Whole);

@@ -114,6 +114,30 @@ fn an_answer_that_cannot_be_stored_is_an_error_when_memory_is_required() {
     assert_eq!(stored(&mut client, "ann", "s"), ["user: First.", "user: Second."]);
 }
 
+/// One that streams and one that comes in one piece.
+#[test]
+fn answers_that_break_off_are_counted() {
+    let upstream = Upstream::start(|request, answer| {
+        if request.json()["stream"] == true {
+            answer.begin();
+            answer.says("One");
+        } else {
+            answer.begin_as("application/json");
+            answer.piece("{\"choices\":");
+        }
+    });
+    let (gateway, _client) = for_ann("failures_broken", &upstream, &[]);
+    let metric = "memory_gateway_broken_answers_total{by=\"upstream\"}";
+    for (broken, body) in [says_streaming("s", "First."), says("s", "Second.")].iter().enumerate() {
+        // The client of a stream has its beginning.
+        let _ = chat(&gateway, &[], body).rest();
+        wait_until(PATIENCE, "the answer to be counted", || {
+            let metrics = send(gateway.address(), "GET", "/metrics", &[], "").rest().unwrap();
+            metrics.contains(&format!("{metric} {}", broken + 1))
+        });
+    }
+}
+
 #[test]
 fn late_memory_is_stored_late() {
     let upstream = Upstream::saying("Anyway.");
