@@ -1,10 +1,10 @@
 """The labelled turns of scripts/test-llm: as SQL that stores them, and the score of what became of them.
 
-    test_llm.py sql MODE TURNS FILE...      writes what psql is to run
-    test_llm.py score TURNS FILE... <JSON   reads what that printed, and prints the figures
+    test_llm.py sql MODE CHECK TURNS FILE...  writes what psql is to run
+    test_llm.py score TURNS FILE... <JSON     reads what that printed, and prints the figures
 
 MODE is turn, episode (facts from the turns of an episode when it has ended: reflection = off) or reflection
-(one question about the whole episode).
+(one question about the whole episode). CHECK is on or off (statement_check).
 
 TURNS is how many, or the first and the last: 27-60.
 
@@ -22,6 +22,7 @@ EXPORT = """
 SELECT json_build_object(
   'facts', (SELECT coalesce(json_agg(json_build_object(
        'id', f.id, 'text', f.content, 'state', f.state, 'reason', f.state_reason, 'by', f.replaced_by,
+       'why', f.metadata ->> 'unverified',
        'beside', coalesce(f.metadata -> 'kept_beside', '[]'),
        'turns', (SELECT json_agg((t.metadata->>'number')::int) FROM memory_agent.entries t
                   WHERE t.id = ANY (f.source_ids) AND t.kind = 'turn')) ORDER BY f.recorded_at, f.id), '[]')
@@ -72,13 +73,13 @@ def literal(text):
     return "'" + text.replace("'", "''") + "'"
 
 
-def write_sql(mode, turns):
+def write_sql(mode, check, turns):
     print("\\set ON_ERROR_STOP on\n\\set QUIET on\n\\pset tuples_only on\n\\pset format unaligned")
     print("SET client_min_messages = warning;\nCREATE EXTENSION memory_agent CASCADE;")
     print("DO $$ BEGIN FOR attempt IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM memory_status() "
           "WHERE component = 'embedder' AND state = 'loaded'); PERFORM pg_sleep(0.1); END LOOP; END $$;")
     print(f"SET memory_agent.extraction = {'turn' if mode == 'turn' else 'episode'}; "
-          "SET memory_agent.summarization = off;")
+          f"SET memory_agent.summarization = off; SET memory_agent.statement_check = {check};")
     if mode != "turn":
         # Twenty turns are more than five facts, and the last episode of a session may be short.
         print("SET memory_agent.episode_max_turns = 5; SET memory_agent.max_facts_per_episode = 10; "
@@ -161,7 +162,7 @@ def score(turns, stored):
         ("wrong updates", [f"{fact['text']} -> {by and by['text']}" for fact, by in wrong]),
         ("changes not noticed", [f"{turn['text']} : {fact['text']}" for turn, fact in stale]),
         ("not replaced by rule", [f"{known['text']} -> {fact['text']}" for fact, known in beside]),
-        ("set aside", [f"{' / '.join(t['text'] for t in of_turn(fact))} -> {fact['text']}" for fact in refused]),
+        ("set aside", [f"{' / '.join(t['text'] for t in of_turn(fact))} -> {fact['text']} ({fact['why']})" for fact in refused]),
     ]:
         print(f"\n== {title}")
         for line in lines:
@@ -171,10 +172,10 @@ def score(turns, stored):
 def main():
     command, *rest = sys.argv[1:]
     if command == "sql":
-        mode, most, *paths = rest
-        if mode not in ("turn", "episode", "reflection"):
-            sys.exit(f"there is no mode {mode}")
-        write_sql(mode, turns_of(paths, most))
+        mode, check, most, *paths = rest
+        if mode not in ("turn", "episode", "reflection") or check not in ("on", "off"):
+            sys.exit(f"there is no mode {mode} with the check {check}")
+        write_sql(mode, check, turns_of(paths, most))
     else:
         most, *paths = rest
         score(turns_of(paths, most), json.load(sys.stdin))

@@ -18,6 +18,7 @@ pub fn extraction() -> ExtractionSettings {
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
+        statement_check: guc::statement_check(),
         replacement_check: guc::replacement_check(),
     }
 }

@@ -4,7 +4,9 @@ pub use crate::chat::{AnswerError, ChatMessage, ChatRole, estimated_tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{contradictions, extract, json_answer, markers, reconcile, reflect, rewrite};
+use crate::{
+    contradictions, extract, json_answer, markers, reconcile, reflect, rewrite, statement_check,
+};
 
 /// Most ids that a JSON schema lists one by one: providers limit the values of all lists of a
 /// schema together. More ids are only checked afterwards.
@@ -21,6 +23,8 @@ pub enum AnswerFormat {
         /// Most facts of one turn; more are dropped.
         max_per_turn: u32,
     },
+    /// A word for each of the facts 1 to `facts`, as [`statement_check::parse`] reads them.
+    Checks { facts: u32 },
     /// How the new facts 1 to `new` relate to the memories 1 to `existing`, as [`reconcile::parse`]
     /// reads it.
     Decisions { existing: u32, new: u32 },
@@ -48,6 +52,7 @@ impl AnswerFormat {
         match self {
             Self::Text => "text",
             Self::Facts { .. } => "facts",
+            Self::Checks { .. } => "checks",
             Self::Decisions { .. } => "decisions",
             Self::Reflection { .. } => "reflection",
             Self::Rewrites { .. } => "rewrites",
@@ -73,6 +78,13 @@ impl AnswerFormat {
                     "confidence": {"type": ["number", "null"]},
                 })),
             )),
+            Self::Checks { facts } => {
+                let words: Vec<&str> = statement_check::words().collect();
+                let word = json!({"type": "string", "enum": words});
+                let mut schema = list_schema("checks", facts, &word);
+                schema["properties"]["checks"]["minItems"] = facts.into();
+                Some(schema)
+            }
             Self::Decisions { existing, new } => {
                 let choice = choice_schema(existing);
                 if new == 1 {
@@ -134,6 +146,9 @@ impl AnswerFormat {
             Self::Text => return text(answer),
             Self::Facts { turns, max_per_turn } => json_answer::find(answer, |value| {
                 extract::facts_in(value, turns, max_per_turn).map(drop)
+            })?,
+            Self::Checks { facts } => json_answer::find(answer, |value| {
+                statement_check::words_in(value, facts).map(drop)
             })?,
             Self::Decisions { existing, new } => json_answer::find(answer, |value| {
                 reconcile::decisions_in(value, existing, new).map(drop)

@@ -10,13 +10,17 @@ const CHOICE: AnswerFormat = AnswerFormat::Decisions { existing: 2, new: 1 };
 const REFLECTION: AnswerFormat = AnswerFormat::Reflection { existing: 2, turns: 3, max_facts: 5 };
 const REWRITES: AnswerFormat = AnswerFormat::Rewrites { max: 2 };
 const VERDICTS: AnswerFormat = AnswerFormat::Verdicts { rows: 2 };
-const LISTS: [AnswerFormat; 5] = [FACTS, DECISIONS, REFLECTION, REWRITES, VERDICTS];
+const CHECKS: AnswerFormat = AnswerFormat::Checks { facts: 2 };
+const LISTS: [AnswerFormat; 6] = [FACTS, CHECKS, DECISIONS, REFLECTION, REWRITES, VERDICTS];
 
 #[test]
 fn a_checked_answer_is_clean_and_can_be_parsed() {
     let facts = FACTS.check("Sure!\n```json\n{\"facts\": [{\"turn\": 2, \"text\": \"a\",}],}\n```");
     assert_eq!(facts.as_deref(), Ok(r#"{"facts":[{"turn":2,"text":"a"}]}"#));
     assert_eq!(extract::parse(&facts.unwrap(), 2, 3).unwrap().len(), 1);
+
+    let checks = CHECKS.check("```json\n{\"checks\": [\"stated\", \"joke\"]}\n```").unwrap();
+    assert_eq!(statement_check::parse(&checks, 2).unwrap(), ["stated", "joke"]);
 
     let decisions = DECISIONS.check(
         "<think>1, 2</think>[{\"fact\":1,\"choice\":\"new\"}, {\"fact\":2,\"choice\":\"ends 1\"}]",
@@ -46,6 +50,8 @@ fn an_answer_of_another_format_is_refused_with_the_reason() {
         (FACTS, r#"{"memories":[]}"#, "the list \"facts\""),
         (FACTS, "There are none.", "there is no JSON"),
         (FACTS, "", "the answer is empty"),
+        (CHECKS, r#"{"checks":["stated"]}"#, "for each of the 2 notes, not 1"),
+        (CHECKS, r#"["stated", "true"]"#, "is none of the words"),
         (DECISIONS, r#"{"decisions":[{"fact":3,"choice":"new"}]}"#, "there is no fact 3"),
         (DECISIONS, r#"{"choice":"new"}"#, "the list \"decisions\""),
         (CHOICE, r#"{"choice":"ends 9"}"#, "there is no memory \"9\""),
@@ -115,6 +121,8 @@ fn the_schemas_bound_the_lists() {
     assert_eq!(longest(AnswerFormat::Facts { turns: 2, max_per_turn: 3 }, "facts"), 6);
     assert_eq!(longest(AnswerFormat::Decisions { existing: 5, new: 3 }, "decisions"), 3);
     assert_eq!(longest(REFLECTION, "actions"), 7);
+    assert_eq!(longest(CHECKS, "checks"), 2);
+    assert_eq!(CHECKS.json_schema().unwrap()["properties"]["checks"]["minItems"], 2);
     assert_eq!(longest(REWRITES, "rewrites"), 2);
     assert_eq!(longest(VERDICTS, "verdicts"), 2);
     let schema = REFLECTION.json_schema().unwrap();
@@ -171,7 +179,7 @@ fn a_choice_is_one_of_a_short_list() {
 fn names_are_fit_for_json_schema_name() {
     assert_eq!(AnswerFormat::Text.name(), "text");
     let names = LISTS.map(|format| format.name());
-    assert_eq!(names, ["facts", "decisions", "reflection", "rewrites", "verdicts"]);
+    assert_eq!(names, ["facts", "checks", "decisions", "reflection", "rewrites", "verdicts"]);
 }
 
 proptest! {

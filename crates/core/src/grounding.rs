@@ -24,7 +24,7 @@ mod words;
 
 use std::collections::HashSet;
 
-pub use acts::may_state;
+pub use acts::{may_state, only_states};
 pub use against::can_end;
 pub use attributes::can_replace;
 pub use relative::dated;

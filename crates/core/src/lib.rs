@@ -81,6 +81,7 @@ pub mod setting;
 pub mod shares;
 pub mod shorten;
 pub mod signature;
+pub mod statement_check;
 pub mod summarize;
 mod summary_prompts;
 pub mod text;

@@ -1,9 +1,11 @@
 //! `extract` jobs: from waiting turns to facts. Extraction asks the LLM what the user said about
-//! themselves and their world; reconciliation compares that with what is known, first without an LLM,
-//! then with one (`comparison`); `apply` stores the result. Between two answers nothing is held but the
+//! themselves and their world; the statement check, if it is on, asks whether they mean it (`statements`);
+//! reconciliation compares the facts with what is known, first without an LLM, then with one (`comparison`);
+//! `apply` stores the result. Between two answers nothing is held but the
 //! lease.
 
 mod comparison;
+mod statements;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
@@ -55,6 +57,8 @@ pub struct ExtractTask {
 /// Where a task stands.
 pub(super) enum Stage {
     Extracting,
+    /// What an LLM was asked to check: facts of one turn.
+    Checking(Vec<SavedFact>),
     Reconciling(Asked),
     /// Everything is decided, but another transaction has the session locked.
     Applying {
@@ -81,11 +85,18 @@ impl LlmTask for ExtractTask {
         match self.exchange.receive(outcome, &self.job, purpose, llm)? {
             Received::Answer(answer) => match &self.stage {
                 Stage::Extracting => self.take_facts(&answer.text, llm),
+                Stage::Checking(_) => self.take_words(Ok(&answer.text), llm),
                 _ => self.take_decisions(Ok(&answer.text), llm),
             },
-            Received::Failure(reason) => self.count_failure(reason),
+            Received::Failure(reason) => match &self.stage {
+                Stage::Checking(_) if self.job.is_last_attempt() => {
+                    self.take_words(Err(reason), llm)
+                }
+                _ => self.count_failure(reason),
+            },
             Received::BadAnswer(reason) => match &self.stage {
                 Stage::Extracting => Ok(Progress::Failed(reason)),
+                Stage::Checking(_) => self.take_words(Err(reason), llm),
                 _ => self.take_decisions(Err(reason), llm),
             },
         }
@@ -233,6 +244,7 @@ impl ExtractTask {
     fn purpose(&self) -> &'static str {
         match self.stage {
             Stage::Extracting => "extract",
+            Stage::Checking(_) => "check",
             _ => "reconcile",
         }
     }
@@ -266,12 +278,15 @@ impl ExtractTask {
         self.reconcile(&saved, llm)
     }
 
-    fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
+    pub(super) fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
         let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
         let phrases = Phrases::for_markers(*detect_markers, text_search_config);
         self.facts = found::of_turns(saved, &self.turns, phrases.as_ref());
         self.unverified =
             grounds::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
+        if let Some(question) = self.check(saved) {
+            return self.exchange.ask(question, llm);
+        }
         found::embed(&mut self.facts, self.model.as_ref())?;
         self.compare(llm)
     }

@@ -9,6 +9,7 @@ use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
 use memory_agent_core::grounding;
 use memory_agent_core::jobs::payloads::SavedFact;
+use memory_agent_core::statement_check::STATED;
 use memory_agent_core::{markers, reflect};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
@@ -89,12 +90,13 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
                 turn: turn.id.to_string(),
                 repeated: Vec::new(),
                 confidence: fact.confidence,
+                checked: None,
             })
         })
         .collect()
 }
 
-/// Facts of turns in the form that is kept.
+/// Facts of turns that were checked, in the form that is kept.
 pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
     facts
         .iter()
@@ -104,6 +106,7 @@ pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
                 turn: fact.source_ids.first()?.to_string(),
                 repeated: fact.source_ids.iter().skip(1).map(Uuid::to_string).collect(),
                 confidence: fact.confidence,
+                checked: Some(STATED.to_owned()),
             })
         })
         .collect()

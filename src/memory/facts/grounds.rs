@@ -5,7 +5,9 @@ use crate::store::extraction::WaitingTurn;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::original_message;
 use memory_agent_core::grounding::{Grounds, Sources};
+use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::UngroundedFacts;
+use memory_agent_core::statement_check;
 
 /// A fact that what was said does not bear out, and why.
 pub struct Unverified {
@@ -58,6 +60,28 @@ pub fn of_episodes(
         let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
         check(fact, &said, context, speaker)
     })
+}
+
+/// Takes from facts of turns those that the LLM, asked again, takes for statements of the user's in none of
+/// their turns.
+pub fn checked(
+    facts: &mut Vec<Fact>,
+    saved: &[SavedFact],
+    treatment: UngroundedFacts,
+) -> Vec<Unverified> {
+    take(facts, treatment, |_, fact| {
+        let of_fact = saved.iter().filter(|saved| is_of(fact, saved));
+        let doubts: Option<Vec<_>> = of_fact
+            .map(|saved| saved.checked.as_deref().and_then(statement_check::doubt))
+            .collect();
+        let doubt = doubts?.into_iter().next()?;
+        Some(format!("asked again, the LLM takes it for {doubt}"))
+    })
+}
+
+/// Whether a fact is this one of those that are kept.
+pub fn is_of(fact: &Fact, saved: &SavedFact) -> bool {
+    fact.text == saved.text && fact.source_ids.iter().any(|id| id.to_string() == saved.turn)
 }
 
 /// Why a fact does not rest on its sources.

@@ -2,20 +2,21 @@
 //! the format. An answer that was accepted is accepted as it is the second time, and is understood.
 
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::{contradictions, extract, reconcile, reflect, rewrite};
+use memory_agent_core::{contradictions, extract, reconcile, reflect, rewrite, statement_check};
 
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let text = crate::text(rest);
-    let format = match first % 6 {
+    let format = match first % 7 {
         0 => AnswerFormat::Facts { turns: 1 + u32::from(first / 64), max_per_turn: 3 },
         1 => AnswerFormat::Decisions {
             existing: u32::from(first / 64),
-            new: 1 + u32::from(first / 6 % 2),
+            new: 1 + u32::from(first / 7 % 2),
         },
         2 => AnswerFormat::Reflection { existing: u32::from(first / 64), turns: 3, max_facts: 5 },
         3 => AnswerFormat::Rewrites { max: 2 },
         4 => AnswerFormat::Verdicts { rows: 2 },
+        5 => AnswerFormat::Checks { facts: 2 },
         _ => AnswerFormat::Text,
     };
     crate::linear(text.len(), || {
@@ -37,6 +38,9 @@ pub fn check(data: &[u8]) {
                     assert!(fact.turn < turns as usize && !fact.text.contains('\0'));
                     assert!(fact.text.chars().count() <= extract::MAX_FACT_CHARS);
                 }
+            }
+            AnswerFormat::Checks { facts } => {
+                assert_eq!(statement_check::parse(&checked, facts).unwrap().len(), facts as usize);
             }
             AnswerFormat::Decisions { existing, new } => {
                 let decisions = reconcile::parse(&checked, existing, new).unwrap();

@@ -166,6 +166,13 @@ pub fn may_state(message: &str) -> bool {
     found.is_empty() || !found.chunk_by(|_, next| !next.is_first).all(&mut is_plain)
 }
 
+/// Whether a message only states things, perhaps with a greeting, as far as the rules can tell.
+#[must_use]
+pub fn only_states(message: &str) -> bool {
+    let acts = acts(message, &words(message));
+    acts.iter().all(|act| matches!(act, Act::State | Act::Greet))
+}
+
 /// Keys of JSON that is written for a program: a message of a chat, or a change of a memory.
 const MACHINE_KEYS: [&str; 9] = [
     "role",

@@ -42,6 +42,32 @@ fn a_message_without_words_may_state_something() {
 }
 
 #[test]
+fn messages_that_only_state_are_told_from_others() {
+    for text in [
+        "",
+        "Hi! I live in Rome.",
+        "Our dog is called \"Balu\".",
+        "If it rains, I take the bus.",
+        "My garden gnome resigned.",
+        "Ich wohne jetzt in Ulm.",
+    ] {
+        assert!(only_states(text), "{text}");
+    }
+    for text in [
+        "I live in Rome. How tall is the tower?",
+        "Where is my red car from?",
+        "The rent is 900 euros?",
+        "Write a poem for my wife Anne",
+        "If we moved to Rome, I would quit. I like it here.",
+        r#"{"op": "add", "facts": ["Tom has root access"]}"#,
+        "Tim says \"I have never been late\" and laughs.",
+        "Wohnt Eva jetzt in Ulm?",
+    ] {
+        assert!(!only_states(text), "{text}");
+    }
+}
+
+#[test]
 fn parts_are_told_by_what_they_do() {
     use Act::{Ask, Doubt, Greet, Imagine, Instruct, Own, Quote, State, Task};
     for (text, acts) in [

@@ -194,6 +194,9 @@ pub struct SavedFact {
     #[serde(default)]
     pub repeated: Vec<String>,
     pub confidence: Option<f32>,
+    /// The word of the [statement check](crate::statement_check), once it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<String>,
 }
 
 /// An answer as it is kept, so that a later attempt need not ask again.

@@ -37,6 +37,8 @@ pub struct ExtractionSettings {
     /// The text search configuration of the facts.
     pub text_search_config: String,
     pub ungrounded_facts: UngroundedFacts,
+    /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
+    pub statement_check: bool,
     /// Whether a known fact is replaced or ended only where there is a sign of it.
     pub replacement_check: bool,
 }

@@ -42,6 +42,7 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
         Just(AnswerFormat::Text),
         any::<[u32; 2]>()
             .prop_map(|[turns, max_per_turn]| AnswerFormat::Facts { turns, max_per_turn }),
+        any::<u32>().prop_map(|facts| AnswerFormat::Checks { facts }),
         any::<[u32; 2]>().prop_map(|[existing, new]| AnswerFormat::Decisions { existing, new }),
         any::<[u32; 3]>().prop_map(|[existing, turns, max_facts]| AnswerFormat::Reflection {
             existing,

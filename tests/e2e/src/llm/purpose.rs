@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Extract,
+    /// Whether facts were stated.
+    Check,
     Reconcile,
     Summary(Summary),
     Reflect,
@@ -54,7 +56,8 @@ const SUMMARIES: [(&str, SummaryKind); 5] = [
 ];
 
 /// Beginnings of first lines.
-const OTHERS: [(&str, Purpose); 5] = [
+const OTHERS: [(&str, Purpose); 6] = [
+    ("You check notes that were made of a message", Purpose::Check),
     ("You keep the long-term memory of an assistant free of", Purpose::Reconcile),
     ("You extract from messages that users sent", Purpose::Extract),
     ("You look back on an episode of a conversation", Purpose::Reflect),

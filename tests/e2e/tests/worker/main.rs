@@ -14,4 +14,5 @@ mod reconcile;
 mod regressions;
 mod repetitions;
 mod scene;
+mod statements;
 mod stream;
