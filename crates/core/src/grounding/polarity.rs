@@ -50,6 +50,9 @@ const UNSPACED_IDIOMS: [&str; 25] = [
     "少ない",
 ];
 
+/// Common words of Portuguese that languages where "no" is a negation do not have.
+const PORTUGUESE: [&str; 5] = ["minha", "moro", "estou", "nao", "pra"];
+
 /// Whether a word is a negation, also one with its verb: "don't".
 pub(super) fn negates(word: &Word<'_>) -> bool {
     word.is_in(List::Negation) || (word.folded.ends_with("n't") && word.folded.len() > 3)
@@ -124,7 +127,8 @@ impl Polarity {
             && !text
                 .trim_end_matches(['。', '.', '！', '!', '？'])
                 .contains(['，', '、', '。', ',']);
-        let has_negation = unspaced || (0..words.len()).any(|at| denies(words, at));
+        let is_portuguese = words.iter().any(|word| PORTUGUESE.contains(&word.folded.as_str()));
+        let has_negation = unspaced || (0..words.len()).any(|at| denies(words, at, is_portuguese));
         self.is_denial |= is_one_clause && has_negation;
         let mut until = None;
         let mut owned: u8 = 0;
@@ -137,7 +141,7 @@ impl Polarity {
             {
                 until = None;
             }
-            if denies(words, at) {
+            if denies(words, at, is_portuguese) {
                 until = Some(word.clause);
                 owned = 0;
                 continue;
@@ -175,7 +179,7 @@ impl Polarity {
 }
 
 /// Whether the word at a place is a negation that denies what follows.
-fn denies(words: &[Word<'_>], at: usize) -> bool {
+fn denies(words: &[Word<'_>], at: usize, is_portuguese: bool) -> bool {
     let word = &words[at];
     if !negates(word) {
         return false;
@@ -186,6 +190,8 @@ fn denies(words: &[Word<'_>], at: usize) -> bool {
     let is_answer = word.is_first
         && matches!(word.folded.as_str(), "no" | "nein" | "non" | "nee" | "nao" | "nope" | "нет")
         && next.is_none_or(|next| next.clause != word.clause || next.is_in(List::Subject));
+    // "Moro no Porto": it is "in the".
+    let is_portuguese = is_portuguese && word.folded == "no";
     let why = at.checked_sub(1).is_some_and(|before| words[before].folded == "why");
-    !(has_idiom || is_answer || why)
+    !(has_idiom || is_answer || is_portuguese || why)
 }

@@ -23,7 +23,7 @@ const TELLING: [&str; 12] = [
     "guess",
 ];
 /// Statements that ask something.
-const ASKING: [&str; 9] = [
+const ASKING: [&str; 15] = [
     "i wonder",
     "i was wondering",
     "i'm wondering",
@@ -33,15 +33,25 @@ const ASKING: [&str; 9] = [
     "i want to know",
     "i need to know",
     "i'm curious",
+    "i should be grateful to know",
+    "i should be grateful to learn",
+    "i would be grateful to know",
+    "i'd be grateful to know",
+    "may i ask",
+    "might i ask",
 ];
 /// What is asked of the assistant politely.
-const ASKED: [&str; 14] = [
+const ASKED: [&str; 18] = [
     "help me to",
     "help me",
     "can you please",
     "could you please",
     "would you please",
     "will you please",
+    "can you kindly",
+    "could you kindly",
+    "would you kindly",
+    "would you be so kind as to",
     "can you",
     "could you",
     "would you",
@@ -50,6 +60,20 @@ const ASKED: [&str; 14] = [
     "i need you to",
     "i'd like you to",
     "i would like you to",
+];
+
+/// Conditions without "if": "Had I studied law, I would be rich". "Let's say" is read as "let say".
+const CONDITIONS: [&str; 10] = [
+    "were i",
+    "were we",
+    "were he",
+    "were she",
+    "were they",
+    "had i",
+    "had we",
+    "should i ever",
+    "let say",
+    "lets say",
 ];
 
 /// A sentence of a source.
@@ -160,12 +184,14 @@ impl Sentence<'_> {
             "list" | "sort" | "count" | "draft" | "outline" | "format" | "rank" => is_object,
             // "Write access is off", "I translate for a living"
             name => {
+                let is_for_us = next == "for" && matches!(self.name(verb + 2), "me" | "us");
                 List::Task.has(name)
                     && (is_object || WH.contains(&next) || !is_finite)
-                    && !matches!(
-                        next,
-                        "for" | "at" | "in" | "on" | "with" | "to" | "as" | "from" | "about"
-                    )
+                    && (is_for_us
+                        || !matches!(
+                            next,
+                            "for" | "at" | "in" | "on" | "with" | "to" | "as" | "from" | "about"
+                        ))
             }
         };
         is_ordered && !self.is_standing()
@@ -209,19 +235,18 @@ impl Sentence<'_> {
 
     /// "If we ever moved, I would quit."
     fn imagines(&self, start: usize) -> bool {
-        self.begins(
-            start,
-            &["suppose", "imagine", "let's say", "what if", "assume", "assuming", "pretend"],
-        )
-        .is_some()
+        self.begins(start, &["suppose", "imagine", "what if", "assume", "assuming", "pretend"])
+            .is_some()
             || self.begins(start, &["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
+            || (self.begins(start, &CONDITIONS).is_some() && self.would())
             || ((self.has_name("if") || self.has_name("unless")) && self.would())
     }
 
     fn would(&self) -> bool {
         (0..self.words.len()).any(|at| {
             let name = self.name(at);
-            (matches!(name, "would" | "wouldn't" | "could" | "couldn't") || name.ends_with("'d"))
+            (matches!(name, "would" | "wouldn't" | "wouldnt" | "could" | "couldn't" | "couldnt")
+                || name.ends_with("'d"))
                 && !matches!(self.name(at + 1), "like" | "love" | "prefer" | "rather")
         })
     }
