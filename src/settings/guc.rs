@@ -208,10 +208,12 @@ settings! {
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
     int max_facts_per_turn: i32 = 3, Userset, (1, 20),
         "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
+    int extraction_batch: i32 = 8, Userset, (1, 30),
+        "memory_agent.extraction_batch\0", "Largest number of turns in one extraction call.\0";
     choice ungrounded_facts: UngroundedChoice = UngroundedChoice::Unverified, Userset, (),
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
     flag statement_check: bool = false, Userset, (),
-        "memory_agent.statement_check\0", "Whether the LLM is asked a second time about facts from messages that contain more than statements.\0";
+        "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements.\0";
     flag replacement_check: bool = true, Userset, (),
         "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it.\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),

@@ -10,6 +10,7 @@ use memory_agent_core::jobs::session_settings::{
 
 pub fn extraction() -> ExtractionSettings {
     ExtractionSettings {
+        extraction_batch: natural(guc::extraction_batch()),
         max_facts_per_turn: natural(guc::max_facts_per_turn()),
         global: guc::fact_scope() == FactScopeChoice::Global,
         dedup_similarity: guc::dedup_similarity(),
@@ -68,6 +69,7 @@ pub fn summary() -> SummarySettings {
 pub fn of_extraction(payload: &payloads::Extract) -> ExtractionSettings {
     let mut settings = payloads::settings(payload.settings.as_ref(), extraction());
     settings.max_facts_per_turn = settings.max_facts_per_turn.clamp(1, 20);
+    settings.extraction_batch = settings.extraction_batch.clamp(1, 30);
     settings
 }
 

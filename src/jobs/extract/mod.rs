@@ -29,8 +29,7 @@ use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 
-/// Turns in one extraction, and characters of them.
-const TURNS: usize = 8;
+/// Characters of the turns in one extraction.
 const CHARS: usize = 30_000;
 /// An extract job on its way.
 pub struct ExtractTask {
@@ -85,18 +84,18 @@ impl LlmTask for ExtractTask {
         match self.exchange.receive(outcome, &self.job, purpose, llm)? {
             Received::Answer(answer) => match &self.stage {
                 Stage::Extracting => self.take_facts(&answer.text, llm),
-                Stage::Checking(_) => self.take_words(Ok(&answer.text), llm),
+                Stage::Checking(_) => self.take_checks(Ok(&answer.text), llm),
                 _ => self.take_decisions(Ok(&answer.text), llm),
             },
             Received::Failure(reason) => match &self.stage {
                 Stage::Checking(_) if self.job.is_last_attempt() => {
-                    self.take_words(Err(reason), llm)
+                    self.take_checks(Err(reason), llm)
                 }
                 _ => self.count_failure(reason),
             },
             Received::BadAnswer(reason) => match &self.stage {
                 Stage::Extracting => Ok(Progress::Failed(reason)),
-                Stage::Checking(_) => self.take_words(Err(reason), llm),
+                Stage::Checking(_) => self.take_checks(Err(reason), llm),
                 _ => self.take_decisions(Err(reason), llm),
             },
         }
@@ -169,7 +168,8 @@ impl ExtractTask {
         let (turns, model) = transaction(|spi| {
             let turns = if taken.is_empty() {
                 let scope = self.scope();
-                extraction::waiting(spi, &scope, self.job.id, TURNS, CHARS)?
+                let most = self.settings.extraction_batch as usize;
+                extraction::waiting(spi, &scope, self.job.id, most, CHARS)?
             } else {
                 extraction::still_waiting(spi, &self.job.user_id, &taken, false)?
             };
@@ -278,13 +278,18 @@ impl ExtractTask {
         self.reconcile(&saved, llm)
     }
 
-    pub(super) fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
+    fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
         let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
         let phrases = Phrases::for_markers(*detect_markers, text_search_config);
         self.facts = found::of_turns(saved, &self.turns, phrases.as_ref());
         self.unverified =
             grounds::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
-        if let Some(question) = self.check(saved) {
+        self.check_and_compare(saved, llm)
+    }
+
+    /// Asks about the next turn whose facts are to be checked, or compares all facts with what is known.
+    pub(super) fn check_and_compare(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
+        if let Some(question) = self.next_check(saved) {
             return self.exchange.ask(question, llm);
         }
         found::embed(&mut self.facts, self.model.as_ref())?;

@@ -96,7 +96,7 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
         .collect()
 }
 
-/// Facts of turns that were checked, in the form that is kept.
+/// Facts of turns that need no further check, in the form that is kept.
 pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
     facts
         .iter()

@@ -62,25 +62,24 @@ pub fn of_episodes(
     })
 }
 
-/// Takes from facts of turns those that the LLM, asked again, takes for statements of the user's in none of
-/// their turns.
-pub fn checked(
+/// Takes out the facts that the LLM, asked again, does not take for a statement of the user in any of their
+/// turns. A turn that it was not asked about counts as stating its facts.
+pub fn take_doubted(
     facts: &mut Vec<Fact>,
     saved: &[SavedFact],
     treatment: UngroundedFacts,
 ) -> Vec<Unverified> {
     take(facts, treatment, |_, fact| {
-        let of_fact = saved.iter().filter(|saved| is_of(fact, saved));
-        let doubts: Option<Vec<_>> = of_fact
-            .map(|saved| saved.checked.as_deref().and_then(statement_check::doubt))
-            .collect();
+        let copies = saved.iter().filter(|saved| saved.text == fact.text);
+        let doubts: Option<Vec<_>> =
+            copies.map(|saved| saved.checked.as_deref().and_then(statement_check::doubt)).collect();
         let doubt = doubts?.into_iter().next()?;
         Some(format!("asked again, the LLM takes it for {doubt}"))
     })
 }
 
-/// Whether a fact is this one of those that are kept.
-pub fn is_of(fact: &Fact, saved: &SavedFact) -> bool {
+/// Whether both have the same text and a turn in common.
+pub fn is_same_fact(fact: &Fact, saved: &SavedFact) -> bool {
     fact.text == saved.text && fact.source_ids.iter().any(|id| id.to_string() == saved.turn)
 }
 

@@ -22,6 +22,8 @@ pub enum UngroundedFacts {
 /// Settings of an extraction, as its session had them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExtractionSettings {
+    /// Most turns that one request extracts from.
+    pub extraction_batch: u32,
     /// Most facts of one turn.
     pub max_facts_per_turn: u32,
     /// Whether facts become the user's global memory instead of the session's.

@@ -3,7 +3,7 @@
 use crate::models::echo;
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{CONFIDENCE, Call, Document, Purpose, ScriptedModel};
-use memory_agent_e2e::memory::{recalled_texts, run, value};
+use memory_agent_e2e::memory::{ingest_all, recalled_texts, run, value};
 use memory_agent_e2e::{Uuid, json, wait_until};
 use std::time::Duration;
 
@@ -299,4 +299,19 @@ fn the_model_and_limits_of_the_next_call_follow_the_settings() {
         scene.stub.calls().last().is_some_and(|call| call.model() == "stub-2")
     });
     assert_eq!(scene.stub.calls()[0].model(), "stub-1");
+}
+
+#[test]
+fn how_many_turns_one_call_extracts_from_is_a_setting() {
+    let mut scene = Scene::start(echo);
+    let said: Vec<String> = (1..=9).map(|n| format!("I have {n} cats.")).collect();
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    scene.say_all(&said);
+    scene.drain();
+    assert_eq!(extracted_texts(&scene), [&said[..8], &said[8..]]);
+
+    run(&mut scene.client, "SET memory_agent.extraction_batch = 2");
+    ingest_all(&mut scene.client, "other", &said[..5]);
+    scene.drain();
+    assert_eq!(extracted_texts(&scene)[2..], [&said[..2], &said[2..4], &said[4..5]]);
 }

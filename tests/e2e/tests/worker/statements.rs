@@ -192,4 +192,5 @@ fn a_fact_that_one_of_its_turns_states_is_kept() {
     scene.drain();
     assert_eq!(purposes(&scene), [Purpose::Extract, Purpose::Check, Purpose::Check]);
     assert_eq!(scene.facts(), [JOKE]);
+    assert_eq!(scene.fact(JOKE).sources.len(), 2);
 }

@@ -86,6 +86,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("max_facts_per_turn", "3", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
     (
+        "extraction_batch",
+        "8",
+        "user",
+        Int(1, 30, ""),
+        "worker::how_many_turns_one_call_extracts_from_is_a_setting",
+    ),
+    (
         "ungrounded_facts",
         "unverified",
         "user",
