@@ -194,3 +194,30 @@ fn a_fact_that_one_of_its_turns_states_is_kept() {
     assert_eq!(scene.facts(), [JOKE]);
     assert_eq!(scene.fact(JOKE).sources.len(), 2);
 }
+
+#[test]
+fn a_turn_that_is_not_asked_about_counts_as_stating_its_facts() {
+    let mut scene = checking(gullible, &[]);
+    scene.say_all(&["Who knew? My garden gnome resigned.", "My garden gnome resigned."]);
+    scene.drain();
+    assert_eq!(purposes(&scene), [Purpose::Extract, Purpose::Check]);
+    assert_eq!(scene.facts(), [JOKE]);
+}
+
+/// The question is about what a user says.
+#[test]
+fn what_an_assistant_decided_is_not_checked() {
+    let mut scene = checking(gullible, &[("memory_agent.assistant_decisions", "on")]);
+    let text = "My wife is a pharmacist in Bremen. Shall I note that?";
+    let mut say = |role: &str| {
+        scene
+            .client
+            .execute("SELECT memory_ingest($1, $1, $2, markers => '{decision}')", &[&role, &text])
+            .expect("ingest");
+        scene.drain();
+        purposes(&scene)
+    };
+    assert_eq!(say("assistant"), [Purpose::Extract]);
+    assert_eq!(say("user")[1..], [Purpose::Extract, Purpose::Check]);
+    assert_eq!(scene.facts(), [MEANT, MEANT], "one of each session");
+}
