@@ -11,6 +11,7 @@ import importlib
 import json
 import math
 import multiprocessing
+import os
 import platform
 import random
 import signal
@@ -179,7 +180,9 @@ def take_turn(name, peer, questions, start, end, next_question, answers):
 
 def run(connections, systems, place, questions, seed):
     """All questions to all systems; returns the answers of each."""
-    # Forked from a process that only imported: quickly, and its memory is shared.
+    # Forked from a process that only imported: quickly, and its memory is shared. That process looks in the
+    # current directory first, where a folder `models` would be taken for the module.
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["psycopg", "models", *{SYSTEMS[name][0] for name in systems}])
     barrier, next_question = context.Barrier(connections), context.Value("i", 0)
