@@ -26,6 +26,17 @@ const BY_INDEX: [(&CStr, &CStr); 6] = [
     (c"jit", c"off"),
 ];
 
+/// How rows that an index finds by a list of ids are joined with other values of that list. A nested loop would
+/// compare each row with each value.
+const BY_LIST: [(&CStr, &CStr); 6] = [
+    (c"enable_seqscan", c"off"),
+    (c"enable_bitmapscan", c"off"),
+    (c"enable_hashjoin", c"on"),
+    (c"enable_nestloop", c"off"),
+    (c"enable_mergejoin", c"off"),
+    (c"jit", c"off"),
+];
+
 /// Runs `body` so that values are printed the same in all sessions.
 pub fn canonical<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     under(&CANONICAL, body)
@@ -34,6 +45,11 @@ pub fn canonical<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
 /// Runs `body`, whose statements are about rows of given keys, so that an index finds them.
 pub fn by_index<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     under(&BY_INDEX, body)
+}
+
+/// Runs `body`, whose statement joins rows of given ids with a list of values for them, by a hash of the ids.
+pub fn by_list<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    under(&BY_LIST, body)
 }
 
 /// Runs `body` under settings. They are put back on every way out.

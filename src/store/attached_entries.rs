@@ -2,7 +2,7 @@
 //! table, `source_key` the row's primary key as a JSON array. They are turns that are not extracted from
 //! and that no limit of a window counts.
 
-use crate::pg::pinned_settings::by_index;
+use crate::pg::pinned_settings::{by_index, by_list};
 use crate::pg::prelude::*;
 use crate::pg::spi::sees_one_snapshot;
 use crate::store::attachments::Source;
@@ -54,14 +54,13 @@ pub fn known(spi: &Spi, label: &str, rows: &[SourceRow]) -> PgResult<Vec<Vec<Kno
         return Ok(found);
     }
     let (users, ids): (Vec<String>, Vec<Uuid>) = positions.keys().cloned().unzip();
-    let known: Vec<Known> = spi.rows(
-        "SELECT e.id, e.user_id, e.agent_id, e.session_id, e.role, e.content_hash, e.metadata, e.created_at \
+    let mut params = params![users, ids];
+    let sql = "SELECT e.id, e.user_id, e.agent_id, e.session_id, e.role, e.content_hash, e.metadata, e.created_at \
            FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
            JOIN memory_agent.entries e ON e.user_id = n.user_id AND e.id = n.id \
           WHERE e.id = ANY ($2) AND e.state <> 'inactive' \
-          ORDER BY e.created_at, e.id, e.user_id FOR UPDATE OF e",
-        &mut params![users, ids],
-    )?;
+          ORDER BY e.created_at, e.id, e.user_id FOR UPDATE OF e";
+    let known: Vec<Known> = by_list(|| spi.rows(sql, &mut params))?;
     for mut one in known {
         let Some(&position) = positions.get(&(one.user_id.clone(), one.id)) else { continue };
         let (Some(of_row), Some(row_now)) = (found.get_mut(position), rows.get(position)) else {
@@ -179,20 +178,19 @@ pub fn end(spi: &Spi, ended: &[Ended<'_>], reason: &str) -> PgResult<()> {
     if ended.is_empty() {
         return Ok(());
     }
-    spi.execute(
-        "UPDATE memory_agent.entries e \
+    let mut params = params![
+        ended.iter().map(|ended| ended.known.user_id.clone()).collect::<Vec<_>>(),
+        ended.iter().map(|ended| ended.known.id).collect::<Vec<_>>(),
+        ended.iter().map(|ended| ended.replaced_by.map(|(id, _)| id)).collect::<Vec<_>>(),
+        ended.iter().map(|ended| ended.replaced_by.map(|(_, since)| since)).collect::<Vec<_>>(),
+    ];
+    let sql = "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_at = now(), updated_at = now(), \
                 state_reason = CASE WHEN n.replaced_by IS NULL THEN 'deleted' ELSE 'superseded' END, \
                 replaced_by = n.replaced_by, valid_to = coalesce(n.since, now()) \
            FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[]) n(user_id, id, replaced_by, since) \
-          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2) AND e.state <> 'inactive'",
-        &mut params![
-            ended.iter().map(|ended| ended.known.user_id.clone()).collect::<Vec<_>>(),
-            ended.iter().map(|ended| ended.known.id).collect::<Vec<_>>(),
-            ended.iter().map(|ended| ended.replaced_by.map(|(id, _)| id)).collect::<Vec<_>>(),
-            ended.iter().map(|ended| ended.replaced_by.map(|(_, since)| since)).collect::<Vec<_>>(),
-        ],
-    )?;
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2) AND e.state <> 'inactive'";
+    by_list(|| spi.run(sql, &mut params))?;
     for (op, is_replaced) in [("supersede", true), ("delete", false)] {
         let of_op = ended.iter().filter(|ended| ended.replaced_by.is_some() == is_replaced);
         append(spi, of_op.map(|ended| (ended.known.user_id.clone(), ended.known.id)), op, reason)?;
@@ -212,14 +210,13 @@ fn end_keys_by_index(spi: &Spi, label: &str, keys: &[JsonbText], reason: &str) -
         return Ok(0);
     }
     let (users, ids): (Vec<String>, Vec<Uuid>) = ended.iter().cloned().unzip();
-    let count = spi.execute(
-        "UPDATE memory_agent.entries e \
+    let mut params = params![users, ids];
+    let sql = "UPDATE memory_agent.entries e \
             SET state = 'inactive', state_reason = 'deleted', state_at = now(), updated_at = now(), \
                 valid_to = now() \
            FROM unnest($1::text[], $2::uuid[]) n(user_id, id) \
-          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)",
-        &mut params![users, ids],
-    )?;
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)";
+    let count = by_list(|| spi.execute(sql, &mut params))?;
     append(spi, ended, "delete", reason)?;
     Ok(count)
 }
@@ -306,14 +303,13 @@ pub fn relabel(spi: &Spi, entries: &[(&Known, &SourceRow)]) -> PgResult<()> {
     if entries.is_empty() {
         return Ok(());
     }
-    spi.run(
-        "UPDATE memory_agent.entries e SET metadata = n.metadata, updated_at = now() \
+    let mut params = params![
+        entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>(),
+        entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>(),
+        entries.iter().map(|(_, row)| row.metadata.clone()).collect::<Vec<_>>(),
+    ];
+    let sql = "UPDATE memory_agent.entries e SET metadata = n.metadata, updated_at = now() \
            FROM unnest($1::text[], $2::uuid[], $3::jsonb[]) n(user_id, id, metadata) \
-          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)",
-        &mut params![
-            entries.iter().map(|(known, _)| known.user_id.clone()).collect::<Vec<_>>(),
-            entries.iter().map(|(known, _)| known.id).collect::<Vec<_>>(),
-            entries.iter().map(|(_, row)| row.metadata.clone()).collect::<Vec<_>>()
-        ],
-    )
+          WHERE e.user_id = n.user_id AND e.id = n.id AND e.id = ANY ($2)";
+    by_list(|| spi.run(sql, &mut params))
 }

@@ -2,6 +2,7 @@
 //! row's body and reason are committed to by a salted hash, so that they can be erased later while
 //! the chain over the commitments stays whole.
 
+use crate::pg::pinned_settings::by_list;
 use crate::pg::prelude::*;
 use crate::pg::wake_at_commit;
 use crate::store::entries::new_id;
@@ -79,18 +80,16 @@ pub fn append_all(
     let new_ids: Vec<Uuid> = ids.iter().map(|_| new_id()).collect();
     // The salt makes the commitment useless for guessing an erased body.
     let salts: Vec<Vec<u8>> = ids.iter().map(|_| salt()).collect();
-    spi.run(
-        &format!(
-            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
-             SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {}, $7 \
-               FROM unnest($4, $5, $6) n(about, id, salt) \
-               JOIN memory_agent.{table} e \
-                 ON e.user_id = $1 AND e.id = n.about AND e.id = ANY ($4), \
-                    LATERAL (SELECT {body} AS body OFFSET 0) b",
-            commitment("n.salt", "b.body", "$3")
-        ),
-        &mut params![user_id, op, reason, ids, new_ids, salts, job],
-    )
+    let sql = format!(
+        "INSERT INTO memory_agent.history (id, user_id, entry_id, op, reason, body, salt, commitment, job_id) \
+         SELECT n.id, $1, e.id, $2, $3, b.body, n.salt, {}, $7 \
+           FROM unnest($4, $5, $6) n(about, id, salt) \
+           JOIN memory_agent.{table} e \
+             ON e.user_id = $1 AND e.id = n.about AND e.id = ANY ($4), \
+                LATERAL (SELECT {body} AS body OFFSET 0) b",
+        commitment("n.salt", "b.body", "$3")
+    );
+    by_list(|| spi.run(&sql, &mut params![user_id, op, reason, ids, new_ids, salts, job]))
 }
 
 /// An event with a body of its own.

@@ -50,6 +50,8 @@ const FOR: [&str; 16] = [
 ];
 /// Shorter quotations are names: our dog "Balu".
 const QUOTED_WORDS: usize = 4;
+/// Faces with which a message may be meant as a joke.
+const LAUGHING: [char; 9] = ['😂', '🤣', '😆', '😜', '😝', '🤪', '😏', '🙃', '😉'];
 const QUOTES: [char; 7] = ['"', '“', '”', '„', '«', '»', '「'];
 
 /// What a source states, and what else it says.
@@ -166,11 +168,13 @@ pub fn may_state(message: &str) -> bool {
     found.is_empty() || !found.chunk_by(|_, next| !next.is_first).all(&mut is_plain)
 }
 
-/// Whether a message only states things, perhaps with a greeting, as far as the rules can tell.
+/// Whether a message only states things, perhaps with a greeting, and does not laugh, as far as the rules
+/// can tell.
 #[must_use]
 pub fn only_states(message: &str) -> bool {
-    let acts = acts(message, &words(message));
-    acts.iter().all(|act| matches!(act, Act::State | Act::Greet))
+    let found = words(message);
+    let laughs = message.contains(LAUGHING) || found.iter().any(|word| word.is_in(List::Joking));
+    !laughs && acts(message, &found).iter().all(|act| matches!(act, Act::State | Act::Greet))
 }
 
 /// Keys of JSON that is written for a program: a message of a chat, or a change of a memory.

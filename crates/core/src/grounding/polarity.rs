@@ -103,6 +103,8 @@ struct Said {
     /// Outside of every negation.
     plainly: bool,
     negated: bool,
+    /// Before a negation of its part of a sentence, as what something is denied of.
+    is_subject: bool,
 }
 
 /// What a source denies of what it says.
@@ -132,18 +134,22 @@ impl Polarity {
         self.is_denial |= is_one_clause && has_negation;
         let mut until = None;
         let mut owned: u8 = 0;
+        // Where the part of a sentence begins that is read.
+        let mut part = 0;
         for (at, word) in words.iter().enumerate() {
             let name = word.folded.as_str();
             let next = words.get(at + 1).map_or("", |word| word.folded.as_str());
-            if until != Some(word.clause)
-                || word.is_in(List::Turn)
-                || (name == "and" && List::Subject.has(next))
-            {
-                until = None;
+            let turns = word.is_in(List::Turn) || (name == "and" && List::Subject.has(next));
+            if turns || at.checked_sub(1).is_some_and(|at| words[at].clause != word.clause) {
+                (until, part) = (None, at);
             }
             if denies(words, at, is_portuguese) {
-                until = Some(word.clause);
-                owned = 0;
+                for word in &words[part..at] {
+                    if let Some(said) = self.words.get_mut(stem(&word.folded)) {
+                        said.is_subject = true;
+                    }
+                }
+                (until, part, owned) = (Some(word.clause), at + 1, 0);
                 continue;
             }
             if List::Owner.has(name) {
@@ -167,8 +173,9 @@ impl Polarity {
         let (mut negated, mut plainly) = (0, 0);
         for word in content(statement) {
             match said(word) {
-                // Who is spoken of is there, whatever is denied of them.
-                Said { plainly: true, .. } if word.is_in(List::Relation) => {}
+                // Who or what is spoken of is there, whatever is denied of it.
+                Said { plainly: true, is_subject, .. }
+                    if is_subject || word.is_in(List::Relation) => {}
                 Said { plainly: true, .. } => plainly += 1,
                 Said { negated: true, .. } => negated += 1,
                 _ => {}

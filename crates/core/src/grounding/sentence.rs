@@ -246,9 +246,20 @@ impl Sentence<'_> {
         (0..self.words.len()).any(|at| {
             let name = self.name(at);
             (matches!(name, "would" | "wouldn't" | "wouldnt" | "could" | "couldn't" | "couldnt")
-                || name.ends_with("'d"))
+                || name.ends_with("'d")
+                || self.is_short_would(at))
                 && !matches!(self.name(at + 1), "like" | "love" | "prefer" | "rather")
         })
+    }
+
+    /// "If I won, id open a cafe", and not "if my id expires".
+    fn is_short_would(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).map_or("", |at| self.name(at));
+        let next = self.name(at + 1);
+        self.name(at) == "id"
+            && self.has_name("if")
+            && !(List::Own.has(before) || List::Owner.has(before) || List::Determiner.has(before))
+            && !(next.is_empty() || List::Auxiliary.has(next))
     }
 
     /// Marks what a question or a task states of the user: clauses that tell it, and what is the user's.

@@ -269,6 +269,7 @@ lists! {
     Remembering "remembering"
     Duty "duty"
     Imagined "imagined"
+    Joking "joking"
     Answer "answer"
     Telling "telling"
     Greeting "greeting"

@@ -27,27 +27,47 @@ impl Page {
     }
 }
 
-/// The places behind which pages begin.
+/// The places behind which pages begin, by user.
 #[derive(Default)]
-pub struct Borders(Mutex<HashMap<Page, (Instant, Place)>>);
+pub struct Borders(Mutex<HashMap<String, Known>>);
+
+type Known = HashMap<Page, (Instant, Place)>;
 
 impl Borders {
     /// Where a page begins; `None` where that is not known.
-    pub fn before(&self, page: Page, now: Instant) -> Option<Place> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, place) = known.get(&page)?;
-        (now.saturating_duration_since(*at) < REMEMBERED).then(|| place.clone())
+    pub fn before(&self, user_id: &str, page: Page, now: Instant) -> Option<Place> {
+        let of_users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, place) = of_users.get(user_id)?.get(&page)?;
+        is_fresh(*at, now).then(|| place.clone())
     }
 
-    pub fn remember(&self, page: Page, place: Place, now: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MANY {
-            known.retain(|_, (at, _)| now.saturating_duration_since(*at) < REMEMBERED);
+    /// Where there is no room, the user with the most places loses the oldest one: users who list much cannot
+    /// push out the places of others.
+    pub fn remember(&self, user_id: &str, page: Page, place: Place, now: Instant) {
+        let mut of_users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if count(&of_users) >= MANY {
+            of_users.retain(|_, known| {
+                known.retain(|_, (at, _)| is_fresh(*at, now));
+                !known.is_empty()
+            });
+            if count(&of_users) >= MANY
+                && let Some(most) = of_users.values_mut().max_by_key(|known| known.len())
+                && let Some(oldest) =
+                    most.iter().min_by_key(|(_, (at, _))| *at).map(|(page, _)| *page)
+            {
+                most.remove(&oldest);
+            }
         }
-        if known.len() < MANY || known.contains_key(&page) {
-            known.insert(page, (now, place));
-        }
+        of_users.entry(user_id.to_owned()).or_default().insert(page, (now, place));
     }
+}
+
+fn is_fresh(at: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(at) < REMEMBERED
+}
+
+fn count(of_users: &HashMap<String, Known>) -> usize {
+    of_users.values().map(HashMap::len).sum()
 }
 
 #[cfg(test)]
@@ -58,16 +78,21 @@ mod tests {
     fn places_are_remembered_for_a_while_and_not_without_end() {
         let (borders, now) = (Borders::default(), Instant::now());
         let place = ("2026-01-01T00:00:00Z".to_owned(), Uuid::nil());
-        for number in 0..10_001 {
-            borders.remember(Page::of("ann", number), place.clone(), now);
+        let page = |number| Page::of("a list", number);
+        borders.remember("bob", page(0), place.clone(), now);
+        for number in 0..20_000 {
+            let at = now + Duration::from_micros(number);
+            borders.remember("ann", page(number as i64), place.clone(), at);
         }
-        assert_eq!(borders.before(Page::of("ann", 9_999), now), Some(place.clone()));
-        for other in [Page::of("bob", 9_999), Page::of("ann", 10_000)] {
-            assert_eq!(borders.before(other, now), None);
-        }
-        let later = now + Duration::from_secs(600);
-        assert_eq!(borders.before(Page::of("ann", 9_999), later), None);
-        borders.remember(Page::of("ann", 10_000), place.clone(), later);
-        assert_eq!(borders.before(Page::of("ann", 10_000), later), Some(place));
+        assert_eq!(count(&borders.0.lock().unwrap()), MANY);
+        assert_eq!(borders.before("bob", page(0), now), Some(place.clone()));
+        assert_eq!(borders.before("bob", page(1), now), None);
+        assert_eq!(borders.before("ann", page(19_999), now), Some(place.clone()));
+        assert_eq!(borders.before("ann", page(0), now), None);
+        let later = now + Duration::from_secs(601);
+        assert_eq!(borders.before("ann", page(19_999), later), None);
+        borders.remember("ann", page(0), place.clone(), later);
+        assert_eq!(count(&borders.0.lock().unwrap()), 1);
+        assert_eq!(borders.before("ann", page(0), later), Some(place));
     }
 }

@@ -181,10 +181,11 @@ pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, Memo
                           LIMIT $11 OFFSET $10) e) p",
         memory("")
     );
-    let asked = json!([call.person.user_id, scope.to_filter(), page.size]).to_string();
+    let user_id = &call.person.user_id;
+    let asked = json!([scope.to_filter(), page.size]).to_string();
     let (borders, now) = (&call.gateway.borders, Instant::now());
     let before = (page.number - 1).saturating_mul(page.size);
-    let mut after = borders.before(borders::Page::of(&asked, page.number), now);
+    let mut after = borders.before(user_id, borders::Page::of(&asked, page.number), now);
     let mut seen = if after.is_some() { before } else { 0 };
     let (mut results, mut last, mut is_first) = (Vec::<String>::new(), None, true);
     let has_more = loop {
@@ -204,7 +205,7 @@ pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, Memo
         }
     };
     if let Some(last) = last.filter(|_| has_more) {
-        borders.remember(borders::Page::of(&asked, page.number + 1), last, now);
+        borders.remember(user_id, borders::Page::of(&asked, page.number + 1), last, now);
     }
     let link = |number: i64| format!("/v3/memories/?page={number}&page_size={}", page.size);
     let (count, next) = ((!has_more).then_some(seen), has_more.then(|| link(page.number + 1)));

@@ -1,9 +1,10 @@
 //! Every kind of statement that changes a table.
 
-use crate::{contents, count, notes, remembered};
+use crate::{cluster, contents, count, notes, remembered};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Uuid};
 use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_row_is_an_entry_from_its_insert_to_its_delete() {
@@ -248,4 +249,46 @@ fn writers_of_one_user_do_not_wait() {
 
 fn cluster_session(database: &str) -> Client {
     crate::cluster().connect(database)
+}
+
+/// A nested loop over both lists would compare each row with each: a statement's time would be its square.
+#[test]
+fn rows_are_not_compared_with_each_other() {
+    let mut client = notes("attach_linear");
+    let insert = "INSERT INTO notes (id, body) SELECT i, 'Note ' || i FROM generate_series($1::int, $1 + 999) i";
+    for first in [0, 1000, 2000] {
+        client.execute(insert, &[&first]).expect("rows");
+        // Plans are made anew for what is known of the table by now.
+        run(&mut client, "ANALYZE memory_agent.entries");
+    }
+    let database: String = value(&mut client, "SELECT current_database()", &[]);
+    let plans = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&plans);
+    let mut client = cluster()
+        .config(&database)
+        .notice_callback(move |notice| seen.lock().unwrap().push(notice.message().to_owned()))
+        .connect(postgres::NoTls)
+        .expect("a connection");
+    run(
+        &mut client,
+        "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_level = notice; \
+         SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on",
+    );
+    for statement in [
+        "UPDATE notes SET body = body || '!'",
+        "UPDATE notes SET kind = 'changed'",
+        "UPDATE notes SET body = body || '!'",
+        "DELETE FROM notes",
+    ] {
+        run(&mut client, statement);
+    }
+    let plans = plans.lock().unwrap();
+    let joins = plans.iter().filter(|plan| plan.contains("Join")).count();
+    assert!(joins > 20, "{joins} of {} plans join", plans.len());
+    let is_quadratic = |plan: &&String| {
+        let removed = plan.split("Rows Removed by Join Filter: ").nth(1);
+        removed.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0) > 1000
+    };
+    let quadratic: Vec<_> = plans.iter().filter(is_quadratic).collect();
+    assert!(quadratic.is_empty(), "{}", quadratic[0]);
 }
