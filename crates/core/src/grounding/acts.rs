@@ -51,7 +51,7 @@ const FOR: [&str; 16] = [
 /// Shorter quotations are names: our dog "Balu".
 const QUOTED_WORDS: usize = 4;
 /// Faces with which a message may be meant as a joke.
-const LAUGHING: [char; 9] = ['😂', '🤣', '😆', '😜', '😝', '🤪', '😏', '🙃', '😉'];
+const LAUGHING: [char; 11] = ['😂', '🤣', '😆', '😜', '😝', '🤪', '😏', '🙃', '😉', '😹', '💀'];
 const QUOTES: [char; 7] = ['"', '“', '”', '„', '«', '»', '「'];
 
 /// What a source states, and what else it says.
