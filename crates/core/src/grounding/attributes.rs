@@ -183,6 +183,11 @@ impl Pair<'_> {
     }
 
     fn is_end(&self) -> bool {
+        // What somebody advises stays their advice, whatever the user stops doing.
+        let is_advice = self.known.has("advice") && !self.known.is_of_user();
+        if is_advice && !self.has_one_subject() {
+            return false;
+        }
         self.new.places(&[Kind::End]).any(|at| self.is_beside(at) || self.is_end_of_doing(at))
     }
 

@@ -131,6 +131,8 @@ fn another_property_of_the_same_thing_replaces_nothing() {
         ("Nadia is a cashier.", "Nadia is now ill."),
         ("Nadia is the user's aunt.", "Nadia is now ill."),
         ("The user lives in Kiel.", "The user is staying in Rome for a week."),
+        ("The nurse recommends to drink less beer.", "The user stopped drinking ale."),
+        ("The coach advises against running on ice.", "The user gave up running."),
     ] {
         assert!(!can_replace(new, known), "{known} | {new}");
     }
@@ -152,6 +154,8 @@ fn the_same_property_in_other_words_is_replaced() {
         ("The user's allowance is from the bank.", "The allowance comes from the state."),
         ("The park forbids kites.", "Kites are allowed in the park."),
         ("The mail server is Postfix.", "The mail server was changed to Exim."),
+        ("The nurse recommends 3 mg of the drug.", "The nurse recommends 4 mg of the drug."),
+        ("The nurse advised the user to rest.", "The nurse no longer advises the user to rest."),
     ] {
         assert!(can_replace(new, known), "{known} | {new}");
     }
