@@ -4,7 +4,7 @@
     test_llm.py score TURNS FILE... <JSON     reads what that printed, and prints the figures
 
 MODE is turn, episode (facts from the turns of an episode when it has ended: reflection = off) or reflection
-(one question about the whole episode). CHECK is on or off (statement_check).
+(one question about the whole episode). CHECK is a value of statement_check.
 
 TURNS is how many, or the first and the last: 27-60.
 

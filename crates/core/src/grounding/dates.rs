@@ -100,19 +100,21 @@ fn in_digits(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
 /// "May 3rd, 2024", "3 May", "the 3rd of May 2024", "in May".
 fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
     let month_at = |offset: usize| words.get(at + offset).and_then(month);
+    let written_at = |offset: usize| words.get(at + offset).and_then(month_beside_a_number);
     let day_at = |offset: usize| words.get(at + offset).and_then(|word| day_of_month(&word.folded));
     let year_at = |offset: usize| words.get(at + offset).and_then(|word| year(&word.folded));
     if let Some(day) = day_at(0) {
         let of = usize::from(
             words.get(at + 1).is_some_and(|word| matches!(word.folded.as_str(), "of" | "de")),
         );
-        let month = month_at(1 + of)?;
+        let month = month_at(1 + of).or_else(|| written_at(1 + of))?;
         let year = year_at(2 + of);
         let words = 2 + of + usize::from(year.is_some());
         return Some(vec![Date { year, month: Some(month), day: Some(day), at, words }]);
     }
-    let month = month_at(0)?;
     let day = day_at(1);
+    let is_beside_a_number = day.is_some() || year_at(1).is_some();
+    let month = month_at(0).or_else(|| written_at(0).filter(|_| is_beside_a_number))?;
     let behind = 1 + usize::from(day.is_some());
     let year = year_at(behind);
     Some(vec![Date {
@@ -138,6 +140,14 @@ fn month(word: &Word<'_>) -> Option<u32> {
     (!is_other_word).then_some(index as u32 + 1)
 }
 
+/// The month that is written in haste beside a day or a year: "dec 31".
+fn month_beside_a_number(word: &Word<'_>) -> Option<u32> {
+    let name = word.folded.as_str();
+    let is_short = (3..=4).contains(&name.len()) && !matches!(name, "may" | "mar");
+    let index = MONTHS.iter().position(|month| is_short && month.starts_with(name))?;
+    Some(index as u32 + 1)
+}
+
 pub(super) fn weekday(word: &str) -> Option<usize> {
     let word = word.strip_suffix('s').filter(|stem| stem.ends_with("day")).unwrap_or(word);
     WEEKDAYS.iter().position(|day| {
@@ -147,6 +157,28 @@ pub(super) fn weekday(word: &str) -> Option<usize> {
                 && word != "sat"
                 && word != "sun")
     })
+}
+
+/// The days of the week that a word of a source names, also written in haste: "tue to sat", "mon-fri".
+fn weekdays(words: &[Word<'_>], at: usize) -> impl Iterator<Item = usize> {
+    let name = |at: usize| words.get(at).map_or("", |word| word.folded.as_str());
+    let is_named = |at: usize| {
+        name(at).split(['-', '–', '/']).any(|part| weekday(part).is_some())
+            || matches!(name(at), "every" | "each" | "on" | "next" | "last")
+    };
+    // "Sat" and "sun" are other words, unless they stand beside another day.
+    let is_beside = (at.saturating_sub(3)..at + 4).any(|near| near != at && is_named(near));
+    let short = |part: &str| match part {
+        "sat" => Some(5),
+        "sun" => Some(6),
+        _ => None,
+    };
+    let parts: Vec<&str> = name(at).split(['-', '–', '/']).collect();
+    let is_span = parts.len() == 2;
+    let days = parts
+        .iter()
+        .filter_map(|part| weekday(part).or_else(|| short(part).filter(|_| is_beside || is_span)));
+    days.collect::<Vec<_>>().into_iter()
 }
 
 /// Whether a word names a month or a day of the week.
@@ -201,8 +233,8 @@ impl Times {
     pub fn add(&mut self, words: &[Word<'_>], numbers: &[Number]) {
         self.dates.extend(dates(words));
         self.dates.truncate(MOST);
-        for word in words {
-            if let Some(day) = weekday(&word.folded) {
+        for (at, word) in words.iter().enumerate() {
+            for day in weekdays(words, at) {
                 self.weekdays[day] = true;
             }
             if word.folded.ends_with(|c: char| c.is_ascii_lowercase()) {

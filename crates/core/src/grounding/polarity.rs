@@ -51,7 +51,8 @@ const UNSPACED_IDIOMS: [&str; 25] = [
 ];
 
 /// Common words of Portuguese that languages where "no" is a negation do not have.
-const PORTUGUESE: [&str; 5] = ["minha", "moro", "estou", "nao", "pra"];
+const PORTUGUESE: [&str; 9] =
+    ["minha", "meu", "moro", "estou", "sou", "quero", "tenho", "nao", "pra"];
 
 /// Whether a word is a negation, also one with its verb: "don't".
 pub(super) fn negates(word: &Word<'_>) -> bool {
@@ -139,7 +140,11 @@ impl Polarity {
         for (at, word) in words.iter().enumerate() {
             let name = word.folded.as_str();
             let next = words.get(at + 1).map_or("", |word| word.folded.as_str());
-            let turns = word.is_in(List::Turn) || (name == "and" && List::Subject.has(next));
+            // "They cannot come, as Helen is ill"
+            let is_reason = name == "as"
+                && (List::Subject.has(next) || words.get(at + 1).is_some_and(Word::is_capitalised));
+            let turns =
+                word.is_in(List::Turn) || is_reason || (name == "and" && List::Subject.has(next));
             if turns || at.checked_sub(1).is_some_and(|at| words[at].clause != word.clause) {
                 (until, part) = (None, at);
             }
