@@ -159,26 +159,23 @@ pub(super) fn weekday(word: &str) -> Option<usize> {
     })
 }
 
+/// What joins two days of the week: "mon-fri".
+const SPANS: [char; 3] = ['-', '–', '/'];
+
 /// The days of the week that a word of a source names, also written in haste: "tue to sat", "mon-fri".
-fn weekdays(words: &[Word<'_>], at: usize) -> impl Iterator<Item = usize> {
+/// "Sat" and "sun" are other words, unless they stand beside another day, or behind "every".
+fn weekdays<'a>(words: &'a [Word<'_>], at: usize) -> impl Iterator<Item = usize> + 'a {
     let name = |at: usize| words.get(at).map_or("", |word| word.folded.as_str());
-    let is_named = |at: usize| {
-        name(at).split(['-', '–', '/']).any(|part| weekday(part).is_some())
-            || matches!(name(at), "every" | "each" | "on" | "next" | "last")
-    };
-    // "Sat" and "sun" are other words, unless they stand beside another day.
-    let is_beside = (at.saturating_sub(3)..at + 4).any(|near| near != at && is_named(near));
-    let short = |part: &str| match part {
-        "sat" => Some(5),
-        "sun" => Some(6),
-        _ => None,
-    };
-    let parts: Vec<&str> = name(at).split(['-', '–', '/']).collect();
-    let is_span = parts.len() == 2;
-    let days = parts
-        .iter()
-        .filter_map(|part| weekday(part).or_else(|| short(part).filter(|_| is_beside || is_span)));
-    days.collect::<Vec<_>>().into_iter()
+    let names_a_day = |at: usize| name(at).split(SPANS).any(|part| weekday(part).is_some());
+    let before = at.checked_sub(1).map_or("", name);
+    let is_meant = name(at).contains(SPANS)
+        || matches!(before, "every" | "each" | "on" | "next" | "last")
+        || (at.saturating_sub(3)..at + 4).any(names_a_day);
+    name(at).split(SPANS).filter_map(move |part| match part {
+        "sat" if is_meant => Some(5),
+        "sun" if is_meant => Some(6),
+        _ => weekday(part),
+    })
 }
 
 /// Whether a word names a month or a day of the week.
