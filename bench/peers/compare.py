@@ -13,6 +13,7 @@ import math
 import multiprocessing
 import os
 import platform
+import queue
 import random
 import signal
 import statistics
@@ -194,7 +195,7 @@ def run(connections, systems, place, questions, seed):
     of_systems = defaultdict(list)
     asking = connections
     while asking:
-        answer = answers.get(timeout=2 * PATIENCE)
+        answer = next_answer(answers, processes)
         if isinstance(answer, str):
             sys.exit(answer)
         if answer is None:
@@ -204,6 +205,19 @@ def run(connections, systems, place, questions, seed):
     for process in processes:
         process.join()
     return of_systems
+
+
+def next_answer(answers, processes):
+    """Waits for an answer, and not for a process that was killed: it cannot say why."""
+    until = time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < until:
+        try:
+            return answers.get(timeout=5)
+        except queue.Empty:
+            killed = [process.exitcode for process in processes if process.exitcode]
+            if killed:
+                sys.exit(f"{len(killed)} of {len(processes)} processes ended with {killed}; is there memory for them?")
+    sys.exit("no answer came in time")
 
 
 def measures(ids, evidence):
