@@ -174,7 +174,7 @@ def main():
     command, *rest = sys.argv[1:]
     if command == "sql":
         mode, check, most, *paths = rest
-        if mode not in ("turn", "episode", "reflection") or check not in ("on", "off"):
+        if mode not in ("turn", "episode", "reflection") or check not in ("off", "on", "all"):
             sys.exit(f"there is no mode {mode} with the check {check}")
         write_sql(mode, check, turns_of(paths, most))
     else:

@@ -117,7 +117,16 @@ impl Acts {
         if found.is_none() && self.is_unstated() && !self.ordered.is_empty() {
             return Some(Act::Task);
         }
-        let is_imagined = || statement.iter().any(|word| word.is_in(List::Imagined));
+        // "The user would sell the cow" leaves out in which case.
+        let is_would = |word: &Word<'_>| {
+            matches!(word.folded.as_str(), "would" | "wouldn't" | "could" | "couldn't")
+        };
+        let has_case =
+            || statement.iter().any(|word| word.is_in(List::Linking) || word.folded == "after");
+        let is_imagined = || {
+            let mut words = statement.iter().filter(|word| word.is_in(List::Imagined));
+            words.any(|word| !is_would(word) || has_case())
+        };
         found.filter(|act| match act {
             Act::Ask | Act::Doubt => !self.is_answered,
             Act::Quote => of_user,
