@@ -79,7 +79,7 @@ def write_sql(mode, check, turns):
     print("DO $$ BEGIN FOR attempt IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM memory_status() "
           "WHERE component = 'embedder' AND state = 'loaded'); PERFORM pg_sleep(0.1); END LOOP; END $$;")
     print(f"SET memory_agent.extraction = {'turn' if mode == 'turn' else 'episode'}; "
-          f"SET memory_agent.summarization = off; SET memory_agent.statement_check = {check}; "
+          f"SET memory_agent.summarization = off; SET memory_agent.statement_check = '{check}'; "
           "SET memory_agent.extraction_batch = 1;")
     if mode != "turn":
         # Twenty turns are more than five facts, and the last episode of a session may be short.
