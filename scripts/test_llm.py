@@ -4,7 +4,7 @@
     test_llm.py score TURNS FILE... <JSON     reads what that printed, and prints the figures
 
 MODE is turn, episode (facts from the turns of an episode when it has ended: reflection = off) or reflection
-(one question about the whole episode). CHECK is a value of statement_check.
+(one question about the whole episode). CHECK is on or off (statement_check).
 
 TURNS is how many, or the first and the last: 27-60.
 
@@ -79,7 +79,7 @@ def write_sql(mode, check, turns):
     print("DO $$ BEGIN FOR attempt IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM memory_status() "
           "WHERE component = 'embedder' AND state = 'loaded'); PERFORM pg_sleep(0.1); END LOOP; END $$;")
     print(f"SET memory_agent.extraction = {'turn' if mode == 'turn' else 'episode'}; "
-          f"SET memory_agent.summarization = off; SET memory_agent.statement_check = '{check}'; "
+          f"SET memory_agent.summarization = off; SET memory_agent.statement_check = {check}; "
           "SET memory_agent.extraction_batch = 1;")
     if mode != "turn":
         # Twenty turns are more than five facts, and the last episode of a session may be short.
@@ -174,7 +174,7 @@ def main():
     command, *rest = sys.argv[1:]
     if command == "sql":
         mode, check, most, *paths = rest
-        if mode not in ("turn", "episode", "reflection") or check not in ("off", "on", "all"):
+        if mode not in ("turn", "episode", "reflection") or check not in ("on", "off"):
             sys.exit(f"there is no mode {mode} with the check {check}")
         write_sql(mode, check, turns_of(paths, most))
     else:

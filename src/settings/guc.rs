@@ -212,8 +212,8 @@ settings! {
         "memory_agent.extraction_batch\0", "Largest number of turns in one extraction call.\0";
     choice ungrounded_facts: UngroundedChoice = UngroundedChoice::Unverified, Userset, (),
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
-    choice statement_check: StatementCheckChoice = StatementCheckChoice::Off, Userset, (),
-        "memory_agent.statement_check\0", "Of which messages the LLM is asked again whether the user states the facts: of none (off), of those that contain more than statements (on), or of all.\0";
+    flag statement_check: bool = false, Userset, (),
+        "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements.\0";
     flag replacement_check: bool = true, Userset, (),
         "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it.\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),

@@ -2,10 +2,10 @@
 //! in the job's payload.
 
 use crate::settings::values::natural;
-use crate::settings::{FactScopeChoice, StatementCheckChoice, UngroundedChoice, guc};
+use crate::settings::{FactScopeChoice, UngroundedChoice, guc};
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::{
-    ExtractionSettings, ReflectionSettings, StatementCheck, SummarySettings, UngroundedFacts,
+    ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
 };
 
 pub fn extraction() -> ExtractionSettings {
@@ -19,11 +19,7 @@ pub fn extraction() -> ExtractionSettings {
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
-        statement_check: match guc::statement_check() {
-            StatementCheckChoice::Off => StatementCheck::Off,
-            StatementCheckChoice::On => StatementCheck::On,
-            StatementCheckChoice::All => StatementCheck::All,
-        },
+        statement_check: guc::statement_check(),
         replacement_check: guc::replacement_check(),
     }
 }

@@ -1,6 +1,6 @@
 //! The statement check of an `extract` job: whether the user states each new fact, and means it. The LLM is
-//! asked about the facts of one turn at a time, which is a question that small models can answer, and by
-//! default only about messages that contain more than statements.
+//! asked about the facts of one turn at a time, which is a question that small models can answer, and only
+//! about messages that contain more than statements.
 
 use crate::jobs::exchange::{self, Llm, Progress, Taken};
 use crate::jobs::extract::{CHARS, ExtractTask, Stage};
@@ -11,20 +11,17 @@ use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::extract::original_message;
 use memory_agent_core::grounding::only_states;
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::jobs::session_settings::{StatementCheck, UngroundedFacts};
+use memory_agent_core::jobs::session_settings::UngroundedFacts;
 use memory_agent_core::statement_check::{self, Message, STATED};
 
 impl ExtractTask {
-    /// Takes out the facts that the LLM doubts. Returns the question about the next turn of the user that is
-    /// to be checked and has unchecked facts.
+    /// Takes out the facts that the LLM doubts. Returns the question about the next turn of the user that
+    /// contains more than statements and has unchecked facts.
     pub(super) fn next_check(&mut self, saved: &[SavedFact]) -> Option<Question> {
         let treatment = self.settings.ungrounded_facts;
-        let asks_of_all = match self.settings.statement_check {
-            _ if treatment == UngroundedFacts::Accept => return None,
-            StatementCheck::Off => return None,
-            StatementCheck::On => false,
-            StatementCheck::All => true,
-        };
+        if !self.settings.statement_check || treatment == UngroundedFacts::Accept {
+            return None;
+        }
         self.unverified.extend(grounds::take_doubted(&mut self.facts, saved, treatment));
         let is_open = |fact: &&SavedFact| {
             fact.checked.is_none()
@@ -39,7 +36,7 @@ impl ExtractTask {
             }
             let said: String = original_message(&turn.content).chars().take(CHARS).collect();
             // Where a message only states things, small models doubt more right facts than wrong ones.
-            (asks_of_all || !only_states(&said)).then_some((open, said, turn))
+            (!only_states(&said)).then_some((open, said, turn))
         })?;
         let texts: Vec<&str> = open.iter().map(|fact| fact.text.as_str()).collect();
         let facts = u32::try_from(open.len()).unwrap_or(u32::MAX);

@@ -19,17 +19,6 @@ pub enum UngroundedFacts {
     Accept,
 }
 
-/// Of which messages the LLM is asked a second time whether the user states the facts, see
-/// [`crate::statement_check`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StatementCheck {
-    Off,
-    /// Those that contain more than statements.
-    On,
-    All,
-}
-
 /// Settings of an extraction, as its session had them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExtractionSettings {
@@ -50,7 +39,8 @@ pub struct ExtractionSettings {
     /// The text search configuration of the facts.
     pub text_search_config: String,
     pub ungrounded_facts: UngroundedFacts,
-    pub statement_check: StatementCheck,
+    /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
+    pub statement_check: bool,
     /// Whether a known fact is replaced or ended only where there is a sign of it.
     pub replacement_check: bool,
 }

@@ -116,14 +116,6 @@ fn each_turn_that_does_not_only_state_is_checked_by_itself() {
     assert_eq!(scene.fact(MEANT).sources.len(), 2);
 }
 
-#[test]
-fn the_statement_check_can_be_of_every_message() {
-    let mut scene = Scene::with_settings(gullible, &[("memory_agent.statement_check", "all")]);
-    scene.say_and_wait(SOBER);
-    assert_eq!(purposes(&scene), [Purpose::Extract, Purpose::Check]);
-    assert_eq!(scene.facts(), [MEANT]);
-}
-
 /// In an episode too, if its facts come from its turns.
 #[test]
 fn turns_of_an_episode_are_checked() {

@@ -99,13 +99,7 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["unverified", "drop", "accept"]),
         "worker::what_becomes_of_ungrounded_facts_is_a_setting",
     ),
-    (
-        "statement_check",
-        "off",
-        "user",
-        Choice(&["off", "on", "all"]),
-        "worker::the_statement_check_is_a_setting",
-    ),
+    ("statement_check", "off", "user", Bool, "worker::the_statement_check_is_a_setting"),
     (
         "replacement_check",
         "on",
