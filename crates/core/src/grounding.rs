@@ -8,6 +8,7 @@
 mod acts;
 mod against;
 mod attributes;
+mod courtesies;
 mod dates;
 mod instructs;
 mod names;
