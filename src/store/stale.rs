@@ -85,8 +85,30 @@ pub fn no_longer_true(
 /// replaced by what was said after it; the ten that were replaced last, oldest first. Each as it was, if that
 /// is known, and as it is now.
 pub fn no_longer_summarized(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Outdated>> {
+    replaced_since(spi, key, None, None)
+}
+
+/// The same of a part of what was archived of a session, whose last turn was said at `ended_at`. An archive tells
+/// turns as they were said, so what was replaced before its end counts too; what `part` quotes comes before the
+/// rest, if there are more than ten.
+pub fn no_longer_archived(
+    spi: &Spi,
+    key: &SessionKey,
+    ended_at: TimestampWithTimeZone,
+    part: &str,
+) -> PgResult<Vec<Outdated>> {
+    replaced_since(spi, key, Some(ended_at), Some(part))
+}
+
+fn replaced_since(
+    spi: &Spi,
+    key: &SessionKey,
+    ended_at: Option<TimestampWithTimeZone>,
+    part: Option<&str>,
+) -> PgResult<Vec<Outdated>> {
     let statement = format!(include_str!("sql/no_longer_summarized.sql"), MAX_STEPS = MAX_STEPS);
-    let outdated: Vec<Option<Outdated>> = spi.all(&statement, &mut key.params(), |row| {
+    let mut params = key.params().with(ended_at).with(part);
+    let outdated: Vec<Option<Outdated>> = spi.all(&statement, &mut params, |row| {
         Ok(match (row.optional(1), row.optional(2)) {
             (Some(was), _) => Some(Outdated::Was(was)),
             (None, Some(now)) => Some(Outdated::Now(now)),

@@ -8,10 +8,12 @@ use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::{related_logit, thresholds};
-use crate::settings::{CrossSessionAgents, Prompts};
+use crate::settings::{CrossSessionAgents, PromptStaleSources, Prompts, Recall};
 use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
+use crate::store::stale;
+use memory_agent_core::augment::Outdated;
 use memory_agent_core::triggers;
 
 /// Chunks that are searched for; of each conversation only the best is told.
@@ -52,6 +54,7 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Pr
         if told.iter().any(|known| known.held.as_ref() == Some(&held)) {
             continue;
         }
+        let outdated = outdated(caller, &held, row.14, &row.3)?;
         told.push(PromptMemory {
             id: row.0,
             role: CONVERSATION.to_owned(),
@@ -60,13 +63,29 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Pr
             similarity: row.6,
             score: row.4,
             created_at: row.14,
-            outdated: Vec::new(),
+            outdated,
             is_fact: false,
             held: Some(held),
         });
     }
     told.sort_by(|left, right| right.score.total_cmp(&left.score));
     Ok(told)
+}
+
+/// What no longer holds of a conversation that ended then, of which `part` is told.
+fn outdated(
+    caller: &Caller,
+    held: &Held,
+    ended_at: TimestampWithTimeZone,
+    part: &str,
+) -> PgResult<Vec<Outdated>> {
+    let Some(session_id) = &held.session_id else { return Ok(Vec::new()) };
+    if Recall::current().prompt_stale_sources == PromptStaleSources::Show {
+        return Ok(Vec::new());
+    }
+    let agent_id = held.agent_id.as_deref().unwrap_or(caller.agent());
+    let key = SessionKey::new(&caller.user_id, agent_id, session_id);
+    roles::read_as_owner(|spi| stale::no_longer_archived(spi, &key, ended_at, part))
 }
 
 /// From when on a chunk has to do with the message.

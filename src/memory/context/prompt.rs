@@ -151,6 +151,7 @@ fn part_to_json(part: &PromptMemory) -> Value {
         "created_at": part.created_at.to_iso_string(),
         "similarity": part.similarity,
         "score": part.score,
+        "no_longer_true": prompt_memory::marks_to_json(&part.outdated),
     })
 }
 

@@ -8,17 +8,22 @@ SELECT nullif(l.content, ''),
            WHERE c.state = 'inactive' AND c.step < {MAX_STEPS})
        SELECT c.content FROM c WHERE c.state <> 'inactive' AND c.content <> '' LIMIT 1)
  FROM (SELECT f.content, g.id AS by, g.created_at, f.id
-         FROM memory_agent.session_summaries s
+         FROM (SELECT coalesce($4, (SELECT max(coalesce(s.last_entry_at, s.created_at))
+                                      FROM memory_agent.session_summaries s
+                                     WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3
+                                       AND s.level = 'L3' AND s.is_active)) AS until) told
          JOIN memory_agent.entries g
            ON g.user_id = $1 AND g.agent_id = $2 AND (g.session_id = $3 OR g.session_id IS NULL)
-          AND g.created_at > coalesce(s.last_entry_at, s.created_at)
+          AND (g.created_at > told.until OR $4 IS NOT NULL)
           AND g.kind = 'fact' AND g.content <> ''
          JOIN memory_agent.entries f
            ON f.user_id = $1 AND f.replaced_by = g.id AND f.replaced_by IS NOT NULL
           AND f.kind = 'fact' AND (f.content <> '' OR f.state_reason IS NOT NULL) AND f.state = 'inactive'
-        WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 AND s.level = 'L3' AND s.is_active
-          AND EXISTS (SELECT FROM memory_agent.entries t
-                       WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3
-                         AND t.created_at <= coalesce(s.last_entry_at, s.created_at))
-        ORDER BY g.created_at DESC, f.id LIMIT 10) l
+        CROSS JOIN LATERAL
+              (SELECT bool_or(position(btrim(t.content) IN $5) > 0) AS is_quoted
+                 FROM memory_agent.entries t
+                WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3
+                  AND t.created_at <= told.until
+               HAVING count(*) > 0) source
+        ORDER BY source.is_quoted DESC NULLS LAST, g.created_at DESC, f.id LIMIT 10) l
 ORDER BY l.created_at, l.id

@@ -167,3 +167,37 @@ fn a_summary_is_marked() {
     let (block, _) = told(&mut client);
     assert!(!block.contains("no longer true"), "{block}");
 }
+
+/// An archive tells turns as they were said, whenever the fact was replaced: after the conversation, or in it.
+#[test]
+fn earlier_conversations_are_marked() {
+    let mut client = shared().database("context_outdated_archive").connect();
+    shop(&mut client, "then");
+    run(&mut client, "SELECT memory_archive('then')");
+    let question = "What did we discuss about our shop?";
+    let told = |client: &mut Client| {
+        let document = context(client, &format!("'now', '{question}'"));
+        let counted = super::recount(client, &document);
+        assert_eq!(document["token_count"].as_i64(), Some(counted), "marks are counted too");
+        assert_eq!(document["cross_session"][0]["session_id"], "then", "{document}");
+        (block(&document, super::EARLIER).unwrap().to_owned(), document["cross_session"][0].clone())
+    };
+    let mark = "\n  (no longer true: The shop of the user runs on MySQL.)";
+    let (text, part) = told(&mut client);
+    assert!(text.contains(MYSQL) && text.contains(mark), "{text}");
+    assert_eq!(part["no_longer_true"], json!([{"was": "The shop of the user runs on MySQL."}]));
+    let messages = json!([{"role": "user", "content": question}]);
+    let document: Json = value(&mut client, "SELECT memory_augment($1, 'now')", &[&messages]);
+    let prompt = document["messages"][0]["content"].as_str().unwrap();
+    assert!(prompt.contains(MYSQL) && prompt.contains(mark), "{prompt}");
+    // Said after its end.
+    run(
+        &mut client,
+        "UPDATE memory_agent.entries SET created_at = '2025-01-01' WHERE kind = 'fact' AND state = 'active'",
+    );
+    assert!(told(&mut client).0.contains(mark));
+    run(&mut client, "SET memory_agent.prompt_stale_sources = show");
+    let (text, part) = told(&mut client);
+    assert!(text.contains(MYSQL) && !text.contains("no longer true"), "{text}");
+    assert_eq!(part["no_longer_true"], json!([]));
+}
