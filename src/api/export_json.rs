@@ -55,7 +55,7 @@ fn memory_import_json(
     user_id: Option<String>,
 ) -> PgResult<Option<Uuid>> {
     // Who may not import learns nothing about a record either.
-    identity::require(Level::User)?;
+    let level = identity::require(Level::User)?;
     let json = record.map_or_else(|| "null".to_owned(), |record| record.0);
     let (record, content) = Record::read(&json).map_err(refused)?;
     let user_id = user_id.as_deref();
@@ -63,7 +63,7 @@ fn memory_import_json(
         Record::Memory(memory) => import(&memory, &content, user_id).map(Some),
         Record::Archive(archive) => import_archive(&archive, &content, user_id).map(Some),
         Record::Configured(configured) => {
-            import_settings(&configured, user_id)?;
+            import_settings(&configured, user_id, level)?;
             Ok(None)
         }
     }
@@ -77,11 +77,22 @@ fn refused(error: MarkdownError) -> ErrorReport {
     )
 }
 
-fn import_settings(configured: &Configured, user_id: Option<&str>) -> PgResult<()> {
+/// What admins alone may store stays out for others: an admin stored it, and the rest is to come back.
+fn import_settings(
+    configured: &Configured,
+    user_id: Option<&str>,
+    level: Level,
+) -> PgResult<()> {
     let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
     let session = configured.session_id.as_deref();
     check_session(session)?;
-    let settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
+    let mut settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
+    if let Some(settings) = settings.as_mut().filter(|_| level < Level::Admin) {
+        let left_out = configure::leave_out_those_for_admins(settings);
+        if !left_out.is_empty() {
+            notice!("settings that only admins may store are left out: {}", left_out.join(", "));
+        }
+    }
     let content_type = configured.content_type.as_deref();
     configure::configure(&caller, session, settings.as_ref(), content_type).map(drop)
 }

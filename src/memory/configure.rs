@@ -57,6 +57,23 @@ pub fn configure(
     })
 }
 
+/// Takes from settings those that admins alone may store, and returns their names. What is no JSON object stays
+/// for [`configure`] to refuse.
+pub fn leave_out_those_for_admins(settings: &mut JsonbText) -> Vec<String> {
+    let Ok(mut given) = serde_json::from_str::<Map<String, Value>>(&settings.0) else {
+        return Vec::new();
+    };
+    let is_for_admins = |name: &String| {
+        overrides::is_for_admins(name.strip_prefix(overrides::PREFIX).unwrap_or(name))
+    };
+    let names: Vec<String> = given.keys().filter(|name| is_for_admins(name)).cloned().collect();
+    if !names.is_empty() {
+        given.retain(|name, _| !is_for_admins(name));
+        settings.0 = Value::Object(given).to_string();
+    }
+    names
+}
+
 /// Refuses a content type that there are no prompts for.
 pub fn check_content_type(content_type: &str) -> PgResult<()> {
     if ContentType::NAMES.contains(&content_type) {

@@ -36,7 +36,8 @@ pub fn of_turns(
 }
 
 /// The same for facts of episodes; `prior` are the statements that the first of them update. What tools
-/// returned counts for failures only: it is no word of the user's.
+/// returned is no word of the user's: it counts for failures only, of turns that are marked as such themselves,
+/// because the LLM that marks a fact reads the tool's text too.
 pub fn of_episodes(
     facts: &mut Vec<Fact>,
     prior: &[&str],
@@ -44,10 +45,14 @@ pub fn of_episodes(
     treatment: UngroundedFacts,
 ) -> Vec<Unverified> {
     take(facts, treatment, |index, fact| {
-        let is_failure = fact.markers.iter().any(|marker| marker == "failure");
+        let is_failure = |markers: &[String]| markers.iter().any(|marker| marker == "failure");
         let counts = |turn: &&EpisodeTurn| match turn.role.as_str() {
             "user" | "assistant" => true,
-            _ => is_failure && fact.source_ids.contains(&turn.id),
+            _ => {
+                is_failure(&fact.markers)
+                    && is_failure(&turn.markers)
+                    && fact.source_ids.contains(&turn.id)
+            }
         };
         let (own, others): (Vec<_>, Vec<_>) =
             turns.iter().filter(counts).partition(|turn| fact.source_ids.contains(&turn.id));

@@ -3,7 +3,7 @@
 use crate::round_trip::fill;
 use crate::{database, rows};
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Client, expect_error};
+use memory_agent_e2e::{Client, expect_error, shared_without_worker};
 use serde_json::{Value, json};
 
 /// What an archive has beside memories: a document, a conversation, one of both that was forgotten; settings.
@@ -106,6 +106,38 @@ fn one_agent_or_another_user() {
     }
     assert_eq!(export(&mut into, "'bob'"), all);
     assert_eq!(export(&mut into, "'alice'"), Vec::<Value>::new());
+}
+
+/// An admin has limited her; that her memory comes back whole does not depend on it.
+#[test]
+fn limits_of_admins_do_not_keep_a_user_from_importing() {
+    let (database, mut admin) = database("json_limits");
+    run(
+        &mut admin,
+        "CREATE ROLE json_importer LOGIN; SELECT memory_grant('json_importer', 'user'); \
+         SELECT memory_add('Ada lives in Rome.', infer => false); \
+         SELECT memory_configure(settings => '{\"max_entries\": 1000, \"default_ttl\": \"30 d\", \"default_top_k\": 7}')",
+    );
+    let records = export(&mut admin, "");
+    run(&mut admin, "SELECT memory_erase(); UPDATE memory_agent.agents SET settings = '{}'");
+
+    let (send, notices) = std::sync::mpsc::channel();
+    let mut config = shared_without_worker().config(database.name());
+    config.user("json_importer").notice_callback(move |notice| {
+        let _ = send.send(notice.message().to_owned());
+    });
+    let mut user = config.connect(postgres::NoTls).expect("a session");
+    run(&mut user, "SET memory_agent.user_id = 'alice'");
+    for record in &records {
+        import(&mut user, record);
+    }
+    let stored: Value =
+        value(&mut admin, "SELECT settings FROM memory_agent.agents WHERE user_id = 'alice'", &[]);
+    assert_eq!(stored, json!({"default_top_k": 7}));
+    let told: Vec<String> = notices.try_iter().collect();
+    let names = "settings that only admins may store are left out: default_ttl, max_entries";
+    assert_eq!(told, [names]);
+    assert_eq!(export(&mut user, "").len(), records.len());
 }
 
 #[test]

@@ -120,3 +120,36 @@ fn the_dense_arm_has_candidates_of_each_scope() {
     run(&mut client, "SET memory_agent.exact_scan_rows = 10");
     assert_eq!(of_session(&mut client), (1, 1), "a small part of a large scope is read");
 }
+
+/// Scores are those of one list: rows in three scopes have the scores that they have in one.
+#[test]
+fn scores_do_not_depend_on_the_scopes_of_the_rows() {
+    let texts =
+        ["Apple pie recipe with cinnamon.", "An apple.", "Pie for Eve.", "The recipe of a cake."];
+    let scores = |name: &str, scopes: [(&str, Option<&str>); 4]| -> Vec<[f64; 3]> {
+        let mut client = shared().database(name).connect();
+        run(
+            &mut client,
+            "SET memory_agent.embed_on_ingest = off; SET memory_agent.rerank = off; \
+             SET memory_agent.ranking = weighted",
+        );
+        let add = "SELECT memory_add($1, $2, user_id => $3, infer => false, created_at => '2024-01-01')";
+        for (text, (user, session)) in texts.iter().zip(scopes) {
+            client.execute(add, &[text, &session, &user]).expect("a fact");
+        }
+        let explained = explain(&mut client, &format!("{QUESTION}, session_id => 's'"));
+        let candidates = explained["candidates"].as_array().unwrap().iter();
+        let mut scores: Vec<[f64; 3]> = candidates
+            .map(|row| ["lexical", "fused", "relevance"].map(|part| row[part].as_f64().unwrap()))
+            .collect();
+        scores.sort_by(|left, right| left.partial_cmp(right).unwrap());
+        scores
+    };
+    let (session, global, everybody) = (("alice", Some("s")), ("alice", None), ("*", None));
+    let one = scores("candidates_one", [session; 4]);
+    let three = scores("candidates_three", [session, global, everybody, global]);
+    assert_eq!(one, three);
+    // The worst of all has 0, wherever it is, and no other row has.
+    assert_eq!(one.iter().filter(|[.., relevance]| *relevance == 0.0).count(), 1, "{one:?}");
+    assert_eq!(one.len(), texts.len());
+}

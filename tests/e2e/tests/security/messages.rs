@@ -161,7 +161,11 @@ fn errors_carry_no_stack_trace() {
 fn every_call_that_stores_says_so_once() {
     let database = shared().database("messages_storing");
     let (mut client, messages) = listening_session(database.name(), "postgres");
-    client.batch_execute("SET memory_agent.user_id = 'alice'").unwrap();
+    client
+        .batch_execute(
+            "SET memory_agent.user_id = 'alice'; CREATE TABLE notes (id int PRIMARY KEY, body text)",
+        )
+        .unwrap();
     let fact =
         "(SELECT id FROM memory_agent.entries WHERE kind = 'fact' AND state = 'active' LIMIT 1)";
     for (call, said) in [
@@ -192,6 +196,9 @@ fn every_call_that_stores_says_so_once() {
         ("memory_drop_endpoint('e')", "drop endpoint"),
         ("memory_retry(gen_random_uuid())", "retry"),
         ("memory_create_vector_index('hnsw')", "create index"),
+        ("memory_attach('notes', 'body', user_id => 'alice')", "attach"),
+        ("memory_detach('notes')", "detach"),
+        ("memory_reserve_tokens('s', 1)", "reserve"),
         ("memory_clear('s')", "clear"),
         ("memory_erase('alice')", "erase"),
     ] {

@@ -2,9 +2,9 @@
 
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};
-use memory_agent_e2e::llm::{LlmStub, Purpose};
+use memory_agent_e2e::llm::{Call, LlmStub, Purpose, Reply};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{expect_error, json, wait_until};
+use memory_agent_e2e::{expect_error, json, retry_until, wait_until};
 use std::path::PathBuf;
 
 const KEY: &str = "sk-e2e-of-one-host-0123456789";
@@ -173,6 +173,40 @@ fn an_outage_and_a_limit_hold_up_who_asks_there_alone() {
     say(&mut scene, "c", "More of c.");
     scene.drain();
     assert!(is_extracted(&mut scene, "From a.") && is_extracted(&mut scene, "Second of b."));
+}
+
+/// The protocol, its version and the limit of a row are its own, not those of the settings.
+#[test]
+fn a_row_has_a_protocol_and_a_limit_of_its_own() {
+    let unknown = |_: &Call| Reply::error(404, "unknown");
+    let (azure, claude, slow) =
+        (LlmStub::start(unknown), LlmStub::start(unknown), LlmStub::start(echo));
+    let mut scene = Scene::start(echo);
+    for (name, stub, more) in [
+        ("azure", &azure, ", 'azure', api_version => '2030-01-01'"),
+        ("claude", &claude, ", 'anthropic', api_version => '2031-01-01'"),
+        ("slow", &slow, ", calls_per_minute => 1"),
+    ] {
+        set_endpoint(&mut scene, name, &stub.base_url(), more);
+        scene.client.execute("SELECT memory_use_endpoint($1, $1)", &[&name]).expect("a choice");
+        say(&mut scene, name, "I live in Oslo.");
+    }
+    let first = |stub: &LlmStub| {
+        retry_until(PATIENCE, "a call", || stub.calls().into_iter().next())
+    };
+    let path = "/v1/openai/deployments/own-1/chat/completions?api-version=2030-01-01";
+    assert_eq!(first(&azure).path, path);
+    let asked = first(&claude);
+    assert_eq!(asked.path, "/v1/messages");
+    assert_eq!(asked.header("anthropic-version"), Some("2031-01-01"));
+
+    wait_until(PATIENCE, "the first call", || is_extracted(&mut scene, "I live in Oslo."));
+    say(&mut scene, "slow", "I have a cat.");
+    let limit = scene.wait_for_job("a postponed job", |job| {
+        job.error.as_ref().is_some_and(|error| error.contains("calls per minute"))
+    });
+    assert!(limit.error.unwrap().contains("1 calls per minute"));
+    assert_eq!((limit.attempts, slow.call_count()), (0, 1));
 }
 
 #[test]
