@@ -206,7 +206,7 @@ settings! {
         "memory_agent.assistant_decisions\0", "Whether what an assistant decided becomes facts too, where a turn has the marker decision.\0";
     choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
-    int max_facts_per_turn: i32 = 3, Userset, (1, 20),
+    int max_facts_per_turn: i32 = 5, Userset, (1, 20),
         "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
     int extraction_batch: i32 = 8, Userset, (1, 30),
         "memory_agent.extraction_batch\0", "Largest number of turns in one extraction call.\0";

@@ -126,7 +126,15 @@ fn turns_that_wait_go_in_one_call() {
 
 #[test]
 fn a_turn_gives_only_so_many_facts() {
-    const THINGS: [&str; 5] = ["a violin", "some hens", "a passport", "the flu", "an old tractor"];
+    const THINGS: [&str; 7] = [
+        "a violin",
+        "some hens",
+        "a passport",
+        "the flu",
+        "an old tractor",
+        "a bell",
+        "two looms",
+    ];
     let many = |call: &Call| {
         let document = Document::of(call);
         if call.purpose() != Purpose::Extract {
@@ -142,13 +150,13 @@ fn a_turn_gives_only_so_many_facts() {
     let mut scene = Scene::start(many);
     scene.say_all(&["Anna", "Boris"]);
     scene.drain();
-    let first_three = |who: &str| -> Vec<String> {
-        THINGS[..3].iter().map(|thing| format!("{who} has {thing}.")).collect()
+    let first_five = |who: &str| -> Vec<String> {
+        THINGS[..5].iter().map(|thing| format!("{who} has {thing}.")).collect()
     };
-    let mut expected: Vec<String> = ["Anna", "Boris"].map(first_three).concat();
+    let mut expected: Vec<String> = ["Anna", "Boris"].map(first_five).concat();
     expected.sort();
     assert_eq!(scene.facts(), expected);
-    assert!(scene.stub.calls()[0].system().contains("0 to 3 facts"));
+    assert!(scene.stub.calls()[0].system().contains("0 to 5 facts"));
     run(&mut scene.client, "SET memory_agent.max_facts_per_turn = 1");
     scene.say_and_wait("Celia");
     let of_celia = scene.facts().into_iter().filter(|fact| fact.starts_with("Celia")).count();

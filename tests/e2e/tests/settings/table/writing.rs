@@ -84,7 +84,7 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["session", "global"]),
         "worker::extraction_can_be_off_and_facts_can_be_global",
     ),
-    ("max_facts_per_turn", "3", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
+    ("max_facts_per_turn", "5", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
     (
         "extraction_batch",
         "8",
