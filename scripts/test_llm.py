@@ -80,7 +80,7 @@ def write_sql(mode, check, turns):
           "WHERE component = 'embedder' AND state = 'loaded'); PERFORM pg_sleep(0.1); END LOOP; END $$;")
     print(f"SET memory_agent.extraction = {'turn' if mode == 'turn' else 'episode'}; "
           f"SET memory_agent.summarization = off; SET memory_agent.statement_check = {check}; "
-          "SET memory_agent.extraction_batch = 1;")
+          "SET memory_agent.extraction_batch = 0;")
     if mode != "turn":
         # Twenty turns are more than five facts, and the last episode of a session may be short.
         print("SET memory_agent.episode_max_turns = 5; SET memory_agent.max_facts_per_episode = 10; "

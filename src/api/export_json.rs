@@ -78,11 +78,7 @@ fn refused(error: MarkdownError) -> ErrorReport {
 }
 
 /// What admins alone may store stays out for others: an admin stored it, and the rest is to come back.
-fn import_settings(
-    configured: &Configured,
-    user_id: Option<&str>,
-    level: Level,
-) -> PgResult<()> {
+fn import_settings(configured: &Configured, user_id: Option<&str>, level: Level) -> PgResult<()> {
     let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
     let session = configured.session_id.as_deref();
     check_session(session)?;

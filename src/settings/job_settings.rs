@@ -69,7 +69,7 @@ pub fn summary() -> SummarySettings {
 pub fn of_extraction(payload: &payloads::Extract) -> ExtractionSettings {
     let mut settings = payloads::settings(payload.settings.as_ref(), extraction());
     settings.max_facts_per_turn = settings.max_facts_per_turn.clamp(1, 20);
-    settings.extraction_batch = settings.extraction_batch.clamp(1, 30);
+    settings.extraction_batch = settings.extraction_batch.clamp(0, 30);
     settings
 }
 

@@ -222,9 +222,8 @@ mod tests {
     #[test]
     fn in_company_a_long_pair_is_not_read() {
         let alone = Allowance::alone(60, 10_000);
-        let first = |allowance: Allowance, tokens, remembered| {
-            allowance.count().take(tokens, remembered)
-        };
+        let first =
+            |allowance: Allowance, tokens, remembered| allowance.count().take(tokens, remembered);
         assert_eq!(first(alone, 5_000, false), Ok(()));
         assert_eq!(first(alone.shared(100, 0.1), 150, false), Ok(()), "a quarter of 600");
         assert_eq!(first(alone.shared(100, 0.1), 151, false), Err(Shortened::Load));

@@ -50,6 +50,10 @@ pub struct ExtractTask {
     pub(super) rounds: u32,
     /// Why less was decided by the LLM than should have been.
     pub(super) undecided: Option<String>,
+    /// With `extraction_batch` 0, what is still to be asked about, the last one first, each with the index of
+    /// its turn; and what was extracted from the rest.
+    passages: Vec<(usize, String)>,
+    extracted: Vec<ExtractedFact>,
     exchange: Exchange,
 }
 
@@ -122,6 +126,8 @@ impl Start for ExtractTask {
             stage: Stage::Extracting,
             rounds: 0,
             undecided: None,
+            passages: Vec::new(),
+            extracted: Vec::new(),
             exchange: Exchange::default(),
         };
         let taken = task.begin(llm);
@@ -168,7 +174,7 @@ impl ExtractTask {
         let (turns, model) = transaction(|spi| {
             let turns = if taken.is_empty() {
                 let scope = self.scope();
-                let most = self.settings.extraction_batch as usize;
+                let most = self.settings.extraction_batch.max(1) as usize;
                 extraction::waiting(spi, &scope, self.job.id, most, CHARS)?
             } else {
                 extraction::still_waiting(spi, &self.job.user_id, &taken, false)?
@@ -217,23 +223,47 @@ impl ExtractTask {
         if !texts.iter().any(|text| may_state(text)) {
             return self.keep(Vec::new(), llm);
         }
-        let pending: Vec<PendingTurn<'_>> = self
-            .turns
+        if self.settings.extraction_batch > 0 {
+            let all: Vec<(usize, &str)> = texts.iter().map(String::as_str).enumerate().collect();
+            return self.ask_about(&all, llm);
+        }
+        for (turn, text) in texts.iter().enumerate() {
+            // A decision of the assistant's is one statement, with its reasons.
+            let of_turn = match self.turns[turn].is_assistants {
+                true => vec![text.as_str()],
+                false => {
+                    extract::passages(text).into_iter().filter(|text| may_state(text)).collect()
+                }
+            };
+            self.passages.extend(of_turn.into_iter().map(|passage| (turn, passage.to_owned())));
+        }
+        self.passages.reverse();
+        self.ask_about_next_passage(llm)
+    }
+
+    fn ask_about_next_passage(&mut self, llm: &mut Llm<'_>) -> Taken {
+        match self.passages.last().cloned() {
+            Some((turn, passage)) => self.ask_about(&[(turn, &passage)], llm),
+            None => {
+                let facts = std::mem::take(&mut self.extracted);
+                self.keep(facts, llm)
+            }
+        }
+    }
+
+    /// Asks for the facts of texts, each of a turn.
+    fn ask_about(&mut self, texts: &[(usize, &str)], llm: &mut Llm<'_>) -> Taken {
+        let (pending, marks): (Vec<PendingTurn<'_>>, Vec<Marks<'_>>) = texts
             .iter()
-            .zip(&texts)
-            .map(|(turn, content)| PendingTurn {
-                content,
-                speaker: turn.speaker.as_deref(),
-                said_at: &turn.said_at,
+            .map(|&(turn, content)| {
+                let WaitingTurn { speaker, said_at, markers, is_assistants, .. } =
+                    &self.turns[turn];
+                let marks = Marks { markers, is_assistants: *is_assistants };
+                (PendingTurn { content, speaker: speaker.as_deref(), said_at }, marks)
             })
-            .collect();
+            .unzip();
         let most = self.settings.max_facts_per_turn;
         let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
-        let marks: Vec<Marks<'_>> = self
-            .turns
-            .iter()
-            .map(|turn| Marks { markers: &turn.markers, is_assistants: turn.is_assistants })
-            .collect();
         let messages = extract::marked_messages(&pending, &marks, most);
         self.stage = Stage::Extracting;
         let answer = AnswerFormat::Facts { turns, max_per_turn: most };
@@ -265,10 +295,21 @@ impl ExtractTask {
     }
 
     fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Taken {
-        let turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
+        let passage = self.passages.pop();
+        let turns = match passage {
+            Some(_) => 1,
+            None => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
+        };
         let facts = extract::parse(answer, turns, self.settings.max_facts_per_turn)
             .map_err(|error| Progress::Failed(error.to_string()))?;
-        self.keep(facts, llm)
+        let Some((turn, _)) = passage else { return self.keep(facts, llm) };
+        for fact in facts {
+            let fact = ExtractedFact { turn, ..fact };
+            if !self.extracted.iter().any(|known| known.turn == turn && known.text == fact.text) {
+                self.extracted.push(fact);
+            }
+        }
+        self.ask_about_next_passage(llm)
     }
 
     fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Taken {

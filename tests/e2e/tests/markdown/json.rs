@@ -119,7 +119,7 @@ fn limits_of_admins_do_not_keep_a_user_from_importing() {
          SELECT memory_configure(settings => '{\"max_entries\": 1000, \"default_ttl\": \"30 d\", \"default_top_k\": 7}')",
     );
     let records = export(&mut admin, "");
-    run(&mut admin, "SELECT memory_erase(); UPDATE memory_agent.agents SET settings = '{}'");
+    run(&mut admin, "SELECT memory_erase('alice')");
 
     let (send, notices) = std::sync::mpsc::channel();
     let mut config = shared_without_worker().config(database.name());

@@ -133,7 +133,8 @@ fn scores_do_not_depend_on_the_scopes_of_the_rows() {
             "SET memory_agent.embed_on_ingest = off; SET memory_agent.rerank = off; \
              SET memory_agent.ranking = weighted",
         );
-        let add = "SELECT memory_add($1, $2, user_id => $3, infer => false, created_at => '2024-01-01')";
+        let add =
+            "SELECT memory_add($1, $2, user_id => $3, infer => false, created_at => '2024-01-01')";
         for (text, (user, session)) in texts.iter().zip(scopes) {
             client.execute(add, &[text, &session, &user]).expect("a fact");
         }

@@ -191,9 +191,8 @@ fn a_row_has_a_protocol_and_a_limit_of_its_own() {
         scene.client.execute("SELECT memory_use_endpoint($1, $1)", &[&name]).expect("a choice");
         say(&mut scene, name, "I live in Oslo.");
     }
-    let first = |stub: &LlmStub| {
-        retry_until(PATIENCE, "a call", || stub.calls().into_iter().next())
-    };
+    let first =
+        |stub: &LlmStub| retry_until(PATIENCE, "a call", || stub.calls().into_iter().next());
     let path = "/v1/openai/deployments/own-1/chat/completions?api-version=2030-01-01";
     assert_eq!(first(&azure).path, path);
     let asked = first(&claude);

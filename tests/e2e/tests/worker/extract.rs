@@ -2,7 +2,7 @@
 
 use crate::models::echo;
 use crate::scene::Scene;
-use memory_agent_e2e::llm::{CONFIDENCE, Call, Document, Purpose, ScriptedModel};
+use memory_agent_e2e::llm::{CONFIDENCE, Call, Document, Fault, FaultPlan, Purpose, ScriptedModel};
 use memory_agent_e2e::memory::{ingest_all, recalled_texts, run, value};
 use memory_agent_e2e::{Uuid, json, wait_until};
 use std::time::Duration;
@@ -126,15 +126,8 @@ fn turns_that_wait_go_in_one_call() {
 
 #[test]
 fn a_turn_gives_only_so_many_facts() {
-    const THINGS: [&str; 7] = [
-        "a violin",
-        "some hens",
-        "a passport",
-        "the flu",
-        "an old tractor",
-        "a bell",
-        "two looms",
-    ];
+    const THINGS: [&str; 7] =
+        ["a violin", "some hens", "a passport", "the flu", "an old tractor", "a bell", "two looms"];
     let many = |call: &Call| {
         let document = Document::of(call);
         if call.purpose() != Purpose::Extract {
@@ -322,4 +315,32 @@ fn how_many_turns_one_call_extracts_from_is_a_setting() {
     ingest_all(&mut scene.client, "other", &said[..5]);
     scene.drain();
     assert_eq!(extracted_texts(&scene)[2..], [&said[..2], &said[2..4], &said[4..5]]);
+}
+
+/// Each sentence by itself, but for one that refers to the one before; none about a question.
+#[test]
+fn each_sentence_can_be_asked_about_by_itself() {
+    let mut scene = Scene::start(echo);
+    run(&mut scene.client, "SET memory_agent.extraction_batch = 0");
+    let (sister, cat) =
+        ("My sister Eva is a teacher. She lives in Graz.", "My cat is called Poum.");
+    let turn = scene.say(&format!("{sister} How old do cats get? {cat} {cat}"));
+    scene.drain();
+    assert_eq!(extracted_texts(&scene), [[sister], [cat], [cat]]);
+    let facts = [format!("Noted: {cat}"), format!("Noted: {sister}")];
+    assert_eq!(scene.facts(), facts);
+    assert!(facts.iter().all(|fact| scene.fact(fact).sources == [turn]));
+
+    // After a failure it begins anew, and nothing is stored twice.
+    let wrong = Some(Fault::WrongSchema);
+    scene.stub.faults(FaultPlan::script([None, wrong, wrong]));
+    let asked = scene.stub.call_count();
+    ingest_all(&mut scene.client, "other", &[&format!("{sister} {cat}")]);
+    scene.drain();
+    assert_eq!(
+        scene.stub.call_count(),
+        asked + 5,
+        "one, a second and its correction, and both again"
+    );
+    assert_eq!(scene.facts(), [0, 0, 1, 1].map(|of| facts[of].clone()));
 }

@@ -89,7 +89,7 @@ pub const SETTINGS: &[Setting] = &[
         "extraction_batch",
         "8",
         "user",
-        Int(1, 30, ""),
+        Int(0, 30, ""),
         "worker::how_many_turns_one_call_extracts_from_is_a_setting",
     ),
     (
