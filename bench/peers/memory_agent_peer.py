@@ -9,12 +9,13 @@ BATCH = 200
 
 
 class MemoryAgent:
-    stored_as, knows_time, arguments, budget = "memory_agent", True, "", 60
+    stored_as, knows_time, arguments, budget = "memory_agent", True, "", None
 
     def __init__(self, conninfo, _directory):
         self.connection = psycopg.connect(conninfo, autocommit=True)
         self.connection.execute("SET client_min_messages = error")
-        self.connection.execute(f"SET memory_agent.rerank_budget = {self.budget}")
+        if self.budget is not None:
+            self.connection.execute(f"SET memory_agent.rerank_budget = {self.budget}")
         self.recall_sql = (
             "SELECT metadata ->> 'row' FROM memory_recall(%s, user_id => %s, "
             f"as_of => %s::timestamptz, top_k => %s{self.arguments})"

@@ -37,7 +37,7 @@ pub trait Start: LlmTask + Sized {
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken);
 }
 
-/// What is not to be had.
+/// What is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The LLM: others who ask the same one would fare the same.

@@ -13,7 +13,7 @@ pub enum Step {
     Continue,
     /// It is done, or no longer wanted.
     Finished,
-    /// The models are not to be had at present, for this reason.
+    /// The models are unavailable at present, for this reason.
     Outage(String),
     /// It is tried after so long, for this reason.
     Busy(Duration, String),

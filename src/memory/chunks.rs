@@ -69,7 +69,7 @@ pub fn prepare_chunks(
     Chunks { chunks, keys, prepared }
 }
 
-/// Cuts by counted tokens, by estimated ones while the tokeniser is not to be had; that is said by
+/// Cuts by counted tokens, by estimated ones while the tokeniser is unavailable; that is said by
 /// [`prepare_by`], which asks it next.
 fn cut(content: &str, limits: Limits) -> Vec<Chunk> {
     let counted = chunk::chunks(content, limits, &mut counting::count);

@@ -2,7 +2,7 @@
 //! the model server over its socket (the default), `in_backend` runs the same library inside the
 //! backend. `supervisor` is the background worker that keeps the server running.
 //!
-//! Nothing here raises an ERROR when inference is not to be had: callers get a [`Failure`] and
+//! Nothing here raises an ERROR when inference is unavailable: callers get a [`Failure`] and
 //! decide. An ingest then stores without an embedding, a recall ranks by words.
 
 pub mod client;

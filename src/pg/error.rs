@@ -1,4 +1,5 @@
-//! The errors a user can meet, with their SQLSTATE and hint: nothing else decides on error codes.
+//! The errors a user can meet, with their SQLSTATE and hint: nothing else in Rust decides on
+//! error codes. A few functions of `sql/schema` raise their own.
 
 use memory_agent_core::filter::FilterError;
 use memory_agent_core::markers::MarkerError;

@@ -236,7 +236,12 @@ impl Grounds {
         let rest = verb.map_or("", |verb| statement[words::end(statement, verb)..].trim_start());
         let rest = rest.trim_end_matches('.');
         let is_quotation = rest.starts_with(QUOTES) && rest.ends_with(QUOTES);
-        match is_quotation && subjects::is_of_user(found, &self.speaker) {
+        // "The user thanked the assistant"
+        let [.., about] = found else { return Ok(()) };
+        let is_about_assistant = about.folded == "assistant"
+            && !self.has_word("assistant")
+            && found.iter().rev().skip(1).take(2).any(|word| word.is_in(List::Telling));
+        match (is_quotation || is_about_assistant) && subjects::is_of_user(found, &self.speaker) {
             true => Err(Ungrounded::Conversation),
             false => Ok(()),
         }

@@ -1,5 +1,5 @@
-//! Until when LLMs are not asked that were not to be had. Each model at each endpoint has a pause of its own: a
-//! summary model that is not to be had does not hold up the extraction of facts. The model server says how long
+//! Until when LLMs are not asked that were unavailable. Each model at each endpoint has a pause of its own: a
+//! summary model that is unavailable does not hold up the extraction of facts. The model server says how long
 //! a pause is, and its circuit breaker finds out with one call whether that was long enough; nothing here tries.
 
 use crate::jobs::prelude::*;

@@ -1,4 +1,4 @@
-//! A pause after something outside was not to be had, longer each time.
+//! A pause after something outside was unavailable, longer each time.
 
 use std::time::{Duration, Instant};
 

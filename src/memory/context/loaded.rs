@@ -59,7 +59,7 @@ fn told(
     }))
 }
 
-/// Turns that were stored while the tokeniser was not to be had have estimated counts, and the stored counts
+/// Turns that were stored while the tokeniser was unavailable have estimated counts, and the stored counts
 /// may be of other tokens.
 fn count_anew(loaded: &mut [Loaded], tokens: &TokenCounter) {
     let uncounted: Vec<&mut Message> = loaded

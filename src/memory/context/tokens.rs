@@ -7,7 +7,7 @@ use memory_agent_core::{cut, tokens};
 use std::cell::Cell;
 use std::convert::Infallible;
 
-/// Counts the tokens that prompts are measured in, by estimate once the tokeniser was not to be had; says so
+/// Counts the tokens that prompts are measured in, by estimate once the tokeniser was unavailable; says so
 /// once.
 pub struct TokenCounter {
     encoding: Encoding,

@@ -207,7 +207,7 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
 /// Embeds facts and counts their tokens.
 ///
 /// # Errors
-/// The models', when they are not to be had.
+/// The models', when they are unavailable.
 pub fn embed(facts: &mut [Fact], model: Option<&ModelRef>) -> Result<(), Failure> {
     let texts = facts.iter().map(|fact| fact.text.clone()).collect();
     for (fact, measured) in facts.iter_mut().zip(measure(texts, model)?) {
@@ -219,7 +219,7 @@ pub fn embed(facts: &mut [Fact], model: Option<&ModelRef>) -> Result<(), Failure
 /// Embeds texts and counts their tokens.
 ///
 /// # Errors
-/// The models', when they are not to be had.
+/// The models', when they are unavailable.
 pub fn measure(texts: Vec<String>, model: Option<&ModelRef>) -> Result<Vec<Measured>, Failure> {
     if texts.is_empty() {
         return Ok(Vec::new());

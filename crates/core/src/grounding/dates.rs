@@ -7,6 +7,10 @@ use super::relative::{add_days, relative};
 use super::words::{List, Word};
 use crate::time_phrases::MONTHS;
 
+/// "til end of feb": behind these, a month may be written in haste.
+const BEFORE_MONTHS: [&str; 9] =
+    ["of", "til", "till", "until", "by", "since", "early", "mid", "late"];
+
 pub(super) const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
@@ -113,8 +117,11 @@ fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
         return Some(vec![Date { year, month: Some(month), day: Some(day), at, words }]);
     }
     let day = day_at(1);
-    let is_beside_a_number = day.is_some() || year_at(1).is_some();
-    let month = month_at(0).or_else(|| written_at(0).filter(|_| is_beside_a_number))?;
+    let is_behind_a_time = at
+        .checked_sub(1)
+        .is_some_and(|before| BEFORE_MONTHS.contains(&words[before].folded.as_str()));
+    let is_certain = is_behind_a_time || day.is_some() || year_at(1).is_some();
+    let month = month_at(0).or_else(|| written_at(0).filter(|_| is_certain))?;
     let behind = 1 + usize::from(day.is_some());
     let year = year_at(behind);
     Some(vec![Date {
@@ -140,7 +147,7 @@ fn month(word: &Word<'_>) -> Option<u32> {
     (!is_other_word).then_some(index as u32 + 1)
 }
 
-/// The month that is written in haste beside a day or a year: "dec 31".
+/// The month that is written in haste beside a day or a year, or behind a word for a time: "dec 31".
 fn month_beside_a_number(word: &Word<'_>) -> Option<u32> {
     let name = word.folded.as_str();
     let is_short = (3..=4).contains(&name.len()) && !matches!(name, "may" | "mar");
