@@ -5,7 +5,7 @@ use serde_json::Value;
 
 pub use crate::augment::original_message;
 use crate::chat::{AnswerError, ChatMessage, excerpt};
-use crate::grounding::{is_bare_change, statements};
+use crate::grounding::{is_bare_change, refers_back, statements};
 use crate::json_answer::whole_number;
 use crate::prompts;
 use crate::sentences;
@@ -25,12 +25,6 @@ const MAX_LISTED: usize = 4_096;
 /// A message is asked about in at most so many passages, each of at least so many bytes.
 const MOST_PASSAGES: usize = 12;
 const LEAST_PASSAGE: usize = 20;
-
-/// Words of English and of languages that are written with the same letters: a sentence that begins with one
-/// of them is not understood without the one before.
-const REFERRING: &str = "he she it they his her its their him them this that these those there then so but and or also \
-     er sie es ihr sein seine ihre das dort dann und aber il elle ils elles cela ensuite et mais ella ellos ellas eso \
-     luego y pero lui lei loro poi e ma ele eles depois hij zij hun dan maar en han hon hun det den de og och men";
 
 /// A user's turn from which facts are to be extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -97,13 +91,6 @@ pub fn passages(message: &str) -> Vec<&str> {
     passages.push(message[start..end].trim());
     passages.retain(|passage| !passage.is_empty());
     passages
-}
-
-fn refers_back(sentence: &str) -> bool {
-    let first =
-        sentence.split(|character: char| !character.is_alphabetic()).find(|word| !word.is_empty());
-    let first = first.map(str::to_lowercase);
-    first.is_some_and(|first| REFERRING.split_ascii_whitespace().any(|word| word == first))
 }
 
 /// The chat that asks for at most `max_per_turn` facts of each turn. The turns are numbered from

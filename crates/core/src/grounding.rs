@@ -25,6 +25,7 @@ mod words;
 
 use std::collections::HashSet;
 
+pub(crate) use acts::refers_back;
 pub use acts::{may_state, only_states};
 pub use against::can_end;
 pub use attributes::can_replace;

@@ -177,6 +177,14 @@ pub fn may_state(message: &str) -> bool {
     found.is_empty() || !found.chunk_by(|_, next| !next.is_first).all(&mut is_plain)
 }
 
+/// Whether a sentence is not understood without the one before: "She lives in Graz."
+pub(crate) fn refers_back(sentence: &str) -> bool {
+    words(sentence).first().is_some_and(|first| {
+        let name = first.folded.split(['\'', '’']).next().unwrap_or_default();
+        List::Referring.has(name)
+    })
+}
+
 /// Whether a message only states things, perhaps with a greeting, and does not laugh, as far as the rules
 /// can tell.
 #[must_use]

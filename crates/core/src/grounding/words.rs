@@ -260,6 +260,7 @@ lists! {
     // What parts of a text do: see `acts`.
     Own "own"
     Filler "filler"
+    Referring "referring"
     Linking "linking"
     Auxiliary "auxiliary"
     Task "task"
