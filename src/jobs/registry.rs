@@ -1,10 +1,15 @@
 //! The kinds of jobs and who does them. A kind is named in `memory_agent_core::jobs`; every match over
 //! kinds is here, in its methods or in the loop, and names each of them.
 
+use crate::jobs::attach::AttachTask;
+use crate::jobs::embed::EmbedTask;
+use crate::jobs::evict;
 use crate::jobs::exchange::{Llm, LlmTask, Start, Taken};
 use crate::jobs::extract::ExtractTask;
 use crate::jobs::prelude::*;
+use crate::jobs::reembed::ReembedTask;
 use crate::jobs::reflect::ReflectTask;
+use crate::jobs::step::StepTask;
 use crate::jobs::summarize::SummaryTask;
 use crate::memory::endpoints::Chosen;
 use memory_agent_model_server::protocol::Endpoint;
@@ -12,13 +17,25 @@ use memory_agent_model_server::protocol::Endpoint;
 /// A task that asks an LLM, with what it waits for.
 pub type Started = (Box<dyn LlmTask>, Taken);
 
-/// How jobs of a kind begin that ask an LLM; `None` for the others.
-pub fn asking(kind: JobKind) -> Option<fn(Job, &mut Llm<'_>) -> Started> {
+/// How a claimed job begins.
+pub enum Begin {
+    /// It asks an LLM, and waits for answers.
+    Asking(fn(Job, &mut Llm<'_>) -> Started),
+    /// It is done in steps, between those of others.
+    Stepping(fn(Job) -> Box<dyn StepTask>),
+    /// It is done at once.
+    AtOnce(fn(&Job) -> Result<(), Aborted>),
+}
+
+pub fn begin(kind: JobKind) -> Begin {
     match kind {
-        JobKind::Extract => Some(start::<ExtractTask>),
-        JobKind::Reflect => Some(start::<ReflectTask>),
-        JobKind::Summarize | JobKind::Compress => Some(start::<SummaryTask>),
-        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach => None,
+        JobKind::Extract => Begin::Asking(start::<ExtractTask>),
+        JobKind::Reflect => Begin::Asking(start::<ReflectTask>),
+        JobKind::Summarize | JobKind::Compress => Begin::Asking(start::<SummaryTask>),
+        JobKind::Embed => Begin::Stepping(|job| Box::new(EmbedTask::start(job))),
+        JobKind::Reembed => Begin::Stepping(|job| Box::new(ReembedTask::start(job))),
+        JobKind::Attach => Begin::Stepping(|job| Box::new(AttachTask::start(job))),
+        JobKind::Evict => Begin::AtOnce(evict::step),
     }
 }
 

@@ -5,10 +5,9 @@ use serde_json::Value;
 
 pub use crate::augment::original_message;
 use crate::chat::{AnswerError, ChatMessage, excerpt};
-use crate::grounding::{is_bare_change, refers_back, statements};
+use crate::grounding::{is_bare_change, statements};
 use crate::json_answer::whole_number;
 use crate::prompts;
-use crate::sentences;
 
 pub(crate) const SYSTEM: &str = include_str!("prompts/extract_system.txt");
 /// What is said besides where turns have markers, and where an assistant's decisions are among them.
@@ -21,10 +20,6 @@ pub const MAX_FACT_CHARS: usize = 1_000;
 /// Most entries of the list that an answer is, of any format: entries are compared with each other,
 /// and what an endpoint sends can be megabytes.
 const MAX_LISTED: usize = 4_096;
-
-/// A message is asked about in at most so many passages, each of at least so many bytes.
-const MOST_PASSAGES: usize = 12;
-const LEAST_PASSAGE: usize = 20;
 
 /// A user's turn from which facts are to be extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,24 +68,6 @@ struct Turn<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     markers: &'a [String],
     text: &'a str,
-}
-
-/// A message in passages that can be understood alone, in their order: its sentences, but short ones and those that
-/// refer to the one before with that. A small model extracts more from them, and makes up less, than from the whole.
-#[must_use]
-pub fn passages(message: &str) -> Vec<&str> {
-    let least = LEAST_PASSAGE.max(message.len() / MOST_PASSAGES);
-    let (mut passages, mut start, mut end) = (Vec::new(), 0, 0);
-    for next in sentences::ends(message) {
-        if end - start >= least && !refers_back(&message[end..next]) {
-            passages.push(message[start..end].trim());
-            start = end;
-        }
-        end = next;
-    }
-    passages.push(message[start..end].trim());
-    passages.retain(|passage| !passage.is_empty());
-    passages
 }
 
 /// The chat that asks for at most `max_per_turn` facts of each turn. The turns are numbered from
@@ -293,41 +270,6 @@ mod tests {
 
     fn error(answer: &str, turns: u32) -> String {
         parse(answer, turns, 3).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_message_has_passages_that_can_be_understood_alone() {
-        let of = passages;
-        assert_eq!(
-            of("Hello! My sister Eva is a teacher. She moves to Graz. My cat is called Poum."),
-            ["Hello! My sister Eva is a teacher. She moves to Graz.", "My cat is called Poum."]
-        );
-        // What is short goes with what follows, in other languages too.
-        assert_eq!(
-            of(
-                "Mad day. We sold the old house. And that's it. Eva ist Lehrerin in Wien. Sie zieht um."
-            ),
-            [
-                "Mad day. We sold the old house. And that's it.",
-                "Eva ist Lehrerin in Wien. Sie zieht um."
-            ]
-        );
-        assert_eq!(
-            of("one sentence, however long it may be"),
-            ["one sentence, however long it may be"]
-        );
-        assert_eq!(of(" \n "), Vec::<&str>::new());
-        let long = "I have a very old boat in Oslo. ".repeat(100);
-        assert!((2..=MOST_PASSAGES).contains(&of(&long).len()));
-    }
-
-    proptest! {
-        #[test]
-        fn passages_are_the_message(message in "[a-zA-Z .!?\n äßéи。]{0,300}") {
-            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-            let of_passages: Vec<String> = passages(&message).into_iter().flat_map(words).collect();
-            prop_assert_eq!(of_passages.concat(), words(&message).concat());
-        }
     }
 
     #[test]

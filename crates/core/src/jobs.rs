@@ -3,56 +3,33 @@
 pub mod payloads;
 pub mod session_settings;
 
-/// The kinds of work that there are handlers for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum JobKind {
-    /// Rows of a scope that have no embedding, or only an estimated token count.
-    Embed,
-    /// Turns of a scope that no facts were extracted from.
-    Extract,
-    /// Episodes of a session that are over and that facts are to be made of.
-    Reflect,
-    /// A session whose summary lacks turns.
-    Summarize,
-    /// A session with more tokens in its window than `memory_agent.compression_threshold_tokens`.
-    Compress,
-    /// A session with more entries in its window than `memory_agent.max_entries`.
-    Evict,
-    /// All vectors, when another embedding model is to be used; of no session and no user.
-    Reembed,
-    /// Rows of an attached table that are to be taken in.
-    Attach,
+use crate::words;
+
+words! {
+    /// The kinds of work that there are handlers for, as `memory_agent.jobs` names them; the most urgent first:
+    /// what recall waits for, then what becomes a memory, then what tidies up.
+    #[derive(Hash)]
+    pub enum JobKind {
+        /// Rows of a scope that have no embedding, or only an estimated token count.
+        Embed = "embed",
+        /// Turns of a scope that no facts were extracted from.
+        Extract = "extract",
+        /// Episodes of a session that are over and that facts are to be made of.
+        Reflect = "reflect",
+        /// A session with more tokens in its window than `memory_agent.compression_threshold_tokens`.
+        Compress = "compress",
+        /// A session whose summary lacks turns.
+        Summarize = "summarize",
+        /// A session with more entries in its window than `memory_agent.max_entries`.
+        Evict = "evict",
+        /// All vectors, when another embedding model is to be used; of no session and no user.
+        Reembed = "reembed",
+        /// Rows of an attached table that are to be taken in.
+        Attach = "attach",
+    }
 }
 
 impl JobKind {
-    /// All kinds, the most urgent first: what recall waits for, then what becomes a memory, then what
-    /// tidies up.
-    pub const ALL: [Self; 8] = [
-        Self::Embed,
-        Self::Extract,
-        Self::Reflect,
-        Self::Compress,
-        Self::Summarize,
-        Self::Evict,
-        Self::Reembed,
-        Self::Attach,
-    ];
-
-    /// The name in `memory_agent.jobs`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Embed => "embed",
-            Self::Extract => "extract",
-            Self::Reflect => "reflect",
-            Self::Summarize => "summarize",
-            Self::Compress => "compress",
-            Self::Evict => "evict",
-            Self::Reembed => "reembed",
-            Self::Attach => "attach",
-        }
-    }
-
     /// The kinds that use the same, this one among them: jobs that ask an LLM wait for the others that do.
     #[must_use]
     pub const fn rivals(self) -> &'static [Self] {
@@ -86,7 +63,7 @@ mod tests {
 
     #[test]
     fn kinds_are_among_their_own_rivals_and_rivals_are_mutual() {
-        for kind in JobKind::ALL {
+        for &kind in JobKind::ALL {
             for others in [kind.rivals(), kind.exclusive()] {
                 assert!(others.contains(&kind));
             }

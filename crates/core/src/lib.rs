@@ -58,6 +58,7 @@ pub mod material;
 pub mod memory_path;
 pub mod mmr;
 pub mod neighbors;
+pub mod passages;
 mod phrases;
 mod preamble;
 pub mod prompts;

@@ -14,9 +14,6 @@ use serde::{Deserialize, Serialize};
 const SHARED_BUDGETS: f64 = 0.8;
 /// No recall's share is below this part of a budget, however many there are.
 const LEAST_SHARE: f64 = 1.0 / 24.0;
-/// In company the most promising pair is read up to this part of a budget, however small the share: a longer
-/// one would take from the others more than one score brings.
-const FIRST_PAIR: f64 = 1.0 / 4.0;
 /// The clock ends a rerank that takes longer than this many budgets, and this many milliseconds: others
 /// need the machine.
 const PATIENCE: u32 = 5;
@@ -66,8 +63,6 @@ pub struct Allowance {
     own: usize,
     /// Tokens whose scores are not remembered.
     share: usize,
-    /// Tokens of the first pair, if its score is not remembered.
-    first: usize,
 }
 
 impl Allowance {
@@ -78,10 +73,10 @@ impl Allowance {
     #[must_use]
     pub fn alone(milliseconds: u32, tokens_per_second: u32) -> Self {
         if milliseconds == 0 {
-            return Self { own: usize::MAX, share: usize::MAX, first: usize::MAX };
+            return Self { own: usize::MAX, share: usize::MAX };
         }
         let own = (f64::from(milliseconds) * f64::from(tokens_per_second) / 1000.0) as usize;
-        Self { own, share: own, first: usize::MAX }
+        Self { own, share: own }
     }
 
     /// The same among others.
@@ -93,10 +88,8 @@ impl Allowance {
         if in_flight <= 1 || self.own == usize::MAX {
             return self;
         }
-        let of_budget = |part: f64| (self.own as f64 * part) as usize;
         let part = (SHARED_BUDGETS / in_flight as f64).clamp(LEAST_SHARE, 1.0);
-        let share = of_budget(part * recently.clamp(0.0, 1.0));
-        Self { share, first: share.max(of_budget(FIRST_PAIR)), ..self }
+        Self { own: self.own, share: (self.own as f64 * part * recently.clamp(0.0, 1.0)) as usize }
     }
 
     /// Tokens of a rerank that has no company.
@@ -122,8 +115,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Takes one pair more, the most promising first. The first one always fits, unless there is company and
-    /// it is long.
+    /// Takes one pair more, the most promising first; the first one always fits.
     ///
     /// # Errors
     /// What stands in the way. Then no further pair is to be scored.
@@ -132,8 +124,7 @@ impl Count {
         self.fresh = self.fresh.saturating_add(if is_remembered { 0 } else { tokens });
         self.pairs += 1;
         match () {
-            () if self.pairs == 1 && self.fresh <= self.allowance.first => Ok(()),
-            () if self.pairs == 1 => Err(Shortened::Load),
+            () if self.pairs == 1 => Ok(()),
             () if self.read > self.allowance.own => Err(Shortened::Budget),
             () if self.fresh > self.allowance.share => Err(Shortened::Load),
             () => Ok(()),
@@ -217,21 +208,6 @@ mod tests {
         // Runs that were half as fast of late halve a share, but nothing of a rerank without company.
         assert_eq!(scored(allowance.shared(3, 0.5), 25, 100).0, 3);
         assert_eq!(scored(allowance.shared(1, 0.5), 25, 100).0, 24);
-    }
-
-    #[test]
-    fn in_company_a_long_pair_is_not_read() {
-        let alone = Allowance::alone(60, 10_000);
-        let first =
-            |allowance: Allowance, tokens, remembered| allowance.count().take(tokens, remembered);
-        assert_eq!(first(alone, 5_000, false), Ok(()));
-        assert_eq!(first(alone.shared(100, 0.1), 150, false), Ok(()), "a quarter of 600");
-        assert_eq!(first(alone.shared(100, 0.1), 151, false), Err(Shortened::Load));
-        assert_eq!(first(alone.shared(100, 0.1), 500, true), Ok(()), "costs nothing");
-        // A share that is larger than a quarter allows what it allows.
-        assert_eq!(first(alone.shared(2, 1.0), 240, false), Ok(()));
-        assert_eq!(first(alone.shared(2, 1.0), 241, false), Err(Shortened::Load));
-        assert_eq!(first(Allowance::alone(0, 10).shared(100, 0.1), 5_000, false), Ok(()));
     }
 
     #[test]

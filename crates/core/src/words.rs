@@ -1,6 +1,7 @@
 //! Enums whose variants are words elsewhere: in SQL, in JSON, in what a function shows.
 
-/// Declares such an enum, with `as_str`, and with `of` for the variant of a word.
+/// Declares such an enum, with `ALL` its variants in their order, with `as_str`, and with `of` for the variant of
+/// a word.
 #[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* $visibility:vis enum $name:ident {
@@ -12,6 +13,8 @@ macro_rules! words {
 
         #[allow(dead_code)]
         impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
             /// The word.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
@@ -40,7 +43,8 @@ mod tests {
 
     #[test]
     fn words_lead_there_and_back() {
-        for direction in [Direction::Up, Direction::Down] {
+        assert_eq!(Direction::ALL, [Direction::Up, Direction::Down]);
+        for &direction in Direction::ALL {
             assert_eq!(Direction::of(direction.as_str()), Some(direction));
         }
         assert_eq!(Direction::Down.as_str(), "to the ground");

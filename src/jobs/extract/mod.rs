@@ -27,6 +27,7 @@ use memory_agent_core::extract::{self, ExtractedFact, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
+use memory_agent_core::passages::passages;
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 
 /// Characters of the turns in one extraction.
@@ -231,9 +232,7 @@ impl ExtractTask {
             // A decision of the assistant's is one statement, with its reasons.
             let of_turn = match self.turns[turn].is_assistants {
                 true => vec![text.as_str()],
-                false => {
-                    extract::passages(text).into_iter().filter(|text| may_state(text)).collect()
-                }
+                false => passages(text).into_iter().filter(|text| may_state(text)).collect(),
             };
             self.passages.extend(of_turn.into_iter().map(|passage| (turn, passage.to_owned())));
         }

@@ -354,7 +354,7 @@ impl JobsLoop {
         let pauses = self.llm_pauses.left().chain(self.models_pause.left());
         due.extend(pauses.filter(|left| !left.is_zero()));
         let next_job =
-            self.try_or_note(|_| transaction(|spi| queue::next_due(spi, &JobKind::ALL))).flatten();
+            self.try_or_note(|_| transaction(|spi| queue::next_due(spi, JobKind::ALL))).flatten();
         due.extend(next_job);
         due.into_iter().min()
     }

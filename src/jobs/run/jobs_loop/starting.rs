@@ -1,15 +1,11 @@
 //! Which jobs are claimed, and when: one of a kind at a time, or as many as the LLM may be asked at once.
 
-use crate::jobs::attach::AttachTask;
 use crate::jobs::embed::EmbedTask;
-use crate::jobs::evict;
 use crate::jobs::exchange::Llm;
 use crate::jobs::prelude::*;
-use crate::jobs::reembed::ReembedTask;
-use crate::jobs::registry::{self, Started};
+use crate::jobs::registry::{self, Begin, Started};
 use crate::jobs::run::jobs_loop::{Due, JobsLoop};
 use crate::jobs::run::llm_pauses::{self, Asked};
-use crate::jobs::step::StepTask;
 use crate::memory::endpoints::Chosen;
 use crate::settings::{LlmLimits, endpoint};
 use crate::store::{endpoints, llm_calls};
@@ -26,7 +22,7 @@ const LONG_DELAY: Duration = Duration::from_mins(1);
 impl JobsLoop {
     pub(super) fn claim_jobs(&mut self) {
         self.has_more = false;
-        for kind in JobKind::ALL {
+        for &kind in JobKind::ALL {
             while self.can_start(kind) {
                 let claimed = self.try_or_note(|jobs| jobs.claim(kind));
                 let Some(Some(job)) = claimed else { break };
@@ -102,28 +98,21 @@ impl JobsLoop {
     }
 
     pub(super) fn start(&mut self, job: Job) {
-        if let Some(start) = registry::asking(job.kind) {
-            return self.start_asking(job, start);
-        }
-        let task: Box<dyn StepTask> = match job.kind {
-            JobKind::Evict => {
-                if let Err(aborted) = evict::step(&job) {
-                    self.aborted(&job, &aborted);
-                }
-                return;
-            }
-            JobKind::Reembed => Box::new(ReembedTask::start(job)),
-            JobKind::Embed => {
-                // One that goes on from its place has passed rows that these are about.
-                if !EmbedTask::is_resumed(&job) {
+        match registry::begin(job.kind) {
+            Begin::Asking(start) => self.start_asking(job, start),
+            Begin::Stepping(start) => {
+                // One that goes on from its place has passed rows that the others are about.
+                if job.kind == JobKind::Embed && !EmbedTask::is_resumed(&job) {
                     self.try_or_note(|_| transaction(|spi| queue::fold(spi, &job)));
                 }
-                Box::new(EmbedTask::start(job))
+                self.stepping.push(start(job));
             }
-            JobKind::Attach => Box::new(AttachTask::start(job)),
-            JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => return,
-        };
-        self.stepping.push(task);
+            Begin::AtOnce(run) => {
+                if let Err(aborted) = run(&job) {
+                    self.aborted(&job, &aborted);
+                }
+            }
+        }
     }
 
     /// Begins a job that asks an LLM.
