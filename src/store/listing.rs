@@ -12,10 +12,6 @@ words! {
     }
 }
 
-impl Kind {
-    const ALL: [Self; 3] = [Self::Turn, Self::Fact, Self::Document];
-}
-
 /// Which page.
 #[derive(Debug)]
 pub struct Wanted {
