@@ -26,10 +26,10 @@ pub const SCENARIO: Scenario = Scenario {
         ),
         topic(
             "customers",
-            "Our objective is to win {} this year.",
-            "The objective was changed: we want to win {} this year.",
-            "The objective is to win {} this year.",
-            "How many customers do we want to win this year?",
+            "Our objective is to win {} before the fair.",
+            "The objective was changed: we want to win {} before the fair.",
+            "The objective is to win {} before the fair.",
+            "How many customers do we want to win before the fair?",
             &["40 new customers", "65 new customers", "110 new customers"],
         ),
         topic(

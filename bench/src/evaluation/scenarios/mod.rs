@@ -1,4 +1,5 @@
 //! The six scenarios of the ACMS evaluation harness, a file each with what is said in it.
+//! No fact has a relative date: memory puts a date in its place, and the stand-in does not know the fact again.
 
 mod constraints;
 mod decisions;
