@@ -20,14 +20,15 @@ fn memory_archive(
             "Every session finds global memory: it need not be archived.",
         ));
     }
-    scope_settings::scoped(&caller, Some(&key.session_id), || {
+    scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
         let read = || Archived::of_session(&Spi::read_only()?, &key);
         let Some(archived) = roles::as_owner(read)? else { return Ok(None) };
-        let (model, embed_now) = embedder()?;
-        let chunks = archived.prepare(Content::current().chunks, model, embed_now);
+        let Content { chunks, text_search_config, .. } = settings.content.clone();
+        let (model, embed_now) = embedder(&settings.content)?;
+        let chunks = archived.prepare(chunks, model, embed_now, text_search_config);
         roles::write_as_owner(|spi| match sessions::lock_existing(spi, &key)? {
             None => Ok(None),
-            Some(_) => archive_conversation(spi, &key, &archived, &chunks).map(Some),
+            Some(_) => archive_conversation(spi, &key, &archived, &chunks, settings).map(Some),
         })
     })
 }

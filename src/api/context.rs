@@ -3,8 +3,6 @@
 use crate::api::prelude::*;
 use crate::api::{prompt_limit, window};
 use crate::memory::context::prompt::Wanted;
-use crate::memory::context::tokens::TokenCounter;
-use crate::settings::Prompts;
 
 #[pg_extern(sql = false)]
 fn memory_context(
@@ -18,13 +16,12 @@ fn memory_context(
     let (caller, key) =
         window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let query = query.unwrap_or_default();
-    check_content(&query)?;
+    check_content(&query, &Content::current())?;
     let session_id = key.session_id.clone();
-    let context = scope_settings::scoped(&caller, Some(&session_id), || {
-        let budget = token_budget.unwrap_or(Prompts::current().default_token_budget);
-        let budget = prompt_limit::budget(Some(budget), 0)?;
-        let wanted = Wanted { key, query, caller: caller.clone(), budget };
-        wanted.fill(&TokenCounter::new())
+    let context = scope_settings::scoped(&caller, Some(&session_id), |settings| {
+        let budget = token_budget.unwrap_or(settings.prompts.default_token_budget);
+        let budget = prompt_limit::budget(Some(budget), 0, &settings.prompts)?;
+        Wanted { key, query, caller: caller.clone(), budget, settings }.fill()
     })?;
     Ok(JsonbText(context.to_string()))
 }

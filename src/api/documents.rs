@@ -28,11 +28,11 @@ fn memory_add_document(
     let doc_type = check_type(doc_type)?;
     check_session(session_id.as_deref())?;
     let metadata = metadata.unwrap_or_else(|| JsonbText("{}".into()));
-    scope_settings::scoped(&caller, session_id.as_deref(), || {
-        check_content(&content)?;
-        check_metadata(&metadata, &Content::current())?;
+    scope_settings::scoped(&caller, session_id.as_deref(), |settings| {
+        check_content(&content, &settings.content)?;
+        check_metadata(&metadata, &settings.content)?;
         let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
-        Document { content, title, doc_type, session_id, metadata }.add(&caller)
+        Document { content, title, doc_type, session_id, metadata }.add(&caller, settings)
     })
 }
 

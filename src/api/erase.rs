@@ -88,5 +88,5 @@ fn target(
 /// Queues a new summary of what is left of a session, as if its turns had just come.
 fn queue_summary(spi: &Spi, key: &SessionKey) -> PgResult<()> {
     let Some(fill) = sessions::fill(spi, key)? else { return Ok(()) };
-    scope_settings::of_session(key, || follow_ups::queue_summary(spi, key, &fill))
+    scope_settings::of_session(key, |settings| follow_ups::queue_summary(spi, key, &fill, settings))
 }

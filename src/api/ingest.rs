@@ -67,7 +67,7 @@ fn memory_close_episode(
         let Some(Some(episode)) = sessions::lock_existing(spi, &key)? else { return Ok(None) };
         let closed = episodes::close(spi, &key, episode, &reason)?;
         if closed == Some(true) {
-            queue_reflection(spi, &key)?;
+            scope_settings::of_session(&key, |settings| queue_reflection(spi, &key, settings))?;
         }
         debug1!("memory_agent: close episode user={} closed={}", key.user_id, closed.is_some());
         Ok(closed.map(|_| episode))

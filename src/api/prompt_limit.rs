@@ -4,9 +4,8 @@ use crate::api::prelude::*;
 use crate::settings::Prompts;
 
 /// Tokens of the longest prompt: `context_limit` less `context_margin` of it.
-pub fn longest() -> u32 {
-    let Prompts { context_limit, context_margin, .. } = Prompts::current();
-    (f64::from(context_limit) * (1.0 - context_margin)).floor() as u32
+pub fn longest(settings: &Prompts) -> u32 {
+    (f64::from(settings.context_limit) * (1.0 - settings.context_margin)).floor() as u32
 }
 
 /// Tokens that a prompt may have: the budget of the call, if it has one, and never more than
@@ -14,14 +13,18 @@ pub fn longest() -> u32 {
 ///
 /// # Errors
 /// 22023 for a budget that is negative.
-pub fn budget(token_budget: Option<i32>, answer_tokens: u32) -> PgResult<i64> {
+pub fn budget(
+    token_budget: Option<i32>,
+    answer_tokens: u32,
+    settings: &Prompts,
+) -> PgResult<i64> {
     if token_budget.is_some_and(|budget| budget < 0) {
         return Err(Error::invalid(
             "token_budget is negative",
             "Leave it out for memory_agent.context_limit less context_margin.",
         ));
     }
-    let beside_answer = i64::from(Prompts::current().context_limit) - i64::from(answer_tokens);
-    let most = i64::from(longest()).min(beside_answer.max(0));
+    let beside_answer = i64::from(settings.context_limit) - i64::from(answer_tokens);
+    let most = i64::from(longest(settings)).min(beside_answer.max(0));
     Ok(token_budget.map_or(most, |budget| i64::from(budget).min(most)))
 }

@@ -4,16 +4,18 @@
 use crate::api::prelude::*;
 use crate::jobs::status as background;
 use crate::memory::status::{self, StatusRow};
+use crate::settings::Effective;
 use crate::store::counts;
 
 #[pg_extern(sql = false)]
 fn memory_status() -> PgResult<Rows<StatusRow>> {
     let level = identity::require(Level::Reader)?;
+    let settings = Effective::current();
     let (mut rows, server) = status::of_session();
     roles::read_as_owner(|spi| {
-        status::add_models(spi, &mut rows, server.is_some())?;
+        status::add_models(spi, &mut rows, server.is_some(), &settings.recall)?;
         rows.extend(background::rows(spi, server.as_ref())?);
-        rows.extend(status::of_tables(spi, level)?);
+        rows.extend(status::of_tables(spi, level, &settings.search)?);
         Ok(())
     })?;
     Ok(Rows::new(rows))

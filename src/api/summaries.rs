@@ -4,7 +4,6 @@
 use crate::api::prelude::*;
 use crate::api::window::session;
 use crate::memory::{endpoints, follow_ups};
-use crate::settings::job_settings;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::summaries::{self, Original};
@@ -25,18 +24,17 @@ fn memory_compress(
             "Configure an LLM, or let memory_reserve_tokens take the oldest turns out of the window.",
         ));
     }
-    scope_settings::scoped(&caller, Some(&key.session_id), || {
-        let settings = job_settings::summary();
+    scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
         roles::write_as_owner(|spi| {
             if sessions::lock_existing(spi, &key)?.is_none()
-                || compression::older(spi, &key, settings.keep)?.turns == 0
+                || compression::older(spi, &key, settings.summary.keep)?.turns == 0
             {
                 return Ok(None);
             }
-            let payload = payloads::Summary::with(&settings, true);
+            let payload = payloads::Summary::with(&settings.summary, true);
             debug1!("memory_agent: compress user={} agent={}", key.user_id, key.agent_id);
-            follow_ups::enqueue(spi, JobKind::Compress, &FactScope::of_session(&key), &payload)
-                .map(Some)
+            let scope = FactScope::of_session(&key);
+            follow_ups::enqueue(spi, JobKind::Compress, &scope, &payload, settings).map(Some)
         })
     })
 }

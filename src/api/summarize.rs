@@ -22,7 +22,7 @@ fn memory_summarize(
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(None, None, Level::User)?;
     let text = text.unwrap_or_default();
-    check_content(&text)?;
+    check_content(&text, &Content::current())?;
     let max_tokens = max_tokens.unwrap_or(DEFAULT_TOKENS);
     if !TOKENS.contains(&max_tokens) {
         return Err(Error::invalid(
@@ -40,13 +40,13 @@ fn memory_summarize(
         ));
     }
     let key = audit_keys::key()?;
-    let condensed = scope_settings::scoped(&caller, None, || {
+    let condensed = scope_settings::scoped(&caller, None, |settings| {
         let request = Request {
             text: text.trim(),
             most: max_tokens.unsigned_abs(),
             content_type: ContentType::of(&content_type).unwrap_or_default(),
         };
-        request.condense(&caller)
+        request.condense(&caller, settings)
     })?;
     roles::as_owner(|| record(&caller, &text, &condensed, key.as_ref()))
 }

@@ -14,6 +14,6 @@ fn memory_update(
     let caller = identity::resolve(user_id.as_deref(), None, Level::User)?;
     let id = given_id(id)?;
     let content = content.unwrap_or_default();
-    check_content(&content)?;
+    check_content(&content, &Content::current())?;
     update(&caller.user_id, id, content)
 }

@@ -58,8 +58,8 @@ fn memory_load_within(
 ) -> PgResult<Rows<Message>> {
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let messages = scope_settings::scoped(&caller, Some(&key.session_id), || {
-        loaded::within(&key, prompt_limit::budget(token_budget, 0)?)
+    let messages = scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
+        loaded::within(&key, prompt_limit::budget(token_budget, 0, &settings.prompts)?, settings)
     })?;
     Ok(Rows::new(messages))
 }

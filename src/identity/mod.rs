@@ -146,6 +146,11 @@ fn identity_without_setting(mode: IdentityMode) -> PgResult<String> {
     }
 }
 
+/// How this session says whose memory it is about.
+pub fn mode() -> IdentityMode {
+    Identity::current().mode
+}
+
 /// The identity under which rows are visible to direct SELECTs.
 pub fn visible_identity() -> PgResult<String> {
     let settings = Identity::current();

@@ -5,6 +5,7 @@ use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
 use crate::jobs::prelude::*;
 use crate::memory::llm::{Asked, Question};
 use crate::models::Failure;
+use crate::settings::LlmLimits;
 use crate::store::llm_calls::{self, Origin};
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, Endpoint,
@@ -145,7 +146,7 @@ pub struct Exchange {
 impl Exchange {
     /// Asks a question; what comes of it comes to [`LlmTask::proceed`].
     pub fn ask(&mut self, question: Question, llm: &mut Llm<'_>) -> Taken {
-        self.asked = Asked::of(&question.messages, &question.messages);
+        self.asked = Asked::of(&question.messages, &question.messages, &LlmLimits::current());
         llm.calls
             .send(question.to(llm.endpoint.clone()))
             .map(Progress::Waiting)

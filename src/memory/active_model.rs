@@ -5,8 +5,7 @@
 //! so a database that has such rows keeps it: after an upgrade, and after the restore of an older dump.
 
 use crate::memory::prelude::*;
-use crate::models::{REMOTE_LOCATION, model_ref};
-use crate::settings::{Models, endpoint};
+use crate::models::{self, model_ref};
 use crate::store::models::{self as store, Kind};
 
 /// The default of `memory_agent.embedding_model`.
@@ -19,18 +18,9 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
     if let Some((name, location)) = store::activated(spi, kind)? {
         return model_ref(&name, location.as_deref()).map(Some);
     }
-    let settings = Models::current();
-    let (name, location) = match kind {
-        Kind::Embedder => {
-            let name = match settings.embedding_model {
-                name if name == DEFAULT_EMBEDDER && store::embeds(spi, FORMER_EMBEDDER)? => {
-                    FORMER_EMBEDDER.to_owned()
-                }
-                name => name,
-            };
-            (name, endpoint::is_embedder_remote().then_some(REMOTE_LOCATION))
-        }
-        Kind::Reranker => (settings.rerank_model, None),
-    };
+    let (mut name, location) = models::configured(kind);
+    if name == DEFAULT_EMBEDDER && store::embeds(spi, FORMER_EMBEDDER)? {
+        FORMER_EMBEDDER.clone_into(&mut name);
+    }
     if name.is_empty() { Ok(None) } else { model_ref(&name, location).map(Some) }
 }

@@ -2,6 +2,7 @@
 
 use crate::memory::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
 use crate::memory::prelude::*;
+use crate::settings::Effective;
 use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
 use crate::store::summaries::{self, Coverage, Source};
 use memory_agent_core::archive::{Conversation, namespace};
@@ -61,8 +62,15 @@ impl Archived {
     }
 
     /// Cuts and embeds the text that is archived. The database is not touched.
-    pub fn prepare(&self, limits: Limits, model: Option<ModelRef>, embed_now: bool) -> Chunks {
-        prepare_text(&self.conversation("", "").document(), limits, model, embed_now)
+    pub fn prepare(
+        &self,
+        limits: Limits,
+        model: Option<ModelRef>,
+        embed_now: bool,
+        configuration: String,
+    ) -> Chunks {
+        let text = self.conversation("", "").document();
+        prepare_text(&text, limits, model, embed_now, configuration)
     }
 
     fn conversation<'a>(&'a self, agent_id: &'a str, session_id: &'a str) -> Conversation<'a> {
@@ -90,6 +98,7 @@ pub fn archive_conversation(
     key: &SessionKey,
     archived: &Archived,
     chunks: &Chunks,
+    settings: &Effective,
 ) -> PgResult<Uuid> {
     let conversation = archived.conversation(&key.agent_id, &key.session_id);
     let metadata = conversation.metadata();
@@ -102,7 +111,8 @@ pub fn archive_conversation(
     )?;
     let was_forgotten = archives::is_forgotten(spi, &key.user_id, id)?;
     archives::delete_chunks(spi, &key.user_id, id)?;
-    insert_chunks(spi, key, id, &JsonbText(metadata.to_string()), archived.ended_at, chunks)?;
+    let metadata = JsonbText(metadata.to_string());
+    insert_chunks(spi, key, id, &metadata, archived.ended_at, chunks, settings)?;
     if was_forgotten {
         archives::forget_chunks(spi, &key.user_id, id)?;
     }
@@ -117,10 +127,11 @@ pub fn prepare_text(
     limits: Limits,
     model: Option<ModelRef>,
     embed_now: bool,
+    configuration: String,
 ) -> Chunks {
     let metadata = JsonbText("{}".into());
     let text = Uncut { content, title: None, metadata: &metadata, is_headed: false };
-    prepare_chunks(&text, limits, model, embed_now)
+    prepare_chunks(&text, limits, model, embed_now, configuration)
 }
 
 /// Stores the chunks of an archived conversation that ended at `at`.
@@ -131,6 +142,7 @@ pub fn insert_chunks(
     metadata: &JsonbText,
     at: TimestampWithTimeZone,
     chunks: &Chunks,
+    settings: &Effective,
 ) -> PgResult<()> {
     let parent = Parent {
         scope: FactScope::of_session(key),
@@ -141,5 +153,5 @@ pub fn insert_chunks(
         at,
         source_relation: Some(ARCHIVE_RELATION),
     };
-    chunks::insert_chunks(spi, &parent, chunks)
+    chunks::insert_chunks(spi, &parent, chunks, settings)
 }

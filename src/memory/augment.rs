@@ -10,7 +10,7 @@ use crate::memory::llm::{self, Llm, Question};
 use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::pg::error::warn;
-use crate::settings::{MemoryMessage, Prompts, Recall};
+use crate::settings::{Effective, MemoryMessage};
 use crate::store::erasures::Erasures;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
@@ -47,7 +47,7 @@ const CHECK: OptionalStep = OptionalStep {
 };
 
 /// Whose memories are asked for, and how; what is `None` is as the settings say.
-pub struct Wanted {
+pub struct Wanted<'a> {
     pub caller: Caller,
     /// Known before anything is read.
     pub erasures: Erasures,
@@ -57,6 +57,7 @@ pub struct Wanted {
     pub score_threshold: Option<f32>,
     /// Most tokens of all messages, with what is put into them.
     pub budget: i64,
+    pub settings: &'a Effective,
 }
 
 /// Puts what is remembered into the user's last message, or into a system message before it, as far as the
@@ -65,9 +66,9 @@ pub struct Wanted {
 ///
 /// # Errors
 /// 22023 when the messages alone are over the budget.
-pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>> {
-    let tokens = TokenCounter::new();
-    let settings = Prompts::current();
+pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Value>> {
+    let (settings, recall) = (&wanted.settings.prompts, &wanted.settings.recall);
+    let tokens = TokenCounter::new(settings);
     let overhead = i64::from(settings.message_overhead_tokens);
     let texts = body.read_texts();
     let messages = &mut body.messages;
@@ -80,7 +81,7 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
     }
     let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
     let original = augment::original_message(&message);
-    if wanted.top_k.unwrap_or(Recall::current().default_top_k) <= 0 || original.trim().is_empty() {
+    if wanted.top_k.unwrap_or(recall.default_top_k) <= 0 || original.trim().is_empty() {
         return Ok(Vec::new());
     }
     let rewrites =
@@ -89,10 +90,15 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted) -> PgResult<Vec<Value>
     if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted)?;
     }
-    let earlier = cross_session::find(original, &wanted.session_id, &wanted.caller)?;
+    let earlier = cross_session::find(
+        original,
+        &wanted.session_id,
+        &wanted.caller,
+        wanted.settings,
+    )?;
     // As memories, told whole or not at all.
     hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
-    let summary = prompt_memory::summary(&wanted.key())?;
+    let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources)?;
     let left = wanted.budget - said;
     let hits = match settings.memory_message {
         MemoryMessage::User => {
@@ -164,7 +170,7 @@ fn told(summary: Option<&str>, hits: &[PromptMemory], message: Option<&str>) -> 
     }
 }
 
-impl Wanted {
+impl Wanted<'_> {
     pub fn key(&self) -> SessionKey {
         SessionKey::of(&self.caller, self.session_id.clone())
     }
@@ -183,7 +189,7 @@ fn to_json(hit: &PromptMemory) -> Value {
 }
 
 /// The memories that the message and its rewrites find, best first.
-fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<Vec<PromptMemory>> {
+fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted<'_>) -> PgResult<Vec<PromptMemory>> {
     let arguments = Arguments {
         query: Some(message.to_owned()),
         session_id: Some(wanted.session_id.clone()),
@@ -194,14 +200,14 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted) -> PgResult<V
         for_prompt: true,
         ..Arguments::default()
     };
-    let mut memories = prompt_memory::recalled(&arguments.check(wanted.caller.clone())?)?;
+    let mut memories = prompt_memory::recalled(&arguments.check(wanted.caller.clone(), wanted.settings)?)?;
     // An application may have stored the message before it asks about it.
     memories.retain(|hit| hit.role != "user" || hit.content.trim() != message.trim());
     Ok(memories)
 }
 
 /// Further wordings of the message, as an LLM words them.
-fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted) -> PgResult<Vec<String>> {
+fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted<'_>) -> PgResult<Vec<String>> {
     let message = beginning(message, SHOWN_CHARS);
     let said: Vec<(&str, String)> = messages
         .before_latest(EARLIER_MESSAGES)
@@ -223,7 +229,7 @@ fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted) -> PgResult
 }
 
 /// The hits without those that an LLM says others contradict.
-fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted) -> PgResult<Vec<PromptMemory>> {
+fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted<'_>) -> PgResult<Vec<PromptMemory>> {
     let dates: Vec<String> = hits
         .iter()
         .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())
@@ -254,8 +260,9 @@ fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted) -> PgResult<Ve
 }
 
 /// The answer to a question of an option; `None`, with a WARNING, when there is none.
-fn ask(step: &OptionalStep, question: Question, wanted: &Wanted) -> PgResult<Option<String>> {
-    let llm = match Llm::configured(&wanted.erasures, wanted.caller.agent()) {
+fn ask(step: &OptionalStep, question: Question, wanted: &Wanted<'_>) -> PgResult<Option<String>> {
+    let limits = &wanted.settings.llm_limits;
+    let llm = match Llm::configured(&wanted.erasures, wanted.caller.agent(), limits) {
         Ok(llm) => llm,
         Err(report) => {
             let hint = "Configure an LLM, or switch the option off.";

@@ -27,7 +27,7 @@ pub struct Said {
 impl Said {
     /// # Errors
     /// 22023 when there is nothing that could be stored.
-    pub fn of(messages: &ChatMessages) -> PgResult<Self> {
+    pub fn of(messages: &ChatMessages, settings: &Content) -> PgResult<Self> {
         let latest = messages.latest_text().unwrap_or_default();
         let content = original_message(&latest).to_owned();
         if content.trim().is_empty() {
@@ -36,7 +36,7 @@ impl Said {
                 "The last message of role user is what is answered and stored.",
             ));
         }
-        check_content(&content)?;
+        check_content(&content, settings)?;
         let name = messages.latest_name().map(str::to_owned);
         Ok(Self { content, name, is_repeated: messages.ends_in_tool() })
     }
@@ -47,12 +47,12 @@ pub fn converse(
     llm: &Llm,
     mut body: ChatBody,
     said: Said,
-    wanted: &Wanted,
+    wanted: &Wanted<'_>,
     temperature: Option<f32>,
     max_answer_tokens: u32,
 ) -> PgResult<JsonbText> {
     // What could not be stored costs no call.
-    check_content(&said.content)?;
+    check_content(&said.content, &wanted.settings.content)?;
     let started = Instant::now();
     let hits = put_memories(&mut body, wanted)?;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
@@ -85,7 +85,7 @@ pub fn converse(
 ///
 /// # Errors
 /// 40001 when memory of the user was erased since the call began.
-fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uuid>> {
+fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Option<Uuid>> {
     if !roles::as_owner(|| wanted.erasures.stay_as_known())? {
         return Err(Error::conflict(
             "memory was erased while the LLM was asked, and its answer may repeat it",
@@ -107,7 +107,7 @@ fn store(wanted: &Wanted, said: Said, reply: Option<&str>) -> PgResult<Option<Uu
         turns.push(turn("user", said.content, metadata));
     }
     if let Some(reply) = reply {
-        let limit = Content::current().max_content_bytes;
+        let limit = wanted.settings.content.max_content_bytes;
         let kept = &reply[..reply.floor_char_boundary(limit)];
         let metadata =
             if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };

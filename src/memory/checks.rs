@@ -10,9 +10,8 @@ pub fn check_session(session_id: Option<&str>) -> PgResult<()> {
 }
 
 /// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
-pub fn check_content(content: &str) -> PgResult<()> {
-    let most = Content::current().max_content_bytes;
-    text::validate_content(content, most).map_err(Error::refused)
+pub fn check_content(content: &str, settings: &Content) -> PgResult<()> {
+    text::validate_content(content, settings.max_content_bytes).map_err(Error::refused)
 }
 
 /// Refuses keys that are blank or too long for an index.

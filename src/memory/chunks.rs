@@ -7,6 +7,7 @@ use crate::memory::prepare::{Prepare, prepare_by};
 use crate::memory::turn::indexed_text;
 use crate::models::counting;
 use crate::pg::memory_context::scratch;
+use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use memory_agent_core::chunk::{self, Chunk, Limits};
 use memory_agent_core::tokens;
@@ -42,6 +43,7 @@ pub fn prepare_chunks(
     limits: Limits,
     model: Option<ModelRef>,
     embed_now: bool,
+    configuration: String,
 ) -> Chunks {
     let chunks = cut(text.content, limits);
     let keys: Vec<Map<String, Value>> = chunks
@@ -65,7 +67,7 @@ pub fn prepare_chunks(
         .zip(&keys)
         .map(|(content, keys)| indexed_text(content, &with_keys(text.metadata, keys.clone())))
         .collect();
-    let prepared = prepare_by(model, embed_now, indexed, contents);
+    let prepared = prepare_by(model, embed_now, indexed, contents, configuration);
     Chunks { chunks, keys, prepared }
 }
 
@@ -107,7 +109,12 @@ pub struct Parent<'a> {
 }
 
 /// Stores the chunks of a document, and queues their embedding if they have none.
-pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResult<()> {
+pub fn insert_chunks(
+    spi: &Spi,
+    parent: &Parent<'_>,
+    chunks: &Chunks,
+    settings: &Effective,
+) -> PgResult<()> {
     let prepared = &chunks.prepared;
     let mut common = Map::new();
     common.insert("parent_id".into(), json!(parent.id.to_string()));
@@ -133,7 +140,7 @@ pub fn insert_chunks(spi: &Spi, parent: &Parent<'_>, chunks: &Chunks) -> PgResul
         pgrx::check_for_interrupts!();
     }
     if prepared.needs_job() {
-        follow_ups::queue_embedding(spi, &parent.scope)?;
+        follow_ups::queue_embedding(spi, &parent.scope, settings)?;
     }
     Ok(())
 }

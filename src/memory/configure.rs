@@ -132,7 +132,7 @@ pub fn document(agent: &str, session: Option<&str>, stored: &Stored) -> PgResult
     for level in [&stored.shared, &stored.agent, &stored.session] {
         merged.extend(level.as_object().cloned().unwrap_or_default());
     }
-    let effective = Settings::of(&Value::Object(merged)).during(|| Ok(overrides::in_effect()))?;
+    let effective = Settings::of(&Value::Object(merged)).during(|_| Ok(overrides::in_effect()))?;
     Ok(json!({
         "agent_id": agent,
         "session_id": session,

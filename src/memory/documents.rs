@@ -5,6 +5,7 @@ use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
 use crate::memory::lifecycle::restore_document;
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
+use crate::settings::Effective;
 use crate::store::archives::{self, CONVERSATION, NewDocument};
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 
@@ -60,8 +61,8 @@ impl Document {
     }
 
     /// Stores the document, unless its scope has it already. One that was forgotten comes back.
-    pub fn add(&self, caller: &Caller) -> PgResult<Uuid> {
-        let (model, embed_now) = embedder()?;
+    pub fn add(&self, caller: &Caller, settings: &Effective) -> PgResult<Uuid> {
+        let (model, embed_now) = embedder(&settings.content)?;
         let known = roles::as_owner(|| {
             let Some((id, is_forgotten)) =
                 archives::with_content(&Spi::read_only()?, &self.scope(caller), &self.content)?
@@ -70,7 +71,7 @@ impl Document {
             };
             if is_forgotten {
                 let model = model.as_ref().map(|model| model.name.as_str());
-                restore_document(&Spi::read_write()?, &caller.user_id, id, model)?;
+                restore_document(&Spi::read_write()?, &caller.user_id, id, model, settings)?;
             }
             Ok(Some(id))
         })?;
@@ -83,7 +84,8 @@ impl Document {
             metadata: &self.metadata,
             is_headed: true,
         };
-        let chunks = prepare_chunks(&text, Content::current().chunks, model, embed_now);
+        let Content { chunks, text_search_config, .. } = settings.content.clone();
+        let chunks = prepare_chunks(&text, chunks, model, embed_now, text_search_config);
         roles::write_as_owner(|spi| {
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
@@ -112,7 +114,7 @@ impl Document {
                 at: now,
                 source_relation: None,
             };
-            chunks::insert_chunks(spi, &parent, &chunks)?;
+            chunks::insert_chunks(spi, &parent, &chunks, settings)?;
             debug1!(
                 "memory_agent: document user={} id={id} chunks={} embedded={}",
                 caller.user_id,

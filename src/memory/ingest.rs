@@ -6,6 +6,7 @@ use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::session_writer::SessionWriter;
 use crate::memory::turn::{Checked, Turn, check};
+use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
 use memory_agent_core::text;
@@ -44,7 +45,7 @@ pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
 
 /// Turns of sessions that have the same settings, ready to be stored.
 struct Batch {
-    settings: Settings,
+    settings: Effective,
     /// Where they stood among the turns given.
     positions: Vec<usize>,
     ids: Vec<Uuid>,
@@ -71,15 +72,15 @@ fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
     }
     let mut batches = Vec::with_capacity(groups.len());
     for (settings, (positions, turns)) in groups {
-        let (turns, prepared) = settings.during(|| {
-            let content = Content::current();
-            let turns = turns.into_iter().map(|turn| check(turn, now, &content));
+        let (turns, prepared, settings) = settings.during(|settings| {
+            let turns = turns.into_iter().map(|turn| check(turn, now, &settings.content));
             let turns = turns.collect::<PgResult<Vec<_>>>()?;
             let prepared = prepare(
                 turns.iter().map(|turn| turn.indexed_text.clone()).collect(),
                 turns.iter().map(|turn| turn.turn.content.clone()).collect(),
+                &settings.content,
             )?;
-            Ok((turns, prepared))
+            Ok((turns, prepared, settings.clone()))
         })?;
         let ids = turns.iter().map(|_| entries::new_id()).collect();
         batches.push(Batch { settings, positions, ids, turns, prepared });
@@ -102,14 +103,12 @@ fn store(caller: &Caller, batches: &[Batch]) -> PgResult<()> {
         }
     }
     for (key, (batch, indexes)) in &by_session {
-        batch.settings.during(|| {
-            let first_at = batch.turns[indexes[0]].created_at;
-            SessionWriter::open(&spi, key, first_at, &batch.prepared)?.add(
-                &batch.turns,
-                indexes,
-                &batch.ids,
-            )
-        })?;
+        let first_at = batch.turns[indexes[0]].created_at;
+        SessionWriter::open(&spi, key, first_at, &batch.prepared, &batch.settings)?.add(
+            &batch.turns,
+            indexes,
+            &batch.ids,
+        )?;
         pgrx::check_for_interrupts!();
     }
     Ok(())

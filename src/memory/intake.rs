@@ -9,7 +9,7 @@ use crate::pg::memory_context::scratch;
 use crate::pg::pinned_settings::by_index;
 use crate::pg::prelude::*;
 use crate::pg::spi::sees_one_snapshot;
-use crate::settings::{Content, LlmLimits};
+use crate::settings::Effective;
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{RowJobs, Whose};
 use crate::store::attachments::{Embed, Source};
@@ -60,7 +60,8 @@ pub struct Intake<'a> {
     /// Whether the rows were not there before: they belong to the role that wrote them, also where another row
     /// had their key.
     pub is_new: bool,
-    pub content: Content,
+    /// Of the agent of the source.
+    pub settings: Effective,
     /// Scopes with entries to embed, and one such entry of each.
     pub to_embed: RefCell<BTreeMap<Scope, Uuid>>,
 }
@@ -88,9 +89,9 @@ impl<'a> Intake<'a> {
             identity::writer_identity().map_err(|error| error.message().to_owned())
         };
         let is_new = via == Via::Insert;
-        let content = content_settings(source, default_user.as_deref().ok())?;
+        let settings = settings_of(source, default_user.as_deref().ok())?;
         let to_embed = RefCell::default();
-        Ok(Self { source, default_user, writer, via, is_new, content, to_embed })
+        Ok(Self { source, default_user, writer, via, is_new, settings, to_embed })
     }
 
     /// Whose memory rows are that say nothing about it, for a job that takes them in later.
@@ -126,7 +127,7 @@ impl<'a> Intake<'a> {
             }
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
-            row_jobs(spi, self.source).written(&self.whose(), self.is_new, &left)?;
+            row_jobs(spi, self.source, &self.settings).written(&self.whose(), self.is_new, &left)?;
             by_index(|| compare(&rows))
         })
     }
@@ -137,7 +138,7 @@ impl<'a> Intake<'a> {
         if to_embed.is_empty() {
             return Ok(());
         }
-        roles::write_as_owner(|spi| row_jobs(spi, self.source).embedding(&to_embed))
+        roles::write_as_owner(|spi| row_jobs(spi, self.source, &self.settings).embedding(&to_embed))
     }
 
     /// Which rows are to be remembered; those that a policy is against are noted.
@@ -148,7 +149,7 @@ impl<'a> Intake<'a> {
         known: &'r [Vec<Known>],
     ) -> PgResult<Vec<Plan<'r>>> {
         let definition = &self.source.definition;
-        let max_bytes = self.content.max_content_bytes;
+        let max_bytes = self.settings.content.max_content_bytes;
         // By who is told, whether it is known whose memory they are, and the reason.
         let mut refused: BTreeMap<(String, bool, String), Vec<&JsonbText>> = BTreeMap::new();
         let mut plans = Vec::with_capacity(rows.len());
@@ -210,7 +211,7 @@ impl<'a> Intake<'a> {
                 more => format!("{first} and {more} more were"),
             };
             let problem = format!("{which} not taken into memory: {reason}");
-            row_jobs(spi, self.source).refused(whose, keys, &problem)?;
+            row_jobs(spi, self.source, &self.settings).refused(whose, keys, &problem)?;
             if self.via != Via::Worker {
                 warn(
                     problem,
@@ -294,17 +295,18 @@ impl<'a> Intake<'a> {
             content,
             indexed_text: turn::indexed_text(content, &plan.row.metadata),
             token_count: i32::try_from(tokens::estimate_tokens(content)).unwrap_or(i32::MAX),
-            markers: turn::markers_of(None, content, &self.content)?,
+            markers: turn::markers_of(None, content, &self.settings.content)?,
             created_at,
         }))
     }
 
     /// Stores new entries, with their embeddings or a job that makes them.
     fn add(&self, spi: &Spi, rows: Vec<NewRow<'_>>) -> PgResult<bool> {
-        let stored = store::insert(spi, self.source, &self.content.text_search_config, &rows)?;
+        let configuration = &self.settings.content.text_search_config;
+        let stored = store::insert(spi, self.source, configuration, &rows)?;
         match self.source.definition.embed {
             Embed::Off => {}
-            Embed::Sync if self.via != Via::Worker && embed(spi, &rows)? => {}
+            Embed::Sync if self.via != Via::Worker && embed(spi, &rows, configuration)? => {}
             Embed::Sync | Embed::Async => {
                 let mut to_embed = self.to_embed.borrow_mut();
                 for row in &rows {
@@ -318,25 +320,25 @@ impl<'a> Intake<'a> {
 }
 
 /// The queue, for jobs about rows of a table.
-pub fn row_jobs<'a>(spi: &'a Spi, source: &'a Source) -> RowJobs<'a> {
-    RowJobs { spi, source, max_attempts: LlmLimits::current().max_attempts }
+pub fn row_jobs<'a>(spi: &'a Spi, source: &'a Source, settings: &Effective) -> RowJobs<'a> {
+    RowJobs { spi, source, max_attempts: settings.llm_limits.max_attempts }
 }
 
 /// What is stored for the agent of a source: of the user to whom all its rows belong, or of all users where each
 /// row says whose it is. `default_user` is whose rows are that say nothing about it.
-pub fn content_settings(source: &Source, default_user: Option<&str>) -> PgResult<Content> {
+pub fn settings_of(source: &Source, default_user: Option<&str>) -> PgResult<Effective> {
     let definition = &source.definition;
     let user_id = match (&definition.user_id, &definition.user_id_column) {
         (Some(fixed), _) => fixed,
         (None, Some(_)) => identity::SHARED_USER,
         (None, None) => default_user.unwrap_or(identity::SHARED_USER),
     };
-    let current = || Ok(Content::current());
-    scope_settings::scoped_to(user_id, &definition.agent_id, None, current)
+    let read = |settings: &Effective| Ok(settings.clone());
+    scope_settings::scoped_to(user_id, &definition.agent_id, None, read)
 }
 
 /// Embeds new entries in this statement; false when that is left to a job.
-fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
+fn embed(spi: &Spi, rows: &[NewRow<'_>], configuration: &str) -> PgResult<bool> {
     let Some(model) = active_model::active(spi, Kind::Embedder)? else { return Ok(false) };
     if rows.is_empty() {
         return Ok(true);
@@ -346,6 +348,7 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>]) -> PgResult<bool> {
         true,
         rows.iter().map(|row| row.indexed_text.clone()).collect(),
         rows.iter().map(|row| row.content.to_owned()).collect(),
+        configuration.to_owned(),
     );
     if prepared.needs_job() {
         return Ok(false);

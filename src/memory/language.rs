@@ -3,7 +3,6 @@
 
 use crate::models::paths;
 use crate::pg::error::warn;
-use crate::settings::Models;
 use memory_agent_core::language::Language;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,10 +31,7 @@ impl Phrases {
         if !is_name || name == "english" {
             return Self(None);
         }
-        let own = Models::current().language_dir;
-        let own = (!own.is_empty()).then(|| PathBuf::from(own));
-        let folders = own.into_iter().chain([paths::languages()]).map(|folder| folder.join(name));
-        Self(folders.into_iter().find_map(|folder| read_once(&folder)))
+        Self(paths::languages().find_map(|folder| read_once(&folder.join(name))))
     }
 
     /// The same for texts whose markers are to be detected, nothing for others.

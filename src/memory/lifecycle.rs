@@ -5,6 +5,7 @@ use crate::memory::prepare::embedder;
 use crate::memory::session_writer::facts_from;
 use crate::memory::{follow_ups, scope_settings};
 use crate::pg::prelude::*;
+use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom};
 use crate::store::facts::{self, FactScope};
 use crate::store::lifecycle::{self, Extraction, Stored};
@@ -52,11 +53,11 @@ impl<'a> Locked<'a> {
     }
 
     /// Queues the extraction from its scope, if an LLM is configured that extracts.
-    pub fn queue_extraction(&self, spi: &Spi) -> PgResult<()> {
-        if facts_from(spi, &self.entry.agent_id)? == FactsFrom::Nothing {
+    pub fn queue_extraction(&self, spi: &Spi, settings: &Effective) -> PgResult<()> {
+        if facts_from(spi, &self.entry.agent_id, settings)? == FactsFrom::Nothing {
             return Ok(());
         }
-        follow_ups::queue_extraction(spi, &self.scope())
+        follow_ups::queue_extraction(spi, &self.scope(), settings)
     }
 
     /// The tokens by which it changes what no summary covers.
@@ -107,28 +108,34 @@ pub fn restore(user: &str, id: Uuid) -> PgResult<bool> {
         None => archives::home(spi, user, id),
     })?;
     let Some((agent_id, session_id)) = home else { return Ok(false) };
-    scope_settings::scoped_to(user, &agent_id, session_id.as_deref(), || {
-        let (model, _) = embedder()?;
+    scope_settings::scoped_to(user, &agent_id, session_id.as_deref(), |settings| {
+        let (model, _) = embedder(&settings.content)?;
         let model = model.as_ref().map(|model| model.name.as_str());
-        roles::write_as_owner(|spi| restore_entry(spi, user, id, model))
+        roles::write_as_owner(|spi| restore_entry(spi, user, id, model, settings))
     })
 }
 
-fn restore_entry(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) -> PgResult<bool> {
+fn restore_entry(
+    spi: &Spi,
+    user: &str,
+    id: Uuid,
+    model: Option<&str>,
+    settings: &Effective,
+) -> PgResult<bool> {
     let Some(locked) = Locked::entry(spi, user, id)? else {
-        return restore_document(spi, user, id, model);
+        return restore_document(spi, user, id, model, settings);
     };
     let entry = &locked.entry;
     if entry.state == "active" && !entry.is_expired {
         return Ok(false);
     }
     if entry.is_source {
-        return restore_source(spi, &locked);
+        return restore_source(spi, &locked, settings);
     }
     let later = lifecycle::later_versions(spi, user, id)?;
     check_place(spi, &locked, &later)?;
     let undone: Vec<Uuid> = later.into_iter().map(|(version, _)| version).collect();
-    let waits = facts_from(spi, &entry.agent_id)? != FactsFrom::Nothing;
+    let waits = facts_from(spi, &entry.agent_id, settings)? != FactsFrom::Nothing;
     lifecycle::restore(spi, user, id, model, waits)?;
     if !undone.is_empty() {
         lifecycle::undo(spi, user, &undone, id)?;
@@ -147,16 +154,16 @@ fn restore_entry(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) -> PgResu
             unsummarized: if still_counts { 0 } else { locked.unsummarized_tokens(spi)? },
         };
         if let Some(fill) = sessions::adjust(spi, key, change)? {
-            follow_ups::queue_summary(spi, key, &fill)?;
-            follow_ups::queue_eviction(spi, key, fill.entries)?;
+            follow_ups::queue_summary(spi, key, &fill, settings)?;
+            follow_ups::queue_eviction(spi, key, fill.entries, settings)?;
         }
     }
     if let Some(now) = now {
         if now.lacks_embedding && model.is_some() {
-            follow_ups::queue_embedding(spi, &locked.scope())?;
+            follow_ups::queue_embedding(spi, &locked.scope(), settings)?;
         }
         if now.is_turn() && now.role == "user" && now.extraction == Extraction::Waits {
-            locked.queue_extraction(spi)?;
+            locked.queue_extraction(spi, settings)?;
         }
     }
     history::append(spi, user, id, RESTORE, None, None)?;
@@ -165,7 +172,7 @@ fn restore_entry(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) -> PgResu
 }
 
 /// A source that was forgotten is one again, and facts are made of it if none were.
-fn restore_source(spi: &Spi, locked: &Locked<'_>) -> PgResult<bool> {
+fn restore_source(spi: &Spi, locked: &Locked<'_>, settings: &Effective) -> PgResult<bool> {
     let entry = &locked.entry;
     if entry.state_reason.is_none() {
         return Ok(false);
@@ -175,11 +182,11 @@ fn restore_source(spi: &Spi, locked: &Locked<'_>) -> PgResult<bool> {
         let unsummarized = locked.unsummarized_tokens(spi)?;
         let change = Fill { unsummarized, ..Fill::default() };
         if let Some(fill) = sessions::adjust(spi, key, change)? {
-            follow_ups::queue_summary(spi, key, &fill)?;
+            follow_ups::queue_summary(spi, key, &fill, settings)?;
         }
     }
     if entry.extraction == Extraction::Waits {
-        locked.queue_extraction(spi)?;
+        locked.queue_extraction(spi, settings)?;
     }
     history::append(spi, locked.user_id, entry.id, RESTORE, None, None)?;
     Ok(true)
@@ -237,7 +244,13 @@ fn forget_document(spi: &Spi, user: &str, id: Uuid, reason: Option<&str>) -> PgR
 }
 
 /// Brings a document back: all its chunks. False when it was not forgotten, or is not there.
-pub fn restore_document(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) -> PgResult<bool> {
+pub fn restore_document(
+    spi: &Spi,
+    user: &str,
+    id: Uuid,
+    model: Option<&str>,
+    settings: &Effective,
+) -> PgResult<bool> {
     let Some((agent, session)) = lock_document(spi, user, id)? else { return Ok(false) };
     let chunks = archives::restore_chunks(spi, user, id, model)?;
     if chunks.is_empty() {
@@ -245,7 +258,8 @@ pub fn restore_document(spi: &Spi, user: &str, id: Uuid, model: Option<&str>) ->
     }
     if model.is_some() && chunks.contains(&true) {
         let (agent_id, session_id) = (agent.as_str(), session.as_deref());
-        follow_ups::queue_embedding(spi, &FactScope { user_id: user, agent_id, session_id })?;
+        let scope = FactScope { user_id: user, agent_id, session_id };
+        follow_ups::queue_embedding(spi, &scope, settings)?;
     }
     history::append_all(spi, user, (history::ARCHIVES, &[id]), RESTORE, None, None)?;
     debug1!("memory_agent: restore user={user} document={id} chunks={}", chunks.len());

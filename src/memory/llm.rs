@@ -26,6 +26,7 @@ pub struct Llm {
     erasures: Erasures,
     /// Instead of `memory_agent.llm_model`, unless empty.
     model: String,
+    settings: LlmLimits,
 }
 
 /// A question of ours, with what its answer must look like.
@@ -69,7 +70,11 @@ impl Llm {
     ///
     /// # Errors
     /// 55000 when there is none, or no process that would call it.
-    pub fn configured(erasures: &Erasures, agent_id: &str) -> PgResult<Self> {
+    pub fn configured(
+        erasures: &Erasures,
+        agent_id: &str,
+        settings: &LlmLimits,
+    ) -> PgResult<Self> {
         let (missing, chosen) = roles::read_as_owner(|spi| {
             Ok((endpoints::missing(spi, agent_id)?, Chosen::of_agent(spi, agent_id)?))
         })?;
@@ -82,7 +87,10 @@ impl Llm {
                 "only the model server calls LLMs, and with memory_agent.inference = backend no model server runs",
                 "Set memory_agent.inference = server in postgresql.conf, and reload.",
             )),
-            None => Ok(Self { chosen, erasures: erasures.clone(), model: String::new() }),
+            None => {
+                let (erasures, settings) = (erasures.clone(), settings.clone());
+                Ok(Self { chosen, erasures, model: String::new(), settings })
+            }
         }
     }
 
@@ -113,7 +121,7 @@ impl Llm {
         purpose: &'static str,
         question: Question,
     ) -> PgResult<Answered> {
-        let asked = Asked::of(&question.messages, &question.messages);
+        let asked = Asked::of(&question.messages, &question.messages, &self.settings);
         self.call(user_id, purpose, asked, |endpoint, sending| {
             client::chat(question.to(endpoint), sending)
         })
@@ -121,7 +129,7 @@ impl Llm {
 
     /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
     pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
-        let asked = Asked::of(&talk.messages, &talk.texts);
+        let asked = Asked::of(&talk.messages, &talk.texts, &self.settings);
         self.call(user_id, purpose, asked, |endpoint, sending| {
             let conversation = Conversation {
                 endpoint,
@@ -255,8 +263,12 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn of(messages: &impl serde::Serialize, texts: &[ChatMessage]) -> Self {
-        let traced = LlmLimits::current()
+    pub fn of(
+        messages: &impl serde::Serialize,
+        texts: &[ChatMessage],
+        settings: &LlmLimits,
+    ) -> Self {
+        let traced = settings
             .keeps_texts
             .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())));
         Self { traced, estimated_tokens: estimated_tokens(texts) }

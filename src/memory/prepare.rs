@@ -24,14 +24,19 @@ pub struct Prepare {
 
 /// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
 /// are then stored without embeddings and with estimated counts.
-pub fn prepare(indexed_texts: Vec<String>, contents: Vec<String>) -> PgResult<Prepare> {
-    let (model, embed_now) = embedder()?;
-    Ok(prepare_by(model, embed_now, indexed_texts, contents))
+pub fn prepare(
+    indexed_texts: Vec<String>,
+    contents: Vec<String>,
+    settings: &Content,
+) -> PgResult<Prepare> {
+    let (model, embed_now) = embedder(settings)?;
+    let configuration = settings.text_search_config.clone();
+    Ok(prepare_by(model, embed_now, indexed_texts, contents, configuration))
 }
 
 /// The model that is to embed what is stored now, and whether it is to do so at once.
-pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
-    let mode = Content::current().embed_on_ingest;
+pub fn embedder(settings: &Content) -> PgResult<(Option<ModelRef>, bool)> {
+    let mode = settings.embed_on_ingest;
     let model = match mode {
         EmbedOnIngest::Off => None,
         _ => roles::read_as_owner(|spi| active_model::active(spi, Kind::Embedder))?,
@@ -39,7 +44,7 @@ pub fn embedder() -> PgResult<(Option<ModelRef>, bool)> {
     Ok((model, mode == EmbedOnIngest::Sync))
 }
 
-/// As [`prepare`], by a model that is known already. The database is not touched, so that the worker
+/// As [`prepare`], by a model that is known already, for words that `configuration` makes. The database is not touched, so that the worker
 /// can do this between two transactions. Where a job embeds later, it counts as well, and nobody waits for the
 /// model server.
 pub fn prepare_by(
@@ -47,6 +52,7 @@ pub fn prepare_by(
     embed_now: bool,
     indexed_texts: Vec<String>,
     contents: Vec<String>,
+    configuration: String,
 ) -> Prepare {
     let embeds_later = model.is_some() && !embed_now;
     let embed_now = model.as_ref().filter(|_| embed_now);
@@ -86,7 +92,7 @@ pub fn prepare_by(
         token_counts,
         token_counts_exact,
         model,
-        configuration: Content::current().text_search_config,
+        configuration,
     }
 }
 

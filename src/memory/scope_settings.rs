@@ -2,6 +2,7 @@
 //! agent for all users, these over what the SQL session and postgresql.conf say.
 
 use crate::memory::prelude::*;
+use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::agents;
 
@@ -17,22 +18,22 @@ pub fn stored(user_id: &str, agent_id: &str, session_id: Option<&str>) -> PgResu
 pub fn scoped<T>(
     caller: &Caller,
     session_id: Option<&str>,
-    body: impl FnOnce() -> PgResult<T>,
+    body: impl FnOnce(&Effective) -> PgResult<T>,
 ) -> PgResult<T> {
     scoped_to(&caller.user_id, caller.agent(), session_id, body)
 }
 
-/// The same for a scope that is not a caller's: what the worker queues by itself.
+/// The same for a scope that is not a caller's.
 pub fn scoped_to<T>(
     user_id: &str,
     agent_id: &str,
     session_id: Option<&str>,
-    body: impl FnOnce() -> PgResult<T>,
+    body: impl FnOnce(&Effective) -> PgResult<T>,
 ) -> PgResult<T> {
     stored(user_id, agent_id, session_id)?.during(body)
 }
 
 /// The same for a session.
-pub fn of_session<T>(key: &SessionKey, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+pub fn of_session<T>(key: &SessionKey, body: impl FnOnce(&Effective) -> PgResult<T>) -> PgResult<T> {
     scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), body)
 }

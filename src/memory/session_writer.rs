@@ -6,7 +6,7 @@ use crate::memory::prepare::Prepare;
 use crate::memory::turn::Checked;
 use crate::memory::{endpoints, follow_ups};
 use crate::pg::memory_context::scratch;
-use crate::settings::{Extraction, Sessions};
+use crate::settings::{Effective, Extraction};
 use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
 use crate::store::schema;
@@ -19,7 +19,7 @@ pub struct SessionWriter<'a> {
     spi: &'a Spi,
     key: &'a SessionKey,
     prepared: &'a Prepare,
-    settings: Sessions,
+    settings: &'a Effective,
     episode: Option<Running>,
     /// What facts about the user's turns are made from.
     facts_from: FactsFrom,
@@ -34,6 +34,7 @@ impl<'a> SessionWriter<'a> {
         key: &'a SessionKey,
         at: TimestampWithTimeZone,
         prepared: &'a Prepare,
+        settings: &'a Effective,
     ) -> PgResult<Self> {
         let episode = match sessions::lock(spi, key, at)? {
             Some(id) => episodes::open(spi, &key.user_id, id)?,
@@ -43,9 +44,9 @@ impl<'a> SessionWriter<'a> {
             spi,
             key,
             prepared,
-            settings: Sessions::current(),
+            settings,
             episode,
-            facts_from: facts_from(spi, &key.agent_id)?,
+            facts_from: facts_from(spi, &key.agent_id, settings)?,
             has_reflection: false,
         })
     }
@@ -98,7 +99,7 @@ impl<'a> SessionWriter<'a> {
         match turn.turn.role.as_str() {
             "user" => self.facts_from,
             "assistant"
-                if self.settings.assistant_decisions
+                if self.settings.sessions.assistant_decisions
                     && self.facts_from == FactsFrom::Turn
                     && schema::has_0_3()
                     && is_decision() =>
@@ -112,7 +113,7 @@ impl<'a> SessionWriter<'a> {
     /// The episode this turn belongs to; a running one that must end before it is closed.
     fn episode_for(&mut self, turn: &Checked, index: usize) -> PgResult<Uuid> {
         if let Some(running) = &self.episode {
-            let episodes = &self.settings.episodes;
+            let episodes = &self.settings.sessions.episodes;
             let open = OpenEpisode {
                 turn_count: running.turn_count.max(0) as u32,
                 last_turn_at_micros: running.ended_at.into_inner(),
@@ -139,7 +140,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     fn is_topic_boundary(&self, running: &Running, index: usize) -> PgResult<bool> {
-        let threshold = self.settings.episode_topic_similarity;
+        let threshold = self.settings.sessions.episode_topic_similarity;
         let (Some(model), Some([first, ..])) =
             (&self.prepared.model, self.prepared.embedding(index))
         else {
@@ -155,7 +156,7 @@ impl<'a> SessionWriter<'a> {
     fn close_after(&mut self, turn: &Checked) -> PgResult<()> {
         let Some(running) = &self.episode else { return Ok(()) };
         let turns = running.turn_count.max(0) as u32;
-        let reason = after_turn(turns, &turn.turn.role, &self.settings.episodes);
+        let reason = after_turn(turns, &turn.turn.role, &self.settings.sessions.episodes);
         reason.map_or(Ok(()), |reason| self.end_episode(reason))
     }
 
@@ -166,23 +167,24 @@ impl<'a> SessionWriter<'a> {
     }
 
     fn queue_jobs(&self, fill: &Fill, waits_for_extraction: bool) -> PgResult<()> {
+        let scope = FactScope::of_session(self.key);
         if self.prepared.needs_job() {
-            follow_ups::queue_embedding(self.spi, &FactScope::of_session(self.key))?;
+            follow_ups::queue_embedding(self.spi, &scope, self.settings)?;
         }
         if waits_for_extraction {
-            follow_ups::queue_extraction(self.spi, &FactScope::of_session(self.key))?;
+            follow_ups::queue_extraction(self.spi, &scope, self.settings)?;
         }
         if self.has_reflection {
-            follow_ups::queue_reflection(self.spi, self.key)?;
+            follow_ups::queue_reflection(self.spi, self.key, self.settings)?;
         }
-        follow_ups::queue_summary(self.spi, self.key, fill)?;
-        follow_ups::queue_eviction(self.spi, self.key, fill.entries)
+        follow_ups::queue_summary(self.spi, self.key, fill, self.settings)?;
+        follow_ups::queue_eviction(self.spi, self.key, fill.entries, self.settings)
     }
 }
 
 /// What facts about turns stored now are made from: an LLM must be configured that makes them.
-pub fn facts_from(spi: &Spi, agent_id: &str) -> PgResult<FactsFrom> {
-    Ok(match Sessions::current().extraction {
+pub fn facts_from(spi: &Spi, agent_id: &str, settings: &Effective) -> PgResult<FactsFrom> {
+    Ok(match settings.sessions.extraction {
         Extraction::Off => FactsFrom::Nothing,
         _ if endpoints::missing(spi, agent_id)?.is_some() => FactsFrom::Nothing,
         Extraction::Turn => FactsFrom::Turn,

@@ -2,13 +2,13 @@
 //! not, and what to do about it. Never content.
 
 use crate::identity::grants::{self, Level};
-use crate::identity::visible_identity;
+use crate::identity::{self, visible_identity};
 use crate::memory::prelude::*;
 use crate::memory::{active_model, attached_status};
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
 use crate::pg::preload::is_preloaded;
-use crate::settings::{Identity, IdentityMode, Inference, Models, Recall, Search};
+use crate::settings::{IdentityMode, Recall, Search};
 use crate::store::models::Kind;
 use crate::store::{counts, model_change, schema, vector_index};
 use memory_agent_core::rerank_budget::Allowance;
@@ -31,21 +31,25 @@ pub fn row<'a>(
 
 /// The library, who asks, the model server and its runtime; with what the server says.
 pub fn of_session() -> (Vec<StatusRow>, Option<ServerStatus>) {
-    let (server, server_row) = match Models::current().inference {
-        Inference::Server => model_server(),
-        Inference::Backend => {
-            (None, row("model server", "off", "memory_agent.inference is 'backend'", None))
-        }
+    let (server, server_row) = if models::are_served() {
+        model_server()
+    } else {
+        (None, row("model server", "off", "memory_agent.inference is 'backend'", None))
     };
     (vec![library(), identity_row(), server_row, runtime()], server)
 }
 
 /// Adds the schema, the models and their embeddings to what [`of_session`] told.
-pub fn add_models(spi: &Spi, rows: &mut Vec<StatusRow>, ask_server: bool) -> PgResult<()> {
+pub fn add_models(
+    spi: &Spi,
+    rows: &mut Vec<StatusRow>,
+    ask_server: bool,
+    settings: &Recall,
+) -> PgResult<()> {
     rows.insert(1, schema_row(spi)?);
     let runtime_at = rows.len() - 1;
     for kind in [Kind::Embedder, Kind::Reranker] {
-        let (row, failure) = model(kind, active_model::active(spi, kind)?, ask_server);
+        let (row, failure) = model(kind, active_model::active(spi, kind)?, ask_server, settings);
         rows.push(row);
         if let Some(failure) = failure.filter(|failure| failure.is_outage) {
             rows[runtime_at] = row_of_failure("onnxruntime", &failure);
@@ -57,8 +61,8 @@ pub fn add_models(spi: &Spi, rows: &mut Vec<StatusRow>, ask_server: bool) -> PgR
 }
 
 /// The index, the attached tables and the levels. Only administrators are told names of tables.
-pub fn of_tables(spi: &Spi, level: Level) -> PgResult<Vec<StatusRow>> {
-    let mut rows = vec![index(spi)?];
+pub fn of_tables(spi: &Spi, level: Level, settings: &Search) -> PgResult<Vec<StatusRow>> {
+    let mut rows = vec![index(spi, settings.exact_scan_rows as i64)?];
     if schema::has_0_2() {
         rows.extend(attached_status::rows(spi, level)?);
     }
@@ -119,7 +123,7 @@ fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
 }
 
 fn identity_row() -> StatusRow {
-    let setting = Identity::current().mode;
+    let setting = identity::mode();
     let mode = match setting {
         IdentityMode::Setting => "setting",
         IdentityMode::Required => "required",
@@ -202,7 +206,12 @@ fn row_of_failure(component: &str, failure: &Failure) -> StatusRow {
 
 /// A model's row, and why it cannot be used. The server is asked to load and run it: files that are
 /// there say little. A backend is not, since loading would cost it the model's memory.
-fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, Option<Failure>) {
+fn model(
+    kind: Kind,
+    active: Option<ModelRef>,
+    ask_server: bool,
+    settings: &Recall,
+) -> (StatusRow, Option<Failure>) {
     let component = kind.as_str();
     let Some(model) = active else {
         let hint = "Register one with memory_register_model().";
@@ -224,7 +233,10 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
         Ok(description) => {
             let detail = match description.tokens_per_second {
                 0 => model.name,
-                speed => format!("{}, {speed} tokens a second{}", model.name, within_budget(speed)),
+                speed => {
+                    let budget = within_budget(settings.rerank_budget_ms, speed);
+                    format!("{}, {speed} tokens a second{budget}", model.name)
+                }
             };
             (row(component, "loaded", detail, None), None)
         }
@@ -233,8 +245,8 @@ fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, 
 }
 
 /// What the session's budget of a rerank comes to.
-fn within_budget(tokens_per_second: u32) -> String {
-    match Recall::current().rerank_budget_ms {
+fn within_budget(milliseconds: u32, tokens_per_second: u32) -> String {
+    match milliseconds {
         0 => String::new(),
         milliseconds => {
             let tokens = Allowance::alone(milliseconds, tokens_per_second).tokens();
@@ -301,9 +313,8 @@ fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
     })
 }
 
-fn index(spi: &Spi) -> PgResult<StatusRow> {
+fn index(spi: &Spi, limit: i64) -> PgResult<StatusRow> {
     let entries = counts::estimated_entries(spi)?;
-    let limit = Search::current().exact_scan_rows as i64;
     let found = match active_model::active(spi, Kind::Embedder)? {
         Some(model) => vector_index::find(spi, &model.name)?,
         None => None,

@@ -7,6 +7,7 @@ use crate::memory::chunks::Chunks;
 use crate::memory::follow_ups;
 use crate::memory::prelude::*;
 use crate::memory::summary_tree::{Material, Tree};
+use crate::settings::Effective;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Job};
@@ -21,6 +22,8 @@ pub struct Renewal<'a> {
     pub job: &'a Job,
     pub key: &'a SessionKey,
     pub settings: &'a SummarySettings,
+    /// For what is queued.
+    pub server: &'a Effective,
     /// What was condensed and what came of it; `None` when the summary holds already.
     pub condensed: Option<(&'a Material, &'a Tree)>,
     /// What is archived of the session, with its chunks.
@@ -68,7 +71,7 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
         0
     };
     if let Some((archived, chunks)) = renewal.archive {
-        archive_conversation(spi, key, archived, chunks)?;
+        archive_conversation(spi, key, archived, chunks, renewal.server)?;
     }
     if renewal.has_more {
         queue_rest(spi, renewal, unsummarized)?;
@@ -163,8 +166,7 @@ fn queue_rest(spi: &Spi, renewal: &Renewal<'_>, unsummarized: i64) -> PgResult<(
         None => return Ok(()),
     };
     let payload = payloads::Summary::with(renewal.settings, is_forced);
-    follow_ups::enqueue_for_session(spi, kind, renewal.key, &payload)?;
-    Ok(())
+    follow_ups::enqueue_for_session(spi, kind, renewal.key, &payload, renewal.server)
 }
 
 fn ids(sources: &[Source]) -> Vec<Uuid> {

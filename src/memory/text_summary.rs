@@ -5,7 +5,7 @@ use crate::memory::awaited_summary::Condenser;
 use crate::memory::llm::Llm;
 use crate::memory::prelude::*;
 use crate::models::counting::{count, count_one};
-use crate::settings::job_settings;
+use crate::settings::Effective;
 use crate::store::entries::new_id;
 use crate::store::erasures::Erasures;
 use crate::store::history::{self, Event};
@@ -39,17 +39,17 @@ impl From<Condensed> for Summary {
 
 impl Request<'_> {
     /// A text that is short enough is its own summary. A long one is condensed in chunks first.
-    pub fn condense(&self, caller: &Caller) -> PgResult<Summary> {
+    pub fn condense(&self, caller: &Caller, settings: &Effective) -> PgResult<Summary> {
         let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-        let llm = Llm::configured(&erasures, caller.agent())?.of_summaries();
+        let llm = Llm::configured(&erasures, caller.agent(), &settings.llm_limits)?.of_summaries();
         let tokens = count_one(self.text)?;
         if tokens <= self.most {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });
         }
         let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
-        let settings = job_settings::summary();
+        let summary = &settings.summary;
         let limits =
-            Limits { max_tokens: settings.chunk_tokens, overlap_tokens: settings.chunk_overlap };
+            Limits { max_tokens: summary.chunk_tokens, overlap_tokens: summary.chunk_overlap };
         if tokens <= limits.max_tokens {
             let prompt = match SummaryLevel::of(tokens) {
                 SummaryLevel::None | SummaryLevel::Brief => SummaryPrompt::Brief,

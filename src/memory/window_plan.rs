@@ -13,10 +13,10 @@ pub struct ExactCounts(HashMap<Uuid, u32>);
 
 impl ExactCounts {
     /// Counts what is only estimated.
-    pub fn of(key: &SessionKey) -> PgResult<Self> {
+    pub fn of(key: &SessionKey, settings: &Prompts) -> PgResult<Self> {
         let estimated = roles::read_as_owner(|spi| window::estimated(spi, key))?;
         let (ids, texts): (Vec<Uuid>, Vec<String>) = estimated.into_iter().unzip();
-        let counts = TokenCounter::new().count(texts);
+        let counts = TokenCounter::new(settings).count(texts);
         let natural = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
         Ok(Self(ids.into_iter().zip(counts.into_iter().map(natural)).collect()))
     }
@@ -32,9 +32,13 @@ impl ExactCounts {
 }
 
 /// How the window comes to fit.
-pub fn plan_for(turns: &[WindowTurn], summary_tokens: Option<u32>, budget: u32) -> Plan {
+pub fn plan_for(
+    turns: &[WindowTurn],
+    summary_tokens: Option<u32>,
+    budget: u32,
+    settings: &Prompts,
+) -> Plan {
     let turns: Vec<Turn> =
         turns.iter().map(|turn| Turn { tokens: turn.tokens, covered: turn.covered }).collect();
-    let overhead = Prompts::current().message_overhead_tokens;
-    plan(&turns, summary_tokens, overhead, budget)
+    plan(&turns, summary_tokens, settings.message_overhead_tokens, budget)
 }

@@ -8,10 +8,11 @@ use crate::memory::summary_renewal;
 use crate::memory::summary_tree::{self, Answers, Behind, Division, Material, Next, Question};
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::warn;
-use crate::settings::job_settings;
+use crate::settings::{Effective, Prompts};
 use crate::store::erasures::Erasures;
 use crate::store::summaries;
 use crate::store::window::WindowTurn;
+use memory_agent_core::chunk::Limits;
 use memory_agent_core::levels;
 use memory_agent_core::summarize::ContentType;
 
@@ -27,15 +28,15 @@ pub fn summarize(
     key: &SessionKey,
     budget: u32,
     counts: &ExactCounts,
+    settings: &Effective,
 ) -> PgResult<()> {
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let llm = Llm::configured(&erasures, &key.agent_id)?.of_summaries();
+    let llm = Llm::configured(&erasures, &key.agent_id, &settings.llm_limits)?.of_summaries();
     let room = budget / SUMMARY_SHARE;
-    let Some(material) = roles::as_owner(|| material(key, budget, room, counts))? else {
-        return Ok(());
-    };
+    let read = || material(key, budget, room, counts, &settings.prompts);
+    let Some(material) = roles::as_owner(read)? else { return Ok(()) };
     let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
-    let tree = match condense(&condenser, &material, room)? {
+    let tree = match condense(&condenser, &material, room, settings.summary.chunks())? {
         Ok(tree) => tree,
         Err(error) => {
             warn(
@@ -61,17 +62,18 @@ fn material(
     budget: u32,
     room: u32,
     counts: &ExactCounts,
+    settings: &Prompts,
 ) -> PgResult<Option<Material>> {
     let spi = Spi::read_write()?;
     let Some(subject) = summaries::subject(&spi, key)? else { return Ok(None) };
     let current = summaries::current(&spi, key)?;
     let turns = counts.turns(&spi, key)?;
-    let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget);
+    let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget, settings);
     if now.dropped == 0 || room < levels::MIN_TARGET {
         return Ok(None);
     }
     let leaving: Vec<&WindowTurn> =
-        turns.iter().take(plan_for(&turns, Some(room), budget).leaving()).collect();
+        turns.iter().take(plan_for(&turns, Some(room), budget, settings).leaving()).collect();
     let mut sources = summaries::uncovered(&spi, key, u64::MAX)?.turns;
     // Older ones that left before belong to it too.
     let is_leaving = |id| leaving.iter().any(|turn| turn.id == id);
@@ -95,8 +97,9 @@ fn condense(
     condenser: &Condenser<'_>,
     material: &Material,
     room: u32,
+    chunks: Limits,
 ) -> PgResult<Result<summary_tree::Tree, ErrorReport>> {
-    let division = match Division::of(material, job_settings::summary().chunks()) {
+    let division = match Division::of(material, chunks) {
         Ok(division) => division,
         Err(failure) => return Ok(Err(failure.into())),
     };

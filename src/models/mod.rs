@@ -19,13 +19,28 @@ pub use interface::{Failure, Models, Prepared};
 
 use crate::pg::error::{Error, PgResult};
 use crate::settings::{self, Inference, endpoint};
+use crate::store::models::Kind;
 use memory_agent_model_server::protocol::ModelRef;
 
 /// The implementation that `memory_agent.inference` chooses.
 pub fn current() -> &'static dyn Models {
-    match settings::Models::current().inference {
-        Inference::Server => &client::ServerModels,
-        Inference::Backend => &in_backend::BackendModels,
+    if are_served() { &client::ServerModels } else { &in_backend::BackendModels }
+}
+
+/// Whether the model server runs the models, and not each process by itself.
+pub fn are_served() -> bool {
+    settings::Models::current().inference == Inference::Server
+}
+
+/// The name and the location of the model of a kind that the settings name; the name may be empty.
+pub fn configured(kind: Kind) -> (String, Option<&'static str>) {
+    let settings = settings::Models::current();
+    match kind {
+        Kind::Embedder => {
+            let remote = endpoint::is_embedder_remote().then_some(REMOTE_LOCATION);
+            (settings.embedding_model, remote)
+        }
+        Kind::Reranker => (settings.rerank_model, None),
     }
 }
 

@@ -16,9 +16,12 @@ pub fn model_directory() -> PathBuf {
     chosen(&Models::current().model_dir, || share_directory().join("memory_agent/models"))
 }
 
-/// The directory of the installed languages, with a folder of phrases for each.
-pub fn languages() -> PathBuf {
-    share_directory().join("memory_agent/languages")
+/// The directories with a folder of phrases for each language: that of the setting, if there is one, before the
+/// installed one.
+pub fn languages() -> impl Iterator<Item = PathBuf> {
+    let own = Models::current().language_dir;
+    let own = (!own.is_empty()).then(|| PathBuf::from(own));
+    own.into_iter().chain([share_directory().join("memory_agent/languages")])
 }
 
 /// The model server's program.

@@ -2,12 +2,14 @@
 //! a job keeps of the settings of its session. No other module reads what PostgreSQL keeps.
 
 pub mod audit_keys;
+mod effective;
 pub mod endpoint;
 mod guc;
 pub mod job_settings;
 pub mod overrides;
 mod values;
 
+pub use effective::Effective;
 pub use guc::choices::*;
 pub use guc::{given_before_load, register};
 pub use values::*;

@@ -3,7 +3,7 @@
 
 use crate::pg::error::PgResult;
 use crate::pg::settings_level::{self, SettingsLevel};
-use crate::settings::guc;
+use crate::settings::{Effective, guc};
 use pgrx::pg_sys::GucContext;
 use serde_json::{Map, Value};
 use std::ffi::CString;
@@ -76,10 +76,10 @@ impl Settings {
         Self(settings)
     }
 
-    /// Runs `body` with these settings. They are put back on every way out.
-    pub fn during<T>(&self, body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
+    /// Runs `body` with these settings in effect, and gives it all as values. They are put back on every way out.
+    pub fn during<T>(&self, body: impl FnOnce(&Effective) -> PgResult<T>) -> PgResult<T> {
         let _level = (!self.0.is_empty()).then(|| level_with(self));
-        body()
+        body(&Effective::current())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::jobs::pace::Pace;
 use crate::jobs::prelude::*;
 use crate::jobs::run::deadline::Deadline;
 use crate::jobs::step::{Step, StepTask};
-use crate::memory::intake::{Intake, Via, content_settings};
+use crate::memory::intake::{Intake, Via, settings_of};
 use crate::settings::Content;
 use crate::store::attached_entries as entries;
 use crate::store::attached_tables::{self as tables, KeyColumn};
@@ -181,7 +181,7 @@ fn intake<'a>(source: &'a Source, job: &Job) -> PgResult<Intake<'a>> {
         writer: job.user_id.clone(),
         via: Via::Worker,
         is_new: payload.is_new,
-        content: content_settings(source, user_id)?,
+        settings: settings_of(source, user_id)?,
         to_embed: RefCell::default(),
     })
 }

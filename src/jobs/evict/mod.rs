@@ -2,7 +2,6 @@
 
 use crate::jobs::prelude::*;
 use crate::memory::scope_settings;
-use crate::settings::Sessions;
 use crate::store::eviction;
 use crate::store::sessions::{self};
 
@@ -18,7 +17,7 @@ pub fn step(job: &Job) -> Result<(), Aborted> {
         if !queue::lock(spi, job)? {
             return Ok(());
         }
-        let limit = scope_settings::of_session(&key, || Ok(Sessions::current().max_entries))?;
+        let limit = scope_settings::of_session(&key, |settings| Ok(settings.sessions.max_entries))?;
         if exists && limit > 0 {
             let evicted = eviction::evict(spi, &key, limit, BATCH)?;
             debug1!("memory_agent: evict user={} rows={evicted}", key.user_id);

@@ -17,7 +17,7 @@ use crate::memory::facts::neighborhood::Decision;
 use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
 use crate::memory::{active_model, follow_ups};
-use crate::settings::job_settings;
+use crate::settings::{Effective, job_settings};
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
@@ -210,7 +210,8 @@ impl ExtractTask {
     pub(super) fn queue_rest(&self, spi: &Spi) -> PgResult<()> {
         if extraction::any_waiting(spi, &self.scope(), self.job.id)? {
             let payload = payloads::Extract::with(&self.settings);
-            follow_ups::enqueue(spi, JobKind::Extract, &self.scope(), &payload)?;
+            let server = Effective::current();
+            follow_ups::enqueue(spi, JobKind::Extract, &self.scope(), &payload, &server)?;
         }
         Ok(())
     }

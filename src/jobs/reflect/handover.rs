@@ -6,6 +6,7 @@ use crate::jobs::exchange::{Progress, Taken};
 use crate::jobs::prelude::*;
 use crate::jobs::reflect::ReflectTask;
 use crate::memory::follow_ups;
+use crate::settings::Effective;
 use crate::store::facts::FactScope;
 use crate::store::{reflections, schema, sessions};
 use serde_json::Value;
@@ -27,7 +28,8 @@ impl ReflectTask {
                 reflections::let_turns_wait(spi, user, &waiting, decisions)?;
                 let scope = FactScope::of_session(&self.key);
                 let payload = payloads::Extract::with(extraction);
-                follow_ups::enqueue(spi, JobKind::Extract, &scope, &payload)?;
+                let server = Effective::current();
+                follow_ups::enqueue(spi, JobKind::Extract, &scope, &payload, &server)?;
                 queue::finish(spi, &self.job)?;
                 self.queue_rest(spi)?;
             }

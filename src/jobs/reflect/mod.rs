@@ -18,7 +18,7 @@ use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::memory::follow_ups;
 use crate::memory::llm::Question;
-use crate::settings::job_settings;
+use crate::settings::{Effective, job_settings};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
@@ -219,7 +219,8 @@ impl ReflectTask {
             return Ok(());
         }
         let payload = payloads::Reflect::with(&self.settings);
-        follow_ups::enqueue_for_session(spi, JobKind::Reflect, &self.key, &payload)
+        let server = Effective::current();
+        follow_ups::enqueue_for_session(spi, JobKind::Reflect, &self.key, &payload, &server)
     }
 
     /// The answer of an attempt that could not be stored, if what it is about is unchanged.

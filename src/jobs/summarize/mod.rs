@@ -17,7 +17,7 @@ use crate::memory::summary_renewal::{self, Renewal, Renewed};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
-use crate::settings::job_settings;
+use crate::settings::{Effective, job_settings};
 use crate::store::models::Kind;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
@@ -224,8 +224,9 @@ impl SummaryTask {
             let model = transaction(|spi| active_model::active(spi, Kind::Embedder))?;
             let (start, end) = (coverage.first.1, coverage.last.1);
             let archived = Archived::new(sections, coverage.messages, start, end);
-            let mut chunks = archived.prepare(self.settings.archive_chunks(), model, true);
-            chunks.prepared.configuration.clone_from(&self.settings.text_search_config);
+            let configuration = self.settings.text_search_config.clone();
+            let limits = self.settings.archive_chunks();
+            let chunks = archived.prepare(limits, model, true, configuration);
             decided.archive = Some((archived, chunks));
         }
         self.store(Box::new(decided), llm)
@@ -237,6 +238,7 @@ impl SummaryTask {
             job: &self.job,
             key: &self.key,
             settings: &self.settings,
+            server: &Effective::current(),
             condensed: condensed.map(|(condensing, tree)| (&condensing.material, tree)),
             archive: decided.archive.as_ref().map(|(archived, chunks)| (archived, chunks)),
             has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),

@@ -8,7 +8,7 @@ use crate::jobs::reflect;
 use crate::memory::archived_conversation::{Archived, archive_conversation};
 use crate::memory::{active_model, endpoints, follow_ups, scope_settings};
 use crate::settings::overrides::{PURGE_AFTER, Settings};
-use crate::settings::{Content, EmbedOnIngest, LlmLimits, Sessions, job_settings};
+use crate::settings::{EmbedOnIngest, LlmLimits, Sessions, job_settings};
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::facts::FactScope;
 use crate::store::models::Kind;
@@ -102,13 +102,14 @@ impl Sweeper {
                     return Ok(false);
                 };
                 // The session may have a longer gap of its own, or none.
-                let gap = scope_settings::of_session(&key, || Ok(Sessions::current().episode_gap))?;
+                let settings = scope_settings::of_session(&key, |settings| Ok(settings.clone()))?;
+                let gap = settings.sessions.episode_gap;
                 if gap.is_zero() || !episodes::is_still_idle(spi, &key.user_id, episode, gap)? {
                     return Ok(false);
                 }
                 let closed = episodes::close(spi, &key, episode, CloseReason::Gap.as_str())?;
                 if closed == Some(true) {
-                    follow_ups::queue_reflection(spi, &key)?;
+                    follow_ups::queue_reflection(spi, &key, &settings)?;
                 }
                 Ok(true)
             });
@@ -130,13 +131,13 @@ fn rows(step: impl FnOnce(&Spi) -> PgResult<u64>) -> Result<bool, Aborted> {
 
 /// Deletes inactive entries that are older than what is set for their agent, or by `memory_agent.purge_after`.
 fn purge(spi: &Spi) -> PgResult<u64> {
-    let seconds = || Ok(Sessions::current().purge_after.as_secs_f64());
     let age = |stored: String| {
         let settings = Settings::of(&json!({ PURGE_AFTER: stored }));
-        Ok((stored, settings.during(seconds)?))
+        Ok((stored, settings.during(|settings| Ok(settings.sessions.purge_after.as_secs_f64()))?))
     };
     let agents = sweep::purge_settings(spi)?.into_iter().map(age).collect::<PgResult<_>>()?;
-    sweep::purge(spi, &Kept { server: seconds()?, agents }, BATCH)
+    let server = Sessions::current().purge_after.as_secs_f64();
+    sweep::purge(spi, &Kept { server, agents }, BATCH)
 }
 
 /// Deletes records that are older than `memory_agent.purge_after`, if that is set.
@@ -179,8 +180,8 @@ fn queue_extractions(from: &mut usize) -> Result<bool, Aborted> {
     queue_each(forgotten, from, |spi, (user_id, agent_id, session_id)| {
         let session_id = session_id.as_deref();
         let scope = FactScope { user_id: &user_id, agent_id: &agent_id, session_id };
-        scope_settings::scoped_to(&user_id, &agent_id, session_id, || {
-            follow_ups::queue_extraction(spi, &scope)
+        scope_settings::scoped_to(&user_id, &agent_id, session_id, |settings| {
+            follow_ups::queue_extraction(spi, &scope, settings)
         })
     })
 }
@@ -196,12 +197,12 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     })?;
     queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
-        let own = scope_settings::of_session(&key, || Ok(job_settings::reflection()))?;
+        let own = scope_settings::of_session(&key, |settings| Ok(settings.clone()))?;
         let no_job = Uuid::from_bytes([0; 16]);
-        if reflect::due(spi, &key, no_job, &own)?.is_empty() {
+        if reflect::due(spi, &key, no_job, &own.reflection)?.is_empty() {
             return Ok(());
         }
-        follow_ups::queue_reflection(spi, &key)
+        follow_ups::queue_reflection(spi, &key, &own)
     })
     // Those whose sessions say otherwise are due again at once: the next sweep looks at them.
     .map(|_| false)
@@ -212,7 +213,9 @@ fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
     let least = Sessions::current().summary_min_tokens;
     let forgotten = transaction(|spi| summaries::forgotten(spi, least, BATCH))?;
     queue_each(forgotten, from, |spi, (key, fill)| {
-        scope_settings::of_session(&key, || follow_ups::queue_summary(spi, &key, &fill))
+        scope_settings::of_session(&key, |settings| {
+            follow_ups::queue_summary(spi, &key, &fill, settings)
+        })
     })
     .map(|_| false)
 }
@@ -236,17 +239,18 @@ fn archive_idle() -> Result<bool, Aborted> {
             return Ok(archived > 0);
         }
         let found = transaction(|spi| {
-            scope_settings::of_session(&key, || {
-                Ok((Archived::of_session(spi, &key)?, Content::current()))
+            scope_settings::of_session(&key, |settings| {
+                Ok((Archived::of_session(spi, &key)?, settings.clone()))
             })
         })?;
-        let (Some(conversation), content) = found else { continue };
+        let (Some(conversation), settings) = found else { continue };
+        let content = &settings.content;
         let model = model.clone().filter(|_| content.embed_on_ingest != EmbedOnIngest::Off);
-        let mut chunks = conversation.prepare(content.chunks, model, false);
-        chunks.prepared.configuration = content.text_search_config;
+        let configuration = content.text_search_config.clone();
+        let chunks = conversation.prepare(content.chunks, model, false, configuration);
         let stored = transaction(|spi| {
             if sessions::lock_existing(spi, &key)?.is_some() {
-                archive_conversation(spi, &key, &conversation, &chunks)?;
+                archive_conversation(spi, &key, &conversation, &chunks, &settings)?;
             }
             Ok(())
         });

@@ -8,7 +8,7 @@ use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::{related_logit, thresholds};
-use crate::settings::{CrossSessionAgents, PromptStaleSources, Prompts, Recall};
+use crate::settings::{CrossSessionAgents, Effective, PromptStaleSources};
 use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
@@ -23,14 +23,19 @@ const UNCALIBRATED: f64 = 0.7;
 
 /// What is told of other conversations than `session_id`: of each the part that answers the message best, the
 /// best first. Nothing unless the message has one of the phrases that ask for it.
-pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<PromptMemory>> {
-    let settings = Prompts::current();
-    let phrases = triggers::parse(&settings.cross_session_triggers);
-    if !settings.cross_session || triggers::find(message, &phrases).is_none() {
+pub fn find(
+    message: &str,
+    session_id: &str,
+    caller: &Caller,
+    settings: &Effective,
+) -> PgResult<Vec<PromptMemory>> {
+    let prompts = &settings.prompts;
+    let phrases = triggers::parse(&prompts.cross_session_triggers);
+    if !prompts.cross_session || triggers::find(message, &phrases).is_none() {
         return Ok(Vec::new());
     }
     let mut asking = caller.clone();
-    if settings.cross_session_agents == CrossSessionAgents::All {
+    if prompts.cross_session_agents == CrossSessionAgents::All {
         asking.agent_id = None;
     }
     let request = Arguments {
@@ -40,9 +45,9 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Pr
         except_session: Some((caller.agent().to_owned(), session_id.to_owned())),
         ..Arguments::default()
     }
-    .check(asking)?;
+    .check(asking, settings)?;
     let Some(mut recalled) = recall::run(&request)? else { return Ok(Vec::new()) };
-    let threshold = Threshold::of(settings.relevance_threshold)?;
+    let threshold = Threshold::of(prompts.relevance_threshold)?;
     let Recalled { ranking, members, shown, .. } = &mut recalled;
     shown.retain(|&position| {
         let scored = &ranking.scored[position];
@@ -54,7 +59,10 @@ pub fn find(message: &str, session_id: &str, caller: &Caller) -> PgResult<Vec<Pr
         if told.iter().any(|known| known.held.as_ref() == Some(&held)) {
             continue;
         }
-        let outdated = outdated(caller, &held, row.14, &row.3)?;
+        let outdated = match settings.recall.prompt_stale_sources {
+            PromptStaleSources::Show => Vec::new(),
+            _ => outdated(caller, &held, row.14, &row.3)?,
+        };
         told.push(PromptMemory {
             id: row.0,
             role: CONVERSATION.to_owned(),
@@ -80,9 +88,6 @@ fn outdated(
     part: &str,
 ) -> PgResult<Vec<Outdated>> {
     let Some(session_id) = &held.session_id else { return Ok(Vec::new()) };
-    if Recall::current().prompt_stale_sources == PromptStaleSources::Show {
-        return Ok(Vec::new());
-    }
     let agent_id = held.agent_id.as_deref().unwrap_or(caller.agent());
     let key = SessionKey::new(&caller.user_id, agent_id, session_id);
     roles::read_as_owner(|spi| stale::no_longer_archived(spi, &key, ended_at, part))

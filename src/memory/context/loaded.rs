@@ -5,23 +5,23 @@ use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
-use crate::settings::Prompts;
+use crate::settings::Effective;
 use crate::store::window::{self, Loaded, Message};
 use memory_agent_core::augment::SUMMARY_HEADER;
 
 /// The messages that have together at most `budget` tokens, oldest first. The turns end with the first
 /// that does not fit: a conversation with holes misleads. The summary stands in a fence, as in other prompts:
 /// what was once said in the conversation is no order of the application's.
-pub fn within(key: &SessionKey, budget: i64) -> PgResult<Vec<Message>> {
+pub fn within(key: &SessionKey, budget: i64, settings: &Effective) -> PgResult<Vec<Message>> {
     let mut loaded = roles::read_as_owner(|spi| window::load(spi, key))?;
-    let tokens = TokenCounter::new();
-    let overhead = i64::from(Prompts::current().message_overhead_tokens);
+    let tokens = TokenCounter::new(&settings.prompts);
+    let overhead = i64::from(settings.prompts.message_overhead_tokens);
     let is_summarized = loaded.first().is_some_and(|first| first.is_summary);
     let summary = is_summarized.then(|| loaded.remove(0).message);
     count_anew(&mut loaded, &tokens);
     let mut left = budget;
     let summary = match summary {
-        Some(summary) => told(summary, key, budget, &tokens)?,
+        Some(summary) => told(summary, key, budget, &tokens, settings)?,
         None => None,
     };
     let cost = |message: &Message| i64::from(message.4) + overhead;
@@ -46,9 +46,11 @@ fn told(
     key: &SessionKey,
     budget: i64,
     tokens: &TokenCounter,
+    settings: &Effective,
 ) -> PgResult<Option<Message>> {
-    let (_, outdated) = prompt_memory::summary(key)?.unwrap_or_default();
-    let overhead = i64::from(Prompts::current().message_overhead_tokens);
+    let stale_sources = settings.recall.prompt_stale_sources;
+    let (_, outdated) = prompt_memory::summary(key, stale_sources)?.unwrap_or_default();
+    let overhead = i64::from(settings.prompts.message_overhead_tokens);
     let block = Block { heading: SUMMARY_HEADER, overhead, tokens };
     let share = (budget as f64 * SUMMARY_SHARE) as i64;
     let fitting = block.fit_text(&summary.1, &outdated, share);

@@ -9,7 +9,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::context::window::{self, Window};
 use crate::memory::prelude::*;
 use crate::memory::recall::request::{Arguments, Request};
-use crate::settings::Prompts;
+use crate::settings::Effective;
 use crate::store::entries::WindowTurn;
 use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 
@@ -30,18 +30,21 @@ fn repeats(memory: &PromptMemory, turn: &WindowTurn) -> bool {
 }
 
 /// What a prompt is made for.
-pub struct Wanted {
+pub struct Wanted<'a> {
     pub key: SessionKey,
     pub query: String,
     pub caller: Caller,
     /// Most tokens of the prompt.
     pub budget: i64,
+    pub settings: &'a Effective,
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// Serves the claims one after the other.
-    pub fn fill(&self, tokens: &TokenCounter) -> PgResult<Value> {
-        let overhead = i64::from(Prompts::current().message_overhead_tokens);
+    pub fn fill(&self) -> PgResult<Value> {
+        let settings = self.settings;
+        let tokens = &TokenCounter::new(&settings.prompts);
+        let overhead = i64::from(settings.prompts.message_overhead_tokens);
         let current = tokens.count_one(&self.query) + overhead;
         if current > self.budget {
             return Err(Error::invalid(
@@ -52,7 +55,9 @@ impl Wanted {
         let mut left = self.budget - current;
 
         let summary_block = Block { heading: SUMMARY_HEADER, overhead, tokens };
-        let (text, outdated) = prompt_memory::summary(&self.key)?.unwrap_or_default();
+        let stale_sources = settings.recall.prompt_stale_sources;
+        let (text, outdated) =
+            prompt_memory::summary(&self.key, stale_sources)?.unwrap_or_default();
         let (summary, cost) = match text.as_str() {
             "" => None,
             text => summary_block.fit_text(text, &outdated, self.share(SUMMARY_SHARE, left)),
@@ -63,7 +68,7 @@ impl Wanted {
         let share = self.share(MEMORY_SHARE, left);
         let request = self.request()?;
         let mut memories = prompt_memory::recalled(&request)?;
-        let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller)?;
+        let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller, settings)?;
         let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
@@ -124,7 +129,7 @@ impl Wanted {
             for_prompt: true,
             ..Arguments::default()
         }
-        .check(self.caller.clone())?;
+        .check(self.caller.clone(), self.settings)?;
         request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
         Ok(request)
     }

@@ -5,7 +5,7 @@ use crate::memory::prelude::*;
 use crate::memory::recall;
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
-use crate::settings::Recall;
+use crate::settings::PromptStaleSources;
 use crate::store::{entries, stale};
 use memory_agent_core::augment::{self, Outdated};
 
@@ -122,10 +122,13 @@ pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
 }
 
 /// The summary of a session, and what stands behind it in a prompt: what it says and what no longer holds.
-pub fn summary(key: &SessionKey) -> PgResult<Option<(String, String)>> {
+pub fn summary(
+    key: &SessionKey,
+    stale_sources: PromptStaleSources,
+) -> PgResult<Option<(String, String)>> {
     roles::read_as_owner(|spi| {
         let Some(text) = sessions::summary(spi, key)? else { return Ok(None) };
-        let outdated = match Recall::current().prompt_stale_sources.into() {
+        let outdated = match stale_sources.into() {
             Treatment::Show => Vec::new(),
             _ => stale::no_longer_summarized(spi, key)?,
         };

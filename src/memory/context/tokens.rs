@@ -15,8 +15,8 @@ pub struct TokenCounter {
 }
 
 impl TokenCounter {
-    pub fn new() -> Self {
-        Self { encoding: Prompts::current().prompt_tokenizer, failed: Cell::new(false) }
+    pub fn new(settings: &Prompts) -> Self {
+        Self { encoding: settings.prompt_tokenizer, failed: Cell::new(false) }
     }
 
     /// Whether the stored counts are of these tokens.

@@ -6,7 +6,7 @@ use crate::memory::language::Phrases;
 use crate::memory::prelude::*;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
-use crate::settings::{Recall, Search};
+use crate::settings::{Effective, Recall};
 use crate::store::entries;
 use crate::store::scope::{Archives, Scope};
 use memory_agent_core::filter::Filter;
@@ -99,11 +99,11 @@ impl Arguments {
         check_session(self.session_id.as_deref())?;
         let settings =
             scope_settings::stored(&caller.user_id, caller.agent(), self.session_id.as_deref())?;
-        settings.during(|| body(self.check(caller)?))
+        settings.during(|settings| body(self.check(caller, settings)?))
     }
 
     /// Checks everything that can be checked without touching a table.
-    pub fn check(self, caller: Caller) -> PgResult<Request> {
+    pub fn check(self, caller: Caller, settings: &Effective) -> PgResult<Request> {
         check_session(self.session_id.as_deref())?;
         let query = self.query.unwrap_or_default();
         if query.trim().is_empty() && self.query_embedding.is_none() {
@@ -146,11 +146,12 @@ impl Arguments {
         let (filter, filter_metadata) = parse_filter(self.filter)?;
         let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
         let threshold = unit("score_threshold", self.score_threshold)?;
-        let chosen = Recall::current();
+        let chosen = settings.recall.clone();
+        let search = settings.search.clone();
         let base_weight = unit("recency_weight", self.recency_weight)?.or(chosen.recency_weight);
         let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?.or(chosen.mmr_lambda);
         let asks_for_fresh = chosen.freshness_boost
-            && Phrases::of(&Search::current().text_search_config).asks_for_fresh(&query);
+            && Phrases::of(&search.text_search_config).asks_for_fresh(&query);
         let token_budget = match self.token_budget {
             Some(budget) if budget < 0 => {
                 return Err(Error::invalid(
@@ -216,7 +217,7 @@ impl Arguments {
                 as_of,
                 archives: self.archives,
                 except_session: self.except_session,
-                search: Search::current(),
+                search,
             },
             query,
             rewrites,
