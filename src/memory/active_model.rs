@@ -18,7 +18,10 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
     if let Some((name, location)) = store::activated(spi, kind)? {
         return model_ref(&name, location.as_deref()).map(Some);
     }
-    let (mut name, location) = models::configured(kind);
+    let (mut name, location) = match kind {
+        Kind::Embedder => models::configured_embedder(),
+        Kind::Reranker => models::configured_reranker(),
+    };
     if name == DEFAULT_EMBEDDER && store::embeds(spi, FORMER_EMBEDDER)? {
         FORMER_EMBEDDER.clone_into(&mut name);
     }

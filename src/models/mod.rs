@@ -19,7 +19,6 @@ pub use interface::{Failure, Models, Prepared};
 
 use crate::pg::error::{Error, PgResult};
 use crate::settings::{self, Inference, endpoint};
-use crate::store::models::Kind;
 use memory_agent_model_server::protocol::ModelRef;
 
 /// The implementation that `memory_agent.inference` chooses.
@@ -32,16 +31,15 @@ pub fn are_served() -> bool {
     settings::Models::current().inference == Inference::Server
 }
 
-/// The name and the location of the model of a kind that the settings name; the name may be empty.
-pub fn configured(kind: Kind) -> (String, Option<&'static str>) {
-    let settings = settings::Models::current();
-    match kind {
-        Kind::Embedder => {
-            let remote = endpoint::is_embedder_remote().then_some(REMOTE_LOCATION);
-            (settings.embedding_model, remote)
-        }
-        Kind::Reranker => (settings.rerank_model, None),
-    }
+/// The embedder that the settings name, perhaps none, and its location.
+pub fn configured_embedder() -> (String, Option<&'static str>) {
+    let location = endpoint::is_embedder_remote().then_some(REMOTE_LOCATION);
+    (settings::Models::current().embedding_model, location)
+}
+
+/// The same of the reranker.
+pub fn configured_reranker() -> (String, Option<&'static str>) {
+    (settings::Models::current().rerank_model, None)
 }
 
 /// The location of models behind the embedding endpoint.
