@@ -187,9 +187,10 @@ def main():
             value = np.array([quality(q, x) for q, x in zip(mine, p)])
             base = np.array([quality(q, x) for q, x in zip(mine, without)])
             order = [np.argsort(-x, kind="stable")[:10] for x in p]
+            gain = {f"{name} against depth 0": [(value - base)[:, at].mean(), *interval((value - base)[:, at])]
+                    for name, at in (("R@5", 0), ("nDCG@10", 2))}
             row = {"questions": len(mine), "R@5": value[:, 0].mean(), "R@10": value[:, 1].mean(),
-                   "nDCG@10": value[:, 2].mean(), "R@5 against depth 0": [(value - base)[:, 0].mean(),
-                                                                         *interval((value - base)[:, 0])],
+                   "nDCG@10": value[:, 2].mean(), **gain,
                    "calibration error": calibration_error(np.concatenate([x[o] for x, o in zip(p, order)]),
                                                           np.concatenate([q.y[o] for q, o in zip(mine, order)]))}
             best = np.array([x.max() for x in p])

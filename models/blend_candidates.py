@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Writes the candidates of labelled questions for blend.py, as memory_explain shows them.
 
-usage: blend_candidates.py CONNECTION DIRECTORY > CANDIDATES.jsonl
+usage: blend_candidates.py CONNECTION DIRECTORY [--budget MS] > CANDIDATES.jsonl
 
 CONNECTION is libpq's, of an empty database with the extension; DIRECTORY holds corpus.jsonl and queries.jsonl, as
-`make bench` reads them. Each conversation becomes the memory of one user, and each question is asked as of its time
-with every candidate read by the reranker. Needs psycopg.
+`make bench` reads them. Each conversation becomes the memory of one user, and each question is asked as of its time.
+Every fourth one is also asked of the next conversation, which cannot answer it (kind "elsewhere"). The reranker reads
+every candidate, or what memory_agent.rerank_budget allows. Needs psycopg.
 """
+import argparse
 import itertools
 import json
 import pathlib
-import sys
 
 import psycopg
 
@@ -38,28 +39,46 @@ def store(connection, rows):
     return ids
 
 
-def candidates(connection, name, ids, question):
+def candidates(connection, name, ids, question, conversation, as_of):
     evidence = set(question["evidence"])
+    kind = "adversarial" if question["category"] == "adversarial" else "answerable"
+    if conversation != question["conversation_id"]:
+        kind, evidence = "elsewhere", set()
     (document,) = connection.execute(
         "SELECT memory_explain(%s, user_id => %s, as_of => %s::timestamptz, top_k => 10)",
-        (question["query"], question["conversation_id"], question["asked_at"])).fetchone()
+        (question["query"], conversation, as_of)).fetchone()
     for row in document["candidates"]:
         # Rows outside of the pool are not ranked by their features.
         if row.get("features"):
-            yield {"set": name, "group": question["conversation_id"], "query": question["query_id"],
-                   "kind": "adversarial" if question["category"] == "adversarial" else "answerable",
+            yield {"set": name, "group": conversation, "query": question["query_id"], "kind": kind,
                    "evidence": len(evidence), "id": ids[row["id"]], "label": int(ids[row["id"]] in evidence),
                    "logit": row["logit"], "features": row["features"]}
 
 
 def main():
-    dsn, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("SET memory_agent.rerank_budget = 0")
-        ids = store(connection, lines(directory / "corpus.jsonl"))
-        for question in lines(directory / "queries.jsonl"):
-            for row in candidates(connection, directory.name, ids, question):
-                print(json.dumps(row))
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("connection")
+    arguments.add_argument("directory", type=pathlib.Path)
+    arguments.add_argument("--budget", type=int, default=0, help="rerank_budget in milliseconds; 0 is none")
+    arguments = arguments.parse_args()
+    name = arguments.directory.name
+    corpus, questions = (lines(arguments.directory / file) for file in ("corpus.jsonl", "queries.jsonl"))
+    last = {}
+    for turn in corpus:
+        last[turn["conversation_id"]] = max(turn["created_at"], last.get(turn["conversation_id"], ""))
+    following = dict(zip(last, [*list(last)[1:], *list(last)[:1]]))
+    with psycopg.connect(arguments.connection, autocommit=True) as connection:
+        connection.execute("SELECT set_config('memory_agent.rerank_budget', %s, false)", (str(arguments.budget),))
+        ids = store(connection, corpus)
+        for number, question in enumerate(questions):
+            own = question["conversation_id"]
+            asked = [(own, question["asked_at"])]
+            if number % 4 == 0:
+                # When that conversation is over: its age says nothing of what it can answer.
+                asked.append((following[own], last[following[own]]))
+            for conversation, as_of in asked:
+                for row in candidates(connection, name, ids, question, conversation, as_of):
+                    print(json.dumps(row))
 
 
 if __name__ == "__main__":

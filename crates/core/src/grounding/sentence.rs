@@ -22,8 +22,14 @@ const TELLING: [&str; 12] = [
     "remember",
     "guess",
 ];
-/// Statements that ask something.
-const ASKING: [&str; 15] = [
+/// What asks something without a question mark.
+const ASKING: [&str; 21] = [
+    "how do i",
+    "how can i",
+    "how should i",
+    "how would i",
+    "what should i",
+    "where can i",
     "i wonder",
     "i was wondering",
     "i'm wondering",
@@ -63,8 +69,9 @@ const ASKED: [&str; 18] = [
 ];
 
 /// Conditions without "if": "Had I studied law, I would be rich". "Let's say" is read as "let say".
-const CONDITIONS: [&str; 10] = [
+const CONDITIONS: [&str; 11] = [
     "were i",
+    "were it",
     "were we",
     "were he",
     "were she",
@@ -123,6 +130,12 @@ impl Sentence<'_> {
         self.words.iter().position(|word| !word.is_in(List::Filler)).unwrap_or(0)
     }
 
+    /// The place behind a topic: "cargo: how do i".
+    fn behind_topic(&self, start: usize) -> Option<usize> {
+        let next = start + 1;
+        (next < self.words.len() && self.before(next).starts_with(':')).then_some(next)
+    }
+
     /// What it does, and whether all that follows does the same.
     pub fn act(&self, before: Act) -> (Act, bool) {
         if let Some(goes_on) = self.instructs(before) {
@@ -139,7 +152,7 @@ impl Sentence<'_> {
         if self.begins(start, &["what if"]).is_some() && self.would() {
             return (Act::Imagine, false);
         }
-        if let Some(act) = self.asks(start) {
+        if let Some(act) = self.asks(start).or_else(|| self.asks(self.behind_topic(start)?)) {
             return (act, false);
         }
         // The answer to one's own question: a riddle.
@@ -227,8 +240,13 @@ impl Sentence<'_> {
         self.begins(start, &["suppose", "imagine", "what if", "assume", "assuming", "pretend"])
             .is_some()
             || self.begins(start, &["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
-            || (self.begins(start, &CONDITIONS).is_some() && self.would())
+            || (self.begins(start, &CONDITIONS).is_some() && (self.would() || self.should(start + 2)))
             || ((self.has_name("if") || self.has_name("unless")) && self.would())
+    }
+
+    /// "Were I younger, I should leave."
+    fn should(&self, from: usize) -> bool {
+        (from..self.words.len()).any(|at| matches!(self.name(at), "should" | "might"))
     }
 
     fn would(&self) -> bool {
