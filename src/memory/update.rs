@@ -4,16 +4,16 @@
 use crate::memory::checks::check_content;
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::language::Phrases;
-use crate::memory::lifecycle::{Locked, UPDATE};
+use crate::memory::lifecycle::Locked;
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::session_writer::facts_from;
-use crate::memory::{follow_ups, repetitions, scope_settings, turn};
-use crate::store::entries::{self, FactsFrom, NewEntry};
+use crate::memory::{follow_ups, scope_settings, turn};
+use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending};
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::Fill;
-use crate::store::{history, summaries};
+use crate::store::summaries;
 use memory_agent_core::markers;
 
 fn find(user: &str, id: Uuid) -> PgResult<Stored> {
@@ -113,22 +113,21 @@ impl Revision {
         if let Some(same) = self.fact_that_says_so(spi, &locked)? {
             return self.join(spi, &locked, same);
         }
-        let new =
-            if old.is_turn() { lifecycle::id_behind(spi, user, id)? } else { entries::new_id() };
-        lifecycle::supersede(spi, user, id, new)?;
-        self.insert(spi, &locked, new)?;
-        if old.state == "archived" {
-            lifecycle::archive_like(spi, user, new, old.state_reason.as_deref())?;
-        }
         self.count(spi, &locked)?;
-        self.queue_jobs(spi, &locked)?;
-        if old.is_fact() {
-            repetitions::note(spi, user, id, None, None)?;
+        let facts_from = facts_of(spi, old)?;
+        let new = self.version(spi, &locked, facts_from)?;
+        let new_id = new.id;
+        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default());
+        writer.revise(old, new, self.prepared.needs_job())?;
+        let waits = match facts_from {
+            FactsFrom::Turn => old.role == "user" && old.is_turn(),
+            from => from == FactsFrom::Decision,
+        };
+        if waits {
+            locked.queue_extraction(spi)?;
         }
-        history::append(spi, user, id, UPDATE, None, None)?;
-        history::append(spi, user, new, "add", None, None)?;
-        debug1!("memory_agent: update user={user} id={id} by={new}");
-        Ok(new)
+        debug1!("memory_agent: update user={user} id={id} by={new_id}");
+        Ok(new_id)
     }
 
     /// Another fact of the scope with this text. Two facts with keys of their own stay two.
@@ -162,16 +161,23 @@ impl Revision {
         Ok(same)
     }
 
-    fn insert(&self, spi: &Spi, locked: &Locked<'_>, new: Uuid) -> PgResult<()> {
+    /// The row of the new version.
+    fn version<'a>(
+        &'a self,
+        spi: &Spi,
+        locked: &'a Locked<'_>,
+        facts_from: FactsFrom,
+    ) -> PgResult<NewEntry<'a>> {
         let old = &locked.entry;
+        // What was said keeps its place and the time at which it was said; a fact holds from now on.
+        let (kind, id, created_at) = match old.is_turn() {
+            true => ("turn", lifecycle::id_behind(spi, locked.user_id, old.id)?, old.created_at),
+            false => ("fact", entries::new_id(), pgrx::datum::datetime_support::now()),
+        };
         let words = self.prepared.words(spi, &self.indexed_text)?;
-        let kind = if old.is_fact() { "fact" } else { "turn" };
-        // What was said keeps the time at which it was said; a fact holds from now on.
-        let now = pgrx::datum::datetime_support::now();
-        let created_at = if old.is_turn() { old.created_at } else { now };
         let scope = locked.scope();
-        let entry = NewEntry::new(new, &scope, kind, &old.role, &self.content, words, created_at);
-        let entry = NewEntry {
+        let entry = NewEntry::new(id, &scope, kind, &old.role, &self.content, words, created_at);
+        Ok(NewEntry {
             markers: self.markers.clone(),
             metadata: self.metadata.clone(),
             episode_id: old.episode_id,
@@ -179,10 +185,13 @@ impl Revision {
             expires_at: old.expires_at,
             // A person wrote the text, so no LLM's confidence applies to it.
             source_ids: old.source_ids.clone(),
-            facts_from: facts_of(spi, old)?,
+            standing: match old.state.as_str() {
+                "archived" => Standing::Archived(old.state_reason.as_deref()),
+                _ => Standing::Active,
+            },
+            facts_from,
             ..self.prepared.complete(0, entry)
-        };
-        entries::insert(spi, entry)
+        })
     }
 
     /// The window and what waits for a summary have other sizes now. A turn that the summary covers is
@@ -200,21 +209,6 @@ impl Revision {
             Some(fill) => follow_ups::queue_summary(spi, key, &fill),
             None => Ok(()),
         }
-    }
-
-    fn queue_jobs(&self, spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
-        let old = &locked.entry;
-        if self.prepared.needs_job() {
-            follow_ups::queue_embedding(spi, &locked.scope())?;
-        }
-        let waits = match facts_of(spi, old)? {
-            FactsFrom::Turn => old.role == "user" && old.is_turn(),
-            from => from == FactsFrom::Decision,
-        };
-        if waits {
-            locked.queue_extraction(spi)?;
-        }
-        Ok(())
     }
 }
 

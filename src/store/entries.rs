@@ -42,7 +42,7 @@ pub struct NewEntry<'a> {
     pub source_ids: Vec<Uuid>,
     /// How sure the extraction was, 0 to 1.
     pub confidence: Option<f32>,
-    pub standing: Standing,
+    pub standing: Standing<'a>,
     pub facts_from: FactsFrom,
     /// The table that the row is made from; `None` for what was given to us directly.
     pub source_relation: Option<&'static str>,
@@ -132,9 +132,11 @@ impl FactsFrom {
 
 /// Whether a new row holds.
 #[derive(Clone, Copy)]
-pub enum Standing {
+pub enum Standing<'a> {
     /// In the window and in recall.
     Active,
+    /// In recall, and out of the window for this reason.
+    Archived(Option<&'a str>),
     /// Never was a memory of its own: kept as the source of facts.
     SourceOnly,
     /// It was replaced before it was learned of: a newer entry says otherwise since then.
@@ -146,12 +148,15 @@ pub enum Standing {
 /// Stores a row and its windows.
 pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
     let first = entry.first_window();
-    let (replaced_by, ended_at, reason) = match entry.standing {
-        Standing::Active => (None, None, None),
+    let (state, replaced_by, ended_at, reason) = match entry.standing {
+        Standing::Active => ("active", None, None, None),
+        Standing::Archived(reason) => ("archived", None, None, reason),
         // Before a call could ask for it.
-        Standing::SourceOnly => (None, Some(entry.created_at), None),
-        Standing::Unverified => (None, Some(entry.created_at), Some("unverified")),
-        Standing::Superseded { by, since } => (Some(by), Some(since), Some("superseded")),
+        Standing::SourceOnly => ("inactive", None, Some(entry.created_at), None),
+        Standing::Unverified => ("inactive", None, Some(entry.created_at), Some("unverified")),
+        Standing::Superseded { by, since } => {
+            ("inactive", Some(by), Some(since), Some("superseded"))
+        }
     };
     spi.execute(
         "INSERT INTO memory_agent.entries \
@@ -161,8 +166,8 @@ pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
              confidence, state, state_reason, state_at, valid_to, replaced_by, extracted_at, \
              source_relation) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
-                 $19, $20, $21, $22, $23, CASE WHEN $24 THEN 'active' ELSE 'inactive' END, \
-                 $29, CASE WHEN NOT $24 THEN now() END, $26, $25, $27::timestamptz, $28)",
+                 $19, $20, $21, $22, $23, $24, $29, CASE WHEN $24 <> 'active' THEN now() END, $26, $25, \
+                 $27::timestamptz, $28)",
         &mut params![
             entry.id,
             entry.user_id,
@@ -187,7 +192,7 @@ pub fn insert(spi: &Spi, entry: NewEntry<'_>) -> PgResult<()> {
             entry.expires_at,
             (!entry.source_ids.is_empty()).then(|| entry.source_ids.clone()),
             entry.confidence,
-            matches!(entry.standing, Standing::Active),
+            state,
             replaced_by,
             ended_at,
             entry.facts_from.extracted_at(),

@@ -156,16 +156,6 @@ pub fn supersede(spi: &Spi, user_id: &str, old: Uuid, new: Uuid) -> PgResult<()>
     )
 }
 
-/// Puts a new version where the old one was: out of the window, for the same reason.
-pub fn archive_like(spi: &Spi, user_id: &str, new: Uuid, reason: Option<&str>) -> PgResult<()> {
-    spi.run(
-        "UPDATE memory_agent.entries e \
-            SET state = 'archived', state_reason = $3, state_at = now(), updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2",
-        &mut params![user_id, new, reason],
-    )
-}
-
 /// Forgets an entry. What is only a source never held; it is not extracted from any more.
 pub fn forget(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
     spi.run(

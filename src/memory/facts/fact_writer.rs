@@ -1,13 +1,14 @@
 //! Writes the facts of one scope while it is locked, for all that state them: a caller, an extraction, a
-//! reflection, an update. Additions, repetitions and endings are here, with their history, their
-//! embedding, what assistants repeated of them, and the session's counters.
+//! reflection, an update. Additions, new versions, repetitions and endings are here, with their history,
+//! their embedding, what assistants repeated of them, and the session's counters.
 
-use crate::memory::follow_ups;
-use crate::memory::repetitions;
+use crate::memory::lifecycle::UPDATE;
+use crate::memory::{follow_ups, repetitions};
 use crate::pg::prelude::*;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, FactScope};
 use crate::store::history;
+use crate::store::lifecycle::{self, Stored};
 use crate::store::sessions::{self, Fill, SessionKey};
 
 /// For whom facts are written.
@@ -100,6 +101,19 @@ impl<'a> FactWriter<'a> {
             self.stored.push(id);
         }
         Ok(())
+    }
+
+    /// Puts a version with another text in the place of a fact, or of a turn.
+    pub fn revise(
+        &mut self,
+        old: &Stored,
+        new: NewEntry<'_>,
+        needs_embedding: bool,
+    ) -> PgResult<()> {
+        lifecycle::supersede(self.spi, self.user(), old.id, new.id)?;
+        history::append(self.spi, self.user(), old.id, UPDATE, None, self.actor.job)?;
+        self.insert(new, needs_embedding, None)?;
+        if old.is_fact() { self.note_repetitions(old.id) } else { Ok(()) }
     }
 
     /// Notes that a known fact was said again.

@@ -283,7 +283,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         fact: &Fact,
         text: &str,
-        standing: Standing,
+        standing: Standing<'_>,
         unreconciled: bool,
     ) -> PgResult<Uuid> {
         let metadata = if unreconciled { json!({ "unreconciled": true }) } else { json!({}) };
@@ -294,7 +294,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         fact: &Fact,
         text: &str,
-        standing: Standing,
+        standing: Standing<'_>,
         mut metadata: Value,
         reason: Option<&str>,
     ) -> PgResult<Uuid> {
