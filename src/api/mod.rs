@@ -2,6 +2,7 @@
 //! checks its arguments, resolves the caller's identity, and leaves the rest to `memory/`, SQL to `store/`
 //! and arithmetic to the ranking crate.
 
+pub mod add;
 pub mod archive;
 pub mod arguments;
 pub mod attach;
@@ -18,7 +19,6 @@ pub mod erase;
 pub mod explain;
 pub mod export_json;
 pub mod export_markdown;
-pub mod facts;
 pub mod history;
 pub mod import_markdown;
 pub mod inference;

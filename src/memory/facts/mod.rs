@@ -1,5 +1,6 @@
-//! Facts: what is found in turns, what is near it in memory, and how it is stored.
+//! Facts: what callers state and what is found in turns, what is near it in memory, and how it is stored.
 
+pub mod addition;
 pub mod apply;
 pub mod fact_writer;
 pub mod found;

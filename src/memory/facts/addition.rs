@@ -1,19 +1,18 @@
-//! `memory_add`: a statement stored as a fact at once, unless memory has it already, or as something a
-//! user said, from which the worker makes facts. A fact with a key replaces the fact that holds the
-//! key, and history says so.
+//! What a user states: stored as a fact at once, unless memory has it already, or as something the user said,
+//! from which the worker makes facts. A fact with a key replaces the fact that holds the key, and history
+//! says so.
 
-use crate::api::prelude::*;
-use crate::memory::checks::check_fact_key;
 use crate::memory::facts::fact_writer::FactWriter;
+use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, Checked, Turn};
-use crate::memory::{endpoints, follow_ups};
+use crate::memory::{follow_ups, scope_settings};
 use crate::models::thresholds;
-use crate::pg::sql_types;
 use crate::settings::Sessions;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
+use crate::store::schema;
 use crate::store::sessions::Fill;
 use memory_agent_core::facts::says_the_same;
 
@@ -52,67 +51,27 @@ impl Stated {
     }
 }
 
-#[pg_extern(sql = false)]
-fn memory_add(
-    _limits: WithinLimits,
-    content: Option<String>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    metadata: Option<JsonbText>,
-    markers: Option<Vec<Option<String>>>,
-    created_at: Option<TimestampWithTimeZone>,
-    ttl: Option<Interval>,
-    infer: Option<bool>,
-    fact_key: Option<String>,
+/// Stores what a caller states, for a session or for no one: with `infer` as the source of facts, else as a
+/// fact, which may have a key.
+pub fn add(
+    caller: &Caller,
+    turn: Turn,
+    session_id: Option<&str>,
+    key: Option<String>,
+    infer: bool,
 ) -> PgResult<Uuid> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let infer = infer.unwrap_or(true);
-    if infer {
-        check_inference(caller.agent(), fact_key.is_some())?;
-    }
-    check_session(session_id.as_deref())?;
-    fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
-    let turn = Turn {
-        session_id: session_id.clone().unwrap_or_default(),
-        role: "user".to_owned(),
-        content: content.unwrap_or_default(),
-        metadata: metadata.unwrap_or_else(|| JsonbText("{}".into())),
-        markers: markers.map(sql_types::without_nulls).transpose()?,
-        created_at,
-        ttl,
-    };
     let now = pgrx::datum::datetime_support::now();
-    let settings = scope_settings::stored(&caller.user_id, caller.agent(), session_id.as_deref())?;
-    settings.during(|| {
+    scope_settings::scoped(caller, session_id, || {
         let checked = turn::check(turn, now, &Content::current())?;
-        let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
-        let stated = Stated { checked, session_id, key: fact_key };
+        let session_id = schema::home_of(session_id).map(str::to_owned);
+        let stated = Stated { checked, session_id, key };
         let indexed = vec![stated.checked.indexed_text.clone()];
         let prepared = prepare(indexed, vec![stated.content().to_owned()])?;
         roles::write_as_owner(|spi| match infer {
-            true => store_source(spi, &caller, &stated, &prepared),
-            false => store(spi, &caller, &stated, &prepared),
+            true => store_source(spi, caller, &stated, &prepared),
+            false => store(spi, caller, &stated, &prepared),
         })
     })
-}
-
-/// Refuses what could only be promised: without an LLM, no facts would be extracted.
-fn check_inference(agent_id: &str, has_key: bool) -> PgResult<()> {
-    let missing = roles::read_as_owner(|spi| endpoints::missing(spi, agent_id))?;
-    if let Some(reason) = missing {
-        return Err(Error::not_ready(
-            format!("memory_add cannot extract facts: {reason}"),
-            "Pass infer => false to store the text itself as one fact, or configure an LLM.",
-        ));
-    }
-    if has_key {
-        return Err(Error::invalid(
-            "fact_key names one fact, and several may be extracted from the text",
-            "Pass infer => false to store the text itself as the fact of this key.",
-        ));
-    }
-    Ok(())
 }
 
 /// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
