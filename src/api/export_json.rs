@@ -7,7 +7,7 @@ use crate::memory::import::import;
 use crate::memory::import_archive::import_archive;
 use crate::store::exports::{self, ExportScope};
 use memory_agent_core::markdown::MarkdownError;
-use memory_agent_core::record::{Configured, Record};
+use memory_agent_core::record::Record;
 
 #[pg_extern(sql = false)]
 fn memory_export_json(
@@ -58,14 +58,11 @@ fn memory_import_json(
     let level = identity::require(Level::User)?;
     let json = record.map_or_else(|| "null".to_owned(), |record| record.0);
     let (record, content) = Record::read(&json).map_err(refused)?;
-    let user_id = user_id.as_deref();
+    let caller = identity::resolve_at(level, user_id.as_deref(), record.agent_id())?;
     match record {
-        Record::Memory(memory) => import(&memory, &content, user_id).map(Some),
-        Record::Archive(archive) => import_archive(&archive, &content, user_id).map(Some),
-        Record::Configured(configured) => {
-            import_settings(&configured, user_id, level)?;
-            Ok(None)
-        }
+        Record::Memory(memory) => import(&caller, &memory, &content).map(Some),
+        Record::Archive(archive) => import_archive(&caller, &archive, &content).map(Some),
+        Record::Configured(configured) => configure::import(&caller, &configured).map(|()| None),
     }
 }
 
@@ -75,20 +72,4 @@ fn refused(error: MarkdownError) -> ErrorReport {
         "A memory is {\"role\": \"user\", \"content\": \"...\"} and what else \
          SELECT memory_export_json() shows.",
     )
-}
-
-/// What admins alone may store stays out for others: an admin stored it, and the rest is to come back.
-fn import_settings(configured: &Configured, user_id: Option<&str>, level: Level) -> PgResult<()> {
-    let caller = identity::resolve(user_id, configured.agent_id.as_deref(), Level::User)?;
-    let session = configured.session_id.as_deref();
-    check_session(session)?;
-    let mut settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
-    if let Some(settings) = settings.as_mut().filter(|_| level < Level::Admin) {
-        let left_out = configure::leave_out_those_for_admins(settings);
-        if !left_out.is_empty() {
-            notice!("settings that only admins may store are left out: {}", left_out.join(", "));
-        }
-    }
-    let content_type = configured.content_type.as_deref();
-    configure::configure(&caller, session, settings.as_ref(), content_type).map(drop)
 }

@@ -41,7 +41,7 @@ fn memory_verify_history(
     };
     let one = match user_id {
         None if level == Level::Admin && kept.is_none() => None,
-        user => Some(identity::resolve(user.as_deref(), None, Level::Reader)?.user_id),
+        user => Some(identity::resolve_at(level, user.as_deref(), None)?.user_id),
     };
     let keys = audit_keys::keys()?;
     let lines = roles::read_as_owner(|spi| {

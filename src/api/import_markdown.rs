@@ -12,10 +12,11 @@ fn memory_import_markdown(
     user_id: Option<String>,
 ) -> PgResult<Uuid> {
     // Who may not import learns nothing about a file either.
-    identity::require(Level::User)?;
+    let level = identity::require(Level::User)?;
     let (memory, body) =
         Memory::read(&path.unwrap_or_default(), &content.unwrap_or_default()).map_err(refused)?;
-    import(&memory, &body, user_id.as_deref())
+    let caller = identity::resolve_at(level, user_id.as_deref(), memory.agent_id())?;
+    import(&caller, &memory, &body)
 }
 
 fn refused(error: MarkdownError) -> ErrorReport {

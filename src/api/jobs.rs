@@ -42,7 +42,7 @@ fn caller(user_id: Option<&str>, may_be_all: bool) -> PgResult<Option<Caller>> {
     if level == Level::Admin && user_id.is_none() && may_be_all {
         return Ok(None);
     }
-    identity::resolve(user_id, None, Level::User).map(Some)
+    identity::resolve_at(level, user_id, None).map(Some)
 }
 
 fn is_busy(caller: Option<&Caller>, session_id: Option<&str>) -> PgResult<bool> {

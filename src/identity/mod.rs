@@ -35,6 +35,8 @@ pub struct Caller {
     pub agent_id: Option<String>,
     /// Whether the agent was named by the argument: only then does it narrow global memory.
     pub agent_is_explicit: bool,
+    /// What the role may do.
+    pub level: Level,
 }
 
 impl Caller {
@@ -63,7 +65,15 @@ pub fn resolve(
     agent_argument: Option<&str>,
     needed: Level,
 ) -> PgResult<Caller> {
-    let level = require(needed)?;
+    resolve_at(require(needed)?, user_argument, agent_argument)
+}
+
+/// The same for a role whose level was asked already, see [`require`].
+pub fn resolve_at(
+    level: Level,
+    user_argument: Option<&str>,
+    agent_argument: Option<&str>,
+) -> PgResult<Caller> {
     let settings = Identity::current();
     let identity = own_identity(&settings)?;
     let user_id = match (user_argument, identity) {
@@ -93,7 +103,7 @@ pub fn resolve(
         None => ("memory_agent.agent_id", settings.agent_id),
     };
     agent_id.as_deref().map_or(Ok(()), |agent_id| check_id(what, agent_id))?;
-    Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some() })
+    Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some(), level })
 }
 
 /// The identity that this session has by itself: the setting, the role in mode `role`, or the subject in mode
@@ -218,8 +228,14 @@ fn refuse_hidden_settings() -> PgResult<()> {
 pub fn require(needed: Level) -> PgResult<Level> {
     refuse_hidden_settings()?;
     let level = current_level()?;
+    check_level(level, needed)?;
+    Ok(level)
+}
+
+/// Refuses a level of the calling role that is below another one.
+pub fn check_level(level: Level, needed: Level) -> PgResult<()> {
     if level >= needed {
-        return Ok(level);
+        return Ok(());
     }
     Err(Error::not_permitted(
         format!(

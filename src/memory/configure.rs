@@ -1,11 +1,13 @@
 //! Settings of an agent, or of one of its sessions. What is stored of them wins over what a SQL session sets.
 
-use crate::identity::{self, grants::Level};
+use crate::identity::{check_level, grants::Level};
+use crate::memory::checks::check_session;
 use crate::memory::prelude::*;
 use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
 use crate::store::text_search;
 use memory_agent_core::limits::SETTING_BYTES;
+use memory_agent_core::record::Configured;
 use memory_agent_core::summarize::ContentType;
 use serde_json::Map;
 
@@ -31,7 +33,7 @@ pub fn configure(
     let is_for_admins =
         |changes: &Map<String, Value>| changes.keys().any(|name| overrides::is_for_admins(name));
     if changes.as_ref().is_some_and(is_for_admins) {
-        identity::require(Level::Admin)?;
+        check_level(caller.level, Level::Admin)?;
     }
     let agent = caller.agent();
     roles::write_as_owner(|spi| {
@@ -57,9 +59,25 @@ pub fn configure(
     })
 }
 
+/// Stores what a record of memory_export_json says. What admins alone may store stays out for others: an admin
+/// stored it, and the rest is to come back.
+pub fn import(caller: &Caller, configured: &Configured) -> PgResult<()> {
+    let session = configured.session_id.as_deref();
+    check_session(session)?;
+    let mut settings = configured.settings.as_ref().map(|settings| JsonbText(settings.0.clone()));
+    if let Some(settings) = settings.as_mut().filter(|_| caller.level < Level::Admin) {
+        let left_out = leave_out_those_for_admins(settings);
+        if !left_out.is_empty() {
+            notice!("settings that only admins may store are left out: {}", left_out.join(", "));
+        }
+    }
+    let content_type = configured.content_type.as_deref();
+    configure(caller, session, settings.as_ref(), content_type).map(drop)
+}
+
 /// Takes from settings those that admins alone may store, and returns their names. What is no JSON object stays
 /// for [`configure`] to refuse.
-pub fn leave_out_those_for_admins(settings: &mut JsonbText) -> Vec<String> {
+fn leave_out_those_for_admins(settings: &mut JsonbText) -> Vec<String> {
     let Ok(mut given) = serde_json::from_str::<Map<String, Value>>(&settings.0) else {
         return Vec::new();
     };

@@ -1,7 +1,6 @@
 //! Memories that come from a file. A file is checked like anything else that is stored, and stored with the
 //! id, times and state that it has.
 
-use crate::identity;
 use crate::identity::grants::Level;
 use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::prelude::*;
@@ -25,16 +24,11 @@ const REASONS: [&str; 7] =
     ["compressed", "evicted", "superseded", "deleted", "expired", "contradicted", "unverified"];
 const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "window"];
 
-/// Stores a memory for the user that the arguments and the memory's agent come to.
-pub fn import(memory: &Memory, body: &str, user_id: Option<&str>) -> PgResult<Uuid> {
-    let agent_id = match memory {
-        Memory::Entry(entry) => entry.agent_id.as_deref(),
-        Memory::Summary(summary) => summary.agent_id.as_deref(),
-    };
-    let caller = identity::resolve(user_id, agent_id, Level::User)?;
+/// Stores a memory for a caller, whose agent is the memory's.
+pub fn import(caller: &Caller, memory: &Memory, body: &str) -> PgResult<Uuid> {
     match memory {
-        Memory::Entry(entry) => import_entry(&caller, entry, body),
-        Memory::Summary(summary) => import_summary(&caller, summary, body),
+        Memory::Entry(entry) => import_entry(caller, entry, body),
+        Memory::Summary(summary) => import_summary(caller, summary, body),
     }
 }
 
@@ -161,8 +155,8 @@ const AS_A_TURN: &str = "To store it as a turn of its own, take the lines `id`, 
 
 /// Memories of an attached table's rows are found by the rows' keys, whichever user owns them, and are
 /// locked by the writers of these rows: no user may put an entry of their own in the way.
-fn check_may_name_row() -> PgResult<()> {
-    if identity::require(Level::User)? < Level::Admin {
+fn check_may_name_row(caller: &Caller) -> PgResult<()> {
+    if caller.level < Level::Admin {
         return Err(Error::not_permitted(
             "only administrators may import the memory of an attached table's row",
             format!("{AS_A_TURN}."),
@@ -181,7 +175,7 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
         None => {}
     }
     if entry.source_relation.is_some() {
-        check_may_name_row()?;
+        check_may_name_row(caller)?;
     }
     scope_settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
         let markers = markers_of(entry.markers.as_deref(), body, &Content::current())?;

@@ -1,7 +1,5 @@
 //! Documents and archived conversations that come from a record of memory_export_json.
 
-use crate::identity;
-use crate::identity::grants::Level;
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
 use crate::memory::checks::{check_content, check_session};
 use crate::memory::documents::{check_title, check_type};
@@ -15,8 +13,7 @@ use memory_agent_core::archive::namespace;
 use memory_agent_core::record::{Archive, Record};
 
 /// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
-pub fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -> PgResult<Uuid> {
-    let caller = identity::resolve(user_id, archive.agent_id.as_deref(), Level::User)?;
+pub fn import_archive(caller: &Caller, archive: &Archive, content: &str) -> PgResult<Uuid> {
     let session_id = archive.session_id.as_deref();
     check_session(session_id)?;
     check_content(content)?;
@@ -26,7 +23,7 @@ pub fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -
     check_metadata(&metadata, &Content::current())?;
     let conversation = archive.doc_type == CONVERSATION;
     let key = match session_id {
-        Some(session_id) => Some(SessionKey::of(&caller, session_id.to_owned())),
+        Some(session_id) => Some(SessionKey::of(caller, session_id.to_owned())),
         None if conversation => {
             let problem = "an archived conversation belongs to a session";
             return Err(Error::invalid(problem, "Put its name under session_id."));
@@ -63,7 +60,7 @@ pub fn import_archive(archive: &Archive, content: &str, user_id: Option<&str>) -
         if let Some(id) = same(id, stored, content)? {
             return Ok(id);
         }
-        let scope = FactScope::of(&caller, session_id);
+        let scope = FactScope::of(caller, session_id);
         if !imports::insert_archive(spi, &scope, &namespace, &json, content)? {
             return Err(Error::taken(
                 "a document with this text is stored already, with another id",

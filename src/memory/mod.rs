@@ -5,6 +5,7 @@ pub mod archived_conversation;
 pub mod attached_status;
 pub mod augment;
 pub mod awaited_summary;
+pub mod backfill;
 pub mod chat;
 pub mod checks;
 pub mod chunks;

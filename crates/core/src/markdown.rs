@@ -280,6 +280,15 @@ fn derived(conversation_id: &str, parts: &[&str]) -> String {
 }
 
 impl Memory {
+    /// The agent whose memory it is, if it says so.
+    pub fn agent_id(&self) -> Option<&str> {
+        match self {
+            Self::Entry(Entry { agent_id, .. }) | Self::Summary(Summary { agent_id, .. }) => {
+                agent_id.as_deref()
+            }
+        }
+    }
+
     /// The path and the text of its file. `is_taken` tells which paths other files have.
     pub fn write(&self, body: &str, is_taken: impl Fn(&str) -> bool) -> (String, String) {
         let (path, json) = match self {

@@ -67,6 +67,16 @@ impl Configured {
 }
 
 impl Record {
+    /// The agent that it belongs to, if it says so.
+    #[must_use]
+    pub fn agent_id(&self) -> Option<&str> {
+        match self {
+            Self::Memory(memory) => memory.agent_id(),
+            Self::Archive(archive) => archive.agent_id.as_deref(),
+            Self::Configured(configured) => configured.agent_id.as_deref(),
+        }
+    }
+
     /// The object, with `content` where there is one. What is not known is left out.
     #[must_use]
     pub fn write(&self, content: Option<&str>) -> String {
