@@ -3,7 +3,7 @@
 
 use crate::memory::prelude::*;
 use crate::memory::{follow_ups, scope_settings};
-use crate::settings::{Extraction, Sessions};
+use crate::settings::Extraction;
 use crate::store::backfill::{self, Scope};
 use crate::store::sessions::Fill;
 use std::collections::BTreeSet;
@@ -51,8 +51,8 @@ fn queue_facts(
     since: Option<TimestampWithTimeZone>,
 ) -> PgResult<u64> {
     let session = session_id.as_deref();
-    scope_settings::scoped_to(user_id, agent_id, session, || {
-        let extraction = Sessions::current().extraction;
+    scope_settings::scoped_to(user_id, agent_id, session, |settings| {
+        let extraction = settings.sessions.extraction;
         if extraction == Extraction::Off {
             return Ok(0);
         }
@@ -62,21 +62,21 @@ fn queue_facts(
         if let Some(key) = &key {
             sessions::lock_existing(spi, key)?;
             if extraction == Extraction::Episode {
-                follow_ups::queue_reflection(spi, key)?;
+                follow_ups::queue_reflection(spi, key, settings)?;
                 turns += backfill::let_episodes_wait(spi, key, since)?;
             }
         }
         // Turns of no episode, or of one that was reflected on before, are extracted from.
         let scope = FactScope { user_id, agent_id, session_id: session };
-        follow_ups::queue_extraction(spi, &scope)?;
+        follow_ups::queue_extraction(spi, &scope, settings)?;
         Ok(turns + backfill::let_wait(spi, &scope, since)?)
     })
 }
 
 /// Queues the summary that a session lacks, as its next turn would.
 fn queue_summary(spi: &Spi, key: &SessionKey, fill: &Fill) -> PgResult<()> {
-    scope_settings::of_session(key, || {
+    scope_settings::of_session(key, |settings| {
         sessions::lock_existing(spi, key)?;
-        follow_ups::queue_summary(spi, key, fill)
+        follow_ups::queue_summary(spi, key, fill, settings)
     })
 }

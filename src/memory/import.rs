@@ -8,6 +8,7 @@ use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
 use crate::memory::{follow_ups, scope_settings, session_writer};
+use crate::settings::Effective;
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::entries::{FactsFrom, NewEntry};
 use crate::store::facts;
@@ -26,10 +27,15 @@ const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "wi
 
 /// Stores a memory for a caller, whose agent is the memory's.
 pub fn import(caller: &Caller, memory: &Memory, body: &str) -> PgResult<Uuid> {
-    match memory {
-        Memory::Entry(entry) => import_entry(caller, entry, body),
-        Memory::Summary(summary) => import_summary(caller, summary, body),
-    }
+    let session_id = match memory {
+        Memory::Entry(entry) => entry.session(),
+        Memory::Summary(summary) => summary.session(),
+    };
+    check_session(session_id)?;
+    scope_settings::scoped(caller, session_id, |settings| match memory {
+        Memory::Entry(entry) => import_entry(caller, entry, body, settings),
+        Memory::Summary(summary) => import_summary(caller, summary, body, &settings.content),
+    })
 }
 
 /// A value that is not one of those there are.
@@ -95,8 +101,7 @@ struct Checked<'a> {
     is_turn: bool,
 }
 
-fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
-    check_session(entry.session())?;
+fn check_entry<'a>(entry: &'a Entry, body: &'a str, settings: &Content) -> PgResult<Checked<'a>> {
     text::validate_role(&entry.role).map_err(Error::refused)?;
     check_one_of("kind", Some(&entry.kind), &text::KINDS)?;
     check_one_of("state", entry.state.as_deref(), &STATES)?;
@@ -104,7 +109,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
     let state = entry.state.as_deref().unwrap_or("active");
     // memory_agent.purge_after empties facts that were replaced.
     if !(body.is_empty() && entry.is_complete() && state == "inactive") {
-        check_content(body)?;
+        check_content(body, settings)?;
     }
     if state == "active" && (entry.state_reason.is_some() || entry.replaced_by.is_some()) {
         return Err(Error::invalid(
@@ -113,7 +118,7 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str) -> PgResult<Checked<'a>> {
         ));
     }
     if let Some(metadata) = &entry.metadata {
-        check_metadata(&JsonbText(metadata.0.clone()), &Content::current())?;
+        check_metadata(&JsonbText(metadata.0.clone()), settings)?;
     }
     if let Some(key) = &entry.fact_key {
         check_fact_key(key)?;
@@ -165,8 +170,13 @@ fn check_may_name_row(caller: &Caller) -> PgResult<()> {
     Ok(())
 }
 
-fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
-    let checked = check_entry(entry, body)?;
+fn import_entry(
+    caller: &Caller,
+    entry: &Entry,
+    body: &str,
+    settings: &Effective,
+) -> PgResult<Uuid> {
+    let checked = check_entry(entry, body, &settings.content)?;
     let id = checked.values.id;
     let stored = roles::read_as_owner(|spi| imports::content(spi, "entries", &caller.user_id, id))?;
     match stored {
@@ -177,17 +187,16 @@ fn import_entry(caller: &Caller, entry: &Entry, body: &str) -> PgResult<Uuid> {
     if entry.source_relation.is_some() {
         check_may_name_row(caller)?;
     }
-    scope_settings::stored(&caller.user_id, caller.agent(), entry.session())?.during(|| {
-        let markers = markers_of(entry.markers.as_deref(), body, &Content::current())?;
-        let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
-        let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));
-        let prepared = match body {
-            "" => prepare(Vec::new(), Vec::new())?,
-            _ => prepare(vec![indexed_text.clone()], vec![body.to_owned()])?,
-        };
-        roles::write_as_owner(|spi| {
-            store_entry(spi, caller, &checked, markers, &indexed_text, &prepared)
-        })
+    let markers = markers_of(entry.markers.as_deref(), body, &settings.content)?;
+    let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
+    let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));
+    let (indexed, texts) = match body {
+        "" => (Vec::new(), Vec::new()),
+        _ => (vec![indexed_text.clone()], vec![body.to_owned()]),
+    };
+    let prepared = prepare(indexed, texts, &settings.content)?;
+    roles::write_as_owner(|spi| {
+        store_entry(spi, caller, &checked, markers, &indexed_text, &prepared, settings)
     })
 }
 
@@ -198,6 +207,7 @@ fn store_entry(
     markers: Vec<String>,
     indexed_text: &str,
     prepared: &Prepare,
+    settings: &Effective,
 ) -> PgResult<Uuid> {
     let Checked { entry, values, body, .. } = checked;
     let scope = FactScope::of(caller, entry.session());
@@ -223,7 +233,7 @@ fn store_entry(
     }
     let default_expiry = match entry.is_complete() || !checked.is_active {
         true => None,
-        false => turn::expiry(pgrx::datum::datetime_support::now(), None, &Content::current())?,
+        false => turn::expiry(pgrx::datum::datetime_support::now(), None, &settings.content)?,
     };
     let words = prepared.words(spi, indexed_text)?;
     let (kind, role) = ("", entry.role.as_str());
@@ -236,9 +246,9 @@ fn store_entry(
         let (turns, added) = added(checked, prepared);
         let at = checked.created_at;
         let active_entries = imports::count(spi, key, turns, &added, values.id, at)?;
-        follow_ups::queue_eviction(spi, key, active_entries)?;
+        follow_ups::queue_eviction(spi, key, active_entries, settings)?;
     }
-    queue_jobs(spi, &scope, checked, prepared)?;
+    queue_jobs(spi, &scope, checked, prepared, settings)?;
     if entry.kind == "fact" {
         history::append(spi, &caller.user_id, values.id, "import", None, None)?;
     }
@@ -292,27 +302,32 @@ fn queue_jobs(
     scope: &FactScope<'_>,
     checked: &Checked<'_>,
     prepared: &Prepare,
+    settings: &Effective,
 ) -> PgResult<()> {
     if checked.entry.state.as_deref() != Some("inactive") && prepared.needs_job() {
-        follow_ups::queue_embedding(spi, scope)?;
+        follow_ups::queue_embedding(spi, scope, settings)?;
     }
     // An episode that waits for its reflection is found by the sweep, when its turns are all there.
     let waits = checked.entry.is_complete() && checked.values.waits_for_extraction;
-    if waits && session_writer::facts_from(spi, scope.agent_id)? == FactsFrom::Turn {
-        follow_ups::queue_extraction(spi, scope)?;
+    if waits && session_writer::facts_from(spi, scope.agent_id, settings)? == FactsFrom::Turn {
+        follow_ups::queue_extraction(spi, scope, settings)?;
     }
     Ok(())
 }
 
-fn import_summary(caller: &Caller, summary: &Summary, body: &str) -> PgResult<Uuid> {
+fn import_summary(
+    caller: &Caller,
+    summary: &Summary,
+    body: &str,
+    settings: &Content,
+) -> PgResult<Uuid> {
     let Some(session_id) = summary.session() else {
         return Err(Error::invalid(
             "a summary belongs to a session; global memory has no summaries",
             "Put the session's name in the line `conversation_id`.",
         ));
     };
-    text::validate_session_id(session_id).map_err(Error::refused)?;
-    check_content(body)?;
+    check_content(body, settings)?;
     check_one_of("method", summary.method.as_deref(), &METHODS)?;
     if summary.ordinal.is_some_and(|ordinal| ordinal < 0) {
         return Err(Error::invalid("ordinal is negative", "Summaries count from 0."));

@@ -6,7 +6,9 @@ use crate::memory::documents::{check_title, check_type};
 use crate::memory::import::{read_values, same};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
+use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
+use crate::settings::Effective;
 use crate::store::archives::{self, CONVERSATION};
 use crate::store::imports;
 use memory_agent_core::archive::namespace;
@@ -16,11 +18,23 @@ use memory_agent_core::record::{Archive, Record};
 pub fn import_archive(caller: &Caller, archive: &Archive, content: &str) -> PgResult<Uuid> {
     let session_id = archive.session_id.as_deref();
     check_session(session_id)?;
-    check_content(content)?;
+    scope_settings::scoped(caller, session_id, |settings| {
+        import_into(caller, archive, content, settings)
+    })
+}
+
+fn import_into(
+    caller: &Caller,
+    archive: &Archive,
+    content: &str,
+    settings: &Effective,
+) -> PgResult<Uuid> {
+    let session_id = archive.session_id.as_deref();
+    check_content(content, &settings.content)?;
     check_title(archive.title.as_deref())?;
     let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
     let metadata = JsonbText(metadata.to_owned());
-    check_metadata(&metadata, &Content::current())?;
+    check_metadata(&metadata, &settings.content)?;
     let conversation = archive.doc_type == CONVERSATION;
     let key = match session_id {
         Some(session_id) => Some(SessionKey::of(caller, session_id.to_owned())),
@@ -46,8 +60,9 @@ pub fn import_archive(caller: &Caller, archive: &Archive, content: &str) -> PgRe
     }
     let chunks = match conversation {
         true => {
-            let (model, embed_now) = embedder()?;
-            Some(prepare_text(content, Content::current().chunks, model, embed_now))
+            let Content { chunks, text_search_config, .. } = settings.content.clone();
+            let (model, embed_now) = embedder(&settings.content)?;
+            Some(prepare_text(content, chunks, model, embed_now, text_search_config))
         }
         false => None,
     };
@@ -68,7 +83,7 @@ pub fn import_archive(caller: &Caller, archive: &Archive, content: &str) -> PgRe
             ));
         }
         if let (Some(key), Some(chunks)) = (&key, &chunks) {
-            insert_chunks(spi, key, id, &metadata, ended_at, chunks)?;
+            insert_chunks(spi, key, id, &metadata, ended_at, chunks, settings)?;
             if archive.is_forgotten == Some(true) {
                 archives::forget_chunks(spi, user, id)?;
             }

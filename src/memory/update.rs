@@ -9,6 +9,7 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::session_writer::facts_from;
 use crate::memory::{follow_ups, scope_settings, turn};
+use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending};
 use crate::store::lifecycle::{self, Extraction, Stored};
@@ -30,9 +31,9 @@ fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
     if old.content == content {
         return Ok(old.id);
     }
-    scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|| {
-        check_content(&content)?;
-        let revision = Revision::prepare(&old, content)?;
+    scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|settings| {
+        check_content(&content, &settings.content)?;
+        let revision = Revision::prepare(&old, content, settings)?;
         roles::write_as_owner(|spi| revision.store(spi, user, old.id))
     })
 }
@@ -84,21 +85,23 @@ fn check(old: &Stored) -> PgResult<()> {
 }
 
 /// A new text for an entry, with everything about it that is known before the database is touched.
-struct Revision {
+struct Revision<'a> {
     content: String,
     markers: Vec<String>,
     metadata: JsonbText,
     indexed_text: String,
     prepared: Prepare,
+    settings: &'a Effective,
 }
 
-impl Revision {
-    fn prepare(old: &Stored, content: String) -> PgResult<Self> {
+impl<'a> Revision<'a> {
+    fn prepare(old: &Stored, content: String, settings: &'a Effective) -> PgResult<Self> {
         let metadata = old.metadata.clone();
         let indexed_text = turn::indexed_text(&content, &metadata);
-        let prepared = prepare(vec![indexed_text.clone()], vec![content.clone()])?;
-        let markers = markers_of(old, &content);
-        Ok(Self { content, markers, metadata, indexed_text, prepared })
+        let (indexed, texts) = (vec![indexed_text.clone()], vec![content.clone()]);
+        let prepared = prepare(indexed, texts, &settings.content)?;
+        let markers = markers_of(old, &content, &settings.content);
+        Ok(Self { content, markers, metadata, indexed_text, prepared, settings })
     }
 
     /// Puts the new version in the place of the old one, and returns its id.
@@ -114,17 +117,17 @@ impl Revision {
             return self.join(spi, &locked, same);
         }
         self.count(spi, &locked)?;
-        let facts_from = facts_of(spi, old)?;
+        let facts_from = facts_of(spi, old, self.settings)?;
         let new = self.version(spi, &locked, facts_from)?;
         let new_id = new.id;
-        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default());
+        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
         writer.revise(old, new, self.prepared.needs_job())?;
         let waits = match facts_from {
             FactsFrom::Turn => old.role == "user" && old.is_turn(),
             from => from == FactsFrom::Decision,
         };
         if waits {
-            locked.queue_extraction(spi)?;
+            locked.queue_extraction(spi, self.settings)?;
         }
         debug1!("memory_agent: update user={user} id={id} by={new_id}");
         Ok(new_id)
@@ -150,7 +153,7 @@ impl Revision {
     fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
         let (user, old) = (locked.user_id, &locked.entry);
         let now = pgrx::datum::datetime_support::now();
-        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default());
+        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
         writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
         if let Some(key) = &old.fact_key {
             facts::inherit_key(spi, user, same, key)?;
@@ -162,12 +165,12 @@ impl Revision {
     }
 
     /// The row of the new version.
-    fn version<'a>(
-        &'a self,
+    fn version<'b>(
+        &'b self,
         spi: &Spi,
-        locked: &'a Locked<'_>,
+        locked: &'b Locked<'_>,
         facts_from: FactsFrom,
-    ) -> PgResult<NewEntry<'a>> {
+    ) -> PgResult<NewEntry<'b>> {
         let old = &locked.entry;
         // What was said keeps its place and the time at which it was said; a fact holds from now on.
         let (kind, id, created_at) = match old.is_turn() {
@@ -206,7 +209,7 @@ impl Revision {
             unsummarized: if summaries::covers(spi, key, old.id)? { new_tokens } else { growth },
         };
         match sessions::adjust(spi, key, change)? {
-            Some(fill) => follow_ups::queue_summary(spi, key, &fill),
+            Some(fill) => follow_ups::queue_summary(spi, key, &fill, self.settings),
             None => Ok(()),
         }
     }
@@ -214,19 +217,19 @@ impl Revision {
 
 /// What facts are made from when a turn got another text: what they were to be made from before, or the
 /// turn by itself when its facts are there already or its episode is over.
-fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
+fn facts_of(spi: &Spi, old: &Stored, settings: &Effective) -> PgResult<FactsFrom> {
     Ok(match old.extraction {
         _ if !old.is_turn() => FactsFrom::Turn,
         // Of the others, only an assistant's decision was ever to become a fact.
         Extraction::Waits | Extraction::Skipped if old.role != "user" => FactsFrom::Turn,
-        _ if old.role != "user" => match facts_from(spi, &old.agent_id)? {
+        _ if old.role != "user" => match facts_from(spi, &old.agent_id, settings)? {
             FactsFrom::Nothing => FactsFrom::Turn,
             _ => FactsFrom::Decision,
         },
         Extraction::Waits => FactsFrom::Turn,
         Extraction::InEpisode => FactsFrom::Episode,
         Extraction::Skipped => FactsFrom::Nothing,
-        Extraction::AfterEpisode | Extraction::Done => match facts_from(spi, &old.agent_id)? {
+        Extraction::AfterEpisode | Extraction::Done => match facts_from(spi, &old.agent_id, settings)? {
             FactsFrom::Nothing => FactsFrom::Nothing,
             _ => FactsFrom::Turn,
         },
@@ -235,8 +238,7 @@ fn facts_of(spi: &Spi, old: &Stored) -> PgResult<FactsFrom> {
 
 /// The markers of the new text: those that it shows, instead of those that the old one showed. Others
 /// were given, and stay.
-fn markers_of(old: &Stored, content: &str) -> Vec<String> {
-    let settings = Content::current();
+fn markers_of(old: &Stored, content: &str, settings: &Content) -> Vec<String> {
     if !settings.auto_detect_markers {
         return old.markers.clone();
     }

@@ -9,6 +9,7 @@ use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
 use crate::memory::llm::Question;
+use crate::settings::Effective;
 use crate::store::facts::NearFact;
 use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
@@ -210,6 +211,7 @@ impl ExtractTask {
                     model: self.model.as_ref(),
                     thresholds: self.thresholds(),
                     configuration: self.settings.text_search_config.clone(),
+                    server: Effective::current(),
                 },
                 turns: &self.turns,
                 facts: &self.facts,

@@ -159,6 +159,7 @@ impl ReflectTask {
             model: self.model.as_ref(),
             thresholds: self.thresholds(),
             configuration: self.settings.text_search_config.clone(),
+            server: Effective::current(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, Checked, Turn};
 use crate::memory::{follow_ups, scope_settings};
 use crate::models::thresholds;
-use crate::settings::Sessions;
+use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
@@ -61,22 +61,28 @@ pub fn add(
     infer: bool,
 ) -> PgResult<Uuid> {
     let now = pgrx::datum::datetime_support::now();
-    scope_settings::scoped(caller, session_id, || {
-        let checked = turn::check(turn, now, &Content::current())?;
+    scope_settings::scoped(caller, session_id, |settings| {
+        let checked = turn::check(turn, now, &settings.content)?;
         let session_id = schema::home_of(session_id).map(str::to_owned);
         let stated = Stated { checked, session_id, key };
         let indexed = vec![stated.checked.indexed_text.clone()];
-        let prepared = prepare(indexed, vec![stated.content().to_owned()])?;
+        let prepared = prepare(indexed, vec![stated.content().to_owned()], &settings.content)?;
         roles::write_as_owner(|spi| match infer {
-            true => store_source(spi, caller, &stated, &prepared),
-            false => store(spi, caller, &stated, &prepared),
+            true => store_source(spi, caller, &stated, &prepared, settings),
+            false => store(spi, caller, &stated, &prepared, settings),
         })
     })
 }
 
 /// Stores the text as the source of facts to come: it is in no window and not recalled itself. The summary of
 /// its session takes it up, as something that the user said.
-fn store_source(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -> PgResult<Uuid> {
+fn store_source(
+    spi: &Spi,
+    caller: &Caller,
+    fact: &Stated,
+    prepared: &Prepare,
+    settings: &Effective,
+) -> PgResult<Uuid> {
     let id = entries::new_id();
     let session_id = fact.session_id.as_deref();
     let key = session_id.map(|session_id| SessionKey::of(caller, session_id));
@@ -88,21 +94,27 @@ fn store_source(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -
     let entry = fact.entry(id, &scope, ("turn", "user"), words);
     let entry = NewEntry { standing: Standing::SourceOnly, ..prepared.complete(0, entry) };
     entries::insert(spi, entry)?;
-    follow_ups::queue_extraction(spi, &scope)?;
+    follow_ups::queue_extraction(spi, &scope, settings)?;
     if let Some(key) = &key {
         let unsummarized = i64::from(prepared.token_count(0));
         let change = Fill { unsummarized, ..Fill::default() };
         if let Some(fill) = sessions::adjust(spi, key, change)? {
-            follow_ups::queue_summary(spi, key, &fill)?;
+            follow_ups::queue_summary(spi, key, &fill, settings)?;
         }
     }
     debug1!("memory_agent: add user={} source={id}", caller.user_id);
     Ok(id)
 }
 
-fn store(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -> PgResult<Uuid> {
+fn store(
+    spi: &Spi,
+    caller: &Caller,
+    fact: &Stated,
+    prepared: &Prepare,
+    settings: &Effective,
+) -> PgResult<Uuid> {
     let scope = fact.scope(caller);
-    let mut writer = FactWriter::lock(spi, scope, fact.checked.created_at)?;
+    let mut writer = FactWriter::lock(spi, scope, fact.checked.created_at, settings)?;
     let hash = entries::content_hash(fact.content());
     let holder = match &fact.key {
         Some(key) => facts::holder_of_key(spi, writer.scope(), key)?,
@@ -113,7 +125,10 @@ fn store(spi: &Spi, caller: &Caller, fact: &Stated, prepared: &Prepare) -> PgRes
             let is_same = holder.content_hash.as_deref() == Some(hash.as_slice());
             (is_same && !holder.is_expired).then_some(holder.id)
         }
-        None => duplicate(spi, writer.scope(), fact, &hash, prepared)?,
+        None => {
+            let set = settings.sessions.dedup_similarity;
+            duplicate(spi, writer.scope(), fact, &hash, prepared, set)?
+        }
     };
     if let Some(same) = same {
         writer.said_again(same, &[], fact.checked.expires_at)?;
@@ -157,6 +172,7 @@ fn duplicate(
     fact: &Stated,
     hash: &[u8],
     prepared: &Prepare,
+    dedup_similarity: f64,
 ) -> PgResult<Option<Uuid>> {
     if let Some(same) = facts::with_hash(spi, scope, hash)? {
         return Ok(Some(same));
@@ -164,7 +180,7 @@ fn duplicate(
     let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else {
         return Ok(None);
     };
-    let threshold = match Sessions::current().dedup_similarity {
+    let threshold = match dedup_similarity {
         set if set >= 0.0 => set,
         _ => match thresholds(model) {
             Some(calibrated) => calibrated.duplicate,

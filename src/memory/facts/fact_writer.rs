@@ -5,6 +5,7 @@
 use crate::memory::lifecycle::UPDATE;
 use crate::memory::{follow_ups, repetitions};
 use crate::pg::prelude::*;
+use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, FactScope};
 use crate::store::history;
@@ -25,6 +26,7 @@ pub struct FactWriter<'a> {
     spi: &'a Spi,
     scope: FactScope<'a>,
     actor: Actor,
+    settings: &'a Effective,
     session: Option<SessionKey>,
     /// Active facts stored by this transaction.
     stored: Vec<Uuid>,
@@ -35,13 +37,18 @@ pub struct FactWriter<'a> {
 impl<'a> FactWriter<'a> {
     /// Locks the scope for a caller, whose session is created if it is new; `at` is the event time of
     /// what is said. Two callers that add the same fact at once see each other.
-    pub fn lock(spi: &'a Spi, scope: FactScope<'a>, at: TimestampWithTimeZone) -> PgResult<Self> {
+    pub fn lock(
+        spi: &'a Spi,
+        scope: FactScope<'a>,
+        at: TimestampWithTimeZone,
+        settings: &'a Effective,
+    ) -> PgResult<Self> {
         let session = scope.session();
         match &session {
             Some(key) => drop(sessions::lock(spi, key, at)?),
             None => store::lock_global(&scope),
         }
-        Ok(Self { session, ..Self::of_locked(spi, scope, Actor::default()) })
+        Ok(Self { session, ..Self::of_locked(spi, scope, Actor::default(), settings) })
     }
 
     /// Locks the scope for a job; `None` when its session is not there.
@@ -49,6 +56,7 @@ impl<'a> FactWriter<'a> {
         spi: &'a Spi,
         scope: FactScope<'a>,
         actor: Actor,
+        settings: &'a Effective,
     ) -> PgResult<Option<Self>> {
         let session = scope.session();
         match &session {
@@ -57,12 +65,18 @@ impl<'a> FactWriter<'a> {
             Some(_) => {}
             None => store::lock_global(&scope),
         }
-        Ok(Some(Self { session, ..Self::of_locked(spi, scope, actor) }))
+        Ok(Some(Self { session, ..Self::of_locked(spi, scope, actor, settings) }))
     }
 
     /// Writes into a scope that is locked already, and whose counters the caller keeps.
-    pub fn of_locked(spi: &'a Spi, scope: FactScope<'a>, actor: Actor) -> Self {
-        Self { spi, scope, actor, session: None, stored: Vec::new(), ended: Vec::new() }
+    pub fn of_locked(
+        spi: &'a Spi,
+        scope: FactScope<'a>,
+        actor: Actor,
+        settings: &'a Effective,
+    ) -> Self {
+        let (stored, ended) = (Vec::new(), Vec::new());
+        Self { spi, scope, actor, settings, session: None, stored, ended }
     }
 
     pub fn scope(&self) -> &FactScope<'a> {
@@ -94,7 +108,7 @@ impl<'a> FactWriter<'a> {
         let (id, is_active) = (entry.id, matches!(entry.standing, Standing::Active));
         entries::insert(self.spi, entry)?;
         if needs_embedding {
-            follow_ups::queue_embedding(self.spi, &self.scope)?;
+            follow_ups::queue_embedding(self.spi, &self.scope, self.settings)?;
         }
         history::append(self.spi, self.user(), id, "add", reason, self.actor.job)?;
         if is_active {
@@ -172,7 +186,7 @@ impl<'a> FactWriter<'a> {
         let Some(key) = &self.session else { return Ok(()) };
         let change = Fill { entries: self.stored.len() as i64, ..Fill::default() };
         match sessions::adjust(self.spi, key, change)? {
-            Some(fill) => follow_ups::queue_eviction(self.spi, key, fill.entries),
+            Some(fill) => follow_ups::queue_eviction(self.spi, key, fill.entries, self.settings),
             None => Ok(()),
         }
     }

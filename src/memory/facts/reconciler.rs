@@ -6,6 +6,7 @@ use crate::memory::facts::found::{Fact, later};
 use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::{Comparison, Decision};
 use crate::memory::prelude::*;
+use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing, content_hash};
 use crate::store::facts::{self as store, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
@@ -21,6 +22,8 @@ pub struct Target<'a> {
     pub thresholds: GateThresholds,
     /// By which words are indexed and looked for.
     pub configuration: String,
+    /// For what is queued.
+    pub server: Effective,
 }
 
 /// Compares and writes facts of one scope while it is locked.
@@ -34,10 +37,10 @@ pub struct Reconciler<'a> {
 impl<'a> Reconciler<'a> {
     /// Locks the scope; `None` when its session is not there.
     pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
-        let Target { job, scope, model, thresholds, configuration } = target;
+        let Target { job, scope, model, thresholds, configuration, server } = target;
         let actor = Actor { job: Some(job.id), duplicate: thresholds.duplicate };
         let scope = || FactScope { ..*scope };
-        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor)? else {
+        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor, server)? else {
             return Ok(None);
         };
         let (scope, model, thresholds) = (scope(), *model, *thresholds);
