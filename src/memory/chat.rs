@@ -4,12 +4,10 @@
 
 use crate::memory::augment::{Wanted, put_memories};
 use crate::memory::checks::check_content;
-use crate::memory::ingest;
+use crate::memory::ingest::{ingest, stored_before};
 use crate::memory::llm::{Answered, Llm, Talk};
 use crate::memory::prelude::*;
 use crate::memory::turn::Turn;
-use crate::pg::locks::Lock;
-use crate::store::repeated_turns;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
@@ -103,7 +101,9 @@ fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Optio
     };
     let metadata = said.name.map_or_else(|| json!({}), |name| json!({ "name": name }));
     let mut turns = Vec::new();
-    if !(said.is_repeated && is_latest(&wanted.key(), &said.content)?) {
+    let is_stored =
+        said.is_repeated && stored_before(&wanted.key(), "user", &said.content, None)?.is_some();
+    if !is_stored {
         turns.push(turn("user", said.content, metadata));
     }
     if let Some(reply) = reply {
@@ -113,16 +113,8 @@ fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Optio
             if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };
         turns.push(turn("assistant", kept.to_owned(), metadata));
     }
-    let ids = ingest::ingest(&wanted.caller, turns)?;
+    let ids = ingest(&wanted.caller, turns)?;
     Ok(reply.and_then(|_| ids.last().copied()))
-}
-
-/// Whether this is what the user said last in the session. It stays so until the transaction ends.
-fn is_latest(session: &SessionKey, content: &str) -> PgResult<bool> {
-    roles::as_owner(|| {
-        Lock::turns_once(&session.user_id, &session.agent_id, &session.session_id).hold();
-        Ok(repeated_turns::latest_of_user(&Spi::read_latest()?, session, content)?.is_some())
-    })
 }
 
 /// The result in OpenAI's format: what the endpoint answered, with the memories beside it.

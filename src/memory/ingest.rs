@@ -5,18 +5,73 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::session_writer::SessionWriter;
-use crate::memory::turn::{Checked, Turn, check};
+use crate::memory::turn::{Checked, Turn, check, check_metadata};
+use crate::pg::locks::Lock;
 use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
+use crate::store::repeated_turns::{self, REQUEST_KEY};
 use memory_agent_core::text;
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// Whose latest turn is not stored twice in succession, and whose turn has to say the same to be the one of
+/// a request. An answer may well be the same as the last one, and another when the request is repeated.
+const REPEATS: &str = "user";
 
 /// Stores a turn and returns its id.
 pub fn ingest_one(caller: &Caller, turn: Turn) -> PgResult<Uuid> {
     let id = ingest(caller, vec![turn])?.pop();
     id.ok_or_else(|| Error::internal("a turn was stored without an id"))
+}
+
+/// Stores a turn, unless it is there already; its id, and whether it is new.
+pub fn ingest_once(
+    caller: &Caller,
+    mut turn: Turn,
+    request_key: Option<&str>,
+) -> PgResult<(Uuid, bool)> {
+    let key = SessionKey::of(caller, turn.session_id.as_str());
+    if let Some(id) = stored_before(&key, &turn.role, &turn.content, request_key)? {
+        return Ok((id, false));
+    }
+    check_metadata(&turn.metadata, &Content::current())?;
+    if let Some(request_key) = request_key {
+        turn.metadata = with_request_key(turn.metadata, request_key);
+    }
+    Ok((ingest_one(caller, turn)?, true))
+}
+
+/// The turn of a session that a request stored before it was repeated, or that is the user's latest and says the
+/// same. No other transaction stores a turn of the session in this way until the transaction ends; what was
+/// stored before is seen, whatever the snapshot of the statement.
+pub fn stored_before(
+    key: &SessionKey,
+    role: &str,
+    content: &str,
+    request_key: Option<&str>,
+) -> PgResult<Option<Uuid>> {
+    roles::as_owner(|| {
+        Lock::turns_once(&key.user_id, &key.agent_id, &key.session_id).hold();
+        let spi = Spi::read_latest()?;
+        let said = (role == REPEATS).then_some(content);
+        if let Some(request_key) = request_key
+            && let Some(id) = repeated_turns::with_key(&spi, key, role, request_key, said)?
+        {
+            return Ok(Some(id));
+        }
+        said.map_or(Ok(None), |said| repeated_turns::latest_of_user(&spi, key, said))
+    })
+}
+
+/// The metadata with the key of the request; everything else in it stays as it was written. jsonb keeps
+/// the last of two equal keys.
+fn with_request_key(metadata: JsonbText, key: &str) -> JsonbText {
+    let entry = format!("{}: {}", json!(REQUEST_KEY), json!(key));
+    let rest = metadata.0.trim_end();
+    let rest = rest.strip_suffix('}').unwrap_or(rest);
+    let comma = if rest.trim() == "{" { "" } else { ", " };
+    JsonbText(format!("{rest}{comma}{entry}}}"))
 }
 
 /// Stores turns and returns their ids in the order given, each session's with its own settings.
