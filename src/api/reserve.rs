@@ -4,11 +4,7 @@
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::api::window::session;
-use crate::memory::window_plan::{ExactCounts, plan_for};
-use crate::memory::{llm, window_summary};
-use crate::store::summaries;
-use crate::store::window::{self, Leaving};
-use memory_agent_core::window::Plan;
+use crate::memory::{llm, reservation};
 
 #[pg_extern(sql = false)]
 fn memory_reserve_tokens(
@@ -28,12 +24,7 @@ fn memory_reserve_tokens(
         ));
     }
     let plan = scope_settings::scoped(&caller, Some(&key.session_id), || {
-        let budget = checked_budget(budget)?;
-        let counts = ExactCounts::of(&key)?;
-        if summarize.unwrap_or(false) {
-            window_summary::summarize(&caller, &key, budget, &counts)?;
-        }
-        roles::as_owner(|| shrink(&key, budget, &counts))
+        reservation::reserve(&caller, &key, checked_budget(budget)?, summarize.unwrap_or(false))
     })?;
     debug1!("memory_agent: reserve user={} {plan:?}", key.user_id);
     let count = |turns: usize| i32::try_from(turns).unwrap_or(i32::MAX);
@@ -56,25 +47,4 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
         }),
         None => Ok(prompt_limit::longest()),
     }
-}
-
-/// Takes the oldest turns out of the window until it fits: first those that the summary stands for.
-fn shrink(key: &SessionKey, budget: u32, counts: &ExactCounts) -> PgResult<Plan> {
-    let spi = Spi::read_write()?;
-    if sessions::lock_existing(&spi, key)?.is_none() {
-        return Ok(Plan::default());
-    }
-    let turns = counts.turns(&spi, key)?;
-    let summary = summaries::current(&spi, key)?;
-    let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget);
-    if plan.leaving() > 0 {
-        let leaving = &turns[..plan.leaving()];
-        for (covered, why) in [(true, Leaving::Compressed), (false, Leaving::Evicted)] {
-            let ids: Vec<Uuid> =
-                leaving.iter().filter(|turn| turn.covered == covered).map(|turn| turn.id).collect();
-            window::archive(&spi, &key.user_id, &ids, why)?;
-        }
-        sessions::recount(&spi, key)?;
-    }
-    Ok(plan)
 }

@@ -2,6 +2,7 @@
 
 pub mod active_model;
 pub mod archived_conversation;
+pub mod attached_statement;
 pub mod attached_status;
 pub mod augment;
 pub mod awaited_summary;
@@ -27,6 +28,7 @@ pub mod prelude;
 pub mod prepare;
 pub mod recall;
 pub mod repetitions;
+pub mod reservation;
 pub mod scope_settings;
 pub mod session_writer;
 pub mod status;
