@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 use crate::memory::attached_statement::Statement;
+use crate::settings::Effective;
 use crate::store::attached_tables::Place;
 use crate::store::queue;
 use pgrx::heap_tuple::PgHeapTuple;
@@ -23,6 +24,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     let (Some(id), Some(place)) = (arguments.first(), arguments.get(1)) else {
         return Err(by_hand());
     };
+    let settings = Effective::current();
     let relation = trigger.relation().map_err(misused)?;
     let statement = Statement {
         trigger,
@@ -31,6 +33,7 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
         table_name: relation.name(),
         is_partitioned: relation.is_partitioned_table(),
         is_whole: place == Place::Whole.as_str(),
+        settings: &settings,
     };
     statement.follow(queue::uuid(id).ok_or_else(by_hand)?)
 }

@@ -5,6 +5,7 @@ use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::api::window::session;
 use crate::memory::{llm, reservation};
+use crate::settings::Prompts;
 
 #[pg_extern(sql = false)]
 fn memory_reserve_tokens(
@@ -23,8 +24,9 @@ fn memory_reserve_tokens(
             "Use memory_context with a token_budget, which changes nothing.",
         ));
     }
-    let plan = scope_settings::scoped(&caller, Some(&key.session_id), || {
-        reservation::reserve(&caller, &key, checked_budget(budget)?, summarize.unwrap_or(false))
+    let plan = scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
+        let budget = checked_budget(budget, &settings.prompts)?;
+        reservation::reserve(&caller, &key, budget, summarize.unwrap_or(false), settings)
     })?;
     debug1!("memory_agent: reserve user={} {plan:?}", key.user_id);
     let count = |turns: usize| i32::try_from(turns).unwrap_or(i32::MAX);
@@ -37,7 +39,7 @@ fn memory_reserve_tokens(
 }
 
 /// The budget that was given, or what the application's model reads less the margin.
-fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
+fn checked_budget(budget: Option<i32>, settings: &Prompts) -> PgResult<u32> {
     match budget {
         Some(budget) => u32::try_from(budget).map_err(|_| {
             Error::invalid(
@@ -45,6 +47,6 @@ fn checked_budget(budget: Option<i32>) -> PgResult<u32> {
                 "Leave it out for memory_agent.context_limit less context_margin.",
             )
         }),
-        None => Ok(prompt_limit::longest()),
+        None => Ok(prompt_limit::longest(settings)),
     }
 }

@@ -8,7 +8,7 @@ use crate::memory::prelude::*;
 use crate::pg::error::warn;
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::spi::sees_one_snapshot;
-use crate::settings::LlmLimits;
+use crate::settings::Effective;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn};
 use crate::store::attachments::{self, Source};
@@ -27,6 +27,8 @@ pub struct Statement<'a> {
     pub is_partitioned: bool,
     /// Whether the trigger is that of the table as a whole, not of one of its partitions.
     pub is_whole: bool,
+    /// Those of the SQL session.
+    pub settings: &'a Effective,
 }
 
 impl Statement<'_> {
@@ -55,12 +57,12 @@ impl Statement<'_> {
         match &self.operation {
             PgTriggerOperation::Truncate => {
                 if self.is_whole {
-                    forget_table(&source)?;
+                    forget_table(&source, self.settings)?;
                 } else {
-                    forget_partition(&source)?;
+                    forget_partition(&source, self.settings)?;
                 }
                 // Rows that came since the snapshot go too, and are not seen here.
-                if sees_one_snapshot() { queue_comparison(&source) } else { Ok(()) }
+                if sees_one_snapshot() { queue_comparison(&source, self.settings) } else { Ok(()) }
             }
             // The job reads the whole table.
             PgTriggerOperation::Insert
@@ -68,7 +70,10 @@ impl Statement<'_> {
             {
                 // Entries of these rows may be part of what is restored.
                 let intake = Intake::of_writer(&source, Via::Insert)?;
-                roles::write_as_owner(|spi| row_jobs(spi, &source).restored(&intake.whose()))
+                let restored = |spi: &Spi| {
+                    row_jobs(spi, &source, &intake.settings).restored(&intake.whose())
+                };
+                roles::write_as_owner(restored)
             }
             _ => canonical(|| self.follow_rows(&source)),
         }
@@ -90,9 +95,10 @@ impl Statement<'_> {
             } else {
                 None
             },
+            settings: self.settings,
             is_any: false,
         };
-        let max_bytes = Content::current().max_content_bytes as i32;
+        let max_bytes = self.settings.content.max_content_bytes as i32;
         match self.operation {
             PgTriggerOperation::Insert => {
                 source_rows::added(&spi, source, max_bytes, |batch| rows.written(batch))?;
@@ -160,6 +166,7 @@ struct Rows<'a> {
     intake: Intake<'a>,
     /// The key by which rows are looked up in the table, where its transition tables may be out of date.
     table_key: Option<Vec<KeyColumn>>,
+    settings: &'a Effective,
     is_any: bool,
 }
 
@@ -177,7 +184,7 @@ impl Rows<'_> {
     fn gone(&mut self, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         self.is_any = true;
         match &self.table_key {
-            None => end(self.source, keys, reason),
+            None => end(self.source, keys, reason, self.settings),
             Some(key) => self.look_up(key, keys, reason),
         }
     }
@@ -187,7 +194,7 @@ impl Rows<'_> {
     fn look_up(&self, key: &[KeyColumn], mut keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
         keys.sort_by(|one, other| one.0.cmp(&other.0));
         keys.dedup();
-        let max_bytes = Content::current().max_content_bytes as i32;
+        let max_bytes = self.settings.content.max_content_bytes as i32;
         let found = roles::as_table_owner(self.source.table_owner, || {
             by_index(|| {
                 source_rows::of_each(&Spi::read_write()?, self.source, key, &keys, max_bytes)
@@ -202,14 +209,16 @@ impl Rows<'_> {
                 (Some(_), Some(_)) => double.push(key),
             }
         }
-        end(self.source, gone, reason)?;
+        end(self.source, gone, reason, self.settings)?;
         self.intake.take(&rows)?;
         let whose = self.intake.whose();
         // A row without a user is not remembered.
         if whose.of_nobody {
             return Ok(());
         }
-        roles::write_as_owner(|spi| row_jobs(spi, self.source).written(&whose, false, &double))
+        roles::write_as_owner(|spi| {
+            row_jobs(spi, self.source, self.settings).written(&whose, false, &double)
+        })
     }
 
     /// Queues what is left to do, once all rows are there.
@@ -222,43 +231,48 @@ impl Rows<'_> {
 }
 
 /// A table that is emptied with all its partitions.
-fn forget_table(source: &Source) -> PgResult<()> {
+fn forget_table(source: &Source, settings: &Effective) -> PgResult<()> {
     roles::write_as_owner(|spi| {
         entries::for_all_keys(spi, &source.label, |keys| {
-            end(source, keys, "its table was truncated")
+            end(source, keys, "its table was truncated", settings)
         })
     })
 }
 
 /// A partition that is emptied by itself: its rows are still there, and say which entries end.
-fn forget_partition(source: &Source) -> PgResult<()> {
+fn forget_partition(source: &Source, settings: &Effective) -> PgResult<()> {
     let is_read = roles::as_table_owner(source.table_owner, || {
         // A snapshot of after the wait for the lock: it sees rows that came meanwhile.
         let spi = Spi::read_write()?;
         let is_readable = source_rows::can_be_read(&spi, source)?;
         if is_readable {
             source_rows::all_keys(&spi, source, |keys| {
-                end(source, keys, "its partition was truncated")
+                end(source, keys, "its partition was truncated", settings)
             })?;
         }
         Ok(is_readable)
     })?;
-    if is_read { Ok(()) } else { queue_comparison(source) }
+    if is_read { Ok(()) } else { queue_comparison(source, settings) }
 }
 
 /// Queues a job that ends the entries of rows that are gone.
-fn queue_comparison(source: &Source) -> PgResult<()> {
+fn queue_comparison(source: &Source, settings: &Effective) -> PgResult<()> {
     let writer = roles::current_role_name();
     let agent = &source.definition.agent_id;
     roles::write_as_owner(|spi| {
-        let attempts = LlmLimits::current().max_attempts;
+        let attempts = settings.llm_limits.max_attempts;
         jobs::queue_intake(spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
     })
 }
 
 /// Ends the entries with these keys. Those that others touched since the snapshot of the transaction are
 /// left to a job.
-fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
+fn end(
+    source: &Source,
+    keys: Vec<JsonbText>,
+    reason: &str,
+    settings: &Effective,
+) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -266,6 +280,6 @@ fn end(source: &Source, keys: Vec<JsonbText>, reason: &str) -> PgResult<()> {
     roles::write_as_owner(|spi| {
         let (keys, out_of_sight) = entries::in_sight(&source.label, keys, |key| key)?;
         entries::end_keys(spi, &source.label, &keys, reason)?;
-        row_jobs(spi, source).gone(&writer, &out_of_sight)
+        row_jobs(spi, source, settings).gone(&writer, &out_of_sight)
     })
 }

@@ -30,12 +30,13 @@ pub fn ingest_once(
     caller: &Caller,
     mut turn: Turn,
     request_key: Option<&str>,
+    settings: &Content,
 ) -> PgResult<(Uuid, bool)> {
     let key = SessionKey::of(caller, turn.session_id.as_str());
     if let Some(id) = stored_before(&key, &turn.role, &turn.content, request_key)? {
         return Ok((id, false));
     }
-    check_metadata(&turn.metadata, &Content::current())?;
+    check_metadata(&turn.metadata, settings)?;
     if let Some(request_key) = request_key {
         turn.metadata = with_request_key(turn.metadata, request_key);
     }

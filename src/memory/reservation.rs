@@ -3,28 +3,40 @@
 use crate::memory::prelude::*;
 use crate::memory::window_plan::{ExactCounts, plan_for};
 use crate::memory::window_summary;
+use crate::settings::{Effective, Prompts};
 use crate::store::summaries;
 use crate::store::window::{self, Leaving};
 use memory_agent_core::window::Plan;
 
 /// Makes the window fit, with a summary of what has to leave it when one is asked for; what was done.
-pub fn reserve(caller: &Caller, key: &SessionKey, budget: u32, summarize: bool) -> PgResult<Plan> {
-    let counts = ExactCounts::of(key)?;
+pub fn reserve(
+    caller: &Caller,
+    key: &SessionKey,
+    budget: u32,
+    summarize: bool,
+    settings: &Effective,
+) -> PgResult<Plan> {
+    let counts = ExactCounts::of(key, &settings.prompts)?;
     if summarize {
-        window_summary::summarize(caller, key, budget, &counts)?;
+        window_summary::summarize(caller, key, budget, &counts, settings)?;
     }
-    roles::as_owner(|| shrink(key, budget, &counts))
+    roles::as_owner(|| shrink(key, budget, &counts, &settings.prompts))
 }
 
 /// Takes the oldest turns out of the window until it fits: first those that the summary stands for.
-fn shrink(key: &SessionKey, budget: u32, counts: &ExactCounts) -> PgResult<Plan> {
+fn shrink(
+    key: &SessionKey,
+    budget: u32,
+    counts: &ExactCounts,
+    settings: &Prompts,
+) -> PgResult<Plan> {
     let spi = Spi::read_write()?;
     if sessions::lock_existing(&spi, key)?.is_none() {
         return Ok(Plan::default());
     }
     let turns = counts.turns(&spi, key)?;
     let summary = summaries::current(&spi, key)?;
-    let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget);
+    let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget, settings);
     if plan.leaving() > 0 {
         let leaving = &turns[..plan.leaving()];
         for (covered, why) in [(true, Leaving::Compressed), (false, Leaving::Evicted)] {
