@@ -16,8 +16,8 @@ fn memory_archive(
         window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     if key.is_global() {
         return Err(Error::invalid(
-            "session \"global\" is the user's global memory, and no conversation",
-            "Every session finds global memory: it need not be archived.",
+            "session \"global\" is the user's global memory, not a conversation",
+            "Every session finds global memory without an archive.",
         ));
     }
     scope_settings::scoped(&caller, Some(&key.session_id), |settings| {

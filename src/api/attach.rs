@@ -117,7 +117,7 @@ fn check(definition: &Definition) -> PgResult<()> {
         if definition.user_id_column.is_some() {
             return Err(Error::invalid(
                 "user_id and user_id_column exclude each other",
-                "user_id names the user of all rows, user_id_column the column that says it of each.",
+                "user_id names the user of all rows, user_id_column the column with the user of each row.",
             ));
         }
     }

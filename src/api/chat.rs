@@ -79,7 +79,7 @@ fn memory_chat_within(
     // Before anything costs something: afterwards the answer could not be stored.
     if !llm::may_write() {
         return Err(Error::read_only(
-            "memory_chat stores what is said, which a read-only transaction cannot",
+            "memory_chat stores the message and the answer, which a read-only transaction cannot do",
             "Use memory_augment, and call the LLM from the application.",
         ));
     }
@@ -110,12 +110,12 @@ fn check_post_process(post_process: Option<&str>) -> PgResult<()> {
     match post_process {
         None | Some("background") => Ok(()),
         Some("wait") => Err(Error::unsupported(
-            "post_process => 'wait' cannot work inside of a transaction: the worker sees the turns after it",
-            "Leave it out, commit, and call memory_wait() then.",
+            "post_process => 'wait' is not possible: the worker sees the turns only after COMMIT",
+            "Leave it out, commit, then call memory_wait().",
         )),
         Some(other) => Err(Error::invalid(
             format!("unknown post_process \"{}\"", beginning(other)),
-            "It is background; after COMMIT, memory_wait() waits for what it does.",
+            "The only value is background; after COMMIT, memory_wait() waits for that work.",
         )),
     }
 }

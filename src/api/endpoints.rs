@@ -55,7 +55,7 @@ fn memory_drop_endpoint(_limits: WithinLimits, name: Option<String>) -> PgResult
     roles::write_as_owner(|spi| {
         if endpoints::find(spi, &name)? == Some(true) {
             return Err(Error::not_ready(
-                format!("agents ask the endpoint \"{name}\""),
+                format!("agents use the endpoint \"{name}\""),
                 "Give them another one with memory_use_endpoint first; memory_list_endpoints() lists them.",
             ));
         }

@@ -20,7 +20,7 @@ fn memory_reserve_tokens(
     // Before the LLM is asked for what could not be stored.
     if !llm::may_write() {
         return Err(Error::read_only(
-            "memory_reserve_tokens takes turns out of the window, which a read-only transaction cannot",
+            "memory_reserve_tokens takes turns out of the window, which a read-only transaction cannot do",
             "Use memory_context with a token_budget, which changes nothing.",
         ));
     }

@@ -35,7 +35,7 @@ fn memory_summarize(
     // Before the LLM costs something: afterwards the result could not be recorded or signed.
     if !llm::may_write() {
         return Err(Error::read_only(
-            "memory_summarize records what it did, which a read-only transaction cannot",
+            "memory_summarize writes to history, which a read-only transaction cannot do",
             "Call it in a transaction that may write, on the primary.",
         ));
     }

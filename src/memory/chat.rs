@@ -31,7 +31,7 @@ impl Said {
         if content.trim().is_empty() {
             return Err(Error::invalid(
                 "no message of the user has a text",
-                "The last message of role user is what is answered and stored.",
+                "memory_chat answers and stores the last message of role user.",
             ));
         }
         check_content(&content, settings)?;

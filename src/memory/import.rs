@@ -273,7 +273,7 @@ fn check_holders(spi: &Spi, scope: &FactScope<'_>, checked: &Checked<'_>) -> PgR
         && imports::holds_source(spi, scope.user_id, &checked.json)?
     {
         return Err(Error::taken(
-            "the row of the attached table that this memory stands for has one already",
+            "the row of the attached table has a memory already",
             format!("Leave the file out. {AS_A_TURN}."),
         ));
     }
