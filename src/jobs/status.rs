@@ -163,7 +163,7 @@ fn llm(
         let used = llm_calls::tokens_today(spi, chosen.name())?;
         if used >= limit {
             let detail = format!("{used} of {limit} tokens of today are used");
-            let hint = format!("Jobs go on tomorrow (UTC), or when {setting} is raised.");
+            let hint = format!("Jobs continue tomorrow (UTC), or when {setting} is raised.");
             return Ok(row(component, "limited", detail, hint.as_str()));
         }
     }
@@ -195,7 +195,7 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
         BreakerState::Closed if endpoint.retry_in_ms > 0 => row(
             component,
             "paused",
-            format!("{detail}; goes on in {} s", endpoint.retry_in_ms.div_ceil(1000)),
+            format!("{detail}; continues in {} s", endpoint.retry_in_ms.div_ceil(1000)),
             "The endpoint asked for the pause (Retry-After).",
         ),
         BreakerState::Closed => row(component, "reachable", detail, None),

@@ -94,7 +94,7 @@ fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
         Some(Ordering::Less) => (
             "older",
             Some(
-                "Run ALTER EXTENSION memory_agent UPDATE. Until then everything goes on as before.",
+                "Run ALTER EXTENSION memory_agent UPDATE. Until then everything works as before.",
             ),
         ),
         Some(Ordering::Greater) | None => (

@@ -228,7 +228,7 @@ fn one(
                 span { "since " (parts::on(&fact.created_at)) }
                 @if let Some(key) = &fact.fact_key { span.key { (key) } }
                 @if let Some(session) = &fact.session_id { span { "in " (session) } }
-                @if fact.is_shared { span.tag { "shared with everybody" } }
+                @if fact.is_shared { span.tag { "shared with all users" } }
                 @for marker in fact.markers.iter().flatten() { span.tag { (marker) } }
             }
             @for old in before.iter().take(1) { (replaced(old)) }

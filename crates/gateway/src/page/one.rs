@@ -183,7 +183,7 @@ fn about(entry: &Entry) -> Markup {
         @if let Some(key) = &entry.fact_key { span.key { (key) } }
         @if let Some(confidence) = entry.confidence { span { "confidence " (format!("{confidence:.2}")) } }
         @if let Some(end) = &entry.expires_at { span { "until " (parts::at(end)) } }
-        @if entry.is_shared { span.tag { "shared with everybody" } }
+        @if entry.is_shared { span.tag { "shared with all users" } }
         @for marker in entry.markers.iter().flatten() { span.tag { (marker) } }
         @if let Some(parent) = parent(entry) { a href=(memory_path(parent)) { "The whole document" } }
     }

@@ -115,7 +115,7 @@ fn counted(session: &Session) -> Markup {
         span { (session.turn_count) @if session.turn_count == 1 { " turn" } @else { " turns" } }
         span { (session.active_tokens) " tokens in the window" }
         @if session.agent_id != "default" { span { "agent " (session.agent_id) } }
-        @if session.is_shared { span.tag { "shared with everybody" } }
+        @if session.is_shared { span.tag { "shared with all users" } }
     }
 }
 

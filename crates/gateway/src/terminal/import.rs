@@ -60,7 +60,7 @@ pub async fn import(options: Import) -> Result<bool, String> {
     let Importing { stored, bad, .. } = importing;
     say(&format!("{stored} memories are stored, {bad} are not."));
     outcome.map(|()| bad == 0).map_err(|problem| {
-        format!("{problem}. The import stopped; run it again, and it goes on where it ended")
+        format!("{problem}. The import stopped; run it again, and it continues where it stopped")
     })
 }
 

@@ -136,7 +136,7 @@ fn what_all_users_share_is_shown_and_cannot_be_changed() {
     let mut reader = Reader::of(&gateway);
     let page = reader.page("/ui");
     assert!(read(&page).contains("The office closes at six. since"), "{page}");
-    assert!(read(&page).contains("shared with everybody"), "{page}");
+    assert!(read(&page).contains("shared with all users"), "{page}");
     let id = page.split_once("/ui/memory/").unwrap().1.split('"').next().unwrap().to_owned();
     let one = reader.page(&path(&id, ""));
     assert!(!one.contains("/forget") && !one.contains("/ui/erase"), "{one}");
