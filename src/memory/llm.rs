@@ -213,7 +213,9 @@ pub fn hint(kind: ChatFailureKind) -> &'static str {
     match kind {
         ChatFailureKind::Unavailable => "See SELECT * FROM memory_status(), and try again later.",
         ChatFailureKind::Failed => "Try again; raise memory_agent.llm_timeout for a slow model.",
-        ChatFailureKind::Refused => "Look at the text that was sent: a retry gives the same result.",
+        ChatFailureKind::Refused => {
+            "Look at the text that was sent: a retry gives the same result."
+        }
         ChatFailureKind::BadAnswer => "Try again, or use another model.",
     }
 }

@@ -93,9 +93,7 @@ fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
         Some(Ordering::Equal) => ("current", None),
         Some(Ordering::Less) => (
             "older",
-            Some(
-                "Run ALTER EXTENSION memory_agent UPDATE. Until then everything works as before.",
-            ),
+            Some("Run ALTER EXTENSION memory_agent UPDATE. Until then everything works as before."),
         ),
         Some(Ordering::Greater) | None => (
             "unknown",
