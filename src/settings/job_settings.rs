@@ -3,10 +3,10 @@
 
 use crate::settings::values::natural;
 use crate::settings::{FactScopeChoice, UngroundedChoice, guc};
-use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::{
     ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
 };
+use serde_json::Map;
 
 pub fn extraction() -> ExtractionSettings {
     ExtractionSettings {
@@ -21,6 +21,7 @@ pub fn extraction() -> ExtractionSettings {
         ungrounded_facts: ungrounded_facts(),
         statement_check: guc::statement_check(),
         replacement_check: guc::replacement_check(),
+        other: Map::new(),
     }
 }
 
@@ -44,8 +45,9 @@ pub fn reflection() -> ReflectionSettings {
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
         replacement_check: guc::replacement_check(),
-        extraction: if guc::reflection() { None } else { serde_json::to_value(extraction()).ok() },
+        extraction: (!guc::reflection()).then(extraction),
         assistant_decisions: guc::assistant_decisions(),
+        other: Map::new(),
     }
 }
 
@@ -62,25 +64,6 @@ pub fn summary() -> SummarySettings {
         archive_chunk_tokens: natural(guc::chunk_tokens()),
         archive_chunk_overlap: natural(guc::chunk_overlap()),
         text_search_config: guc::text_search_config(),
+        other: Map::new(),
     }
-}
-
-/// The settings of an extract job, within their bounds; those that it lacks are this session's.
-pub fn of_extraction(payload: &payloads::Extract) -> ExtractionSettings {
-    let mut settings = payloads::settings(payload.settings.as_ref(), extraction());
-    settings.max_facts_per_turn = settings.max_facts_per_turn.clamp(1, 20);
-    settings.extraction_batch = settings.extraction_batch.clamp(0, 30);
-    settings
-}
-
-/// The settings of a reflect job, likewise.
-pub fn of_reflection(payload: &payloads::Reflect) -> ReflectionSettings {
-    let mut settings = payloads::settings(payload.settings.as_ref(), reflection());
-    settings.max_facts = settings.max_facts.clamp(1, 100);
-    settings
-}
-
-/// The settings of a summarize or compress job, likewise.
-pub fn of_summary(payload: &payloads::Summary) -> SummarySettings {
-    payloads::settings(payload.settings.as_ref(), summary())
 }

@@ -17,7 +17,7 @@ use crate::memory::facts::neighborhood::Decision;
 use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
 use crate::memory::{active_model, follow_ups};
-use crate::settings::{Effective, job_settings};
+use crate::settings::Effective;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
@@ -114,7 +114,7 @@ impl LlmTask for ExtractTask {
 impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
-        let settings = job_settings::of_extraction(&job.payload());
+        let settings = job.payload::<payloads::Extract>().session_settings();
         let mut task = Self {
             job,
             settings,

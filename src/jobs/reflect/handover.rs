@@ -9,12 +9,12 @@ use crate::memory::follow_ups;
 use crate::settings::Effective;
 use crate::store::facts::FactScope;
 use crate::store::{reflections, schema, sessions};
-use serde_json::Value;
+use memory_agent_core::jobs::session_settings::ExtractionSettings;
 
 impl ReflectTask {
     /// Hands the turns over to a job with the settings of an extraction, and finishes this one. Locks in the
     /// order of all writers of facts: session, job, episodes, turns.
-    pub(super) fn hand_over(&self, extraction: &Value) -> Taken {
+    pub(super) fn hand_over(&self, extraction: &ExtractionSettings) -> Taken {
         let user = &self.key.user_id;
         let taken: Vec<Uuid> = self.episodes.iter().map(|episode| episode.id).collect();
         let progress = transaction(|spi| {

@@ -18,7 +18,7 @@ use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{found, neighborhood};
 use crate::memory::follow_ups;
 use crate::memory::llm::Question;
-use crate::settings::{Effective, job_settings};
+use crate::settings::Effective;
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
@@ -100,7 +100,7 @@ impl Start for ReflectTask {
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
         let key = job.session_key();
         let mut task = Self {
-            settings: job_settings::of_reflection(&job.payload()),
+            settings: job.payload::<payloads::Reflect>().session_settings(),
             key,
             job,
             model: None,

@@ -17,7 +17,7 @@ use crate::memory::summary_renewal::{self, Renewal, Renewed};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
-use crate::settings::{Effective, job_settings};
+use crate::settings::Effective;
 use crate::store::models::Kind;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
@@ -86,7 +86,7 @@ impl Start for SummaryTask {
         let payload: payloads::Summary = job.payload();
         let mut task = Self {
             key: job.session_key(),
-            settings: job_settings::of_summary(&payload),
+            settings: payload.session_settings(),
             exchange: Exchange::default(),
             answers: payload.answers,
             stage: Stage::Beginning,

@@ -2,7 +2,7 @@
 //! updates in both directions, so what cannot be read is as if it were missing, and what a later version
 //! added is kept.
 
-use crate::jobs::session_settings::over;
+use crate::jobs::session_settings::{ExtractionSettings, ReflectionSettings, SummarySettings};
 use crate::shorten::Counted;
 use crate::summarize::Sections;
 use serde::de::DeserializeOwned;
@@ -74,7 +74,7 @@ payloads! {
     /// Of `extract` jobs.
     Extract {
         /// Of the session that queued it.
-        settings: Option<Value>,
+        settings: Option<ExtractionSettings>,
         /// Ids of the turns that it took.
         entries: Vec<String>,
         /// The attempt for which they were taken.
@@ -86,7 +86,7 @@ payloads! {
     /// Of `reflect` jobs.
     Reflect {
         /// Of the session that queued it.
-        settings: Option<Value>,
+        settings: Option<ReflectionSettings>,
         /// Ids of the episodes that it took.
         episodes: Vec<String>,
         /// The id of the last turn that was reflected on, in a list.
@@ -98,7 +98,7 @@ payloads! {
     /// Of `summarize` and `compress` jobs.
     Summary {
         /// Of the session that queued it.
-        settings: Option<Value>,
+        settings: Option<SummarySettings>,
         /// Whether a caller asked for it, whatever the window's size.
         forced: bool,
         /// Ids of what is being condensed.
@@ -147,31 +147,43 @@ payloads! {
 impl Extract {
     /// Of a new job with these settings.
     #[must_use]
-    pub fn with(settings: &impl Serialize) -> Self {
-        Self { settings: serde_json::to_value(settings).ok(), ..Self::default() }
+    pub fn with(settings: &ExtractionSettings) -> Self {
+        Self { settings: Some(settings.clone()), ..Self::default() }
+    }
+
+    /// The settings that the job runs with.
+    #[must_use]
+    pub fn session_settings(&self) -> ExtractionSettings {
+        self.settings.clone().unwrap_or_default().within_bounds()
     }
 }
 
 impl Reflect {
     /// Of a new job with these settings.
     #[must_use]
-    pub fn with(settings: &impl Serialize) -> Self {
-        Self { settings: serde_json::to_value(settings).ok(), ..Self::default() }
+    pub fn with(settings: &ReflectionSettings) -> Self {
+        Self { settings: Some(settings.clone()), ..Self::default() }
+    }
+
+    /// The settings that the job runs with.
+    #[must_use]
+    pub fn session_settings(&self) -> ReflectionSettings {
+        self.settings.clone().unwrap_or_default().within_bounds()
     }
 }
 
 impl Summary {
     /// Of a new job with these settings.
     #[must_use]
-    pub fn with(settings: &impl Serialize, forced: bool) -> Self {
-        Self { settings: serde_json::to_value(settings).ok(), forced, ..Self::default() }
+    pub fn with(settings: &SummarySettings, forced: bool) -> Self {
+        Self { settings: Some(settings.clone()), forced, ..Self::default() }
     }
-}
 
-/// The settings that a payload holds; those that it lacks are `own`.
-#[must_use]
-pub fn settings<T: Serialize + DeserializeOwned>(kept: Option<&Value>, own: T) -> T {
-    over(own, kept)
+    /// The settings that the job runs with.
+    #[must_use]
+    pub fn session_settings(&self) -> SummarySettings {
+        self.settings.clone().unwrap_or_default()
+    }
 }
 
 /// How far an `embed` job had come.
@@ -245,7 +257,7 @@ pub enum Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::session_settings::{ReflectionSettings, UngroundedFacts};
+    use crate::jobs::session_settings::UngroundedFacts;
 
     /// Reads a row as a version before wrote it, and writes it again.
     fn again<P: Payload>(row: Value) -> Value {
@@ -254,12 +266,11 @@ mod tests {
 
     #[test]
     fn rows_of_earlier_versions_are_read_and_written_as_they_are() {
-        let settings = json!({"global": false, "dedup_similarity": -1.0});
         for row in [
             json!({}),
-            json!({"settings": settings, "entries": ["a"], "tried": 0, "facts": []}),
+            json!({"entries": ["a"], "tried": 0, "facts": []}),
             json!({"facts": [{"text": "t", "turn": "a", "repeated": [], "confidence": 0.5}]}),
-            json!({"settings": settings, "later": {"x": 1}}),
+            json!({"later": {"x": 1}}),
         ] {
             assert_eq!(again::<Extract>(row.clone()), row);
         }
@@ -283,41 +294,51 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_says_of_reflection_wins() {
-        let own = reflection_settings(Some(json!({"global": true})));
-        let read =
-            |row: Value| settings(Reflect::read(&row).settings.as_ref(), own.clone()).extraction;
-        // Jobs of earlier versions do not say; what a later one adds to the extraction is kept.
-        assert_eq!(read(json!({"settings": {"max_facts": 2}})), own.extraction);
-        assert_eq!(read(json!({"settings": {"extraction": null}})), None);
-        let extraction = json!({"global": false, "later": 1});
-        assert_eq!(
-            read(json!({"settings": {"extraction": extraction, "assistant_decisions": true}})),
-            Some(extraction.clone())
-        );
-        // What is written is read again, and is what an extract job keeps.
-        for extraction in [None, Some(extraction)] {
-            let written = Reflect::with(&reflection_settings(extraction.clone())).to_value();
-            assert_eq!(read(written), extraction);
-            let kept = Extract::with(&extraction).settings;
-            assert_eq!(kept.filter(|kept| !kept.is_null()), extraction);
-        }
+    fn settings_that_a_row_lacks_have_their_defaults() {
+        let read = |row: Value| Extract::read(&row).session_settings();
+        let default = ExtractionSettings::default();
+        // Rows of 0.1.0 have no settings, and none has those of a later version.
+        assert_eq!(read(json!({})), default);
+        assert_eq!(read(json!({"settings": null})), default);
+        assert_eq!(read(json!({"settings": 7})), default);
+        let some = ExtractionSettings { global: true, dedup_similarity: 0.5, ..default.clone() };
+        assert_eq!(read(json!({"settings": {"global": true, "dedup_similarity": 0.5}})), some);
+        // A value of another shape is as if it were missing.
+        let strange = json!({"global": true, "dedup_similarity": 0.5, "extraction_batch": "many",
+                             "ungrounded_facts": "eaten", "text_search_config": null});
+        assert_eq!(read(json!({"settings": strange})), some);
+        // Nothing that a row holds leaves the bounds.
+        let far = read(json!({"settings": {"max_facts_per_turn": 1000, "extraction_batch": 1000}}));
+        assert_eq!((far.max_facts_per_turn, far.extraction_batch), (20, 30));
+        let reflect = json!({"settings": {"max_facts": 0}});
+        assert_eq!(Reflect::read(&reflect).session_settings().max_facts, 1);
+        assert_eq!(Summary::read(&json!({})).session_settings(), SummarySettings::default());
     }
 
-    fn reflection_settings(extraction: Option<Value>) -> ReflectionSettings {
-        ReflectionSettings {
-            min_episode_turns: 3,
-            episode_gap: 1800,
-            max_facts: 5,
-            global: false,
-            consolidation_similarity: -1.0,
-            dedup_similarity: -1.0,
-            detect_markers: true,
-            text_search_config: "english".to_owned(),
-            ungrounded_facts: UngroundedFacts::Unverified,
-            replacement_check: true,
-            extraction,
-            assistant_decisions: false,
+    #[test]
+    fn settings_are_kept_even_where_they_are_the_defaults() {
+        let settings = ExtractionSettings { global: true, ..ExtractionSettings::default() };
+        let payload = Extract::with(&settings);
+        assert_eq!(Extract::read(&payload.to_value()).session_settings(), settings);
+        // Another version may have other defaults.
+        let written = Extract::with(&ExtractionSettings::default()).to_value();
+        assert_eq!(written["settings"]["ungrounded_facts"], json!(UngroundedFacts::Unverified));
+        // What a later version added is kept, also in what a reflect job hands over.
+        let mut later = written["settings"].clone();
+        later["later"] = json!({"x": 1});
+        assert_eq!(again::<Extract>(json!({"settings": later})), json!({"settings": later}));
+        let row = Reflect::read(&json!({"settings": {"extraction": later, "other": 1}}));
+        let extraction = row.session_settings().extraction.expect("an extraction");
+        assert_eq!(Extract::with(&extraction).to_value(), json!({"settings": later}));
+        assert_eq!(row.to_value()["settings"]["other"], 1);
+        assert_eq!(Reflect::read(&row.to_value()).session_settings(), row.session_settings());
+    }
+
+    #[test]
+    fn a_row_that_names_no_extraction_reflects() {
+        for settings in [json!({"max_facts": 2}), json!({"extraction": null})] {
+            let read = Reflect::read(&json!({"settings": settings}));
+            assert_eq!(read.session_settings().extraction, None);
         }
     }
 

@@ -1,12 +1,13 @@
-//! What a job keeps of the settings of the session that queued it: the user-settable ones that the
-//! result depends on. They travel in the job's payload; URLs and keys never do.
+//! What a job keeps of the settings of the session that queued it: those that the result depends on.
+//! They travel in the job's payload; URLs and keys never do. Jobs outlive updates in both directions: a
+//! setting that a row lacks, or holds in another shape, has its documented default, whatever the worker's
+//! process has, and what a later version added is kept.
 
 use crate::chunk;
 use crate::compression::Limits;
 use crate::episodes::EpisodeSettings;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 /// What becomes of facts that what was said does not bear out, see [`crate::grounding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,62 +20,138 @@ pub enum UngroundedFacts {
     Accept,
 }
 
-/// Settings of an extraction, as its session had them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExtractionSettings {
-    /// Most turns that one request extracts from.
-    pub extraction_batch: u32,
-    /// Most facts of one turn.
-    pub max_facts_per_turn: u32,
-    /// Whether facts become the user's global memory instead of the session's.
-    pub global: bool,
-    /// Cosine from which a fact is a duplicate; negative means the model's own value.
-    pub dedup_similarity: f64,
-    /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
-    pub reconcile_similarity: f64,
-    /// Most facts that one request compares.
-    pub reconcile_batch: u32,
-    /// Whether markers are detected in the facts.
-    pub detect_markers: bool,
-    /// The text search configuration of the facts.
-    pub text_search_config: String,
-    pub ungrounded_facts: UngroundedFacts,
-    /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
-    pub statement_check: bool,
-    /// Whether a known fact is replaced or ended only where there is a sign of it.
-    pub replacement_check: bool,
+/// Declares settings with their defaults, which are those of docs/settings.md.
+macro_rules! session_settings {
+    ($($(#[$meta:meta])* $name:ident {
+        $($(#[$field_meta:meta])* $field:ident: $type:ty = $default:expr,)*
+    })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+            /// What later versions keep here.
+            #[serde(flatten)]
+            pub other: Map<String, Value>,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* other: Map::new() }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let mut other = Map::deserialize(deserializer)?;
+                $(let kept = other.remove(stringify!($field));
+                  let $field = kept
+                      .and_then(|kept| serde_json::from_value(kept).ok())
+                      .unwrap_or_else(|| $default);)*
+                Ok(Self { $($field,)* other })
+            }
+        }
+    )*};
 }
 
-/// Settings of a reflection, as the session had them that ended the episode.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReflectionSettings {
-    /// Turns from which an episode is reflected on by itself.
-    pub min_episode_turns: u32,
-    /// Seconds after which an episode ends; 0 means never.
-    pub episode_gap: i64,
-    /// Most facts that are added or changed.
-    pub max_facts: u32,
-    /// Whether facts become the user's global memory instead of the session's.
-    pub global: bool,
-    /// Cosine to what was said from which a fact is reconsidered; negative means the model's own value.
-    pub consolidation_similarity: f64,
-    /// Cosine from which a fact is a duplicate; negative means the model's own value.
-    pub dedup_similarity: f64,
-    /// Whether markers are detected in the facts.
-    pub detect_markers: bool,
-    /// The text search configuration of the facts.
-    pub text_search_config: String,
-    pub ungrounded_facts: UngroundedFacts,
-    /// Whether a known fact is replaced or ended only where there is a sign of it.
-    pub replacement_check: bool,
-    /// Instead of a reflection: the settings of an extraction from the episode's turns, as its job keeps
-    /// them.
-    pub extraction: Option<Value>,
-    /// Whether that extraction is also from what an assistant decided.
-    pub assistant_decisions: bool,
+session_settings! {
+    /// Settings of an extraction, as its session had them.
+    ExtractionSettings {
+        /// Most turns that one request extracts from.
+        extraction_batch: u32 = 8,
+        /// Most facts of one turn.
+        max_facts_per_turn: u32 = 5,
+        /// Whether facts become the user's global memory instead of the session's.
+        global: bool = false,
+        /// Cosine from which a fact is a duplicate; negative means the model's own value.
+        dedup_similarity: f64 = -1.0,
+        /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
+        reconcile_similarity: f64 = -1.0,
+        /// Most facts that one request compares.
+        reconcile_batch: u32 = 1,
+        /// Whether markers are detected in the facts.
+        detect_markers: bool = true,
+        /// The text search configuration of the facts.
+        text_search_config: String = "english".to_owned(),
+        ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
+        /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
+        statement_check: bool = false,
+        /// Whether a known fact is replaced or ended only where there is a sign of it.
+        replacement_check: bool = true,
+    }
+
+    /// Settings of a reflection, as the session had them that ended the episode.
+    ReflectionSettings {
+        /// Turns from which an episode is reflected on by itself.
+        min_episode_turns: u32 = 3,
+        /// Seconds after which an episode ends; 0 means never.
+        episode_gap: i64 = EpisodeSettings::default().gap_seconds,
+        /// Most facts that are added or changed.
+        max_facts: u32 = 5,
+        /// Whether facts become the user's global memory instead of the session's.
+        global: bool = false,
+        /// Cosine to what was said from which a fact is reconsidered; negative means the model's own value.
+        consolidation_similarity: f64 = -1.0,
+        /// Cosine from which a fact is a duplicate; negative means the model's own value.
+        dedup_similarity: f64 = -1.0,
+        /// Whether markers are detected in the facts.
+        detect_markers: bool = true,
+        /// The text search configuration of the facts.
+        text_search_config: String = "english".to_owned(),
+        ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
+        /// Whether a known fact is replaced or ended only where there is a sign of it.
+        replacement_check: bool = true,
+        /// Instead of a reflection: the settings of an extraction from the episode's turns.
+        extraction: Option<ExtractionSettings> = None,
+        /// Whether that extraction is also from what an assistant decided.
+        assistant_decisions: bool = false,
+    }
+
+    /// Settings of a summary and of a compression, as their session had them. Tokens are cl100k_base
+    /// tokens.
+    SummarySettings {
+        /// Whether the session is summarised as it grows.
+        summarization: bool = true,
+        /// New tokens from which its summary is renewed.
+        min_tokens: u32 = 100,
+        /// Most tokens of turns that one request holds.
+        chunk_tokens: u32 = 3000,
+        /// Tokens at the end of a chunk that the next one begins with.
+        chunk_overlap: u32 = 200,
+        /// Whether its window is compressed.
+        compression: bool = true,
+        /// Tokens of a window above which it is compressed; 0 is never.
+        threshold: u32 = 10_000,
+        /// Newest turns that compression leaves in the window.
+        keep: u32 = 10,
+        /// Whether compression archives the conversation.
+        archives: bool = false,
+        /// Most tokens of a chunk of what is archived.
+        archive_chunk_tokens: u32 = 800,
+        /// Tokens at the end of such a chunk that the next one begins with.
+        archive_chunk_overlap: u32 = 100,
+        /// The text search configuration of what is archived.
+        text_search_config: String = "english".to_owned(),
+    }
+}
+
+impl ExtractionSettings {
+    /// The same, with what a row may hold brought within its bounds.
+    #[must_use]
+    pub fn within_bounds(mut self) -> Self {
+        self.max_facts_per_turn = self.max_facts_per_turn.clamp(1, 20);
+        self.extraction_batch = self.extraction_batch.min(30);
+        self
+    }
 }
 
 impl ReflectionSettings {
+    /// The same, with what a row may hold brought within its bounds.
+    #[must_use]
+    pub fn within_bounds(mut self) -> Self {
+        self.max_facts = self.max_facts.clamp(1, 100);
+        self
+    }
+
     /// Seconds without a successor after which episodes that are too short are reflected on: two gaps.
     /// Without gaps, it is the default one that counts.
     #[must_use]
@@ -83,34 +160,6 @@ impl ReflectionSettings {
         let gap = if self.episode_gap > 0 { self.episode_gap } else { default };
         gap.saturating_mul(2)
     }
-}
-
-/// Settings of a summary and of a compression, as their session had them. Tokens are cl100k_base
-/// tokens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SummarySettings {
-    /// Whether the session is summarised as it grows.
-    pub summarization: bool,
-    /// New tokens from which its summary is renewed.
-    pub min_tokens: u32,
-    /// Most tokens of turns that one request holds.
-    pub chunk_tokens: u32,
-    /// Tokens at the end of a chunk that the next one begins with.
-    pub chunk_overlap: u32,
-    /// Whether its window is compressed.
-    pub compression: bool,
-    /// Tokens of a window above which it is compressed; 0 is never.
-    pub threshold: u32,
-    /// Newest turns that compression leaves in the window.
-    pub keep: u32,
-    /// Whether compression archives the conversation.
-    pub archives: bool,
-    /// Most tokens of a chunk of what is archived.
-    pub archive_chunk_tokens: u32,
-    /// Tokens at the end of such a chunk that the next one begins with.
-    pub archive_chunk_overlap: u32,
-    /// The text search configuration of what is archived.
-    pub text_search_config: String,
 }
 
 impl SummarySettings {
@@ -140,16 +189,4 @@ impl SummarySettings {
             overlap_tokens: self.archive_chunk_overlap,
         }
     }
-}
-
-/// The settings that are `kept`; those that are missing there are as in `own`.
-#[must_use]
-pub fn over<T: Serialize + DeserializeOwned>(own: T, kept: Option<&Value>) -> T {
-    let (Some(Value::Object(kept)), Ok(Value::Object(mut all))) =
-        (kept, serde_json::to_value(&own))
-    else {
-        return own;
-    };
-    all.extend(kept.iter().map(|(name, value)| (name.clone(), value.clone())));
-    serde_json::from_value(Value::Object(all)).unwrap_or(own)
 }

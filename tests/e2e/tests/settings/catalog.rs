@@ -1,8 +1,11 @@
 //! The settings as PostgreSQL knows them, against the table of what is documented.
 
 use super::table::{Values, settings};
+use memory_agent_core::jobs::session_settings::{
+    ExtractionSettings, ReflectionSettings, SummarySettings,
+};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Cluster, expect_error, shared};
+use memory_agent_e2e::{Cluster, Json, expect_error, json, shared};
 use std::path::Path;
 
 /// A database with the library loaded, so that the settings are defined.
@@ -196,5 +199,51 @@ fn every_setting_has_a_test_of_its_effect() {
             .find(|source| source.contains(&definition))
             .unwrap_or_else(|| panic!("{name}: there is no test {test}"));
         assert!(body.contains(name), "{test} does not mention {name}");
+    }
+}
+
+/// Rows of jobs may lack settings that the version which wrote them did not know.
+#[test]
+fn a_job_without_a_setting_runs_with_the_documented_default() {
+    let documented = |name: &str| match settings().find(|setting| setting.0 == name) {
+        Some((_, "on", ..)) => "true",
+        Some((_, "off", ..)) => "false",
+        Some((_, default, ..)) => default,
+        None => panic!("there is no setting {name}"),
+    };
+    // Settings that a job keeps under another name.
+    let setting = |kept: &str| match kept {
+        "detect_markers" => "auto_detect_markers".to_owned(),
+        "max_facts" => "max_facts_per_episode".to_owned(),
+        "min_tokens" | "chunk_tokens" | "chunk_overlap" => format!("summary_{kept}"),
+        "threshold" => "compression_threshold_tokens".to_owned(),
+        "keep" => "recent_messages_to_keep".to_owned(),
+        "archives" => "archive_conversations".to_owned(),
+        "archive_chunk_tokens" | "archive_chunk_overlap" => kept.replace("archive_", ""),
+        _ => kept.to_owned(),
+    };
+    let mut kept = json!(SummarySettings::default());
+    for settings in [json!(ExtractionSettings::default()), json!(ReflectionSettings::default())] {
+        kept.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    }
+    for (name, default) in kept.as_object().unwrap() {
+        match name.as_str() {
+            "global" => {
+                assert_eq!((default, documented("fact_scope")), (&json!(false), "session"));
+            }
+            // The settings of an extraction, where no reflection is wanted.
+            "extraction" => {
+                assert_eq!((default, documented("reflection")), (&Json::Null, "true"));
+            }
+            _ => {
+                let expected = documented(&setting(name));
+                let read = serde_json::from_str(expected).unwrap_or_else(|_| json!(expected));
+                let is_same = match (default.as_f64(), read.as_f64()) {
+                    (Some(default), Some(read)) => default == read,
+                    _ => *default == read,
+                };
+                assert!(is_same, "{name}: {default} and {expected}");
+            }
+        }
     }
 }

@@ -159,12 +159,17 @@ pub fn picture(client: &mut Client, session: &str) -> String {
     parts.join("\n---\n")
 }
 
-/// Runs a job of this kind again for a session, although nobody asked for it.
+/// Runs a job of this kind again for a session, although nobody asked for it, with the sizes of windows that
+/// the client's session has.
 pub fn run_again(scene: &mut Scene, kind: &str, session: &str) {
     let job: Uuid = value(
         &mut scene.client,
-        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, status) \
-         VALUES (gen_random_uuid(), $1, 'alice', 'default', $2, 'dead') RETURNING id",
+        "INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id, session_id, status, payload) \
+         VALUES (gen_random_uuid(), $1, 'alice', 'default', $2, 'dead', \
+                jsonb_build_object('settings', jsonb_build_object( \
+                    'threshold', current_setting('memory_agent.compression_threshold_tokens')::int, \
+                    'keep', current_setting('memory_agent.recent_messages_to_keep')::int))) \
+         RETURNING id",
         &[&kind, &session],
     );
     assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&job]));
