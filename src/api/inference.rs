@@ -107,9 +107,9 @@ fn memory_register_model(
     }
     let model = models::model_ref(&name, location.as_deref())?;
     let description = models::current().describe(&model)?;
-    if description.kind.to_string() != kind.as_str() {
+    if description.kind != kind {
         return Err(Error::wrong_object(
-            format!("the kind of \"{name}\" is {}, not {}", description.kind, kind.as_str()),
+            format!("the kind of \"{name}\" is {}, not {kind}", description.kind),
             "Register it as what its config.json says.",
         ));
     }

@@ -60,9 +60,7 @@ fn checked_dimension(name: &str, location: Option<&str>) -> PgResult<i32> {
     let model = models::model_ref(name, location)?;
     let description = models::current().describe(&model)?;
     match description.dimension {
-        Some(dimension) if description.kind.to_string() == Kind::Embedder.as_str() => {
-            Ok(dimension as i32)
-        }
+        Some(dimension) if description.kind == Kind::Embedder => Ok(dimension as i32),
         _ => Err(Error::wrong_object(
             format!("the kind of \"{name}\" is {}, not embedder", description.kind),
             "Name an embedder: SELECT name FROM memory_agent.models WHERE kind = 'embedder'.",

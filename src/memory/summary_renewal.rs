@@ -10,7 +10,7 @@ use crate::memory::summary_tree::{Material, Tree};
 use crate::settings::Effective;
 use crate::store::compression;
 use crate::store::jobs::JobKind;
-use crate::store::queue::{self, Job};
+use crate::store::queue::{self, Applied, Job};
 use crate::store::summaries::{self, NewSummary, Source};
 use memory_agent_core::compression::Due;
 use memory_agent_core::jobs::payloads;
@@ -32,36 +32,22 @@ pub struct Renewal<'a> {
     pub has_more: bool,
 }
 
-/// How it went.
-pub enum Renewed {
-    Stored {
-        /// Turns that left the window.
-        archived: u64,
-    },
-    /// The session changed since it was looked at; nothing was stored.
-    Changed,
-    /// Another worker has the job by now, or it was cancelled; nothing was stored.
-    NotOurs,
-    /// The session is not there (yet); nothing was stored.
-    NoSession,
-}
-
-/// Stores the renewal and finishes the job. Locks in the order of all writers: session, job, turns,
+/// Stores the renewal and finishes the job; says how many turns left the window. Locks in the order of all writers: session, job, turns,
 /// summaries.
-pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
+pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Applied<u64>> {
     let (key, job) = (renewal.key, renewal.job);
     if sessions::lock_existing(spi, key)?.is_none() {
-        return Ok(Renewed::NoSession);
+        return Ok(Applied::NoSession);
     }
     if !queue::lock(spi, job)? {
-        return Ok(Renewed::NotOurs);
+        return Ok(Applied::NotOurs);
     }
     let unsummarized = match renewal.condensed {
         None => summaries::recount(spi, key)?,
         Some((material, tree)) => {
             match renew(spi, key, material, tree, material.level().method())? {
                 Some(unsummarized) => unsummarized,
-                None => return Ok(Renewed::Changed),
+                None => return Ok(Applied::Changed(())),
             }
         }
     };
@@ -77,7 +63,7 @@ pub fn store(spi: &Spi, renewal: &Renewal<'_>) -> PgResult<Renewed> {
         queue_rest(spi, renewal, unsummarized)?;
     }
     queue::finish(spi, job)?;
-    Ok(Renewed::Stored { archived })
+    Ok(Applied::Stored(archived))
 }
 
 /// Stores what condensing came to, made by `method`, and returns the tokens of turns that no summary covers

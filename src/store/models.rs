@@ -2,13 +2,7 @@
 
 use crate::store::prelude::*;
 
-words! {
-    /// What a model does.
-    pub enum Kind {
-        Embedder = "embedder",
-        Reranker = "reranker",
-    }
-}
+pub use memory_agent_core::protocol::ModelKind as Kind;
 
 /// The name and location of the active model of a kind; `None` when none was activated.
 pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<String>)>> {

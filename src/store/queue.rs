@@ -222,6 +222,18 @@ pub fn fold(spi: &Spi, job: &Job) -> PgResult<u64> {
     )
 }
 
+/// How storing what a job came to went. Only with `Stored` was anything stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Applied<Stored = (), Changed = ()> {
+    Stored(Stored),
+    /// What the job is about changed since it was looked at.
+    Changed(Changed),
+    /// Another worker has the job by now, or it was cancelled.
+    NotOurs,
+    /// The session is not there (yet).
+    NoSession,
+}
+
 /// Locks a claimed job until the end of the transaction; false when it no longer is this worker's:
 /// its result must be dropped.
 pub fn lock(spi: &Spi, job: &Job) -> PgResult<bool> {

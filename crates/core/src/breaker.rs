@@ -3,6 +3,8 @@
 //!
 //! It has no clock: the caller passes the time as milliseconds since any fixed point.
 
+use serde::{Deserialize, Serialize};
+
 /// Failures in a row that open the breaker.
 const MAX_FAILURES: u32 = 5;
 /// How long it stays open at first; doubled each time that the probe fails.
@@ -11,14 +13,14 @@ const LONGEST_PAUSE_MS: u64 = 300_000;
 /// When to ask again while a probe is under way, whose end is unknown.
 const PROBE_RETRY_MS: u64 = 1_000;
 
-/// Whether calls are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+/// Whether calls to an endpoint are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BreakerState {
     /// They are.
     Closed,
-    /// None is, until the pause is over.
+    /// Too many failed: none is made until the pause is over.
     Open,
-    /// The pause is over: one call, the probe, decides.
+    /// The pause is over: one call, the probe, finds out whether the endpoint works again.
     HalfOpen,
 }
 
@@ -89,11 +91,11 @@ impl Breaker {
 
     /// The state at `now_ms`.
     #[must_use]
-    pub fn state(&self, now_ms: u64) -> State {
+    pub fn state(&self, now_ms: u64) -> BreakerState {
         match self.pause {
-            None => State::Closed,
-            Some(pause) if now_ms < pause.until_ms => State::Open,
-            Some(_) => State::HalfOpen,
+            None => BreakerState::Closed,
+            Some(pause) if now_ms < pause.until_ms => BreakerState::Open,
+            Some(_) => BreakerState::HalfOpen,
         }
     }
 
@@ -147,9 +149,9 @@ mod tests {
         for _ in 0..4 {
             breaker.failure(0);
         }
-        assert_eq!((breaker.state(0), breaker.allow(0)), (State::Closed, Ok(())));
+        assert_eq!((breaker.state(0), breaker.allow(0)), (BreakerState::Closed, Ok(())));
         breaker.failure(0);
-        assert_eq!((breaker.state(0), breaker.failures()), (State::Open, 5));
+        assert_eq!((breaker.state(0), breaker.failures()), (BreakerState::Open, 5));
         assert_eq!(breaker.allow(1_000), Err(4_000));
     }
 
@@ -157,12 +159,12 @@ mod tests {
     fn after_the_pause_exactly_one_probe_is_let_through() {
         let mut breaker = opened();
         assert_eq!(breaker.allow(4_999), Err(1));
-        assert_eq!(breaker.state(5_000), State::HalfOpen);
+        assert_eq!(breaker.state(5_000), BreakerState::HalfOpen);
         assert_eq!(breaker.allow(5_000), Ok(()));
         assert_eq!(breaker.allow(5_000), Err(PROBE_RETRY_MS));
-        assert_eq!(breaker.state(5_000), State::HalfOpen);
+        assert_eq!(breaker.state(5_000), BreakerState::HalfOpen);
         breaker.success();
-        assert_eq!((breaker.state(5_001), breaker.failures()), (State::Closed, 0));
+        assert_eq!((breaker.state(5_001), breaker.failures()), (BreakerState::Closed, 0));
         assert_eq!((breaker.allow(5_001), breaker.allow(5_001)), (Ok(()), Ok(())));
     }
 
@@ -195,7 +197,7 @@ mod tests {
     fn a_trip_opens_at_once() {
         let mut breaker = Breaker::default();
         breaker.trip(100);
-        assert_eq!((breaker.state(100), breaker.allow(100)), (State::Open, Err(5_000)));
+        assert_eq!((breaker.state(100), breaker.allow(100)), (BreakerState::Open, Err(5_000)));
     }
 
     #[test]
@@ -203,7 +205,7 @@ mod tests {
         let mut breaker = opened();
         assert_eq!(breaker.allow(5_000), Ok(()));
         breaker.abandon();
-        assert_eq!(breaker.state(5_000), State::HalfOpen);
+        assert_eq!(breaker.state(5_000), BreakerState::HalfOpen);
         assert_eq!(breaker.allow(5_000), Ok(()));
         assert_eq!(breaker.allow(5_000), Err(PROBE_RETRY_MS));
     }
@@ -213,7 +215,7 @@ mod tests {
         let mut breaker = Breaker::default();
         breaker.failure(0);
         breaker.abandon();
-        assert_eq!((breaker.state(0), breaker.failures()), (State::Closed, 1));
+        assert_eq!((breaker.state(0), breaker.failures()), (BreakerState::Closed, 1));
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -248,9 +250,9 @@ mod tests {
                     Step::Call => {
                         let before = breaker.state(now_ms);
                         match breaker.allow(now_ms) {
-                            Ok(()) => prop_assert_ne!(before, State::Open),
+                            Ok(()) => prop_assert_ne!(before, BreakerState::Open),
                             Err(retry) => {
-                                prop_assert_ne!(before, State::Closed);
+                                prop_assert_ne!(before, BreakerState::Closed);
                                 prop_assert!((1..=LONGEST_PAUSE_MS).contains(&retry));
                             }
                         }

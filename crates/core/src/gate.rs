@@ -27,11 +27,11 @@ pub struct GateThresholds {
 
 /// What to do with a new fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum Gate<Known = usize> {
     /// Nothing known is about the same: add it.
     Add,
-    /// It repeats the neighbour with this index.
-    Same(usize),
+    /// It repeats this neighbour, by default named by its index.
+    Same(Known),
     /// The LLM has to decide.
     Ask,
 }

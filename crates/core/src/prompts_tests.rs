@@ -7,7 +7,7 @@ use super::*;
 use crate::answers::AnswerFormat;
 use crate::extract::{ExtractedFact, PendingTurn, SYSTEM as EXTRACT_SYSTEM, messages as extract};
 use crate::grounding::{Grounds, Sources};
-use crate::reconcile::{Existing, New, SEVERAL, SYSTEM as RECONCILE_SYSTEM, messages as reconcile};
+use crate::reconcile::{DatedFact, SEVERAL, SYSTEM as RECONCILE_SYSTEM, messages as reconcile};
 use crate::{extract as facts, reconcile as memories};
 
 const SAID_AT: &str = "2024-05-03";
@@ -122,8 +122,9 @@ fn the_examples_of_choices_hold() {
         let checked = AnswerFormat::Decisions { existing, new }.check(answer).unwrap();
         let decisions = memories::parse(&checked, existing, new).unwrap();
         let existing: Vec<_> =
-            known.iter().map(|content| Existing { content, since: SAID_AT }).collect();
-        let new: Vec<_> = said.iter().map(|content| New { content, since: SAID_AT }).collect();
+            known.iter().map(|content| DatedFact { content, since: SAID_AT }).collect();
+        let new: Vec<_> =
+            said.iter().map(|content| DatedFact { content, since: SAID_AT }).collect();
         memories::plan(&decisions, &existing, &new, false)
     };
     let known = memories(RECONCILE_SYSTEM);
@@ -179,8 +180,8 @@ fn turns_are_numbered_from_1() {
 
 #[test]
 fn memories_and_facts_are_numbered_from_1() {
-    let existing = ["a", "b"].map(|content| Existing { content, since: "2024-01-01" });
-    let new = ["c", "d"].map(|content| New { content, since: SAID_AT });
+    let existing = ["a", "b"].map(|content| DatedFact { content, since: "2024-01-01" });
+    let new = ["c", "d"].map(|content| DatedFact { content, since: SAID_AT });
     let one = reconcile(&existing, &new[..1]);
     let memories = json!({"1": "a", "2": "b"});
     assert_eq!(
@@ -248,8 +249,8 @@ proptest! {
     #[test]
     fn any_content_comes_through_as_data(content in any::<String>(), other in any::<String>()) {
         let chat = reconcile(
-            &[Existing { content: &content, since: SAID_AT }],
-            &[New { content: &other, since: SAID_AT }],
+            &[DatedFact { content: &content, since: SAID_AT }],
+            &[DatedFact { content: &other, since: SAID_AT }],
         );
         let (system, document) = parts(&chat);
         prop_assert_eq!(system, RECONCILE_SYSTEM.trim_end());

@@ -23,13 +23,16 @@ use serde::de::{DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use crate::words;
+
 mod chat;
 
 pub use crate::answers::{AnswerFormat, ChatMessage, ChatRole};
+pub use crate::breaker::BreakerState;
 pub use crate::rerank_budget::Shortened;
 pub use chat::{
-    ApiKey, BreakerState, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome,
-    ChatRequest, Conversation, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
+    ApiKey, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest,
+    Conversation, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
 };
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
@@ -188,22 +191,21 @@ pub enum ErrorCode {
     Timeout,
 }
 
-/// What a model computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelKind {
-    /// Text to vector.
-    Embedder,
-    /// Query and document to one score.
-    Reranker,
+words! {
+    /// What a model computes.
+    #[derive(Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ModelKind {
+        /// Text to vector.
+        Embedder = "embedder",
+        /// Query and document to one score.
+        Reranker = "reranker",
+    }
 }
 
 impl fmt::Display for ModelKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Embedder => "embedder",
-            Self::Reranker => "reranker",
-        })
+        formatter.write_str(self.as_str())
     }
 }
 

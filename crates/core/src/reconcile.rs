@@ -21,17 +21,9 @@ pub(crate) const SYSTEM: &str = include_str!("prompts/reconcile_system.txt");
 /// What is added for several facts.
 pub(crate) const SEVERAL: &str = include_str!("prompts/reconcile_several.txt");
 
-/// A fact that is already stored.
+/// A fact that is already stored, or one that was just extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Existing<'a> {
-    pub content: &'a str,
-    /// The day it was said, as an ISO date.
-    pub since: &'a str,
-}
-
-/// A fact that was just extracted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct New<'a> {
+pub struct DatedFact<'a> {
     pub content: &'a str,
     /// The day it was said, as an ISO date.
     pub since: &'a str,
@@ -77,7 +69,7 @@ const SYNONYMS: [&[&str]; 4] = [
 /// The chat that asks how `new` facts relate to `existing` memories, each list numbered from 1. An
 /// answer has the format `Decisions`.
 #[must_use]
-pub fn messages(existing: &[Existing], new: &[New]) -> Vec<ChatMessage> {
+pub fn messages(existing: &[DatedFact], new: &[DatedFact]) -> Vec<ChatMessage> {
     let numbered = |texts: &mut dyn Iterator<Item = &str>| -> Value {
         (1..).zip(texts).map(|(number, text)| (number.to_string(), Value::from(text))).collect()
     };

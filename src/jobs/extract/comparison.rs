@@ -4,7 +4,7 @@
 use crate::jobs::exchange::{Llm, Progress, Taken};
 use crate::jobs::extract::{Asked, ExtractTask, Stage};
 use crate::jobs::prelude::*;
-use crate::memory::facts::apply::{self, Applied};
+use crate::memory::facts::apply;
 use crate::memory::facts::found::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
@@ -15,7 +15,7 @@ use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_core::reconcile::{self, Choice, Existing, New};
+use memory_agent_core::reconcile::{self, Choice, DatedFact};
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;
@@ -26,12 +26,12 @@ const MAX_ROUNDS: u32 = 5;
 
 impl Asked {
     /// The known facts and the new ones of `facts`, as they were or are to be sent.
-    fn question<'a>(&'a self, facts: &'a [Fact]) -> (Vec<Existing<'a>>, Vec<New<'a>>) {
+    fn question<'a>(&'a self, facts: &'a [Fact]) -> (Vec<DatedFact<'a>>, Vec<DatedFact<'a>>) {
         let existing = (self.existing.iter())
-            .map(|near| Existing { content: &near.content, since: &near.said_at })
+            .map(|near| DatedFact { content: &near.content, since: &near.said_at })
             .collect();
         let new = (self.new.iter().map(|&index| &facts[index]))
-            .map(|fact| New { content: &fact.text, since: &fact.said_at })
+            .map(|fact| DatedFact { content: &fact.text, since: &fact.said_at })
             .collect();
         (existing, new)
     }
@@ -165,15 +165,15 @@ impl ExtractTask {
             may_compare_again: self.rounds < MAX_ROUNDS,
         };
         match self.apply(&decisions, judgement) {
-            Ok(Applied::Changed) => self.compare(llm),
-            Ok(Applied::Stored) if !self.deferred.is_empty() => {
+            Ok(Applied::Changed(())) => self.compare(llm),
+            Ok(Applied::Stored(())) if !self.deferred.is_empty() => {
                 self.unverified.clear();
                 let stored = std::mem::replace(&mut self.facts, std::mem::take(&mut self.deferred));
                 self.stored.extend(stored.into_iter().map(|fact| (fact.text, fact.source_ids)));
                 self.rounds = 0;
                 self.compare(llm)
             }
-            Ok(Applied::Stored | Applied::NotOurs) => Ok(Progress::Finished),
+            Ok(Applied::Stored(()) | Applied::NotOurs) => Ok(Progress::Finished),
             Ok(Applied::NoSession) => {
                 self.stage = Stage::Applying { decisions, judged };
                 Ok(Progress::NoSession)
@@ -219,7 +219,7 @@ impl ExtractTask {
                 unverified: &self.unverified,
             };
             let applied = apply::apply(spi, &work, judgement)?;
-            if applied != Applied::Stored {
+            if applied != Applied::Stored(()) {
                 return Ok(applied);
             }
             if self.deferred.is_empty() {

@@ -96,22 +96,14 @@ pub struct Reflection<'a> {
     pub elapsed: Duration,
 }
 
-/// How it went.
-pub enum Applied {
-    Stored,
-    /// The LLM has to be asked again, with these facts among those that it is shown; nothing was stored.
-    Changed {
-        unseen: Vec<Uuid>,
-    },
-    /// Another worker has the job by now; nothing was stored.
-    NotOurs,
-    /// The session is not there (yet); nothing was stored.
-    NoSession,
-}
-
-/// Stores the result; the job itself is the caller's to finish, in the same transaction. Locks in the
+/// Stores the result, unless the LLM has to be asked again, with the facts in `Changed` among those that it is
+/// shown; the job itself is the caller's to finish, in the same transaction. Locks in the
 /// order of all writers of facts: session or lock of the global facts, job, episodes, turns, facts.
-pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Applied> {
+pub fn apply(
+    spi: &Spi,
+    work: &Reflection<'_>,
+    decided: &Decided,
+) -> PgResult<Applied<(), Vec<Uuid>>> {
     let job = work.target.job;
     let Some(mut writer) = Reconciler::lock(spi, work.target)? else {
         return Ok(Applied::NoSession);
@@ -123,14 +115,14 @@ pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Ap
     let waiting = reflections::still_waiting(spi, &job.user_id, &episodes, true)?;
     let Some(last) = waiting.last() else {
         // They were erased, and what was said in them with them.
-        return Ok(Applied::Stored);
+        return Ok(Applied::Stored(()));
     };
     let ids: Vec<Uuid> = work.turns.iter().map(|turn| turn.id).collect();
     let present = reflections::lock_turns(spi, &job.user_id, &ids)?;
     if work.may_ask_again
         && let Some(unseen) = changed(spi, &writer, work, decided)?
     {
-        return Ok(Applied::Changed { unseen });
+        return Ok(Applied::Changed(unseen));
     }
     store(&mut writer, work, decided, &present)?;
     if work.has_more {
@@ -142,7 +134,7 @@ pub fn apply(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Ap
     let effects = Effects { saved: writer.facts.stored(), ended: writer.facts.ended() };
     traces::insert(spi, job, last.id, &trace(work, decided), &effects)?;
     writer.finish()?;
-    Ok(Applied::Stored)
+    Ok(Applied::Stored(()))
 }
 
 /// The facts that the LLM should have been shown, `None` if it saw all that matter and they still

@@ -11,7 +11,7 @@ mod handover;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
-use crate::jobs::reflect::consolidate::{Applied, Reflection};
+use crate::jobs::reflect::consolidate::Reflection;
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::active_model;
 use crate::memory::facts::reconciler::Target;
@@ -326,21 +326,21 @@ impl ReflectTask {
                 elapsed: self.started.elapsed(),
             };
             let applied = consolidate::apply(spi, &reflection, &decided)?;
-            if matches!(applied, Applied::Stored) {
+            if matches!(applied, Applied::Stored(())) {
                 self.note_progress(spi)?;
             }
             Ok(applied)
         });
         match applied {
-            Ok(Applied::Stored) if self.has_more => {
+            Ok(Applied::Stored(())) if self.has_more => {
                 self.job = self.next_part();
                 if exchange::makes_room(&self.job)? {
                     return Ok(Progress::Finished);
                 }
                 self.begin(llm)
             }
-            Ok(Applied::Stored | Applied::NotOurs) => Ok(Progress::Finished),
-            Ok(Applied::Changed { unseen }) => {
+            Ok(Applied::Stored(()) | Applied::NotOurs) => Ok(Progress::Finished),
+            Ok(Applied::Changed(unseen)) => {
                 self.rounds += 1;
                 self.forget_answer();
                 self.ask(&unseen, llm)

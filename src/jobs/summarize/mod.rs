@@ -13,7 +13,7 @@ use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
 use crate::memory::llm;
-use crate::memory::summary_renewal::{self, Renewal, Renewed};
+use crate::memory::summary_renewal::{self, Renewal};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
@@ -244,12 +244,12 @@ impl SummaryTask {
             has_more: condensed.is_some_and(|(condensing, _)| condensing.has_more),
         };
         match transaction(|spi| summary_renewal::store(spi, &renewal)) {
-            Ok(Renewed::Stored { archived }) => {
+            Ok(Applied::Stored(archived)) => {
                 self.log(condensed.map(|(condensing, _)| &condensing.material), archived);
                 Ok(Progress::Finished)
             }
-            Ok(Renewed::NotOurs) => Ok(Progress::Finished),
-            Ok(Renewed::Changed) => {
+            Ok(Applied::NotOurs) => Ok(Progress::Finished),
+            Ok(Applied::Changed(())) => {
                 self.rounds += 1;
                 if self.rounds >= MAX_ROUNDS {
                     let reason = "the session changes faster than it is summarised";
@@ -257,7 +257,7 @@ impl SummaryTask {
                 }
                 self.begin(llm)
             }
-            Ok(Renewed::NoSession) => {
+            Ok(Applied::NoSession) => {
                 self.stage = Stage::Storing(decided);
                 Ok(Progress::NoSession)
             }

@@ -9,7 +9,7 @@ use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::pg::prelude::*;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::NearFact;
-use crate::store::queue;
+use crate::store::queue::{self, Applied};
 use memory_agent_core::reconcile::Plan;
 
 /// What is to be stored.
@@ -43,18 +43,6 @@ pub enum Judgement<'a> {
     Unreconciled,
 }
 
-/// How it went.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
-    Stored,
-    /// The facts changed since they were compared; nothing was stored.
-    Changed,
-    /// Another worker has the job by now; nothing was stored.
-    NotOurs,
-    /// The session is not there (yet); nothing was stored.
-    NoSession,
-}
-
 /// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
 /// order of all writers of facts: session or lock of the global facts, job, turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
@@ -75,7 +63,7 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
     if let Judgement::Decided { judged, may_compare_again: true } = judgement
         && writer.has_changed(work, judged)?
     {
-        return Ok(Applied::Changed);
+        return Ok(Applied::Changed(()));
     }
     for (index, fact) in work.facts.iter().enumerate().filter(|(_, fact)| is_wanted(fact)) {
         match work.decisions.get(index) {
@@ -100,5 +88,5 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
         writer.keep_unverified(unverified)?;
     }
     writer.finish()?;
-    Ok(Applied::Stored)
+    Ok(Applied::Stored(()))
 }

@@ -144,13 +144,5 @@ impl Comparison<'_> {
     }
 }
 
-/// What is to be done with a fact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing like it is known.
-    Add,
-    /// This fact says the same.
-    Same(Uuid),
-    /// An LLM has to compare it with its neighbours.
-    Ask,
-}
+/// What is to be done with a fact, which may repeat the one with this id.
+pub type Decision = Gate<Uuid>;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::answers::{AnswerFormat, ChatMessage};
+use crate::breaker::BreakerState;
 use serde::{Deserialize, Serialize};
 
 /// A secret that authenticates at an endpoint. It travels to the model server and from there to
@@ -223,17 +224,6 @@ pub struct RemoteEmbedder {
     pub dimension: Option<u32>,
     /// Most texts of one HTTP call.
     pub batch: u32,
-}
-
-/// Whether calls to an endpoint are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BreakerState {
-    /// They are.
-    Closed,
-    /// Too many failed: none is made for a while.
-    Open,
-    /// The while is over: one call finds out whether the endpoint works again.
-    HalfOpen,
 }
 
 /// What the server knows of an endpoint that was used since its start.

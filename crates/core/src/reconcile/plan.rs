@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Choice, Decision, Existing, New};
+use super::{Choice, DatedFact, Decision};
 use crate::facts::{is_mostly_in, repeats};
 use crate::grounding::{Grounds, Sources, Ungrounded, can_replace};
 
@@ -62,7 +62,12 @@ pub struct Deletion {
 /// Decisions with numbers that do not exist are ignored; [`parse`](super::parse) returns none of
 /// these.
 #[must_use]
-pub fn plan(decisions: &[Decision], existing: &[Existing], new: &[New], trusted: bool) -> Plan {
+pub fn plan(
+    decisions: &[Decision],
+    existing: &[DatedFact],
+    new: &[DatedFact],
+    trusted: bool,
+) -> Plan {
     let mut planner = Planner {
         existing,
         new,
@@ -80,8 +85,8 @@ pub fn plan(decisions: &[Decision], existing: &[Existing], new: &[New], trusted:
 }
 
 struct Planner<'a> {
-    existing: &'a [Existing<'a>],
-    new: &'a [New<'a>],
+    existing: &'a [DatedFact<'a>],
+    new: &'a [DatedFact<'a>],
     trusted: bool,
     /// By memory.
     updates: BTreeMap<usize, (String, BTreeSet<usize>)>,

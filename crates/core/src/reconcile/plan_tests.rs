@@ -19,8 +19,8 @@ fn plan_of(existing: &[&str], new: &[&str], choices: &[&str]) -> Plan {
     let count = |texts: &[&str]| u32::try_from(texts.len()).unwrap();
     let decisions = parse(&answer, count(existing), count(new)).unwrap();
     let existing: Vec<_> =
-        existing.iter().map(|content| Existing { content, since: SINCE }).collect();
-    let new: Vec<_> = new.iter().map(|content| New { content, since: SINCE }).collect();
+        existing.iter().map(|content| DatedFact { content, since: SINCE }).collect();
+    let new: Vec<_> = new.iter().map(|content| DatedFact { content, since: SINCE }).collect();
     plan(&decisions, &existing, &new, false)
 }
 
@@ -199,8 +199,8 @@ proptest! {
     ) {
         let decisions: Vec<_> =
             decisions.into_iter().map(|(fact, choice)| Decision { fact, choice }).collect();
-        let existing: Vec<_> = known.iter().map(|content| Existing { content, since: SINCE }).collect();
-        let new: Vec<_> = facts.iter().map(|content| New { content, since: SINCE }).collect();
+        let existing: Vec<_> = known.iter().map(|content| DatedFact { content, since: SINCE }).collect();
+        let new: Vec<_> = facts.iter().map(|content| DatedFact { content, since: SINCE }).collect();
         let plan = plan(&decisions, &existing, &new, false);
 
         for index in 0..new.len() {

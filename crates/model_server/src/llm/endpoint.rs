@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use memory_agent_core::breaker::{Breaker, State as Circuit};
+use memory_agent_core::breaker::Breaker;
 use memory_agent_core::rate::RateLimit;
 use memory_agent_core::retry::back_off;
 use sha2::{Digest, Sha256};
@@ -182,7 +182,7 @@ impl EndpointState {
             );
             return Err(Blocked { message, retry_after_ms });
         }
-        let is_probe = health.breaker.state(now) == Circuit::HalfOpen;
+        let is_probe = health.breaker.state(now) == BreakerState::HalfOpen;
         let taken = {
             let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
             limiter.take(now, calls_per_minute)
@@ -225,11 +225,7 @@ impl EndpointState {
         EndpointStatus {
             base_url: self.id.base_url.clone(),
             model: self.id.model.clone(),
-            breaker: match health.breaker.state(now) {
-                Circuit::Closed => BreakerState::Closed,
-                Circuit::Open => BreakerState::Open,
-                Circuit::HalfOpen => BreakerState::HalfOpen,
-            },
+            breaker: health.breaker.state(now),
             failures: health.breaker.failures(),
             retry_in_ms: pause.max(health.breaker.retry_in_ms(now)),
             answer_mode: match self.id.provider {
@@ -263,7 +259,7 @@ impl Attempt {
     pub fn success(mut self) {
         let now = self.endpoint.now();
         let mut health = self.endpoint.lock();
-        let was_closed = health.breaker.state(now) == Circuit::Closed;
+        let was_closed = health.breaker.state(now) == BreakerState::Closed;
         health.breaker.success();
         health.last_success_ms = now.max(1);
         health.throttled = 0;
@@ -302,10 +298,10 @@ impl Attempt {
     fn failed(mut self, label: &str, count: impl FnOnce(&mut Breaker, u64)) -> Option<u64> {
         let now = self.endpoint.now();
         let mut health = self.endpoint.lock();
-        let was_open = health.breaker.state(now) == Circuit::Open;
+        let was_open = health.breaker.state(now) == BreakerState::Open;
         count(&mut health.breaker, now);
         health.last_error = Some(label.to_owned());
-        let open = health.breaker.state(now) == Circuit::Open;
+        let open = health.breaker.state(now) == BreakerState::Open;
         let retry_in = health.breaker.retry_in_ms(now);
         drop(health);
         if open && !was_open {

@@ -5,7 +5,7 @@ use crate::llm::{Fault, Summary, SummaryKind, tokens};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::extract::{self, PendingTurn};
-use memory_agent_core::reconcile::{self, Existing, New, Plan};
+use memory_agent_core::reconcile::{self, DatedFact, Plan};
 use memory_agent_core::reflect::{self, EpisodeTurn, PriorFact};
 use memory_agent_core::rewrite;
 use memory_agent_core::summarize::{self, Ask, ContentType, Material, Said, SummaryPrompt};
@@ -50,9 +50,10 @@ fn extraction(turns: &[&str]) -> Call {
 }
 
 fn reconciled(existing: &[&str], new: &[&str]) -> Plan {
-    let existing: Vec<Existing<'_>> =
-        existing.iter().map(|content| Existing { content, since: DAY }).collect();
-    let new: Vec<New<'_>> = new.iter().map(|content| New { content, since: DAY }).collect();
+    let existing: Vec<DatedFact<'_>> =
+        existing.iter().map(|content| DatedFact { content, since: DAY }).collect();
+    let new: Vec<DatedFact<'_>> =
+        new.iter().map(|content| DatedFact { content, since: DAY }).collect();
     let call = call(&reconcile::messages(&existing, &new));
     assert_eq!(call.purpose(), Purpose::Reconcile);
     let (count, count_new) = (existing.len() as u32, new.len() as u32);
@@ -336,8 +337,8 @@ fn spoiled_content_is_mended_or_refused() {
         ),
         (
             call(&reconcile::messages(
-                &[Existing { content: "User lives in Rome.", since: DAY }],
-                &[New { content: "User lives in Oslo.", since: DAY }],
+                &[DatedFact { content: "User lives in Rome.", since: DAY }],
+                &[DatedFact { content: "User lives in Oslo.", since: DAY }],
             )),
             AnswerFormat::Decisions { existing: 1, new: 1 },
         ),
