@@ -12,60 +12,85 @@ use serde_json::Value;
 
 /// The session of a call that names none.
 const DEFAULT_SESSION: &str = "default";
-#[pg_extern(sql = false)]
-fn memory_augment(
-    limits: WithinLimits,
-    messages: Option<JsonbText>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    recency_weight: Option<f32>,
-    score_threshold: Option<f32>,
-) -> PgResult<JsonbText> {
-    memory_augment_within(
-        limits,
-        messages,
-        None,
-        session_id,
-        user_id,
-        agent_id,
-        top_k,
-        recency_weight,
-        score_threshold,
-    )
+
+/// What is asked of `memory_augment`, and of `memory_chat` among other things.
+pub struct Asked {
+    pub caller: Caller,
+    pub messages: Option<JsonbText>,
+    pub token_budget: Option<i32>,
+    pub session_id: String,
+    pub top_k: Option<i32>,
+    pub recency_weight: Option<f32>,
+    pub score_threshold: Option<f32>,
 }
 
-/// `memory_augment` with a budget.
-#[pg_extern(sql = false)]
-fn memory_augment_within(
-    _limits: WithinLimits,
-    messages: Option<JsonbText>,
-    token_budget: Option<i32>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    recency_weight: Option<f32>,
-    score_threshold: Option<f32>,
-) -> PgResult<JsonbText> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    let session_id = session_of(session_id)?;
-    let mut body = parse(messages)?;
+impl Asked {
+    /// Runs `body` with the settings of the session, for a prompt that leaves room for an answer.
+    pub fn with_settings<T>(
+        self,
+        erasures: Erasures,
+        answer_tokens: u32,
+        body: impl FnOnce(&Wanted) -> PgResult<T>,
+    ) -> PgResult<T> {
+        let Self {
+            caller, token_budget, session_id, top_k, recency_weight, score_threshold, ..
+        } = self;
+        scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
+            let budget = prompt_limit::budget(token_budget, answer_tokens)?;
+            body(&Wanted {
+                caller,
+                erasures,
+                session_id,
+                top_k,
+                recency_weight,
+                score_threshold,
+                budget,
+            })
+        })
+    }
+}
+
+/// Declares a function with the arguments of `memory_augment`, with or without a budget, and options of its own.
+/// It gives them to another one.
+macro_rules! augmenting {
+    ($function:ident($($budget:ident)?; $($option:ident: $type:ident),*) as $level:ident: $answer:ident) => {
+        #[pg_extern(sql = false)]
+        fn $function(
+            _limits: WithinLimits,
+            messages: Option<JsonbText>,
+            $($budget: Option<i32>,)?
+            session_id: Option<String>,
+            user_id: Option<String>,
+            agent_id: Option<String>,
+            top_k: Option<i32>,
+            recency_weight: Option<f32>,
+            score_threshold: Option<f32>,
+            $($option: Option<$type>,)*
+        ) -> PgResult<JsonbText> {
+            let asked = $crate::api::augment::Asked {
+                caller: identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::$level)?,
+                messages,
+                token_budget: None$(.or($budget))?,
+                session_id: $crate::api::augment::session_of(session_id)?,
+                top_k,
+                recency_weight,
+                score_threshold,
+            };
+            $answer(asked, $($option),*)
+        }
+    };
+}
+pub(super) use augmenting;
+
+augmenting!(memory_augment(;) as Reader: augmented);
+augmenting!(memory_augment_within(token_budget;) as Reader: augmented);
+
+fn augmented(mut asked: Asked) -> PgResult<JsonbText> {
+    let mut body = parse(asked.messages.take())?;
     let answer_tokens = body.options().map_err(refused)?.max_tokens.unwrap_or(0).max(0);
-    let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let hits = scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
-        let wanted = Wanted {
-            caller,
-            erasures,
-            session_id,
-            top_k,
-            recency_weight,
-            score_threshold,
-            budget: prompt_limit::budget(token_budget, answer_tokens.unsigned_abs())?,
-        };
-        put_memories(&mut body, &wanted)
-    })?;
+    let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
+    let put = |wanted: &Wanted| put_memories(&mut body, wanted);
+    let hits = asked.with_settings(erasures, answer_tokens.unsigned_abs(), put)?;
     let mut document = body.into_fields();
     document.insert("memory_hits".to_owned(), hits.into());
     Ok(JsonbText(Value::from(document).to_string()))

@@ -1,8 +1,7 @@
 //! `memory_chat`: a chat with an LLM that remembers.
 
+use crate::api::augment::{self, Asked, augmenting};
 use crate::api::prelude::*;
-use crate::api::{augment, prompt_limit};
-use crate::memory::augment::Wanted;
 use crate::memory::chat::{Said, converse};
 use crate::memory::llm::{self, Llm};
 use crate::store::erasures::Erasures;
@@ -11,59 +10,24 @@ use memory_agent_core::limits::MODEL_BYTES;
 /// The highest temperature that any endpoint takes.
 const MAX_TEMPERATURE: f32 = 2.0;
 
-#[pg_extern(sql = false)]
-fn memory_chat(
-    limits: WithinLimits,
-    messages: Option<JsonbText>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    recency_weight: Option<f32>,
-    score_threshold: Option<f32>,
-    model: Option<String>,
-    post_process: Option<String>,
-    temperature: Option<f32>,
-    max_tokens: Option<i32>,
-) -> PgResult<JsonbText> {
-    memory_chat_within(
-        limits,
-        messages,
-        None,
-        session_id,
-        user_id,
-        agent_id,
-        top_k,
-        recency_weight,
-        score_threshold,
-        model,
-        post_process,
-        temperature,
-        max_tokens,
-    )
-}
+augmenting!(
+    memory_chat(; model: String, post_process: String, temperature: f32, max_tokens: i32)
+        as User: answered
+);
+augmenting!(
+    memory_chat_within(token_budget; model: String, post_process: String, temperature: f32, max_tokens: i32)
+        as User: answered
+);
 
-/// `memory_chat` with a budget.
-#[pg_extern(sql = false)]
-fn memory_chat_within(
-    _limits: WithinLimits,
-    messages: Option<JsonbText>,
-    token_budget: Option<i32>,
-    session_id: Option<String>,
-    user_id: Option<String>,
-    agent_id: Option<String>,
-    top_k: Option<i32>,
-    recency_weight: Option<f32>,
-    score_threshold: Option<f32>,
+fn answered(
+    mut asked: Asked,
     model: Option<String>,
     post_process: Option<String>,
     temperature: Option<f32>,
     max_tokens: Option<i32>,
 ) -> PgResult<JsonbText> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let session_id = augment::session_of(session_id)?;
     check_post_process(post_process.as_deref())?;
-    let mut body = augment::parse(messages)?;
+    let mut body = augment::parse(asked.messages.take())?;
     if body.wants_stream() {
         return Err(Error::unsupported(
             "memory_chat cannot stream: SQL returns a value as a whole",
@@ -83,8 +47,8 @@ fn memory_chat_within(
             "Use memory_augment, and call the LLM from the application.",
         ));
     }
-    let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
-    let llm = Llm::configured(&erasures, caller.agent())?.with_model(&model);
+    let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
+    let llm = Llm::configured(&erasures, asked.caller.agent())?.with_model(&model);
     if let Some(field) = body.fields.keys().next().filter(|_| !llm.speaks_openai()) {
         return Err(Error::unsupported(
             format!("an endpoint of the provider anthropic takes no \"{field}\""),
@@ -92,17 +56,8 @@ fn memory_chat_within(
              OpenAI's protocol.",
         ));
     }
-    scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
-        let wanted = Wanted {
-            caller,
-            erasures,
-            session_id,
-            top_k,
-            recency_weight,
-            score_threshold,
-            budget: prompt_limit::budget(token_budget, max_tokens)?,
-        };
-        converse(&llm, body, said, &wanted, temperature, max_tokens)
+    asked.with_settings(erasures, max_tokens, |wanted| {
+        converse(&llm, body, said, wanted, temperature, max_tokens)
     })
 }
 
