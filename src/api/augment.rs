@@ -30,13 +30,13 @@ impl Asked {
         self,
         erasures: Erasures,
         answer_tokens: u32,
-        body: impl FnOnce(&Wanted) -> PgResult<T>,
+        body: impl FnOnce(&Wanted<'_>) -> PgResult<T>,
     ) -> PgResult<T> {
         let Self {
             caller, token_budget, session_id, top_k, recency_weight, score_threshold, ..
         } = self;
-        scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), || {
-            let budget = prompt_limit::budget(token_budget, answer_tokens)?;
+        scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), |settings| {
+            let budget = prompt_limit::budget(token_budget, answer_tokens, &settings.prompts)?;
             body(&Wanted {
                 caller,
                 erasures,
@@ -45,6 +45,7 @@ impl Asked {
                 recency_weight,
                 score_threshold,
                 budget,
+                settings,
             })
         })
     }
@@ -89,7 +90,7 @@ fn augmented(mut asked: Asked) -> PgResult<JsonbText> {
     let mut body = parse(asked.messages.take())?;
     let answer_tokens = body.options().map_err(refused)?.max_tokens.unwrap_or(0).max(0);
     let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
-    let put = |wanted: &Wanted| put_memories(&mut body, wanted);
+    let put = |wanted: &Wanted<'_>| put_memories(&mut body, wanted);
     let hits = asked.with_settings(erasures, answer_tokens.unsigned_abs(), put)?;
     let mut document = body.into_fields();
     document.insert("memory_hits".to_owned(), hits.into());

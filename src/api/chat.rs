@@ -4,6 +4,7 @@ use crate::api::augment::{self, Asked, augmenting};
 use crate::api::prelude::*;
 use crate::memory::chat::{Said, converse};
 use crate::memory::llm::{self, Llm};
+use crate::settings::LlmLimits;
 use crate::store::erasures::Erasures;
 use memory_agent_core::limits::MODEL_BYTES;
 
@@ -34,7 +35,7 @@ fn answered(
             "Send \"stream\": false, or ask the gateway (docs/gateway.md).",
         ));
     }
-    let said = Said::of(&body.messages)?;
+    let said = Said::of(&body.messages, &Content::current())?;
     let options = body.options().map_err(augment::refused)?;
     let model = checked_model(model.or(options.model))?;
     let temperature = checked_temperature(temperature.or(options.temperature))?;
@@ -48,7 +49,8 @@ fn answered(
         ));
     }
     let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
-    let llm = Llm::configured(&erasures, asked.caller.agent())?.with_model(&model);
+    let llm = Llm::configured(&erasures, asked.caller.agent(), &LlmLimits::current())?;
+    let llm = llm.with_model(&model);
     if let Some(field) = body.fields.keys().next().filter(|_| !llm.speaks_openai()) {
         return Err(Error::unsupported(
             format!("an endpoint of the provider anthropic takes no \"{field}\""),

@@ -13,11 +13,7 @@ pub fn longest(settings: &Prompts) -> u32 {
 ///
 /// # Errors
 /// 22023 for a budget that is negative.
-pub fn budget(
-    token_budget: Option<i32>,
-    answer_tokens: u32,
-    settings: &Prompts,
-) -> PgResult<i64> {
+pub fn budget(token_budget: Option<i32>, answer_tokens: u32, settings: &Prompts) -> PgResult<i64> {
     if token_budget.is_some_and(|budget| budget < 0) {
         return Err(Error::invalid(
             "token_budget is negative",

@@ -70,9 +70,8 @@ impl Statement<'_> {
             {
                 // Entries of these rows may be part of what is restored.
                 let intake = Intake::of_writer(&source, Via::Insert)?;
-                let restored = |spi: &Spi| {
-                    row_jobs(spi, &source, &intake.settings).restored(&intake.whose())
-                };
+                let restored =
+                    |spi: &Spi| row_jobs(spi, &source, &intake.settings).restored(&intake.whose());
                 roles::write_as_owner(restored)
             }
             _ => canonical(|| self.follow_rows(&source)),
@@ -267,12 +266,7 @@ fn queue_comparison(source: &Source, settings: &Effective) -> PgResult<()> {
 
 /// Ends the entries with these keys. Those that others touched since the snapshot of the transaction are
 /// left to a job.
-fn end(
-    source: &Source,
-    keys: Vec<JsonbText>,
-    reason: &str,
-    settings: &Effective,
-) -> PgResult<()> {
+fn end(source: &Source, keys: Vec<JsonbText>, reason: &str, settings: &Effective) -> PgResult<()> {
     if keys.is_empty() {
         return Ok(());
     }

@@ -90,12 +90,8 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Va
     if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted)?;
     }
-    let earlier = cross_session::find(
-        original,
-        &wanted.session_id,
-        &wanted.caller,
-        wanted.settings,
-    )?;
+    let earlier =
+        cross_session::find(original, &wanted.session_id, &wanted.caller, wanted.settings)?;
     // As memories, told whole or not at all.
     hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
     let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources)?;
@@ -189,7 +185,11 @@ fn to_json(hit: &PromptMemory) -> Value {
 }
 
 /// The memories that the message and its rewrites find, best first.
-fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted<'_>) -> PgResult<Vec<PromptMemory>> {
+fn recalled(
+    message: &str,
+    rewrites: Vec<String>,
+    wanted: &Wanted<'_>,
+) -> PgResult<Vec<PromptMemory>> {
     let arguments = Arguments {
         query: Some(message.to_owned()),
         session_id: Some(wanted.session_id.clone()),
@@ -200,7 +200,8 @@ fn recalled(message: &str, rewrites: Vec<String>, wanted: &Wanted<'_>) -> PgResu
         for_prompt: true,
         ..Arguments::default()
     };
-    let mut memories = prompt_memory::recalled(&arguments.check(wanted.caller.clone(), wanted.settings)?)?;
+    let mut memories =
+        prompt_memory::recalled(&arguments.check(wanted.caller.clone(), wanted.settings)?)?;
     // An application may have stored the message before it asks about it.
     memories.retain(|hit| hit.role != "user" || hit.content.trim() != message.trim());
     Ok(memories)
@@ -229,7 +230,10 @@ fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted<'_>) -> PgRe
 }
 
 /// The hits without those that an LLM says others contradict.
-fn without_contradicted(hits: Vec<PromptMemory>, wanted: &Wanted<'_>) -> PgResult<Vec<PromptMemory>> {
+fn without_contradicted(
+    hits: Vec<PromptMemory>,
+    wanted: &Wanted<'_>,
+) -> PgResult<Vec<PromptMemory>> {
     let dates: Vec<String> = hits
         .iter()
         .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())

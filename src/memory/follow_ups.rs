@@ -1,7 +1,7 @@
 //! The jobs that follow from a change of memory, queued in its transaction with what the settings say of them.
 
-use crate::memory::prelude::*;
 use crate::memory::endpoints;
+use crate::memory::prelude::*;
 use crate::settings::Effective;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::Fill;
@@ -41,7 +41,8 @@ pub fn queue_summary(
     settings: &Effective,
 ) -> PgResult<()> {
     let natural = |tokens: i64| tokens.max(0).unsigned_abs();
-    let kind = match settings.summary.limits().due(natural(fill.tokens), natural(fill.unsummarized)) {
+    let kind = match settings.summary.limits().due(natural(fill.tokens), natural(fill.unsummarized))
+    {
         None => return Ok(()),
         Some(Due::Summary) => JobKind::Summarize,
         Some(Due::Compression) => JobKind::Compress,

@@ -127,7 +127,11 @@ impl<'a> Intake<'a> {
             }
             let (rows, left) = store::in_sight(&self.source.label, rows.to_vec(), |row| &row.key)?;
             let left: Vec<JsonbText> = left.into_iter().map(|row| row.key).collect();
-            row_jobs(spi, self.source, &self.settings).written(&self.whose(), self.is_new, &left)?;
+            row_jobs(spi, self.source, &self.settings).written(
+                &self.whose(),
+                self.is_new,
+                &left,
+            )?;
             by_index(|| compare(&rows))
         })
     }

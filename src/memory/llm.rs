@@ -70,11 +70,7 @@ impl Llm {
     ///
     /// # Errors
     /// 55000 when there is none, or no process that would call it.
-    pub fn configured(
-        erasures: &Erasures,
-        agent_id: &str,
-        settings: &LlmLimits,
-    ) -> PgResult<Self> {
+    pub fn configured(erasures: &Erasures, agent_id: &str, settings: &LlmLimits) -> PgResult<Self> {
         let (missing, chosen) = roles::read_as_owner(|spi| {
             Ok((endpoints::missing(spi, agent_id)?, Chosen::of_agent(spi, agent_id)?))
         })?;

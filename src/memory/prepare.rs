@@ -87,13 +87,7 @@ pub fn prepare_by(
     if !token_counts_exact {
         token_counts = estimates;
     }
-    Prepare {
-        embeddings,
-        token_counts,
-        token_counts_exact,
-        model,
-        configuration,
-    }
+    Prepare { embeddings, token_counts, token_counts_exact, model, configuration }
 }
 
 impl Prepare {

@@ -34,6 +34,9 @@ pub fn scoped_to<T>(
 }
 
 /// The same for a session.
-pub fn of_session<T>(key: &SessionKey, body: impl FnOnce(&Effective) -> PgResult<T>) -> PgResult<T> {
+pub fn of_session<T>(
+    key: &SessionKey,
+    body: impl FnOnce(&Effective) -> PgResult<T>,
+) -> PgResult<T> {
     scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), body)
 }

@@ -120,7 +120,8 @@ impl<'a> Revision<'a> {
         let facts_from = facts_of(spi, old, self.settings)?;
         let new = self.version(spi, &locked, facts_from)?;
         let new_id = new.id;
-        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
+        let mut writer =
+            FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
         writer.revise(old, new, self.prepared.needs_job())?;
         let waits = match facts_from {
             FactsFrom::Turn => old.role == "user" && old.is_turn(),
@@ -153,7 +154,8 @@ impl<'a> Revision<'a> {
     fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
         let (user, old) = (locked.user_id, &locked.entry);
         let now = pgrx::datum::datetime_support::now();
-        let mut writer = FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
+        let mut writer =
+            FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
         writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
         if let Some(key) = &old.fact_key {
             facts::inherit_key(spi, user, same, key)?;
@@ -229,10 +231,12 @@ fn facts_of(spi: &Spi, old: &Stored, settings: &Effective) -> PgResult<FactsFrom
         Extraction::Waits => FactsFrom::Turn,
         Extraction::InEpisode => FactsFrom::Episode,
         Extraction::Skipped => FactsFrom::Nothing,
-        Extraction::AfterEpisode | Extraction::Done => match facts_from(spi, &old.agent_id, settings)? {
-            FactsFrom::Nothing => FactsFrom::Nothing,
-            _ => FactsFrom::Turn,
-        },
+        Extraction::AfterEpisode | Extraction::Done => {
+            match facts_from(spi, &old.agent_id, settings)? {
+                FactsFrom::Nothing => FactsFrom::Nothing,
+                _ => FactsFrom::Turn,
+            }
+        }
     })
 }
 

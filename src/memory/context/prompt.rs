@@ -68,7 +68,8 @@ impl Wanted<'_> {
         let share = self.share(MEMORY_SHARE, left);
         let request = self.request()?;
         let mut memories = prompt_memory::recalled(&request)?;
-        let earlier = cross_session::find(&self.query, &self.key.session_id, &self.caller, settings)?;
+        let earlier =
+            cross_session::find(&self.query, &self.key.session_id, &self.caller, settings)?;
         let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);

@@ -240,7 +240,8 @@ impl Sentence<'_> {
         self.begins(start, &["suppose", "imagine", "what if", "assume", "assuming", "pretend"])
             .is_some()
             || self.begins(start, &["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
-            || (self.begins(start, &CONDITIONS).is_some() && (self.would() || self.should(start + 2)))
+            || (self.begins(start, &CONDITIONS).is_some()
+                && (self.would() || self.should(start + 2)))
             || ((self.has_name("if") || self.has_name("unless")) && self.would())
     }
 
