@@ -113,15 +113,15 @@ impl<'a> Revision<'a> {
         if old.content == self.content {
             return Ok(id);
         }
+        let mut writer =
+            FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
         if let Some(same) = self.fact_that_says_so(spi, &locked)? {
-            return self.join(spi, &locked, same);
+            return join(spi, writer, old, same);
         }
         self.count(spi, &locked)?;
         let facts_from = facts_of(spi, old, self.settings)?;
         let new = self.version(spi, &locked, facts_from)?;
         let new_id = new.id;
-        let mut writer =
-            FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
         writer.revise(old, new, self.prepared.needs_job())?;
         let waits = match facts_from {
             FactsFrom::Turn => old.role == "user" && old.is_turn(),
@@ -148,22 +148,6 @@ impl<'a> Revision<'a> {
         let other = lifecycle::find(spi, locked.user_id, same, true)?;
         let has_key = other.is_some_and(|other| other.fact_key.is_some());
         Ok((!has_key || old.fact_key.is_none()).then_some(same))
-    }
-
-    /// Lets a fact that says so already take the old one's place.
-    fn join(&self, spi: &Spi, locked: &Locked<'_>, same: Uuid) -> PgResult<Uuid> {
-        let (user, old) = (locked.user_id, &locked.entry);
-        let now = pgrx::datum::datetime_support::now();
-        let mut writer =
-            FactWriter::of_locked(spi, locked.scope(), Actor::default(), self.settings);
-        writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
-        if let Some(key) = &old.fact_key {
-            facts::inherit_key(spi, user, same, key)?;
-        }
-        writer.said_again(same, &[], old.expires_at)?;
-        writer.note_repetitions(old.id)?;
-        debug1!("memory_agent: update user={user} id={} by={same}", old.id);
-        Ok(same)
     }
 
     /// The row of the new version.
@@ -215,6 +199,19 @@ impl<'a> Revision<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// Lets a fact that says so already take the old one's place.
+fn join(spi: &Spi, mut writer: FactWriter<'_>, old: &Stored, same: Uuid) -> PgResult<Uuid> {
+    let (user, now) = (writer.user(), pgrx::datum::datetime_support::now());
+    writer.supersede(old.id, same, now, Ending::Superseded, Some("updated"))?;
+    if let Some(key) = &old.fact_key {
+        facts::inherit_key(spi, user, same, key)?;
+    }
+    writer.said_again(same, &[], old.expires_at)?;
+    writer.note_repetitions(old.id)?;
+    debug1!("memory_agent: update user={user} id={} by={same}", old.id);
+    Ok(same)
 }
 
 /// What facts are made from when a turn got another text: what they were to be made from before, or the

@@ -97,17 +97,16 @@ impl<'a> FactWriter<'a> {
         &self.ended
     }
 
-    /// Stores a fact, for a reason if one is given. `needs_embedding`: a job is to embed it, or to count its
-    /// tokens.
+    /// Stores a fact, for a reason if one is given. `needs_job`: one is to embed it, or to count its tokens.
     pub fn insert(
         &mut self,
         entry: NewEntry<'_>,
-        needs_embedding: bool,
+        needs_job: bool,
         reason: Option<&str>,
     ) -> PgResult<()> {
         let (id, is_active) = (entry.id, matches!(entry.standing, Standing::Active));
         entries::insert(self.spi, entry)?;
-        if needs_embedding {
+        if needs_job {
             follow_ups::queue_embedding(self.spi, &self.scope, self.settings)?;
         }
         history::append(self.spi, self.user(), id, "add", reason, self.actor.job)?;
@@ -118,15 +117,10 @@ impl<'a> FactWriter<'a> {
     }
 
     /// Puts a version with another text in the place of a fact, or of a turn.
-    pub fn revise(
-        &mut self,
-        old: &Stored,
-        new: NewEntry<'_>,
-        needs_embedding: bool,
-    ) -> PgResult<()> {
+    pub fn revise(&mut self, old: &Stored, new: NewEntry<'_>, needs_job: bool) -> PgResult<()> {
         lifecycle::supersede(self.spi, self.user(), old.id, new.id)?;
         history::append(self.spi, self.user(), old.id, UPDATE, None, self.actor.job)?;
-        self.insert(new, needs_embedding, None)?;
+        self.insert(new, needs_job, None)?;
         if old.is_fact() { self.note_repetitions(old.id) } else { Ok(()) }
     }
 
