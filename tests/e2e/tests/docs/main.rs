@@ -33,7 +33,9 @@ fn all_pages() -> Vec<Document> {
     let others = [
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "docs/internals/evaluation_runs.md",
         "docs/internals/seeds.md",
+        "docs/internals/small_model_runs.md",
         "models/README.md",
         "tests/README.md",
     ];
