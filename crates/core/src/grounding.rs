@@ -6,20 +6,20 @@
 //! languages that it has no lists for. Its time is linear in the length of the sources.
 
 mod acts;
-mod against;
 mod attributes;
+mod contradiction_signs;
 mod courtesies;
 mod dates;
-mod instructs;
+mod instructions;
 mod names;
 mod numbers;
 mod polarity;
 mod properties;
 mod relative;
-mod sentence;
+mod sentence_acts;
 mod statements;
 mod subjects;
-mod told;
+mod tagged_statement;
 mod topics;
 mod words;
 
@@ -27,8 +27,8 @@ use std::collections::HashSet;
 
 pub(crate) use acts::refers_back;
 pub use acts::{may_state, only_states};
-pub use against::can_end;
 pub use attributes::can_replace;
+pub use contradiction_signs::can_end;
 pub use relative::dated;
 pub use statements::completed;
 pub(crate) use statements::{is_bare_change, statements};

@@ -2,7 +2,7 @@
 //! and for tokens of users who were named on the command line. Everything else goes through the gateway's
 //! connection, whose role cannot see it.
 
-use crate::door::Person;
+use crate::authentication::Person;
 use crate::log;
 use crate::memory::{Memory, MemoryError, column};
 use crate::metrics::Metrics;

@@ -2,18 +2,18 @@
 //! A chat runs in a task of its own, so that what was said is stored though the client has left.
 
 use crate::answer::{Answer, MAX_ANSWER_BYTES, Usage};
+use crate::authentication::Person;
 use crate::chat_request::{ChatRequest, storable};
-use crate::door::Person;
 use crate::gateway::{Gateway, Permit, relayed_after};
 use crate::log;
 use crate::memory::{MemoryError, Recalled, Stored, Turn};
 use crate::protocol::Protocol;
 use crate::refusal::Refusal;
-use crate::said::Said;
 use crate::spending::Guess;
 use crate::splice;
 use crate::stream::{self, Ended};
 use crate::upstream::{self, Upstream};
+use crate::user_turn::Said;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};

@@ -2,7 +2,7 @@
 //! everything else of an upstream that gets the caller's own key.
 
 use crate::answer::{MAX_ANSWER_BYTES, Usage};
-use crate::door::holds_token;
+use crate::authentication::holds_token;
 use crate::gateway::{Gateway, relayed, relayed_after};
 use crate::protocol::{Completions, Messages, Protocol};
 use crate::refusal::Refusal;

@@ -1,9 +1,9 @@
 //! What every request needs: who may come in, what stands behind, and how much is let through at once.
 
 use crate::admins::Admins;
-use crate::door::{Door, Person};
+use crate::authentication::{Authenticator, Person};
 use crate::log;
-use crate::mem0::Borders;
+use crate::mem0::PageEnds;
 use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use crate::rates::Rates;
@@ -76,7 +76,7 @@ impl Room {
 
 /// The program.
 pub struct Gateway {
-    pub door: Door,
+    pub authenticator: Authenticator,
     pub memory: Memory,
     /// Where there are administrators.
     pub admins: Option<Admins>,
@@ -103,7 +103,7 @@ pub struct Gateway {
     /// How long a client may take to send a request, and to take what it was sent.
     pub client_patience: Duration,
     /// Where pages of mem0's lists end.
-    pub borders: Borders,
+    pub page_ends: PageEnds,
 }
 
 impl Gateway {
@@ -118,7 +118,7 @@ impl Gateway {
         /// One chat, and what is stored of the ones before.
         const IN_FLIGHT: u32 = 64;
         Self {
-            door: Door::for_one(user_id),
+            authenticator: Authenticator::for_one(user_id),
             spending: Spending::new(memory.clone(), 0),
             memory,
             admins: None,
@@ -134,7 +134,7 @@ impl Gateway {
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
             rates: Rates::new(0),
             client_patience: Duration::from_secs(60),
-            borders: Borders::default(),
+            page_ends: PageEnds::default(),
         }
     }
 
@@ -151,7 +151,8 @@ impl Gateway {
     ) -> Result<(Person, Permit), Refusal> {
         let permit =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| Refusal::busy())?;
-        let person = self.door.admit(&head.uri, &head.headers, peer, has_key, &self.memory).await?;
+        let person =
+            self.authenticator.admit(&head.uri, &head.headers, peer, has_key, &self.memory).await?;
         self.rates
             .take(person.caller, Instant::now())
             .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;

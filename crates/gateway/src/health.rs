@@ -1,6 +1,6 @@
 //! `/health` and `/metrics`: whether everything is there that a chat needs, and what was counted.
 
-use crate::door::{Door, Person};
+use crate::authentication::{Authenticator, Person};
 use crate::gateway::Gateway;
 use crate::memory::Status;
 use crate::metrics::Gauge;
@@ -126,8 +126,8 @@ impl Looks {
     }
 
     async fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<Person, Refusal> {
-        let Gateway { door, memory, .. } = self.gateway.as_ref();
-        door.admit(&head.uri, &head.headers, peer.ip(), true, &memory.watched()).await
+        let Gateway { authenticator, memory, .. } = self.gateway.as_ref();
+        authenticator.admit(&head.uri, &head.headers, peer.ip(), true, &memory.watched()).await
     }
 }
 
@@ -140,7 +140,7 @@ pub async fn health(
 ) -> Response {
     let (gateway, head) = (&looks.gateway, request.into_parts().0);
     let may_know = async {
-        let shows = gateway.door.is_for_one() || Door::has_token(&head.headers);
+        let shows = gateway.authenticator.is_for_one() || Authenticator::has_token(&head.headers);
         shows && looks.admit(&head, peer).await.is_ok()
     };
     let (database, upstream, may_know) = tokio::join!(looks.database(), looks.upstream(), may_know);

@@ -4,16 +4,17 @@
 mod admins;
 mod answer;
 mod args;
+mod authentication;
 mod chat;
 mod chat_form;
 mod chat_request;
 mod database;
 mod doctor;
-mod door;
 mod extras;
 mod forward;
 mod gateway;
 mod health;
+mod http_server;
 mod jwt;
 mod log;
 mod mcp;
@@ -25,19 +26,18 @@ mod page;
 mod protocol;
 mod rates;
 mod refusal;
-mod said;
-mod serve;
 mod spending;
 mod splice;
 mod sse;
 mod stream;
 mod terminal;
 mod upstream;
+mod user_turn;
 
 use admins::Admins;
 use args::{Cli, Command, Serve};
+use authentication::Authenticator;
 use clap::Parser;
-use door::Door;
 use gateway::{Gateway, Room};
 use jwt::Jwt;
 use memory::{Memory, MemoryError};
@@ -118,21 +118,21 @@ async fn run(options: Serve) -> Result<(), String> {
         }
         None => None,
     };
-    let door = match options.user {
+    let authenticator = match options.user {
         Some(user) => {
             log::write(
                 "one_person",
                 json!({"hint": "requests need no token, and come from this machine only"}),
             );
-            Door::for_one(user)
+            Authenticator::for_one(user)
         }
         None => {
             let metrics = Arc::clone(&metrics);
-            Door::with_tokens(metrics, jwt, options.proxies)
+            Authenticator::with_tokens(metrics, jwt, options.proxies)
         }
     };
     let gateway = Gateway {
-        door,
+        authenticator,
         spending: Spending::new(memory.clone(), options.daily_tokens),
         client_patience: Duration::from_secs(options.client_timeout),
         memory,
@@ -148,11 +148,11 @@ async fn run(options: Serve) -> Result<(), String> {
         max_in_flight: options.max_in_flight,
         in_flight: Arc::new(Semaphore::new(options.max_in_flight as usize)),
         rates: Rates::new(options.rate),
-        borders: mem0::Borders::default(),
+        page_ends: mem0::PageEnds::default(),
     };
     let stop = stop_signal()?;
     let last_moment = Duration::from_secs(options.stop_timeout);
-    serve::serve(Arc::new(gateway), options.listen, last_moment, stop).await
+    http_server::serve(Arc::new(gateway), options.listen, last_moment, stop).await
 }
 
 /// What JWTs are checked with, where they are wanted.

@@ -3,7 +3,7 @@
 //! upstream says that it took. So requests that are answered at the same time count, and a guess stays where
 //! a gateway was killed.
 
-use crate::door::Person;
+use crate::authentication::Person;
 use crate::gateway::{Gateway, Permit};
 use crate::memory::Memory;
 use crate::refusal::Refusal;

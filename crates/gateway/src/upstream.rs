@@ -2,7 +2,7 @@
 //! are fixed words, or with the caller's key what `forward.rs` lets through, so that nothing in a request decides
 //! which host is asked.
 
-use crate::door::holds_token;
+use crate::authentication::holds_token;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
 use reqwest::redirect::Policy;

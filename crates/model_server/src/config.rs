@@ -1,6 +1,6 @@
 //! The settings of a model: what its graph computes and how its input has to be prepared. They come
 //! from `config.json`; what that leaves out is taken from the files that a folder published on a
-//! model hub has anyway, see `published.rs`. Fields that only ranking uses, such as similarity
+//! model hub has anyway, see `hub_files.rs`. Fields that only ranking uses, such as similarity
 //! thresholds, are ignored here.
 
 use std::ops::RangeInclusive;
@@ -12,8 +12,8 @@ use crate::defects::Defects;
 use crate::error::InferenceError;
 use crate::fields::Fields;
 use crate::head::Layer;
+use crate::hub_files::HubFiles;
 use crate::protocol::{ModelKind, ModelRef, Purpose};
-use crate::published::Published;
 
 /// How the vectors of a text's tokens become one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -91,7 +91,7 @@ impl ModelConfig {
     pub(crate) fn read(reference: &ModelRef, defects: &mut Defects) -> Option<Self> {
         let directory = Path::new(&reference.directory);
         let own = Fields::required(directory, "config.json", defects)?;
-        let published = Published::read(directory, &own, defects);
+        let published = HubFiles::read(directory, &own, defects);
         let name: Option<String> = own.get("name", defects);
         if let Some(name) = name.as_ref().filter(|name| **name != reference.name) {
             defects.add(

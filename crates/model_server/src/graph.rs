@@ -7,7 +7,7 @@ use crate::head::Layer;
 use crate::onnx::Output;
 use crate::pooling::{normalize, pool};
 use crate::protocol::ModelKind;
-use crate::sessions::SessionPool;
+use crate::session_pool::SessionPool;
 use crate::tokenizer::TokenSequence;
 
 /// Graphs that take fewer tokens than their config.json says mostly have 512 positions. One run of

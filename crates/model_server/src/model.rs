@@ -12,7 +12,7 @@ use crate::graph::Graph;
 use crate::onnx::{Runtime, SessionOptions};
 use crate::process;
 use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose};
-use crate::sessions::SessionPool;
+use crate::session_pool::SessionPool;
 use crate::tokenizer::{ModelTokenizer, TokenSequence, read_tokenizer};
 use memory_agent_core::rerank_budget::{recent_speed, rounded_speed};
 

@@ -14,7 +14,6 @@ use crate::cache::Caches;
 use crate::config::ModelConfig;
 use crate::engine::{Engine, EngineOptions, ThreadLayout};
 use crate::error::InferenceError;
-use crate::flights::Flights;
 use crate::llm::{MAX_REMOTE_REQUESTS, Remote};
 use crate::log;
 use crate::model::Model;
@@ -25,6 +24,7 @@ use crate::protocol::{
     Request, Response, Scores, ServerStatus, Shortened,
 };
 use crate::queue::{Queue, Refusal};
+use crate::single_flight::Flights;
 use crate::{cl100k, encoding, llm, worker};
 
 /// A request up to this size is planned where the sockets are served, if its model is loaded:

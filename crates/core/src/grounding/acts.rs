@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde::de::IgnoredAny;
 
 use super::polarity::content;
-use super::sentence::Sentence;
+use super::sentence_acts::Sentence;
 use super::words::{List, Word, begin, end, stem, words};
 
 /// What a part of a source does.

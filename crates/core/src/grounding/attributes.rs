@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use super::properties::{
     classes, gives_another_value, is_another_rate, is_calling, is_same, is_same_event, says_of_both,
 };
-use super::told::{Kind, Told, lines};
+use super::tagged_statement::{Kind, TaggedStatement, lines};
 use super::topics::{Role, is_about_another};
 use super::words::{List, Word, stem};
 use crate::limits::GROUNDED_BYTES;
@@ -58,7 +58,7 @@ pub fn can_replace(new: &str, known: &str) -> bool {
 
 /// The sign that `new` can take the place of `known`, if there is one.
 fn sign(new: &str, known: &str) -> Option<Sign> {
-    let (new, known) = (Told::of(new), Told::of(known));
+    let (new, known) = (TaggedStatement::of(new), TaggedStatement::of(known));
     let pair = Pair { new: &new, known: &known };
     if new.is_unknown || known.is_unknown || (new.is_foreign && pair.has_one_word()) {
         return Some(Sign::Foreign);
@@ -80,8 +80,8 @@ fn sign(new: &str, known: &str) -> Option<Sign> {
 
 /// Two statements that are compared.
 struct Pair<'a> {
-    new: &'a Told<'a>,
-    known: &'a Told<'a>,
+    new: &'a TaggedStatement<'a>,
+    known: &'a TaggedStatement<'a>,
 }
 
 impl Pair<'_> {
@@ -128,7 +128,7 @@ impl Pair<'_> {
 
     /// Whether the subject of the one is the attribute of the other's: "the user's address".
     fn is_of_topic(&self, line: usize) -> bool {
-        let is_topic = |told: &Told<'_>| {
+        let is_topic = |told: &TaggedStatement<'_>| {
             let names = (0..told.predicate).filter(|at| told.kinds[*at] == Kind::Content);
             let mut names = names.peekable();
             names.peek().is_some()
@@ -236,7 +236,7 @@ impl Pair<'_> {
         let things = new.intersection(&content).count();
         let is_rewording = new.is_subset(&known) || known.is_subset(&new);
         // "The user is 58", "turned 59"
-        let is_age = |told: &Told<'_>| {
+        let is_age = |told: &TaggedStatement<'_>| {
             let is_last = |word: &Word<'_>| word.has_digit();
             told.is_of_user() && told.words.len() <= 4 && told.words.last().is_some_and(is_last)
         };
@@ -256,7 +256,7 @@ impl Pair<'_> {
         let end = end.min(shortest.saturating_sub(begin));
         let is_small = [new, known].iter().all(|words| words.len() - begin - end <= FRAME);
         // "The user has a friend called Ana": there can be others.
-        let has = |told: &Told<'_>| {
+        let has = |told: &TaggedStatement<'_>| {
             told.words.iter().any(|word| word.folded == "has" || word.is_in(List::Relation))
         };
         let ends_with_name = |words: &[Word<'_>]| words[begin..].iter().all(Word::is_capitalised);
@@ -280,17 +280,17 @@ impl Pair<'_> {
     }
 
     fn is_attribute(&self) -> bool {
-        let copula = |told: &Told<'_>| {
+        let copula = |told: &TaggedStatement<'_>| {
             told.words.iter().position(|word| matches!(word.folded.as_str(), "is" | "are" | "was"))
         };
         let (Some(new), Some(known)) = (copula(self.new), copula(self.known)) else { return false };
-        let left = |told: &Told<'_>, end: usize| -> Vec<String> {
+        let left = |told: &TaggedStatement<'_>, end: usize| -> Vec<String> {
             let is_told = |word: &&Word<'_>| word.folded != "new" && word.folded != "current";
             told.words[..end].iter().filter(is_told).map(|word| word.folded.clone()).collect()
         };
         let (left_new, left_known) = (left(self.new, new), left(self.known, known));
         // "is Karen", "is with Karen"
-        let is_name = |told: &Told<'_>, at: usize| {
+        let is_name = |told: &TaggedStatement<'_>, at: usize| {
             told.words[at + 1..].iter().take(2).any(|word| word.is_capitalised())
         };
         let is_attribute = left_new.iter().any(|word| !lines("attribute", word).is_empty());
@@ -302,7 +302,7 @@ impl Pair<'_> {
 
     fn is_role(&self) -> bool {
         let roles = self.new.lines("role");
-        let names = |told: &Told<'_>| -> HashSet<String> {
+        let names = |told: &TaggedStatement<'_>| -> HashSet<String> {
             let is_name = |word: &&Word<'_>| word.is_capitalised() && word.folded != "user";
             told.words.iter().filter(is_name).map(|word| word.folded.clone()).collect()
         };

@@ -1,6 +1,6 @@
 //! Courtesies: thanks, wishes and pardons that say nothing of anybody.
 
-use super::sentence::Sentence;
+use super::sentence_acts::Sentence;
 use super::words::{List, Word};
 
 /// What is hoped of the assistant, or of its time.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::dates::WEEKDAYS;
 use super::numbers::numbers;
-use super::told::{Kind, Told, lines};
+use super::tagged_statement::{Kind, TaggedStatement, lines};
 use super::words::{List, Word, is_currency, stem};
 
 /// What stands before a time of the day that has no colon.
@@ -28,7 +28,7 @@ enum Slot<'a> {
     Count(&'a str),
 }
 
-fn slots<'a>(told: &'a Told<'_>) -> HashSet<Slot<'a>> {
+fn slots<'a>(told: &'a TaggedStatement<'_>) -> HashSet<Slot<'a>> {
     let values = told.values();
     let mut slots = HashSet::new();
     if values.contains("date") {
@@ -73,12 +73,12 @@ fn slots<'a>(told: &'a Told<'_>) -> HashSet<Slot<'a>> {
 }
 
 /// The lines of what there is one of at a time that a statement has a word of.
-pub(super) fn classes(told: &Told<'_>) -> HashSet<usize> {
+pub(super) fn classes(told: &TaggedStatement<'_>) -> HashSet<usize> {
     &told.lines("single") | &told.lines("weak")
 }
 
 /// Whether they say what somebody is and becomes: "Lorna is a cashier", "was promoted to store manager".
-pub(super) fn is_calling(new: &Told<'_>, known: &Told<'_>) -> bool {
+pub(super) fn is_calling(new: &TaggedStatement<'_>, known: &TaggedStatement<'_>) -> bool {
     // "He became a father"
     let mut said = new.words[new.predicate..].iter();
     (known.has("trade") || (known.is_calling && classes(known).is_empty()))
@@ -87,7 +87,7 @@ pub(super) fn is_calling(new: &Told<'_>, known: &Told<'_>) -> bool {
 }
 
 /// Whether a statement says what somebody or something has.
-fn possesses(told: &Told<'_>) -> bool {
+fn possesses(told: &TaggedStatement<'_>) -> bool {
     let is = |list: &str, at: usize| {
         told.words.get(at).is_some_and(|word| !lines(list, &word.folded).is_empty())
     };
@@ -101,7 +101,7 @@ fn possesses(told: &Told<'_>) -> bool {
 }
 
 /// What is said of the subject: the stems of its words, without verbs that say nothing.
-fn said<'a>(told: &'a Told<'_>) -> HashSet<&'a str> {
+fn said<'a>(told: &'a TaggedStatement<'_>) -> HashSet<&'a str> {
     let is_light = |word: &Word<'_>| {
         ["copula", "possession"].iter().any(|list| !lines(list, &word.folded).is_empty())
     };
@@ -113,13 +113,13 @@ fn said<'a>(told: &'a Told<'_>) -> HashSet<&'a str> {
 }
 
 /// Whether both give values, of which none are of the same thing: "feeds the horses at six", "has four horses".
-pub(super) fn gives_another_value(new: &Told<'_>, known: &Told<'_>) -> bool {
+pub(super) fn gives_another_value(new: &TaggedStatement<'_>, known: &TaggedStatement<'_>) -> bool {
     let (new, known) = (slots(new), slots(known));
     !new.is_empty() && !known.is_empty() && new.is_disjoint(&known)
 }
 
 /// Whether a statement says in a word or two what somebody or something is: "is brown", "is now a florist".
-fn is_state(told: &Told<'_>) -> bool {
+fn is_state(told: &TaggedStatement<'_>) -> bool {
     let is_copula = |word: &Word<'_>| !lines("copula", &word.folded).is_empty();
     let Some(copula) = told.words.iter().position(is_copula) else { return false };
     let mut said = (copula + 1..told.words.len()).filter(|at| told.words[*at].folded != "now");
@@ -130,13 +130,13 @@ fn is_state(told: &Told<'_>) -> bool {
 }
 
 /// Whether what both say of their subjects has a word in common that is not their subject itself.
-pub(super) fn says_of_both(new: &Told<'_>, known: &Told<'_>) -> bool {
+pub(super) fn says_of_both(new: &TaggedStatement<'_>, known: &TaggedStatement<'_>) -> bool {
     let subject = &new.subject() & &known.subject();
     (&said(new) & &said(known)).iter().any(|word| !subject.contains(word))
 }
 
 /// Whether `new`, which tells of a change, can speak of the same property as `known`.
-pub(super) fn is_same(new: &Told<'_>, known: &Told<'_>) -> bool {
+pub(super) fn is_same(new: &TaggedStatement<'_>, known: &TaggedStatement<'_>) -> bool {
     let (values, known_values) = (slots(new), slots(known));
     let several = new.lines("several");
     if !values.is_disjoint(&known_values)
@@ -170,16 +170,16 @@ pub(super) fn is_same(new: &Told<'_>, known: &Told<'_>) -> bool {
 }
 
 /// Whether both say when or where the same event is: "will be held on March 3", "is scheduled for March 10".
-pub(super) fn is_same_event(new: &Told<'_>, known: &Told<'_>) -> bool {
-    let is_planned = |told: &Told<'_>| told.has("schedule");
-    let is_told = |told: &Told<'_>| is_planned(told) || told.has("copula");
-    let is_where = |told: &Told<'_>| {
+pub(super) fn is_same_event(new: &TaggedStatement<'_>, known: &TaggedStatement<'_>) -> bool {
+    let is_planned = |told: &TaggedStatement<'_>| told.has("schedule");
+    let is_told = |told: &TaggedStatement<'_>| is_planned(told) || told.has("copula");
+    let is_where = |told: &TaggedStatement<'_>| {
         let mut places = (told.predicate..told.words.len())
             .filter(|at| matches!(told.words[*at].folded.as_str(), "in" | "at"));
         places.any(|at| matches!(told.kinds.get(at + 1), Some(Kind::Content | Kind::Change)))
     };
     // "On Mondays" says nothing of the day on which it begins.
-    let is_weekly = |told: &Told<'_>| {
+    let is_weekly = |told: &TaggedStatement<'_>| {
         told.words
             .iter()
             .any(|word| word.folded.strip_suffix('s').is_some_and(|day| WEEKDAYS.contains(&day)))
@@ -195,7 +195,7 @@ pub(super) fn is_same_event(new: &Told<'_>, known: &Told<'_>) -> bool {
 }
 
 /// Whether the new one is only another rate of pay: "gets 14.50 pounds an hour".
-pub(super) fn is_another_rate(new: &Told<'_>, known: &Told<'_>) -> bool {
+pub(super) fn is_another_rate(new: &TaggedStatement<'_>, known: &TaggedStatement<'_>) -> bool {
     let rates = |told| -> HashSet<Slot<'_>> {
         let is_rate = |slot: &Slot<'_>| matches!(slot, Slot::Amount(_, Some(_)));
         slots(told).into_iter().filter(is_rate).collect()

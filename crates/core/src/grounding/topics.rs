@@ -5,7 +5,7 @@
 //! differ only in one of both, it is the value. English; statements in other languages are only told apart by names.
 
 use super::polarity::negates;
-use super::told::lines;
+use super::tagged_statement::lines;
 use super::words::{List, Word, words};
 
 /// Most words in which two subjects differ.

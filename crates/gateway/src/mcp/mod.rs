@@ -98,7 +98,7 @@ async fn answer(
         metrics: Arc::clone(&gateway.metrics),
         who: Who::User(person.user_id),
     };
-    // The door has looked at Host and Origin, and at the length of the body.
+    // The authenticator has looked at Host and Origin, and at the length of the body.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)

@@ -1,16 +1,15 @@
 //! The routes of mem0: those that the client of its platform calls (`MemoryClient`), and those of its own server.
 //! A memory of mem0's is a fact here. Whose it is, the token says; a request may only agree.
 
-mod asked;
-mod borders;
 mod history;
+mod page_ends;
 mod queries;
+mod request;
 
-use crate::door::Person;
+use crate::authentication::Person;
 use crate::gateway::{Gateway, Permit};
 use crate::memory::MemoryError;
 use crate::refusal::Refusal;
-use asked::{Fields, Scope, blank};
 use axum::body::Body;
 use axum::extract::{ConnectInfo, RawPathParams, Request, State};
 use axum::http::HeaderValue;
@@ -18,9 +17,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{RequestExt, Router};
-pub use borders::Borders;
 use futures_util::future::BoxFuture;
+pub use page_ends::PageEnds;
 use queries::Page;
+use request::{Fields, Scope, blank};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ async fn add(mut call: Call) -> Result<String, Refusal> {
     let expires = call.fields.text("expiration_date")?;
     call.fields.end()?;
     let texts = match infers {
-        true => vec![asked::conversation(&messages)],
+        true => vec![request::conversation(&messages)],
         // As mem0 does: what the system says is no memory.
         false => messages
             .into_iter()

@@ -1,8 +1,8 @@
 //! What mem0's routes ask of memory: one statement each. The database makes the JSON that goes to the client.
 
 use super::Call;
-use super::asked::Scope;
-use super::borders::{self, Place};
+use super::page_ends::{self, Place};
+use super::request::Scope;
 use crate::memory::{MemoryError, Param, column};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -183,9 +183,9 @@ pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, Memo
     );
     let user_id = &call.person.user_id;
     let asked = json!([scope.to_filter(), page.size]).to_string();
-    let (borders, now) = (&call.gateway.borders, Instant::now());
+    let (ends, now) = (&call.gateway.page_ends, Instant::now());
     let before = (page.number - 1).saturating_mul(page.size);
-    let mut after = borders.before(user_id, borders::Page::of(&asked, page.number), now);
+    let mut after = ends.before(user_id, page_ends::Page::of(&asked, page.number), now);
     let mut seen = if after.is_some() { before } else { 0 };
     let (mut results, mut last, mut is_first) = (Vec::<String>::new(), None, true);
     let has_more = loop {
@@ -205,7 +205,7 @@ pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, Memo
         }
     };
     if let Some(last) = last.filter(|_| has_more) {
-        borders.remember(user_id, borders::Page::of(&asked, page.number + 1), last, now);
+        ends.remember(user_id, page_ends::Page::of(&asked, page.number + 1), last, now);
     }
     let link = |number: i64| format!("/v3/memories/?page={number}&page_size={}", page.size);
     let (count, next) = ((!has_more).then_some(seen), has_more.then(|| link(page.number + 1)));

@@ -1,10 +1,10 @@
 //! Background work: what runs and what does not, the user's jobs, and for administrators what language models
 //! took.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
 use super::parts;
-use super::{rows, spent};
+use super::request::{Answer, Asked, Trouble};
+use super::{rows, usage};
 use crate::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -46,7 +46,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let status: Vec<Part> =
         rows::read(&asked.rows("SELECT to_jsonb(s) FROM memory_status() s", &[]).await?)?;
     let jobs = jobs(&asked).await?;
-    let spent = spent::show(&asked).await?;
+    let spent = usage::show(&asked).await?;
     let body = html! {
         h1 { "Background work" }
         @if let Some(done) = asked.query.get("done") {

@@ -1,7 +1,7 @@
 //! What a visitor does with one memory: correct, forget, restore it.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::parts::memory_path;
+use super::request::{Answer, Asked, Trouble};
 use crate::memory::Param;
 use tokio_postgres::types::Type;
 use uuid::Uuid;

@@ -1,9 +1,9 @@
 //! Erasing for good: first what will go, which is tried out and undone, then what has gone. In between
 //! the visitor types a word, so that nothing is erased by accident.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
 use super::parts::{beginning, headings};
+use super::request::{Answer, Asked, Trouble};
 use crate::memory::{End, Param};
 use maud::{Markup, html};
 use serde_json::{Map, Value};

@@ -1,9 +1,9 @@
 //! What is known: the facts of today, newest first, each with what it replaced and with what was said;
 //! or those that held at a time.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::frame::Here;
 use super::parts::{self, beginning, memory_path, session_path};
+use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry, Event};
 use super::search::time_field;
 use crate::memory::Param;

@@ -1,9 +1,9 @@
 //! A user's data as a whole: how much there is, Markdown files to take along and to bring back, and the
 //! way to erase everything.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
 use super::parts::encoded;
+use super::request::{Answer, Asked, Trouble};
 use super::rows;
 use super::uploads::Upload;
 use crate::memory::Param;

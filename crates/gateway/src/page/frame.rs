@@ -1,6 +1,6 @@
 //! What surrounds every view: the head of the document, the way around, what went wrong.
 
-use super::asked::{FORM_TOKEN, Trouble, Visit, with_headers};
+use super::request::{FORM_TOKEN, Trouble, Visit, with_headers};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};

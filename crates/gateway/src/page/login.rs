@@ -1,12 +1,12 @@
 //! Signing in with a token, and out. The token comes in the body of a form, never in an address, and is
-//! tried at the same door as those of programs, with the same bound on wrong ones.
+//! tried like those of programs, with the same bound on wrong ones.
 
-use super::asked::{self, Answer, Asked, FORM_TOKEN, Trouble, not_ours, see, with_headers};
 use super::frame::{self, Here};
+use super::request::{self, Answer, Asked, FORM_TOKEN, Trouble, not_ours, see, with_headers};
 use super::uploads::Fields;
 use super::visits::{self, Cookie};
 use super::{Page, ROOT};
-use crate::door::TOKEN_HEADER;
+use crate::authentication::TOKEN_HEADER;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderValue;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `GET /ui/login`.
 pub async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
-    if page.gateway.door.is_for_one() {
+    if page.gateway.authenticator.is_for_one() {
         return with_headers(see(ROOT));
     }
     let query = Fields::read(request.uri().query().unwrap_or_default().as_bytes());
@@ -35,7 +35,7 @@ pub async fn show(State(page): State<Arc<Page>>, request: Request) -> Response {
     let body = form(&page.visits.form_token(&cookie), problem);
     let mut response = frame::page(None, Here::Elsewhere, "Sign in", &body);
     if known.is_none() {
-        asked::set_cookie(&mut response, &cookie.set(visits::is_secure(request.headers())));
+        request::set_cookie(&mut response, &cookie.set(visits::is_secure(request.headers())));
     }
     response
 }
@@ -109,7 +109,7 @@ async fn try_token(
     let cookie = page.visits.new_cookie().ok_or_else(not_ours)?;
     page.visits.begin(&cookie, token, Instant::now());
     let mut response = see(ROOT);
-    asked::set_cookie(&mut response, &cookie.set(is_secure));
+    request::set_cookie(&mut response, &cookie.set(is_secure));
     Ok(response)
 }
 

@@ -2,7 +2,6 @@
 //! here as HTML; the one script serves the slider of time. What memory holds is shown as text, whatever
 //! it is: it reaches the page through `maud`, which escapes it.
 
-mod asked;
 mod background;
 mod change;
 mod erase;
@@ -10,22 +9,23 @@ mod facts;
 mod files;
 mod frame;
 mod login;
-mod one;
 mod parts;
+mod request;
 mod rows;
 mod search;
 mod sessions;
-mod spent;
+mod single_memory;
 mod uploads;
+mod usage;
 mod visits;
 
 use crate::gateway::Gateway;
-use asked::{Answer, Asked, Trouble};
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get, post};
+use request::{Answer, Asked, Trouble};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use visits::Visits;
@@ -50,7 +50,7 @@ pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
         .route("/ui/sessions", view(sessions::list))
         .route("/ui/session", view(sessions::show))
         .route("/ui/search", view(search::show))
-        .route("/ui/memory/{id}", view(one::show))
+        .route("/ui/memory/{id}", view(single_memory::show))
         .route("/ui/memory/{id}/correct", form(change::correct))
         .route("/ui/memory/{id}/forget", form(change::forget))
         .route("/ui/memory/{id}/restore", form(change::restore))
@@ -80,7 +80,7 @@ where
     get(
         async move |State(page): State<Arc<Page>>,
                     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-                    request: Request| { asked::answer(page, peer, request, show).await },
+                    request: Request| { request::answer(page, peer, request, show).await },
     )
 }
 
@@ -93,7 +93,7 @@ where
     post(
         async move |State(page): State<Arc<Page>>,
                     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-                    request: Request| { asked::answer(page, peer, request, show).await },
+                    request: Request| { request::answer(page, peer, request, show).await },
     )
 }
 

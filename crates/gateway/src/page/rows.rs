@@ -2,7 +2,7 @@
 //! row comes as one JSON document, with times in UTC. The views of the database show a superuser the rows
 //! of all users, so every statement says whose rows it wants.
 
-use super::asked::{Asked, Trouble};
+use super::request::{Asked, Trouble};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! Search: what a recall returns for a question and what it left out, with every part of each score, as
 //! `memory_explain` tells it.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::facts::time_range;
 use super::frame::Here;
 use super::parts::{self, bar, beginning, memory_path};
+use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, Entry};
 use crate::memory::Param;
 use maud::{Markup, html};

@@ -1,8 +1,8 @@
 //! Sessions, newest first, and one session: what it comes to, and what was said.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::frame::{Here, form_token};
 use super::parts::{self, beginning, encoded, memory_path, session_path};
+use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry};
 use crate::memory::Param;
 use maud::{Markup, html};

@@ -1,6 +1,6 @@
 //! What a form sends: fields, and files, which may come packed in a ZIP archive.
 
-use super::asked::Trouble;
+use super::request::Trouble;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;

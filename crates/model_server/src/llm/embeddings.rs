@@ -5,7 +5,7 @@ use super::endpoint::Endpoints;
 use super::http::HttpClient;
 use super::providers;
 use super::structured::Dialect;
-use super::windows;
+use super::text_windows;
 use crate::plan::Failure;
 use crate::pooling::normalize;
 use crate::protocol::{ErrorCode, Purpose, RemoteEmbedder};
@@ -34,7 +34,7 @@ pub async fn embed(
     let (counts, mut rows) = loop {
         let windows: Vec<Vec<String>> = texts
             .iter()
-            .map(|text| windows::windows(text, purpose, dialect.window_bytes))
+            .map(|text| text_windows::windows(text, purpose, dialect.window_bytes))
             .collect();
         let counts: Vec<usize> = windows.iter().map(Vec::len).collect();
         match embed_windows(&client, remote, dialect, &windows.concat()).await {

@@ -13,7 +13,7 @@ mod endpoint;
 mod http;
 mod providers;
 mod structured;
-mod windows;
+mod text_windows;
 
 use std::future;
 use std::sync::{Arc, Mutex, PoisonError};

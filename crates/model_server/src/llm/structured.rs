@@ -3,7 +3,7 @@
 //! dialect that worked is remembered per endpoint, so each refusal is paid for once.
 
 use super::providers::ApiError;
-use super::windows;
+use super::text_windows;
 
 /// How an answer's shape is enforced, from the strictest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Default for Dialect {
             completion_tokens: false,
             temperature: true,
             dimensions: true,
-            window_bytes: windows::LONGEST,
+            window_bytes: text_windows::LONGEST,
         }
     }
 }
@@ -95,11 +95,12 @@ impl Dialect {
         texts: &[String],
         error: &ApiError,
     ) -> Option<Self> {
-        let without_dimensions = Self { dimensions: false, window_bytes: windows::LONGEST, ..self };
+        let without_dimensions =
+            Self { dimensions: false, window_bytes: text_windows::LONGEST, ..self };
         if sent.dimensions && error.concerns("dimensions") {
             return Some(without_dimensions);
         }
-        match windows::shorter(self.window_bytes, texts) {
+        match text_windows::shorter(self.window_bytes, texts) {
             Some(window_bytes) => Some(Self { window_bytes, ..self }),
             None => sent.dimensions.then_some(without_dimensions),
         }

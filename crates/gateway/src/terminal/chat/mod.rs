@@ -2,17 +2,17 @@
 //! this process, and each line goes the way that a client's request goes through it.
 
 mod commands;
+mod debug;
 mod input;
 mod talk;
-mod why;
 
 use super::{harmless, plain, say, user_of};
 use crate::args::Chat;
 use crate::gateway::Gateway;
+use crate::http_server;
 use crate::log;
 use crate::memory::{Memory, Param, column};
 use crate::metrics::Metrics;
-use crate::serve;
 use crate::upstream::{KeyIn, Upstream};
 use commands::Command;
 use input::{Input, Line};
@@ -70,7 +70,7 @@ pub async fn chat(options: Chat) -> Result<bool, String> {
     let upstreams = (upstream(key.as_deref())?, upstream(None)?);
     let gateway =
         Arc::new(Gateway::for_one(user.clone(), memory.clone(), upstreams, metrics, patience));
-    let mut talk = Talk::new(serve::router(Arc::clone(&gateway))?);
+    let mut talk = Talk::new(http_server::router(Arc::clone(&gateway))?);
     talk.choose_model(options.model).await?;
     let mut conversation = Conversation {
         memory,

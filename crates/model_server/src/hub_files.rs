@@ -23,7 +23,7 @@ const MAX_TOKENS: usize = 2048;
 
 /// What the files say; nothing of it has to be there.
 #[derive(Debug, Default)]
-pub(crate) struct Published {
+pub(crate) struct HubFiles {
     pub kind: Option<ModelKind>,
     pub pooling: Option<Pooling>,
     pub layers: Vec<Layer>,
@@ -43,7 +43,7 @@ struct Module {
     class: String,
 }
 
-impl Published {
+impl HubFiles {
     /// Reads the files of a folder.
     ///
     /// * `config`: its config.json. A pooling in it replaces that of modules.json; null, all of that.

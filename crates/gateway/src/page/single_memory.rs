@@ -1,10 +1,10 @@
 //! One memory: what it says, where it comes from, what was made of it, what happened to it, and what can
 //! be done about it.
 
-use super::asked::{Answer, Asked, Trouble};
 use super::facts::{from_history, said};
 use super::frame::{Here, form_token};
 use super::parts::{self, beginning, memory_path, session_path};
+use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry, Event};
 use crate::memory::Param;
 use maud::{Markup, html};

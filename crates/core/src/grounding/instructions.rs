@@ -4,7 +4,7 @@
 //! has administrator rights". Users speak of themselves as "I", and of the rights of people by their names.
 
 use super::acts::Act;
-use super::sentence::Sentence;
+use super::sentence_acts::Sentence;
 use super::words::{List, Word, begin};
 
 /// How far the words of a phrase may stand apart.

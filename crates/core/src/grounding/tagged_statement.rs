@@ -58,7 +58,7 @@ pub(super) enum Kind {
 }
 
 /// A statement, word by word.
-pub(super) struct Told<'a> {
+pub(super) struct TaggedStatement<'a> {
     pub words: Vec<Word<'a>>,
     pub kinds: Vec<Kind>,
     /// Where what is said of the subject begins.
@@ -71,7 +71,7 @@ pub(super) struct Told<'a> {
     pub is_calling: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> TaggedStatement<'a> {
     pub fn of(statement: &'a str) -> Self {
         let mut words = words(statement);
         let is_calling = is_calling(&words);

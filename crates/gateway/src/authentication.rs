@@ -40,7 +40,7 @@ pub struct Person {
 }
 
 /// How a caller is known.
-pub enum Door {
+pub enum Authenticator {
     /// One person, on this machine only.
     One(Person),
     /// Everybody shows a token.
@@ -58,7 +58,7 @@ pub struct Tokens {
     known: Mutex<HashMap<[u8; 32], (String, Instant)>>,
 }
 
-impl Door {
+impl Authenticator {
     /// For one person. The address that is listened on must be of this machine alone.
     pub fn for_one(user_id: String) -> Self {
         Self::One(Person { user_id, caller: [0; 32] })

@@ -29,11 +29,11 @@ impl Page {
 
 /// The places behind which pages begin, by user.
 #[derive(Default)]
-pub struct Borders(Mutex<HashMap<String, Known>>);
+pub struct PageEnds(Mutex<HashMap<String, Known>>);
 
 type Known = HashMap<Page, (Instant, Place)>;
 
-impl Borders {
+impl PageEnds {
     /// Where a page begins; `None` where that is not known.
     pub fn before(&self, user_id: &str, page: Page, now: Instant) -> Option<Place> {
         let of_users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,23 +76,23 @@ mod tests {
 
     #[test]
     fn places_are_remembered_for_a_while_and_not_without_end() {
-        let (borders, now) = (Borders::default(), Instant::now());
+        let (ends, now) = (PageEnds::default(), Instant::now());
         let place = ("2026-01-01T00:00:00Z".to_owned(), Uuid::nil());
         let page = |number| Page::of("a list", number);
-        borders.remember("bob", page(0), place.clone(), now);
+        ends.remember("bob", page(0), place.clone(), now);
         for number in 0..20_000 {
             let at = now + Duration::from_micros(number);
-            borders.remember("ann", page(number as i64), place.clone(), at);
+            ends.remember("ann", page(number as i64), place.clone(), at);
         }
-        assert_eq!(count(&borders.0.lock().unwrap()), MANY);
-        assert_eq!(borders.before("bob", page(0), now), Some(place.clone()));
-        assert_eq!(borders.before("bob", page(1), now), None);
-        assert_eq!(borders.before("ann", page(19_999), now), Some(place.clone()));
-        assert_eq!(borders.before("ann", page(0), now), None);
+        assert_eq!(count(&ends.0.lock().unwrap()), MANY);
+        assert_eq!(ends.before("bob", page(0), now), Some(place.clone()));
+        assert_eq!(ends.before("bob", page(1), now), None);
+        assert_eq!(ends.before("ann", page(19_999), now), Some(place.clone()));
+        assert_eq!(ends.before("ann", page(0), now), None);
         let later = now + Duration::from_secs(601);
-        assert_eq!(borders.before("ann", page(19_999), later), None);
-        borders.remember("ann", page(0), place.clone(), later);
-        assert_eq!(count(&borders.0.lock().unwrap()), 1);
-        assert_eq!(borders.before("ann", page(0), later), Some(place));
+        assert_eq!(ends.before("ann", page(19_999), later), None);
+        ends.remember("ann", page(0), place.clone(), later);
+        assert_eq!(count(&ends.0.lock().unwrap()), 1);
+        assert_eq!(ends.before("ann", page(0), later), Some(place));
     }
 }

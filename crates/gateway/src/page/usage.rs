@@ -1,8 +1,8 @@
 //! What language models took, for administrators: calls for a user's memory, tokens that programs spent of the
 //! gateway's key, endpoints of the database. All of it is asked on the administrators' connection.
 
-use super::asked::{Asked, Trouble};
 use super::parts;
+use super::request::{Asked, Trouble};
 use super::rows;
 use crate::memory::{End, Memory, Param};
 use maud::{Markup, html};

@@ -2,7 +2,7 @@
 //! [`attributes`](super::attributes), sentence by sentence, with what a sentence refers to.
 
 use super::attributes::can_replace;
-use super::told::{Kind, Told};
+use super::tagged_statement::{Kind, TaggedStatement};
 use super::words::Word;
 use crate::limits::GROUNDED_BYTES;
 use crate::sentences;
@@ -51,7 +51,7 @@ pub fn can_end(said: &str, before: &str, known: &str) -> bool {
 
 /// Whether a sentence ends `known` that refers to the one before it.
 fn ends_named(sentence: &str, previous: &str, known: &str) -> bool {
-    let told = Told::of(sentence);
+    let told = TaggedStatement::of(sentence);
     let is_one_of = |word: &Word<'_>, list: &[&str]| list.contains(&word.folded.as_str());
     let answers = |list: &[&str]| told.words.first().is_some_and(|word| is_one_of(word, list));
     let refers = answers(&ANSWERS) || told.words.iter().any(|word| is_one_of(word, &REFERENCES));
@@ -71,20 +71,20 @@ fn is_sign(sentence: &str, known: &str) -> bool {
 /// Whether a sentence says all of `known` and nothing of an end or a change.
 fn says_again(sentence: &str, known: &str) -> bool {
     const SAID: [Kind; 3] = [Kind::Content, Kind::Value, Kind::Verb];
-    let (told, known) = (Told::of(sentence), Told::of(known));
+    let (told, known) = (TaggedStatement::of(sentence), TaggedStatement::of(known));
     let turns = [Kind::End, Kind::Change, Kind::Moved];
     known.stems(&SAID).is_subset(&told.stems(&SAID)) && told.places(&turns).next().is_none()
 }
 
 fn asks_to_forget(sentence: &str, known: &str) -> bool {
-    let told = Told::of(sentence);
+    let told = TaggedStatement::of(sentence);
     let mut first = told.words.iter().take(FIRST_WORDS);
     first.any(|word| FORGETTING.contains(&word.folded.as_str())) && share_content(sentence, known)
 }
 
 /// Whether two statements speak of one thing.
 fn share_content(left: &str, right: &str) -> bool {
-    let (left, right) = (Told::of(left), Told::of(right));
+    let (left, right) = (TaggedStatement::of(left), TaggedStatement::of(right));
     let right = right.stems(&[Kind::Content]);
     left.stems(&[Kind::Content]).iter().any(|word| right.contains(word))
 }

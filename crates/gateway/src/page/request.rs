@@ -6,7 +6,7 @@ use super::uploads::{self, Fields, Upload};
 use super::visits::{self, Cookie};
 use super::{Page, ROOT};
 use crate::admins::Admins;
-use crate::door::{Person, TOKEN_HEADER};
+use crate::authentication::{Person, TOKEN_HEADER};
 use crate::gateway::Permit;
 use crate::memory::{End, MemoryError, Param};
 use crate::refusal::{Code, Refusal};
@@ -257,7 +257,7 @@ async fn admit(
     // Only a cookie counts here: what a program sends with its requests is for the other paths.
     head.headers.remove(AUTHORIZATION);
     head.headers.remove(TOKEN_HEADER);
-    let has_signed_in = !page.gateway.door.is_for_one();
+    let has_signed_in = !page.gateway.authenticator.is_for_one();
     if has_signed_in {
         let Some(token) = page.visits.token(cookie, Instant::now()) else {
             return Err(Stopped::AtTheDoor("/ui/login"));
