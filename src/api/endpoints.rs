@@ -4,7 +4,7 @@
 
 use crate::api::prelude::*;
 use crate::identity::grants;
-use crate::settings::endpoint::{NamedEndpoint, PROVIDERS};
+use crate::settings::providers::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints::{self, Listed};
 use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm_endpoint::{host, is_name};

@@ -3,8 +3,8 @@
 
 use crate::api::prelude::*;
 use crate::memory::configure;
-use crate::memory::import::import;
 use crate::memory::import_archive::import_archive;
+use crate::memory::import_entries::import;
 use crate::store::exports::{self, ExportScope};
 use memory_agent_core::markdown::MarkdownError;
 use memory_agent_core::record::Record;

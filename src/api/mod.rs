@@ -3,7 +3,7 @@
 //! and arithmetic to the ranking crate.
 
 pub mod add;
-pub mod archive;
+pub mod archive_conversation;
 pub mod arguments;
 pub mod attach;
 pub mod attached;

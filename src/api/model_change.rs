@@ -5,7 +5,7 @@ use super::inference;
 use crate::api::prelude::*;
 use crate::memory::active_model;
 use crate::models::{self, REMOTE_LOCATION};
-use crate::settings::{LlmLimits, Models, endpoint};
+use crate::settings::{LlmLimits, Models, providers};
 use crate::store::models::{self as model_store, Kind};
 use crate::store::{entries, model_change};
 
@@ -50,7 +50,7 @@ fn memory_use_embedding_model(_limits: WithinLimits, name: Option<String>) -> Pg
 /// Where a model that was never registered is: its folder in the model directory, or the endpoint when
 /// the settings name it there.
 fn location_in_settings(name: &str) -> PgResult<Option<String>> {
-    let is_remote = endpoint::is_embedder_remote() && name == Models::current().embedding_model;
+    let is_remote = providers::is_embedder_remote() && name == Models::current().embedding_model;
     inference::check_model_name(name, is_remote)?;
     Ok(is_remote.then(|| REMOTE_LOCATION.to_owned()))
 }

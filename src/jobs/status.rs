@@ -8,7 +8,7 @@ use crate::memory::status::{StatusRow, row};
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
 use crate::settings::{
-    Extraction, Inference, Models, Sessions, Workers, audit_keys, endpoint, job_settings,
+    Extraction, Inference, Models, Sessions, Workers, audit_keys, job_settings, providers,
 };
 use crate::store::{counts, endpoints, llm_calls, schema, seal};
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
@@ -110,8 +110,8 @@ fn told((_, at): &(String, u64)) -> String {
 /// A row for the LLM of the settings, and one for each endpoint that agents ask instead.
 fn llms(spi: &Spi, server: Option<&ServerStatus>) -> PgResult<Vec<StatusRow>> {
     let named = endpoints::asked(spi)?;
-    let mut rows = match endpoint::missing_llm() {
-        Some(endpoint::NO_LLM) if !named.is_empty() => vec![row(
+    let mut rows = match providers::missing_llm() {
+        Some(providers::NO_LLM) if !named.is_empty() => vec![row(
             "llm",
             "none",
             "agents without an endpoint of their own have none: memory_agent.llm_base_url is empty",
@@ -132,7 +132,7 @@ fn llm(
     chosen: Chosen,
     server: Option<&ServerStatus>,
 ) -> PgResult<StatusRow> {
-    if chosen.name().is_none() && endpoint::missing_llm() == Some(endpoint::NO_LLM) {
+    if chosen.name().is_none() && providers::missing_llm() == Some(providers::NO_LLM) {
         return Ok(row(
             component,
             "none",

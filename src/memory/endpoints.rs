@@ -1,7 +1,7 @@
 //! Which LLM an agent's memory asks: the endpoint that was chosen for the agent, else that of the settings.
 
 use crate::pg::prelude::*;
-use crate::settings::endpoint::{self, NamedEndpoint};
+use crate::settings::providers::{self, NamedEndpoint};
 use crate::store::endpoints;
 use memory_agent_model_server::protocol::Endpoint;
 
@@ -36,7 +36,7 @@ impl Chosen {
     pub fn endpoint(&self) -> Result<Endpoint, String> {
         match &self.0 {
             Some(named) => named.endpoint(),
-            None => endpoint::llm()?.ok_or_else(|| endpoint::NO_LLM.to_owned()),
+            None => providers::llm()?.ok_or_else(|| providers::NO_LLM.to_owned()),
         }
     }
 
@@ -46,7 +46,7 @@ impl Chosen {
     /// Why it cannot be asked.
     pub fn endpoint_of_summaries(&self) -> Result<Endpoint, String> {
         let endpoint = self.endpoint()?;
-        Ok(match (&self.0, endpoint::summary_model()) {
+        Ok(match (&self.0, providers::summary_model()) {
             (None, Some(model)) => Endpoint { model, ..endpoint },
             _ => endpoint,
         })
@@ -56,7 +56,7 @@ impl Chosen {
     pub fn daily_tokens(&self) -> (i64, String) {
         match &self.0 {
             Some(named) => (named.daily_tokens, format!("daily_tokens of \"{}\"", named.name)),
-            None => (endpoint::daily_tokens(), "memory_agent.llm_daily_tokens".to_owned()),
+            None => (providers::daily_tokens(), "memory_agent.llm_daily_tokens".to_owned()),
         }
     }
 
@@ -64,23 +64,23 @@ impl Chosen {
     pub fn speaks_openai(&self) -> bool {
         match &self.0 {
             Some(named) => named.speaks_openai(),
-            None => endpoint::speaks_openai(),
+            None => providers::speaks_openai(),
         }
     }
 }
 
 /// Why an agent has no LLM that could ever be asked; `None` when jobs for one make sense.
 pub fn missing(spi: &Spi, agent_id: &str) -> PgResult<Option<&'static str>> {
-    match endpoint::missing_llm() {
-        Some(endpoint::NO_LLM) if endpoints::of_agent(spi, agent_id)?.is_some() => Ok(None),
+    match providers::missing_llm() {
+        Some(providers::NO_LLM) if endpoints::of_agent(spi, agent_id)?.is_some() => Ok(None),
         missing => Ok(missing),
     }
 }
 
 /// The same of all agents.
 pub fn all_missing(spi: &Spi) -> PgResult<Option<&'static str>> {
-    match endpoint::missing_llm() {
-        Some(endpoint::NO_LLM) if endpoints::are_used(spi)? => Ok(None),
+    match providers::missing_llm() {
+        Some(providers::NO_LLM) if endpoints::are_used(spi)? => Ok(None),
         missing => Ok(missing),
     }
 }

@@ -3,7 +3,7 @@
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
 use crate::memory::checks::{check_content, check_session};
 use crate::memory::documents::{check_title, check_type};
-use crate::memory::import::{read_values, same};
+use crate::memory::import_entries::{read_values, same};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;

@@ -7,7 +7,7 @@ use crate::memory::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
 use crate::pg::prelude::*;
 use crate::settings::LlmLimits;
-use crate::settings::endpoint::NO_LLM;
+use crate::settings::providers::NO_LLM;
 use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::llm_ledger::{self, Spent};

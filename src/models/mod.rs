@@ -18,7 +18,7 @@ pub mod supervisor_state;
 pub use interface::{Failure, Models, Prepared};
 
 use crate::pg::error::{Error, PgResult};
-use crate::settings::{self, Inference, endpoint};
+use crate::settings::{self, Inference, providers};
 use memory_agent_model_server::protocol::ModelRef;
 
 /// The implementation that `memory_agent.inference` chooses.
@@ -52,7 +52,7 @@ pub const REMOTE_LOCATION: &str = "http";
 /// When the endpoint's key cannot be read (F0000).
 pub fn model_ref(name: &str, location: Option<&str>) -> PgResult<ModelRef> {
     if location == Some(REMOTE_LOCATION) {
-        let remote = endpoint::embedder(name).map_err(|reason| {
+        let remote = providers::embedder(name).map_err(|reason| {
             Error::configuration(
                 reason,
                 "Make the file readable for the server, with the key as its first line.",

@@ -3,10 +3,10 @@
 
 pub mod audit_keys;
 mod effective;
-pub mod endpoint;
 mod guc;
 pub mod job_settings;
 pub mod overrides;
+pub mod providers;
 mod values;
 
 pub use effective::Effective;

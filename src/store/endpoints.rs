@@ -1,7 +1,7 @@
 //! `memory_agent.endpoints`: LLM endpoints that the extension's owner wrote, and `endpoint_uses`: which agents
 //! ask which of them. Neither is there before 0.3.0.
 
-use crate::settings::endpoint::NamedEndpoint;
+use crate::settings::providers::NamedEndpoint;
 use crate::store::prelude::*;
 
 /// The agent of a use that counts for all agents without one of their own.

@@ -6,7 +6,7 @@
 //! facts of all sessions, jobs, entries, summaries. A worker that is at work on what is erased finds
 //! its job gone and drops the result.
 
-mod doomed;
+mod affected_rows;
 mod jobs;
 
 use crate::pg::locks::Lock;
@@ -14,7 +14,7 @@ use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::{history, schema, summaries};
-use doomed::{Doomed, Hold};
+use affected_rows::{AffectedRows, Hold};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -155,7 +155,7 @@ impl Erasure<'_> {
     }
 
     fn session(&mut self, key: &SessionKey) -> PgResult<Vec<SessionKey>> {
-        let concerned = Doomed::of_session(self.spi, key, Hold::Nothing)?.sessions;
+        let concerned = AffectedRows::of_session(self.spi, key, Hold::Nothing)?.sessions;
         let mut locked: BTreeSet<SessionKey> = concerned.into_iter().collect();
         locked.insert(key.clone());
         self.lock_sessions(&locked)?;
@@ -167,8 +167,8 @@ impl Erasure<'_> {
             self.delete_jobs(&key.agent_id, None, true)?;
         }
         self.delete_answers()?;
-        let doomed = Doomed::of_session(self.spi, key, Hold::Rows)?;
-        self.delete(&doomed)?;
+        let affected = AffectedRows::of_session(self.spi, key, Hold::Rows)?;
+        self.delete(&affected)?;
         let traces = "DELETE FROM memory_agent.traces t \
                        WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id = $3";
         self.run("traces", traces, key.params())?;
@@ -183,25 +183,25 @@ impl Erasure<'_> {
         };
         self.blank(
             &format!(
-                "{OF_DOOMED} UNION SELECT x.id FROM memory_agent.history x \
+                "{OF_AFFECTED} UNION SELECT x.id FROM memory_agent.history x \
                   WHERE x.user_id = $1 AND {session} AND x.body ->> 'agent_id' = $4"
             ),
             self.params()
                 .with(self.event)
-                .with(doomed.known_as())
+                .with(affected.known_as())
                 .with(key.agent_id.clone())
                 .with(key.session_id.clone()),
         )?;
-        let others = doomed.sessions.into_iter().filter(|other| other != key).collect();
+        let others = affected.sessions.into_iter().filter(|other| other != key).collect();
         self.recount(others, &locked)
     }
 
     fn one(&mut self, id: Uuid) -> PgResult<Vec<SessionKey>> {
-        doomed::refuse_part(self.spi, self.user_id, id)?;
-        let concerned = Doomed::of_id(self.spi, self.user_id, id, Hold::Nothing)?.sessions;
+        affected_rows::refuse_part(self.spi, self.user_id, id)?;
+        let concerned = AffectedRows::of_id(self.spi, self.user_id, id, Hold::Nothing)?.sessions;
         let mut locked: BTreeSet<SessionKey> = concerned.into_iter().collect();
         let mut agent = None;
-        match doomed::place(self.spi, self.user_id, id)? {
+        match affected_rows::place(self.spi, self.user_id, id)? {
             None => {}
             Some((agent_id, None)) => agent = Some(agent_id),
             Some((agent_id, Some(session_id))) => {
@@ -221,15 +221,15 @@ impl Erasure<'_> {
         if agent.is_some() || !locked.is_empty() {
             self.delete_answers()?;
         }
-        let doomed = Doomed::of_id(self.spi, self.user_id, id, Hold::Rows)?;
-        self.delete(&doomed)?;
-        self.blank(OF_DOOMED, self.params().with(self.event).with(doomed.known_as()))?;
-        self.recount(doomed.sessions, &locked)
+        let affected = AffectedRows::of_id(self.spi, self.user_id, id, Hold::Rows)?;
+        self.delete(&affected)?;
+        self.blank(OF_AFFECTED, self.params().with(self.event).with(affected.known_as()))?;
+        self.recount(affected.sessions, &locked)
     }
 
     /// Deletes the rows. Entries come before their windows: a transaction that embeds one holds its lock while
     /// windows are added.
-    fn delete(&mut self, doomed: &Doomed) -> PgResult<()> {
+    fn delete(&mut self, affected: &AffectedRows) -> PgResult<()> {
         let by_id = |erasure: &Self, ids: &[Uuid]| erasure.params().with(ids.to_vec());
         // Joined, not asked for each row: neither list may be gone through for each of the other.
         let traces = "DELETE FROM memory_agent.traces t \
@@ -245,7 +245,7 @@ impl Erasure<'_> {
                         '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') m(id) \
                   JOIN unnest($2) d(id) ON d.id = m.id[1]::uuid \
                  WHERE x.user_id = $1)";
-        let params = by_id(self, &doomed.entries).with(doomed.episodes.clone());
+        let params = by_id(self, &affected.entries).with(affected.episodes.clone());
         self.run("traces", traces, params)?;
         // An episode of which nothing is left goes; of another one the turns are counted.
         self.run(
@@ -257,7 +257,7 @@ impl Erasure<'_> {
                         AND NOT EXISTS (SELECT FROM memory_agent.entries o \
                                          WHERE o.user_id = $1 AND o.episode_id = t.id \
                                            AND o.id NOT IN (SELECT d.id FROM unnest($2) d(id))))",
-            by_id(self, &doomed.entries).with(doomed.episodes.clone()),
+            by_id(self, &affected.entries).with(affected.episodes.clone()),
         )?;
         // What was counted: one turn for all its versions; no rows of attached tables; and in episodes, to
         // which they do not belong, no sources of memory_add.
@@ -268,7 +268,7 @@ impl Erasure<'_> {
                           WHERE e.user_id = $1 AND e.id = ANY ($2) AND {COUNTED} GROUP BY 1) gone \
                   WHERE p.user_id = $1 AND p.id = gone.episode_id"
             ),
-            &mut by_id(self, &doomed.entries),
+            &mut by_id(self, &affected.entries),
         )?;
         self.spi.execute(
             &format!(
@@ -281,13 +281,13 @@ impl Erasure<'_> {
                           GROUP BY 1, 2) gone \
                   WHERE s.user_id = $1 AND s.agent_id = gone.agent_id AND s.session_id = gone.session_id"
             ),
-            &mut by_id(self, &doomed.entries),
+            &mut by_id(self, &affected.entries),
         )?;
         for (table, column, ids) in [
-            ("entries", "id", &doomed.entries),
-            ("entry_windows", "entry_id", &doomed.entries),
-            ("session_summaries", "id", &doomed.summaries),
-            ("archives", "id", &doomed.archives),
+            ("entries", "id", &affected.entries),
+            ("entry_windows", "entry_id", &affected.entries),
+            ("session_summaries", "id", &affected.summaries),
+            ("archives", "id", &affected.archives),
         ] {
             let delete = format!(
                 "DELETE FROM memory_agent.{table} t WHERE t.user_id = $1 AND t.{column} = ANY ($2)"
@@ -377,7 +377,7 @@ const COUNTED: &str = "e.kind = 'turn' AND e.source_relation IS NULL AND e.repla
 
 /// Ids of rows of history about what is erased ($3); about memories that are no longer there and were made
 /// of it; and those that the same jobs wrote, whose reasons may quote it.
-const OF_DOOMED: &str = "SELECT x.id FROM memory_agent.history x \
+const OF_AFFECTED: &str = "SELECT x.id FROM memory_agent.history x \
       WHERE x.user_id = $1 AND x.entry_id IN (SELECT d.id FROM unnest($3) d(id)) \
      UNION \
      SELECT x.id FROM memory_agent.history x \

@@ -25,7 +25,7 @@ pub mod extraction;
 pub mod facts;
 pub mod history;
 pub mod imports;
-pub mod indexed;
+pub mod index_search;
 pub mod jobs;
 pub mod lexemes;
 pub mod lifecycle;

@@ -2,7 +2,7 @@
 //! BM25 score. Small scopes are read once from end to end; large ones through the indexes.
 
 use crate::store::counts::estimated_entries;
-use crate::store::indexed::through_indexes;
+use crate::store::index_search::through_indexes;
 use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
 use crate::store::prelude::*;

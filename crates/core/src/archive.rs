@@ -29,7 +29,7 @@ impl Conversation<'_> {
         format!("# Conversation Summary\n## Date Range: {start} to {end}\n## Summary:\n{summary}")
     }
 
-    /// The metadata, with exactly the keys of the seed.
+    /// The metadata. Its keys are fixed: filters of recall name them, and earlier versions stored them.
     #[must_use]
     pub fn metadata(&self) -> Value {
         json!({
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_kept_in_the_form_of_the_seed() {
+    fn text_and_metadata_have_a_fixed_form() {
         let sections = Sections {
             summary: " They chose JWT.\n".to_owned(),
             topics: vec!["authentication".to_owned(), "JWT".to_owned()],

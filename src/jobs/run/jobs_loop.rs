@@ -17,7 +17,7 @@ use crate::jobs::step::{Step, StepTask};
 use crate::jobs::sweep::Sweeper;
 use crate::pg::background_transaction;
 use crate::pg::{locked_file, wake_at_commit};
-use crate::settings::{Workers, endpoint};
+use crate::settings::{Workers, providers};
 use crate::store::restores::{self, Restore};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -150,16 +150,18 @@ impl JobsLoop {
                 "{IDLE}, {RESTING}: session {pid} of role \"{role}\", connected since {since} UTC, is pg_restore"
             );
         }
-        let waiting =
-            if self.over_daily_limit && !self.llm_pauses.has_rows && endpoint::daily_tokens() > 0 {
-                ", memory_agent.llm_daily_tokens is used up"
-            } else if self.llm_pauses.is_any_waiting() {
-                ", waiting for the LLM's endpoint"
-            } else if !self.models_pause.is_over() {
-                ", waiting for the models"
-            } else {
-                ""
-            };
+        let waiting = if self.over_daily_limit
+            && !self.llm_pauses.has_rows
+            && providers::daily_tokens() > 0
+        {
+            ", memory_agent.llm_daily_tokens is used up"
+        } else if self.llm_pauses.is_any_waiting() {
+            ", waiting for the LLM's endpoint"
+        } else if !self.models_pause.is_over() {
+            ", waiting for the models"
+        } else {
+            ""
+        };
         match (self.asking.len(), self.stepping.iter().any(|task| task.asks_models())) {
             (0, false) => format!("idle{waiting}"),
             (calls, false) => format!("{calls} LLM calls{waiting}"),

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)] // entry point called by PostgreSQL
 
 use crate::jobs::prelude::*;
-use crate::jobs::run::worker_places::Places;
+use crate::jobs::run::worker_places::WorkerPlaces;
 use crate::jobs::run::{assignment, databases, signals, slots, wanted_databases};
 use crate::pg::locked_file::{self, LockedFile};
 use crate::pg::memory_context::scratch;
@@ -96,12 +96,12 @@ pub extern "C-unwind" fn memory_agent_launcher_main(_argument: pg_sys::Datum) {
         }
     };
     BackgroundWorker::connect_worker_to_spi(None, None);
-    Launcher { lock, places: Places::default(), slot_shortage: false, said_at: None }.run()
+    Launcher { lock, places: WorkerPlaces::default(), slot_shortage: false, said_at: None }.run()
 }
 
 struct Launcher {
     lock: LockedFile,
-    places: Places,
+    places: WorkerPlaces,
     /// Whether one of the last starts failed for want of a background worker slot.
     slot_shortage: bool,
     /// When the log last told so.

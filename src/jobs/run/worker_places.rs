@@ -87,11 +87,11 @@ struct Database {
 
 /// The databases and their slots.
 #[derive(Default)]
-pub struct Places {
+pub struct WorkerPlaces {
     databases: BTreeMap<u32, Database>,
 }
 
-impl Places {
+impl WorkerPlaces {
     /// Takes note of which databases workers may run in.
     pub fn set_databases(&mut self, usable: &[pg_sys::Oid]) {
         self.databases.retain(|&oid, _| usable.iter().any(|known| known.to_u32() == oid));

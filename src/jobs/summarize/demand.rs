@@ -18,7 +18,7 @@ const CHUNKS: u64 = 30;
 /// Most facts in one job, where the turns are gone.
 const FACTS: i64 = 200;
 /// What a session needs of a job.
-pub enum Need {
+pub enum Demand {
     /// There is no such session.
     NoSession,
     Nothing,
@@ -30,7 +30,7 @@ pub enum Need {
     },
 }
 
-impl Need {
+impl Demand {
     /// Looks at the session of a job, without locking it.
     pub fn of(
         spi: &Spi,

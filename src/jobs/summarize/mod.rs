@@ -8,7 +8,7 @@ mod demand;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
-use crate::jobs::summarize::demand::Need;
+use crate::jobs::summarize::demand::Demand;
 use crate::memory::active_model;
 use crate::memory::archived_conversation::Archived;
 use crate::memory::chunks::Chunks;
@@ -103,14 +103,14 @@ impl Start for SummaryTask {
 impl SummaryTask {
     fn begin(&mut self, llm: &mut Llm<'_>) -> Taken {
         self.stage = Stage::Beginning;
-        match transaction(|spi| Need::of(spi, &self.job, &self.key, &self.settings))? {
-            Need::NoSession => Ok(Progress::NoSession),
-            Need::Nothing => self.finish_idle(),
-            Need::Compression(current) => {
+        match transaction(|spi| Demand::of(spi, &self.job, &self.key, &self.settings))? {
+            Demand::NoSession => Ok(Progress::NoSession),
+            Demand::Nothing => self.finish_idle(),
+            Demand::Compression(current) => {
                 let Current { coverage, sections, .. } = *current;
                 self.decide(None, coverage.map(|coverage| (sections, coverage)), llm)
             }
-            Need::Summary { material, has_more } => {
+            Demand::Summary { material, has_more } => {
                 let division = Division::of(&material, self.settings.chunks())?;
                 let condensing = Condensing { material: *material, division, has_more };
                 self.advance(Box::new(condensing), llm)

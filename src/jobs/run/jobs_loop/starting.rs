@@ -7,7 +7,7 @@ use crate::jobs::registry::{self, Begin, Started};
 use crate::jobs::run::jobs_loop::{Due, JobsLoop};
 use crate::jobs::run::llm_pauses::{self, Asked};
 use crate::memory::endpoints::Chosen;
-use crate::settings::{LlmLimits, endpoint};
+use crate::settings::{LlmLimits, providers};
 use crate::store::{endpoints, llm_calls};
 use memory_agent_model_server::protocol::Endpoint;
 
@@ -77,7 +77,7 @@ impl JobsLoop {
 
     /// Whether jobs of a kind may ask the LLM of the settings.
     fn may_ask_settings(&mut self, kind: JobKind) -> bool {
-        endpoint::missing_llm().is_none()
+        providers::missing_llm().is_none()
             && (!self.llm_pauses.is_any_known()
                 || self.llm_pauses.may_ask(&llm_pauses::of_settings(kind)))
             && self.has_tokens_left()
@@ -85,7 +85,7 @@ impl JobsLoop {
 
     /// Whether the tokens of the day are not used up.
     pub(super) fn has_tokens_left(&mut self) -> bool {
-        let limit = endpoint::daily_tokens();
+        let limit = providers::daily_tokens();
         if limit == 0 {
             return true;
         }

@@ -73,7 +73,7 @@ impl Hold {
 
 /// Rows that are to be erased, by their ids.
 #[derive(Default)]
-pub struct Doomed {
+pub struct AffectedRows {
     pub entries: Vec<Uuid>,
     pub archives: Vec<Uuid>,
     pub summaries: Vec<Uuid>,
@@ -82,7 +82,7 @@ pub struct Doomed {
     pub sessions: Vec<SessionKey>,
 }
 
-impl Doomed {
+impl AffectedRows {
     /// Everything of a session, and what was made of it.
     pub fn of_session(spi: &Spi, key: &SessionKey, hold: Hold) -> PgResult<Self> {
         let of = |table: &str, order: &str| {
@@ -97,15 +97,15 @@ impl Doomed {
                 key.params(),
             )
         };
-        let mut doomed = Self {
+        let mut affected = Self {
             entries: of("entries", "t.created_at, t.id")?,
             archives: of("archives", "t.id")?,
             summaries: of("session_summaries", "t.id")?,
             episodes: of("episodes", "t.id")?,
             sessions: Vec::new(),
         };
-        doomed.derive(spi, &key.user_id, hold)?;
-        Ok(doomed)
+        affected.derive(spi, &key.user_id, hold)?;
+        Ok(affected)
     }
 
     /// A document, or an entry with its versions, and what was made of it. An id that no row has is that
@@ -120,13 +120,13 @@ impl Doomed {
             ),
             one(),
         )?;
-        let mut doomed = Self { archives, ..Self::default() };
-        if doomed.archives.is_empty() {
-            doomed.entries = ids(spi, &format!("{}{}", versions(), hold.clause()), one())?;
-            doomed.entries.push(id);
+        let mut affected = Self { archives, ..Self::default() };
+        if affected.archives.is_empty() {
+            affected.entries = ids(spi, &format!("{}{}", versions(), hold.clause()), one())?;
+            affected.entries.push(id);
         }
-        doomed.derive(spi, user_id, hold)?;
-        Ok(doomed)
+        affected.derive(spi, user_id, hold)?;
+        Ok(affected)
     }
 
     /// Adds what was made of it and of nothing else: facts; summaries of a session, all of them when one
