@@ -141,7 +141,7 @@ fn each_kind_of_text_has_its_rules() {
 }
 
 #[test]
-fn the_sections_of_the_seed_are_asked_for() {
+fn all_sections_are_asked_for() {
     let with = system(&Ask { with_sections: true, ..ask(SummaryPrompt::Rolling) });
     for heading in ["## SUMMARY", "## TOPICS", "## ENTITIES", "## DECISIONS", "## QUESTIONS"] {
         assert!(with.lines().any(|line| line == heading), "{heading}");
