@@ -33,7 +33,7 @@ pub fn are_served() -> bool {
 
 /// The embedder that the settings name, perhaps none, and its location.
 pub fn configured_embedder() -> (String, Option<&'static str>) {
-    let location = endpoint::is_embedder_remote().then_some(REMOTE_LOCATION);
+    let location = providers::is_embedder_remote().then_some(REMOTE_LOCATION);
     (settings::Models::current().embedding_model, location)
 }
 
