@@ -61,6 +61,8 @@ pub enum Progress {
     },
     /// A failure that counts.
     Failed(String),
+    /// A failure that another attempt would only repeat.
+    Hopeless(String),
     /// A transaction did not commit.
     Aborted(Aborted),
     /// What was decided could not be stored yet, for this reason: try [`LlmTask::apply_again`].

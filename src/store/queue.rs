@@ -287,6 +287,12 @@ pub fn fail(spi: &Spi, job: &Job, delay: Duration, reason: &str) -> PgResult<()>
     give_back(spi, job, counted, delay, reason)
 }
 
+/// Counts a failure that another attempt would only repeat: the job is dead.
+pub fn give_up(spi: &Spi, job: &Job, reason: &str) -> PgResult<()> {
+    let counted = "attempts = j.attempts + 1, status = 'dead', finished_at = now()";
+    give_back(spi, job, counted, Duration::ZERO, reason)
+}
+
 fn give_back(
     spi: &Spi,
     job: &Job,

@@ -32,6 +32,10 @@ impl JobsLoop {
                 self.postpone(task.job(), delay, &reason);
             }
             Progress::Failed(reason) => self.fail(task.job(), &reason),
+            Progress::Hopeless(reason) => {
+                self.note_error(&reason);
+                self.give_back(|spi| queue::give_up(spi, task.job(), &reason));
+            }
             Progress::Aborted(aborted) => self.aborted(task.job(), &aborted),
             Progress::Blocked(reason) => {
                 self.note_error(&reason);

@@ -16,3 +16,4 @@ mod repetitions;
 mod scene;
 mod statements;
 mod stream;
+mod unusable;
