@@ -1,5 +1,5 @@
 //! A context never has one token more than asked for, and tells nothing twice: 1,000 random sessions,
-//! messages and budgets, counted by OpenAI's own tokeniser and read in read-only transactions.
+//! messages, budgets and limits, counted by OpenAI's own tokeniser and read in read-only transactions.
 
 use super::random::Random;
 use super::{Archive, EARLIER, MEMORIES, SUMMARY, block, context, messages, reader, summarize};
@@ -122,7 +122,11 @@ fn never_a_token_more_and_nothing_twice() {
     let mut random = Random::seeded("budgets of contexts");
     fill(&mut writer, &mut random);
     run(&mut writer, "SET memory_agent.embed_on_ingest = off");
-    run(&mut reader, "SET memory_agent.rerank = off; SET memory_agent.relevance_threshold = 0.3");
+    run(
+        &mut reader,
+        "SET memory_agent.rerank = off; SET memory_agent.relevance_threshold = 0.3; \
+         SET memory_agent.context_margin = 0.5",
+    );
     let mut seen = Seen::default();
     for case in 0..CASES {
         let session = format!("s{case}");
@@ -146,10 +150,18 @@ fn never_a_token_more_and_nothing_twice() {
             _ => format!("{trigger}{}", text(&mut random, 15)),
         };
         let most = [40, 300, 2500][random.below(3) as usize];
-        let budget = (cost(&question) - 6 + random.below(most) as i64).max(1);
+        let wanted = (cost(&question) - 6 + random.below(most) as i64).max(1);
+        // By the argument, or by what the model reads, of which half is left for its answer.
+        let (limit, argument) = match random.below(3) {
+            0 => (100_000, Some(wanted)),
+            1 => (2 * wanted + random.below(2) as i64, None),
+            _ => (2 * wanted, Some(100_000)),
+        };
+        let budget = argument.unwrap_or(i64::MAX).min(limit / 2);
+        run(&mut reader, &format!("SET memory_agent.context_limit = {limit}"));
         let found = reader.query_one(
             "SELECT memory_context($1, $2, $3)",
-            &[&session, &question, &(budget as i32)],
+            &[&session, &question, &argument.map(|argument| argument as i32)],
         );
         let document: Json = match found {
             Ok(row) => row.get(0),
