@@ -6,9 +6,11 @@ mod bodies;
 mod budgets;
 mod cancel;
 mod converse;
+mod earlier;
 mod endpoint;
 mod failures;
 mod injections;
+mod never_over;
 mod options;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
