@@ -4,6 +4,7 @@ mod arguments;
 mod arms;
 mod budget;
 mod candidates;
+mod company;
 mod explain;
 mod filters;
 mod global;
