@@ -57,22 +57,26 @@ impl Conversation {
         let spoken = recipe.turns.div_ceil(2);
         let chains = chains(scenario, spoken, &mut random);
         let probes = chains.iter().map(|(topic, values)| probe(topic, values)).collect();
-        let mut statements = interleave(&chains, &mut random).into_iter();
-        let places = random.choose(spoken, chains.iter().map(|(_, values)| values.len()).sum());
+        let said = together(interleave(&chains, &mut random), scenario.in_pairs);
+        let places = random.choose(spoken, said.len());
+        let mut said = said.into_iter();
         let mut talk: Vec<usize> = (0..SMALL_TALK.len()).collect();
         random.shuffle(&mut talk);
         let mut talk = talk.into_iter().cycle();
 
         let mut messages = Vec::with_capacity(recipe.turns);
         for at in 0..spoken {
-            let statement = places.binary_search(&at).ok().and_then(|_| statements.next());
-            let (said, answer) = match statement {
-                Some(statement) => {
+            let statements = places.binary_search(&at).ok().and_then(|_| said.next());
+            let (said, answer) = match statements {
+                Some(statements) => {
+                    let in_one = |text: fn(&Statement<'_>) -> String| {
+                        statements.iter().map(text).collect::<Vec<_>>().join(" ")
+                    };
                     let answer = match recipe.echo {
-                        true => format!("Noted. {}", statement.topic.fact(statement.value)),
+                        true => format!("Noted. {}", in_one(|said| said.topic.fact(said.value))),
                         false => NOTED[random.below(NOTED.len())].to_owned(),
                     };
-                    (statement.text(), answer)
+                    (in_one(|said| said.text()), answer)
                 }
                 None => {
                     let (asked, answered) = SMALL_TALK[talk.next().unwrap_or(0)];
@@ -156,6 +160,22 @@ fn interleave<'a>(
         .collect()
 }
 
+/// The statements of each message, in their order.
+fn together<'a>(statements: Vec<Statement<'a>>, in_pairs: bool) -> Vec<Vec<Statement<'a>>> {
+    let mut messages: Vec<Vec<Statement<'a>>> = Vec::new();
+    for statement in statements {
+        match messages.last_mut() {
+            Some(last)
+                if in_pairs && last.len() == 1 && last[0].topic.name != statement.topic.name =>
+            {
+                last.push(statement);
+            }
+            _ => messages.push(vec![statement]),
+        }
+    }
+    messages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +249,28 @@ mod tests {
             });
             assert_eq!(repeats, recipe.echo);
         }
+    }
+
+    #[test]
+    fn messages_say_two_things_where_the_scenario_says_so() {
+        let mut outlived = 0;
+        for (scenario, _, conversation) in all() {
+            let values = |message: &Message| -> Vec<(&str, bool)> {
+                let probes = conversation.probes.iter();
+                let said = probes.filter_map(|probe| {
+                    let mut all = probe.superseded.iter().chain([&probe.current]);
+                    let value = all.find(|value| message.text.contains(**value))?;
+                    Some((probe.topic, *value == probe.current))
+                });
+                said.collect()
+            };
+            let of_users = conversation.messages.iter().filter(|message| message.role == "user");
+            let pairs: Vec<_> = of_users.map(values).filter(|said| said.len() > 1).collect();
+            assert!(pairs.iter().all(|said| said.len() == 2), "{pairs:?}");
+            assert!(scenario.in_pairs || pairs.is_empty(), "{}: {pairs:?}", scenario.name);
+            outlived += pairs.iter().filter(|said| said[0].1 != said[1].1).count();
+        }
+        assert!(outlived > 100, "{outlived} messages of which one half was replaced");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! real endpoint; and the cluster that calls it.
 
 use crate::arguments::Llm;
+use crate::scenario::Scenario;
 use crate::scenarios::SCENARIOS;
 use memory_agent_bench::llm_scene;
-use memory_agent_e2e::llm::{LlmStub, ScriptedModel};
+use memory_agent_e2e::llm::{Change, LlmStub, ScriptedModel, Statement};
 use memory_agent_e2e::{Client, Cluster};
 
 /// A running cluster with its LLM.
@@ -53,6 +54,34 @@ pub fn script() -> ScriptedModel {
                     model = model.knows(&topic.changed(value), &name, value, &fact);
                 }
             }
+        }
+        if scenario.in_pairs {
+            model = knows_pairs(model, scenario);
+        }
+    }
+    model
+}
+
+/// Understands every message that says two things.
+fn knows_pairs(mut model: ScriptedModel, scenario: &Scenario) -> ScriptedModel {
+    let sentences: Vec<(&str, String, Statement)> = scenario
+        .topics
+        .iter()
+        .flat_map(|topic| topic.values.iter().map(move |value| (topic, *value)))
+        .flat_map(|(topic, value)| {
+            let means = Statement {
+                topic: format!("{}: {}", scenario.name, topic.name),
+                value: value.to_owned(),
+                fact: topic.fact(value),
+                change: Change::Update,
+            };
+            [topic.said(value), topic.changed(value)].map(|text| (topic.name, text, means.clone()))
+        })
+        .collect();
+    for (topic, text, means) in &sentences {
+        for (_, after, means_too) in sentences.iter().filter(|(other, ..)| other != topic) {
+            model =
+                model.understands(&format!("{text} {after}"), &[means.clone(), means_too.clone()]);
         }
     }
     model

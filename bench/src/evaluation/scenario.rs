@@ -41,5 +41,8 @@ pub struct Scenario {
     pub tests: &'static str,
     /// Share of the statements that replace an earlier one.
     pub changes: f64,
+    /// Whether one message says two things, where two statements on different topics follow each other. When
+    /// one of them is replaced, the other still holds.
+    pub in_pairs: bool,
     pub topics: &'static [Topic],
 }

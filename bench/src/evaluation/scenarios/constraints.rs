@@ -8,6 +8,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "constraint_awareness",
     tests: "Recall of constraints when relevant",
     changes: 0.2,
+    in_pairs: false,
     topics: &[
         topic(
             "costs",

@@ -7,6 +7,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "decision_tracking",
     tests: "Recall of architectural decisions over time",
     changes: 0.25,
+    in_pairs: false,
     topics: &[
         topic(
             "database",

@@ -7,6 +7,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "multi_fact_tracking",
     tests: "Independent recall of multiple facts",
     changes: 0.15,
+    in_pairs: false,
     topics: &[
         topic(
             "dog",

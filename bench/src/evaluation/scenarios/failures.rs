@@ -8,6 +8,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "failure_memory",
     tests: "Avoiding repeated failures",
     changes: 0.2,
+    in_pairs: false,
     topics: &[
         topic(
             "migration",

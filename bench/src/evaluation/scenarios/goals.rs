@@ -7,6 +7,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "goal_tracking",
     tests: "Persistence of goals and objectives",
     changes: 0.25,
+    in_pairs: false,
     topics: &[
         topic(
             "thesis",

@@ -7,6 +7,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "progressive_requirements",
     tests: "Updates of facts: probes check the last, not the first",
     changes: 0.6,
+    in_pairs: true,
     topics: &[
         topic(
             "load",
