@@ -14,7 +14,7 @@ SELECT nullif(l.content, ''),
                                        AND s.level = 'L3' AND s.is_active)) AS until) told
          JOIN memory_agent.entries g
            ON g.user_id = $1 AND g.agent_id = $2 AND (g.session_id = $3 OR g.session_id IS NULL)
-          AND g.created_at > CASE WHEN $4 IS NULL THEN told.until ELSE '-infinity' END
+          AND (g.created_at > told.until OR $4 IS NOT NULL)
           AND g.kind = 'fact' AND g.content <> ''
          JOIN memory_agent.entries f
            ON f.user_id = $1 AND f.replaced_by = g.id AND f.replaced_by IS NOT NULL
