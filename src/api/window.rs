@@ -3,7 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::memory::context::loaded;
+use crate::memory::context::window_messages;
 use crate::store::clearing;
 use crate::store::facts;
 use crate::store::window::{self, Message};
@@ -59,7 +59,11 @@ fn memory_load_within(
     let (caller, key) =
         session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
-        loaded::within(&key, prompt_limit::budget(token_budget, 0, &settings.prompts)?, settings)
+        window_messages::within(
+            &key,
+            prompt_limit::budget(token_budget, 0, &settings.prompts)?,
+            settings,
+        )
     })?;
     Ok(Rows::new(messages))
 }

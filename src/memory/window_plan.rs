@@ -3,7 +3,7 @@
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::settings::Prompts;
-use crate::store::window::{self, WindowTurn};
+use crate::store::window::{self, CountedTurn};
 use memory_agent_core::window::{Plan, Turn, plan};
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ impl ExactCounts {
     }
 
     /// The turns of the window as they count.
-    pub fn turns(&self, spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
+    pub fn turns(&self, spi: &Spi, key: &SessionKey) -> PgResult<Vec<CountedTurn>> {
         let mut turns = window::turns(spi, key)?;
         for turn in &mut turns {
             turn.tokens = self.0.get(&turn.id).copied().unwrap_or(turn.tokens);
@@ -33,7 +33,7 @@ impl ExactCounts {
 
 /// How the window comes to fit.
 pub fn plan_for(
-    turns: &[WindowTurn],
+    turns: &[CountedTurn],
     summary_tokens: Option<u32>,
     budget: u32,
     settings: &Prompts,

@@ -11,7 +11,7 @@ use crate::pg::error::warn;
 use crate::settings::{Effective, Prompts};
 use crate::store::erasures::Erasures;
 use crate::store::summaries;
-use crate::store::window::WindowTurn;
+use crate::store::window::CountedTurn;
 use memory_agent_core::chunk::Limits;
 use memory_agent_core::levels;
 use memory_agent_core::summarize::ContentType;
@@ -72,7 +72,7 @@ fn material(
     if now.dropped == 0 || room < levels::MIN_TARGET {
         return Ok(None);
     }
-    let leaving: Vec<&WindowTurn> =
+    let leaving: Vec<&CountedTurn> =
         turns.iter().take(plan_for(&turns, Some(room), budget, settings).leaving()).collect();
     let mut sources = summaries::uncovered(&spi, key, u64::MAX)?.turns;
     // Older ones that left before belong to it too.

@@ -4,7 +4,7 @@ use crate::store::prelude::*;
 use crate::store::summaries::COVERED;
 
 /// A turn of a window, without its text.
-pub struct WindowTurn {
+pub struct CountedTurn {
     pub id: Uuid,
     /// cl100k_base tokens of its content; an estimate until the embed job has counted it.
     pub tokens: u32,
@@ -12,11 +12,11 @@ pub struct WindowTurn {
     pub covered: bool,
 }
 
-record!(WindowTurn: id tokens covered);
+record!(CountedTurn: id tokens covered);
 
 /// The turns of a window, oldest first, without rows of attached tables: their table says how long they
 /// stay.
-pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<WindowTurn>> {
+pub fn turns(spi: &Spi, key: &SessionKey) -> PgResult<Vec<CountedTurn>> {
     spi.rows(
         &format!(
             "{COVERED} SELECT e.id, e.token_count, (e.id IN (SELECT c.id FROM covered c)) IS TRUE \

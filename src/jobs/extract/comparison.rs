@@ -5,7 +5,7 @@ use crate::jobs::exchange::{Llm, Progress, Taken};
 use crate::jobs::extract::{Asked, ExtractTask, Stage};
 use crate::jobs::prelude::*;
 use crate::memory::facts::apply;
-use crate::memory::facts::found::{self, Fact};
+use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
 use crate::memory::llm::Question;
@@ -65,7 +65,8 @@ impl ExtractTask {
             let model = self.model.as_ref().map(|model| model.name.as_str());
             fact_store::unreconciled(spi, &self.fact_scope(), model, UNRECONCILED)
         })?;
-        let mut all: Vec<Fact> = earlier.into_iter().map(found::of_unreconciled).collect();
+        let mut all: Vec<Fact> =
+            earlier.into_iter().map(extracted_facts::of_unreconciled).collect();
         self.facts.append(&mut self.deferred);
         all.extend(self.facts.drain(..).filter(|fact| fact.stored_as.is_none()));
         let thresholds = self.thresholds();
@@ -135,8 +136,8 @@ impl ExtractTask {
         let trusted = !self.settings.replacement_check;
         let plan = reconcile::plan(&decisions, &existing, &new, trusted);
         let texts: Vec<String> = plan.update.iter().map(|update| update.text.clone()).collect();
-        let unmeasured = vec![found::UNMEASURED; texts.len()];
-        let measured = found::measure(texts, self.model.as_ref()).unwrap_or(unmeasured);
+        let unmeasured = vec![extracted_facts::UNMEASURED; texts.len()];
+        let measured = extracted_facts::measure(texts, self.model.as_ref()).unwrap_or(unmeasured);
         let judged = apply::Judged { plan, new: asked.new, existing: asked.existing, measured };
         self.apply_or_compare(asked.decisions, Some(judged), llm)
     }
@@ -233,7 +234,7 @@ impl ExtractTask {
             } else {
                 // An attempt after this one goes on with the rest.
                 let mut job = self.job.clone();
-                let saved = found::to_saved(&self.deferred);
+                let saved = extracted_facts::to_saved(&self.deferred);
                 job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved));
                 queue::save(spi, &job)?;
             }

@@ -11,9 +11,9 @@ use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, St
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
 use crate::memory::facts::apply;
-use crate::memory::facts::found::{self, Fact};
-use crate::memory::facts::grounds::{self, Unverified};
+use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
+use crate::memory::facts::unverified::{self, Unverified};
 use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
 use crate::memory::{active_model, follow_ups};
@@ -319,7 +319,7 @@ impl ExtractTask {
     }
 
     fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Taken {
-        let saved = found::save(facts, &self.turns);
+        let saved = extracted_facts::save(facts, &self.turns);
         self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
         exchange::keep(&self.job)?;
         self.reconcile(&saved, llm)
@@ -328,9 +328,9 @@ impl ExtractTask {
     fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
         let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
         let phrases = Phrases::for_markers(*detect_markers, text_search_config);
-        self.facts = found::of_turns(saved, &self.turns, phrases.as_ref());
+        self.facts = extracted_facts::of_turns(saved, &self.turns, phrases.as_ref());
         self.unverified =
-            grounds::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
+            unverified::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
         self.check_and_compare(saved, llm)
     }
 
@@ -339,7 +339,7 @@ impl ExtractTask {
         if let Some(question) = self.next_check(saved) {
             return self.exchange.ask(question, llm);
         }
-        found::embed(&mut self.facts, self.model.as_ref())?;
+        extracted_facts::embed(&mut self.facts, self.model.as_ref())?;
         self.compare(llm)
     }
 }

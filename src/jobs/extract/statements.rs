@@ -5,7 +5,7 @@
 use crate::jobs::exchange::{self, Llm, Progress, Taken};
 use crate::jobs::extract::{CHARS, ExtractTask, Stage};
 use crate::jobs::prelude::*;
-use crate::memory::facts::grounds;
+use crate::memory::facts::unverified;
 use crate::memory::llm::Question;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::extract::original_message;
@@ -22,10 +22,10 @@ impl ExtractTask {
         if !self.settings.statement_check || treatment == UngroundedFacts::Accept {
             return None;
         }
-        self.unverified.extend(grounds::take_doubted(&mut self.facts, saved, treatment));
+        self.unverified.extend(unverified::take_doubted(&mut self.facts, saved, treatment));
         let is_open = |fact: &&SavedFact| {
             fact.checked.is_none()
-                && self.facts.iter().any(|other| grounds::is_same_fact(other, fact))
+                && self.facts.iter().any(|other| unverified::is_same_fact(other, fact))
         };
         let (open, said, turn) = self.turns.iter().find_map(|turn| {
             let id = turn.id.to_string();

@@ -6,10 +6,10 @@
 use crate::jobs::prelude::*;
 use crate::jobs::reflect::texts;
 use crate::memory::facts::apply::Judged;
-use crate::memory::facts::found::{self, Fact};
-use crate::memory::facts::grounds::{self, Unverified};
+use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
+use crate::memory::facts::unverified::{self, Unverified};
 use crate::memory::language::Phrases;
 use crate::store::facts::{self as fact_store, Ending, NearFact};
 use crate::store::reflections::{self, EpisodeTurn, WaitingEpisode};
@@ -43,14 +43,15 @@ impl Decided {
     ) -> Self {
         // Each names turns that were sent, so each becomes a fact.
         let phrases = Phrases::for_markers(settings.detect_markers, &settings.text_search_config);
-        let of_episode = |fact: &reflect::Fact| found::of_episode(fact, turns, phrases.as_ref());
+        let of_episode =
+            |fact: &reflect::Fact| extracted_facts::of_episode(fact, turns, phrases.as_ref());
         let mut unverified = Vec::new();
         let mut facts = Vec::new();
         for update in std::mem::take(&mut plan.update) {
             let mut fact: Vec<Fact> = of_episode(&update.fact).into_iter().collect();
             let prior = [shown[update.existing].content.as_str()];
             let treatment = settings.ungrounded_facts;
-            unverified.extend(grounds::of_episodes(&mut fact, &prior, turns, treatment));
+            unverified.extend(unverified::of_episodes(&mut fact, &prior, turns, treatment));
             match fact.pop() {
                 Some(fact) => {
                     facts.push(fact);
@@ -65,7 +66,7 @@ impl Decided {
         };
         let mut added: Vec<Fact> = plan.add.iter().filter_map(added).collect();
         let treatment = settings.ungrounded_facts;
-        unverified.extend(grounds::of_episodes(&mut added, &[], turns, treatment));
+        unverified.extend(unverified::of_episodes(&mut added, &[], turns, treatment));
         facts.extend(added);
         Self { answer, plan, facts, unverified }
     }
@@ -203,7 +204,7 @@ fn store(
         }
     }
     let judged = Judged {
-        measured: vec![found::UNMEASURED; plan.update.len()],
+        measured: vec![extracted_facts::UNMEASURED; plan.update.len()],
         plan,
         new: (0..decided.facts.len()).collect(),
         existing: work.shown.to_vec(),

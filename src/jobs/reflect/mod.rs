@@ -15,7 +15,7 @@ use crate::jobs::reflect::consolidate::Reflection;
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::active_model;
 use crate::memory::facts::reconciler::Target;
-use crate::memory::facts::{found, neighborhood};
+use crate::memory::facts::{extracted_facts, neighborhood};
 use crate::memory::follow_ups;
 use crate::memory::llm::Question;
 use crate::settings::Effective;
@@ -307,7 +307,7 @@ impl ReflectTask {
         let plan = reflect::plan(&actions, &prior, &turns, max_facts, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
-        found::embed(&mut decided.facts, self.model.as_ref())?;
+        extracted_facts::embed(&mut decided.facts, self.model.as_ref())?;
         self.apply(decided, llm)
     }
 

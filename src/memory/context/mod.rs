@@ -2,8 +2,8 @@
 
 pub mod block;
 pub mod cross_session;
-pub mod loaded;
 pub mod prompt;
 pub mod prompt_memory;
 pub mod tokens;
 pub mod window;
+pub mod window_messages;

@@ -2,10 +2,10 @@
 //! from, and history. The holder of the job and of the locks of the facts' scope applies;
 //! if the facts changed since they were compared, nothing is stored and the caller compares again.
 
-use crate::memory::facts::found::{Fact, Measured};
-use crate::memory::facts::grounds::Unverified;
+use crate::memory::facts::extracted_facts::{Fact, Measured};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
+use crate::memory::facts::unverified::Unverified;
 use crate::pg::prelude::*;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::NearFact;

@@ -2,8 +2,8 @@
 
 pub mod addition;
 pub mod apply;
+pub mod extracted_facts;
 pub mod fact_writer;
-pub mod found;
-pub mod grounds;
 pub mod neighborhood;
 pub mod reconciler;
+pub mod unverified;

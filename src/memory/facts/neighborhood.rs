@@ -1,7 +1,7 @@
 //! The neighbourhood of a new fact: the few active facts that could say the same or the opposite, and
 //! what can be decided from them without asking an LLM.
 
-use crate::memory::facts::found::Fact;
+use crate::memory::facts::extracted_facts::Fact;
 use crate::memory::prelude::*;
 use crate::models;
 use crate::store::entries::content_hash;

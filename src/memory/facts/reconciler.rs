@@ -1,10 +1,10 @@
 //! Does to the facts of one scope what a comparison with the known ones decided, while it is locked.
 
 use crate::memory::facts::apply::{Judged, Work};
+use crate::memory::facts::extracted_facts::{Fact, later};
 use crate::memory::facts::fact_writer::{Actor, FactWriter};
-use crate::memory::facts::found::{Fact, later};
-use crate::memory::facts::grounds::Unverified;
 use crate::memory::facts::neighborhood::{Comparison, Decision};
+use crate::memory::facts::unverified::Unverified;
 use crate::memory::prelude::*;
 use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing, content_hash};

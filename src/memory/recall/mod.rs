@@ -3,11 +3,11 @@
 //! works in a read-only transaction and on a standby.
 
 mod inference;
-mod learned;
+mod learned_features;
 mod pool;
 pub mod request;
-mod shown;
 pub mod stale;
+mod token_budget;
 
 use crate::memory::active_model;
 use crate::memory::prelude::*;
@@ -139,7 +139,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     });
     let learned = match (request.chosen.ranking, weights) {
         (RankingForm::Learned, Some(weights)) => {
-            learned::features(request, &details, &members, lexical_bound)
+            learned_features::features(request, &details, &members, lexical_bound)
                 .map(|features| (features, weights))
         }
         _ => None,
@@ -184,7 +184,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     }
     let fused: Vec<(usize, f64)> = members.iter().map(|member| member.fused).enumerate().collect();
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
-    let shown = shown::within_budget(request, &details, &episode, &mut ranking);
+    let shown = token_budget::within_budget(request, &details, &episode, &mut ranking);
     trace.times.rank = milliseconds(started);
     LAST.set(Some((now(), trace.times)));
     debug1!(

@@ -1,6 +1,6 @@
 //! Facts that an LLM made up: each is compared with what it was made of.
 
-use crate::memory::facts::found::Fact;
+use crate::memory::facts::extracted_facts::Fact;
 use crate::store::extraction::WaitingTurn;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::original_message;
