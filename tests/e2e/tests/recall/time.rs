@@ -33,6 +33,29 @@ fn as_of_sees_what_was_said_by_then() {
     }
 }
 
+/// No word of the question is in a turn: the default embedder finds them.
+#[test]
+fn what_was_said_by_then_is_found_by_its_meaning() {
+    let mut client = shared().database("as_of_meaning").connect();
+    run(
+        &mut client,
+        "SELECT memory_ingest('s', 'user', 'Our dog is called Biscuit.', created_at => '2022-06-01 00:00+00');
+         SELECT memory_ingest('s', 'user', 'We adopted a kitten, Pepper.', created_at => '2024-06-01 00:00+00')",
+    );
+    let dense = |client: &mut Client, time: &str| -> Vec<String> {
+        let question = format!("'Which pets live with us?', as_of => '{time}', rerank => false");
+        assert_eq!(explain(client, &question)["embedding"], "memory-embed-small");
+        let rows = recall(client, &question);
+        assert!(rows.iter().all(|row| row.similarity.is_some_and(|cosine| cosine > 0.3)));
+        rows.into_iter().map(|row| row.content).collect()
+    };
+    assert!(dense(&mut client, "2022-05-31").is_empty());
+    assert_eq!(dense(&mut client, "2024-05-31"), ["Our dog is called Biscuit."]);
+    let mut both = dense(&mut client, "2024-06-01 00:00+00");
+    both.sort();
+    assert_eq!(both, ["Our dog is called Biscuit.", "We adopted a kitten, Pepper."]);
+}
+
 #[test]
 fn a_row_expires_when_its_time_has_come() {
     let mut client = shared().database("expires").connect();
