@@ -59,9 +59,10 @@ fn memory_import_json(
     let json = record.map_or_else(|| "null".to_owned(), |record| record.0);
     let (record, content) = Record::read(&json).map_err(refused)?;
     let caller = identity::resolve_at(level, user_id.as_deref(), record.agent_id())?;
+    let server = Content::current();
     match record {
-        Record::Memory(memory) => import(&caller, &memory, &content).map(Some),
-        Record::Archive(archive) => import_archive(&caller, &archive, &content).map(Some),
+        Record::Memory(memory) => import(&caller, &memory, &content, &server).map(Some),
+        Record::Archive(archive) => import_archive(&caller, &archive, &content, &server).map(Some),
         Record::Configured(configured) => configure::import(&caller, &configured).map(|()| None),
     }
 }

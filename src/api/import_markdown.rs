@@ -16,7 +16,7 @@ fn memory_import_markdown(
     let (memory, body) =
         Memory::read(&path.unwrap_or_default(), &content.unwrap_or_default()).map_err(refused)?;
     let caller = identity::resolve_at(level, user_id.as_deref(), memory.agent_id())?;
-    import(&caller, &memory, &body)
+    import(&caller, &memory, &body, &Content::current())
 }
 
 fn refused(error: MarkdownError) -> ErrorReport {

@@ -4,10 +4,11 @@
 
 use crate::api::prelude::*;
 use crate::memory::active_model;
+use crate::memory::model_registry::{check_model_name, register};
 use crate::models::{self, counting};
 use crate::settings::Models;
 use crate::store::entries::embedding_dimension;
-use crate::store::models::{self as model_store, Kind};
+use crate::store::models::Kind;
 use crate::store::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
 use memory_agent_model_server::protocol::{Encoding, ModelRef, Purpose};
@@ -105,61 +106,19 @@ fn memory_register_model(
     } else if let Some(location) = &location {
         check_location(location)?;
     }
-    let model = models::model_ref(&name, location.as_deref())?;
-    let description = models::current().describe(&model)?;
-    if description.kind != kind {
-        return Err(Error::wrong_object(
-            format!("the kind of \"{name}\" is {}, not {kind}", description.kind),
-            "Register it as what its config.json says.",
-        ));
-    }
-    let dimension = description.dimension.map(|dimension| dimension as i32);
     let activate = activate.unwrap_or(false);
-    roles::write_as_owner(|spi| {
-        debug1!("memory_agent: register model name={name}");
-        let (known_kind, is_active) = model_store::known(spi, &name)?.unwrap_or((kind, false));
-        if known_kind != kind {
-            return Err(Error::duplicate(
-                format!("\"{name}\" is registered as another kind of model"),
-                "Register it under another name.",
-            ));
-        }
-        if kind == Kind::Embedder {
-            refuse_other_dimension(spi, &name, dimension)?;
-            // It cannot be switched under rows of another one: recall would compare nothing.
-            if (activate || is_active)
-                && let Some(other) = model_store::other_that_embeds(spi, &name)?
-            {
-                return Err(Error::not_ready(
-                    format!("rows of this database are embedded by \"{other}\""),
-                    "Run SELECT memory_use_embedding_model(name): it embeds them again in the background.",
-                ));
-            }
-        }
-        model_store::register(spi, &name, kind, dimension, location.as_deref(), activate)
-    })?;
+    let description = register(&name, kind, location.as_deref(), activate)?;
     Ok(JsonbText(
         json!({
             "name": name,
             "kind": kind.as_str(),
-            "dimension": dimension,
+            "dimension": description.dimension,
             "max_tokens": description.max_tokens,
             "active": activate,
             "load_milliseconds": description.load_milliseconds,
         })
         .to_string(),
     ))
-}
-
-/// Rows that this model embedded must stay comparable with what it gives now.
-pub fn refuse_other_dimension(spi: &Spi, name: &str, dimension: Option<i32>) -> PgResult<()> {
-    match embedding_dimension(spi, name)? {
-        Some(stored) if Some(stored) != dimension => Err(Error::not_ready(
-            format!("rows of this database are embedded by \"{name}\" with {stored} dimensions"),
-            "Register the other model under another name.",
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Refuses what the embedding endpoint cannot be.
@@ -177,22 +136,6 @@ fn check_endpoint(kind: Kind) -> PgResult<()> {
         ));
     }
     Ok(())
-}
-
-/// Names at an endpoint may be paths and carry tags, names of folders may not.
-pub fn check_model_name(name: &str, is_remote: bool) -> PgResult<()> {
-    let marks = if is_remote { "._-/:@" } else { "._-" };
-    let is_plain = !name.is_empty()
-        && name.len() <= 100
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
-        && !name.starts_with('.');
-    if is_plain {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "a model's name consists of letters, digits, '.', '_' and '-', at most 100",
-        "Use the name of its folder in memory_agent.model_dir.",
-    ))
 }
 
 /// Reading files of the server is for superusers, as it is in COPY.

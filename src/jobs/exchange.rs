@@ -61,7 +61,7 @@ pub enum Progress {
     },
     /// A failure that counts.
     Failed(String),
-    /// A failure that another attempt would only repeat.
+    /// A failure after which another attempt would ask the same.
     Hopeless(String),
     /// A transaction did not commit.
     Aborted(Aborted),

@@ -22,7 +22,7 @@ pub fn active(spi: &Spi, kind: Kind) -> PgResult<Option<ModelRef>> {
         Kind::Embedder => models::configured_embedder(),
         Kind::Reranker => models::configured_reranker(),
     };
-    if name == DEFAULT_EMBEDDER && store::embeds(spi, FORMER_EMBEDDER)? {
+    if kind == Kind::Embedder && name == DEFAULT_EMBEDDER && store::embeds(spi, FORMER_EMBEDDER)? {
         FORMER_EMBEDDER.clone_into(&mut name);
     }
     if name.is_empty() { Ok(None) } else { model_ref(&name, location).map(Some) }

@@ -8,33 +8,26 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::memory::turn::check_metadata;
-use crate::settings::Effective;
 use crate::store::archives::{self, CONVERSATION};
 use crate::store::imports;
 use memory_agent_core::archive::namespace;
 use memory_agent_core::record::{Archive, Record};
 
 /// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
-pub fn import_archive(caller: &Caller, archive: &Archive, content: &str) -> PgResult<Uuid> {
-    let session_id = archive.session_id.as_deref();
-    check_session(session_id)?;
-    scope_settings::scoped(caller, session_id, |settings| {
-        import_into(caller, archive, content, settings)
-    })
-}
-
-fn import_into(
+/// It is checked by the settings of the server, as other [imports](crate::memory::import_entries::import).
+pub fn import_archive(
     caller: &Caller,
     archive: &Archive,
     content: &str,
-    settings: &Effective,
+    server: &Content,
 ) -> PgResult<Uuid> {
     let session_id = archive.session_id.as_deref();
-    check_content(content, &settings.content)?;
+    check_session(session_id)?;
+    check_content(content, server)?;
     check_title(archive.title.as_deref())?;
     let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
     let metadata = JsonbText(metadata.to_owned());
-    check_metadata(&metadata, &settings.content)?;
+    check_metadata(&metadata, server)?;
     let conversation = archive.doc_type == CONVERSATION;
     let key = match session_id {
         Some(session_id) => Some(SessionKey::of(caller, session_id.to_owned())),
@@ -58,6 +51,7 @@ fn import_into(
     if let Some(id) = same(id, stored, content)? {
         return Ok(id);
     }
+    let settings = scope_settings::scoped(caller, session_id, |settings| Ok(settings.clone()))?;
     let chunks = match conversation {
         true => {
             let Content { chunks, text_search_config, .. } = settings.content.clone();
@@ -83,7 +77,7 @@ fn import_into(
             ));
         }
         if let (Some(key), Some(chunks)) = (&key, &chunks) {
-            insert_chunks(spi, key, id, &metadata, ended_at, chunks, settings)?;
+            insert_chunks(spi, key, id, &metadata, ended_at, chunks, &settings)?;
             if archive.is_forgotten == Some(true) {
                 archives::forget_chunks(spi, user, id)?;
             }

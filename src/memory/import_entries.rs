@@ -25,17 +25,13 @@ const REASONS: [&str; 7] =
     ["compressed", "evicted", "superseded", "deleted", "expired", "contradicted", "unverified"];
 const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "window"];
 
-/// Stores a memory for a caller, whose agent is the memory's.
-pub fn import(caller: &Caller, memory: &Memory, body: &str) -> PgResult<Uuid> {
-    let session_id = match memory {
-        Memory::Entry(entry) => entry.session(),
-        Memory::Summary(summary) => summary.session(),
-    };
-    check_session(session_id)?;
-    scope_settings::scoped(caller, session_id, |settings| match memory {
-        Memory::Entry(entry) => import_entry(caller, entry, body, settings),
-        Memory::Summary(summary) => import_summary(caller, summary, body, &settings.content),
-    })
+/// Stores a memory for a caller, whose agent is the memory's. It is checked by the settings of the server: what an
+/// agent may store today does not keep out what it stored before.
+pub fn import(caller: &Caller, memory: &Memory, body: &str, server: &Content) -> PgResult<Uuid> {
+    match memory {
+        Memory::Entry(entry) => import_entry(caller, entry, body, server),
+        Memory::Summary(summary) => import_summary(caller, summary, body, server),
+    }
 }
 
 /// A value that is not one of those there are.
@@ -102,6 +98,7 @@ struct Checked<'a> {
 }
 
 fn check_entry<'a>(entry: &'a Entry, body: &'a str, settings: &Content) -> PgResult<Checked<'a>> {
+    check_session(entry.session())?;
     text::validate_role(&entry.role).map_err(Error::refused)?;
     check_one_of("kind", Some(&entry.kind), &text::KINDS)?;
     check_one_of("state", entry.state.as_deref(), &STATES)?;
@@ -170,13 +167,8 @@ fn check_may_name_row(caller: &Caller) -> PgResult<()> {
     Ok(())
 }
 
-fn import_entry(
-    caller: &Caller,
-    entry: &Entry,
-    body: &str,
-    settings: &Effective,
-) -> PgResult<Uuid> {
-    let checked = check_entry(entry, body, &settings.content)?;
+fn import_entry(caller: &Caller, entry: &Entry, body: &str, server: &Content) -> PgResult<Uuid> {
+    let checked = check_entry(entry, body, server)?;
     let id = checked.values.id;
     let stored = roles::read_as_owner(|spi| imports::content(spi, "entries", &caller.user_id, id))?;
     match stored {
@@ -187,16 +179,18 @@ fn import_entry(
     if entry.source_relation.is_some() {
         check_may_name_row(caller)?;
     }
-    let markers = markers_of(entry.markers.as_deref(), body, &settings.content)?;
-    let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
-    let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));
-    let (indexed, texts) = match body {
-        "" => (Vec::new(), Vec::new()),
-        _ => (vec![indexed_text.clone()], vec![body.to_owned()]),
-    };
-    let prepared = prepare(indexed, texts, &settings.content)?;
-    roles::write_as_owner(|spi| {
-        store_entry(spi, caller, &checked, markers, &indexed_text, &prepared, settings)
+    scope_settings::scoped(caller, entry.session(), |settings| {
+        let markers = markers_of(entry.markers.as_deref(), body, &settings.content)?;
+        let metadata = entry.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
+        let indexed_text = turn::indexed_text(body, &JsonbText(metadata.to_owned()));
+        let (indexed, texts) = match body {
+            "" => (Vec::new(), Vec::new()),
+            _ => (vec![indexed_text.clone()], vec![body.to_owned()]),
+        };
+        let prepared = prepare(indexed, texts, &settings.content)?;
+        roles::write_as_owner(|spi| {
+            store_entry(spi, caller, &checked, markers, &indexed_text, &prepared, settings)
+        })
     })
 }
 
@@ -319,7 +313,7 @@ fn import_summary(
     caller: &Caller,
     summary: &Summary,
     body: &str,
-    settings: &Content,
+    server: &Content,
 ) -> PgResult<Uuid> {
     let Some(session_id) = summary.session() else {
         return Err(Error::invalid(
@@ -327,7 +321,8 @@ fn import_summary(
             "Put the session's name in the line `conversation_id`.",
         ));
     };
-    check_content(body, settings)?;
+    text::validate_session_id(session_id).map_err(Error::refused)?;
+    check_content(body, server)?;
     check_one_of("method", summary.method.as_deref(), &METHODS)?;
     if summary.ordinal.is_some_and(|ordinal| ordinal < 0) {
         return Err(Error::invalid("ordinal is negative", "Summaries count from 0."));

@@ -24,6 +24,7 @@ pub mod intake;
 pub mod language;
 pub mod lifecycle;
 pub mod llm;
+pub mod model_registry;
 pub mod prelude;
 pub mod prepare;
 pub mod recall;

@@ -287,7 +287,7 @@ pub fn fail(spi: &Spi, job: &Job, delay: Duration, reason: &str) -> PgResult<()>
     give_back(spi, job, counted, delay, reason)
 }
 
-/// Counts a failure that another attempt would only repeat: the job is dead.
+/// Counts a failure after which another attempt would ask the LLM the same: the job is dead.
 pub fn give_up(spi: &Spi, job: &Job, reason: &str) -> PgResult<()> {
     let counted = "attempts = j.attempts + 1, status = 'dead', finished_at = now()";
     give_back(spi, job, counted, Duration::ZERO, reason)

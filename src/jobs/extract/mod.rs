@@ -17,7 +17,7 @@ use crate::memory::facts::unverified::{self, Unverified};
 use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
 use crate::memory::{active_model, follow_ups};
-use crate::settings::Effective;
+use crate::settings::{Effective, Search};
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
@@ -114,7 +114,8 @@ impl LlmTask for ExtractTask {
 impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
-        let settings = job.payload::<payloads::Extract>().session_settings();
+        let server = Search::current().server_text_search_config;
+        let settings = job.payload::<payloads::Extract>().session_settings(&server);
         let mut task = Self {
             job,
             settings,

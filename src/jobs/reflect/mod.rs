@@ -18,7 +18,7 @@ use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{extracted_facts, neighborhood};
 use crate::memory::follow_ups;
 use crate::memory::llm::Question;
-use crate::settings::Effective;
+use crate::settings::{Effective, Search};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
@@ -100,7 +100,9 @@ impl Start for ReflectTask {
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
         let key = job.session_key();
         let mut task = Self {
-            settings: job.payload::<payloads::Reflect>().session_settings(),
+            settings: job
+                .payload::<payloads::Reflect>()
+                .session_settings(&Search::current().server_text_search_config),
             key,
             job,
             model: None,

@@ -17,7 +17,7 @@ use crate::memory::summary_renewal::{self, Renewal};
 use crate::memory::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
-use crate::settings::Effective;
+use crate::settings::{Effective, Search};
 use crate::store::models::Kind;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
@@ -86,7 +86,7 @@ impl Start for SummaryTask {
         let payload: payloads::Summary = job.payload();
         let mut task = Self {
             key: job.session_key(),
-            settings: payload.session_settings(),
+            settings: payload.session_settings(&Search::current().server_text_search_config),
             exchange: Exchange::default(),
             answers: payload.answers,
             stage: Stage::Beginning,

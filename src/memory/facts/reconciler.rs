@@ -22,7 +22,7 @@ pub struct Target<'a> {
     pub thresholds: GateThresholds,
     /// By which words are indexed and looked for.
     pub configuration: String,
-    /// For what is queued.
+    /// Those of the server, for what is queued.
     pub server: Effective,
 }
 

@@ -152,7 +152,9 @@ impl Sentence<'_> {
         if self.begins(start, &["what if"]).is_some() && self.would() {
             return (Act::Imagine, false);
         }
-        if let Some(act) = self.asks(start).or_else(|| self.asks(self.behind_topic(start)?)) {
+        // With a question mark, the first look has answered.
+        let behind_topic = || self.behind_topic(start).filter(|_| !self.is_asking);
+        if let Some(act) = self.asks(start).or_else(|| self.asks(behind_topic()?)) {
             return (act, false);
         }
         // The answer to one's own question: a riddle.

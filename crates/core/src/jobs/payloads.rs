@@ -151,10 +151,10 @@ impl Extract {
         Self { settings: Some(settings.clone()), ..Self::default() }
     }
 
-    /// The settings that the job runs with.
+    /// The settings that the job runs with; `server` is the server's text search configuration.
     #[must_use]
-    pub fn session_settings(&self) -> ExtractionSettings {
-        self.settings.clone().unwrap_or_default().within_bounds()
+    pub fn session_settings(&self, server: &str) -> ExtractionSettings {
+        self.settings.clone().unwrap_or_default().for_job(server)
     }
 }
 
@@ -165,10 +165,10 @@ impl Reflect {
         Self { settings: Some(settings.clone()), ..Self::default() }
     }
 
-    /// The settings that the job runs with.
+    /// The settings that the job runs with; `server` is the server's text search configuration.
     #[must_use]
-    pub fn session_settings(&self) -> ReflectionSettings {
-        self.settings.clone().unwrap_or_default().within_bounds()
+    pub fn session_settings(&self, server: &str) -> ReflectionSettings {
+        self.settings.clone().unwrap_or_default().for_job(server)
     }
 }
 
@@ -179,10 +179,10 @@ impl Summary {
         Self { settings: Some(settings.clone()), forced, ..Self::default() }
     }
 
-    /// The settings that the job runs with.
+    /// The settings that the job runs with; `server` is the server's text search configuration.
     #[must_use]
-    pub fn session_settings(&self) -> SummarySettings {
-        self.settings.clone().unwrap_or_default()
+    pub fn session_settings(&self, server: &str) -> SummarySettings {
+        self.settings.clone().unwrap_or_default().for_job(server)
     }
 }
 
@@ -295,8 +295,9 @@ mod tests {
 
     #[test]
     fn settings_that_a_row_lacks_have_their_defaults() {
-        let read = |row: Value| Extract::read(&row).session_settings();
-        let default = ExtractionSettings::default();
+        let read = |row: Value| Extract::read(&row).session_settings("german");
+        let default = ExtractionSettings::default().for_job("german");
+        assert_eq!(default.text_search_config, "german");
         // Rows of 0.1.0 have no settings, and none has those of a later version.
         assert_eq!(read(json!({})), default);
         assert_eq!(read(json!({"settings": null})), default);
@@ -307,19 +308,27 @@ mod tests {
         let strange = json!({"global": true, "dedup_similarity": 0.5, "extraction_batch": "many",
                              "ungrounded_facts": "eaten", "text_search_config": null});
         assert_eq!(read(json!({"settings": strange})), some);
-        // Nothing that a row holds leaves the bounds.
+        // Numbers of facts and turns stay within their bounds.
         let far = read(json!({"settings": {"max_facts_per_turn": 1000, "extraction_batch": 1000}}));
         assert_eq!((far.max_facts_per_turn, far.extraction_batch), (20, 30));
         let reflect = json!({"settings": {"max_facts": 0}});
-        assert_eq!(Reflect::read(&reflect).session_settings().max_facts, 1);
-        assert_eq!(Summary::read(&json!({})).session_settings(), SummarySettings::default());
+        assert_eq!(Reflect::read(&reflect).session_settings("german").max_facts, 1);
+        assert_eq!(
+            Summary::read(&json!({})).session_settings("german"),
+            SummarySettings::default().for_job("german")
+        );
     }
 
     #[test]
     fn settings_are_kept_even_where_they_are_the_defaults() {
-        let settings = ExtractionSettings { global: true, ..ExtractionSettings::default() };
+        let text_search_config = "dutch".to_owned();
+        let settings = ExtractionSettings {
+            global: true,
+            text_search_config,
+            ..ExtractionSettings::default()
+        };
         let payload = Extract::with(&settings);
-        assert_eq!(Extract::read(&payload.to_value()).session_settings(), settings);
+        assert_eq!(Extract::read(&payload.to_value()).session_settings("german"), settings);
         // Another version may have other defaults.
         let written = Extract::with(&ExtractionSettings::default()).to_value();
         assert_eq!(written["settings"]["ungrounded_facts"], json!(UngroundedFacts::Unverified));
@@ -328,17 +337,20 @@ mod tests {
         later["later"] = json!({"x": 1});
         assert_eq!(again::<Extract>(json!({"settings": later})), json!({"settings": later}));
         let row = Reflect::read(&json!({"settings": {"extraction": later, "other": 1}}));
-        let extraction = row.session_settings().extraction.expect("an extraction");
+        let extraction = row.session_settings("german").extraction.expect("an extraction");
         assert_eq!(Extract::with(&extraction).to_value(), json!({"settings": later}));
         assert_eq!(row.to_value()["settings"]["other"], 1);
-        assert_eq!(Reflect::read(&row.to_value()).session_settings(), row.session_settings());
+        assert_eq!(
+            Reflect::read(&row.to_value()).session_settings("german"),
+            row.session_settings("german")
+        );
     }
 
     #[test]
     fn a_row_that_names_no_extraction_reflects() {
         for settings in [json!({"max_facts": 2}), json!({"extraction": null})] {
             let read = Reflect::read(&json!({"settings": settings}));
-            assert_eq!(read.session_settings().extraction, None);
+            assert_eq!(read.session_settings("german").extraction, None);
         }
     }
 

@@ -1,7 +1,8 @@
 //! What a job keeps of the settings of the session that queued it: those that the result depends on.
 //! They travel in the job's payload; URLs and keys never do. Jobs outlive updates in both directions: a
 //! setting that a row lacks, or holds in another shape, has its documented default, whatever the worker's
-//! process has, and what a later version added is kept.
+//! process has, and settings that a later version added are kept. Until 0.2.0 the text search configuration was the
+//! server's alone, and no row has it: then it is the server's.
 
 use crate::chunk;
 use crate::compression::Limits;
@@ -70,8 +71,8 @@ session_settings! {
         reconcile_batch: u32 = 1,
         /// Whether markers are detected in the facts.
         detect_markers: bool = true,
-        /// The text search configuration of the facts.
-        text_search_config: String = "english".to_owned(),
+        /// The text search configuration of the facts; empty means the server's.
+        text_search_config: String = String::new(),
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
         /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
         statement_check: bool = false,
@@ -95,8 +96,8 @@ session_settings! {
         dedup_similarity: f64 = -1.0,
         /// Whether markers are detected in the facts.
         detect_markers: bool = true,
-        /// The text search configuration of the facts.
-        text_search_config: String = "english".to_owned(),
+        /// The text search configuration of the facts; empty means the server's.
+        text_search_config: String = String::new(),
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
         /// Whether a known fact is replaced or ended only where there is a sign of it.
         replacement_check: bool = true,
@@ -129,15 +130,22 @@ session_settings! {
         archive_chunk_tokens: u32 = 800,
         /// Tokens at the end of such a chunk that the next one begins with.
         archive_chunk_overlap: u32 = 100,
-        /// The text search configuration of what is archived.
-        text_search_config: String = "english".to_owned(),
+        /// The text search configuration of what is archived; empty means the server's.
+        text_search_config: String = String::new(),
     }
 }
 
+/// A text search configuration, or the server's for an empty one.
+fn or_of_server(configuration: String, server: &str) -> String {
+    if configuration.is_empty() { server.to_owned() } else { configuration }
+}
+
 impl ExtractionSettings {
-    /// The same, with what a row may hold brought within its bounds.
+    /// The same for a job: numbers of facts and turns within their bounds, and the text search configuration of the
+    /// server where there is none.
     #[must_use]
-    pub fn within_bounds(mut self) -> Self {
+    pub fn for_job(mut self, server: &str) -> Self {
+        self.text_search_config = or_of_server(self.text_search_config, server);
         self.max_facts_per_turn = self.max_facts_per_turn.clamp(1, 20);
         self.extraction_batch = self.extraction_batch.min(30);
         self
@@ -145,9 +153,11 @@ impl ExtractionSettings {
 }
 
 impl ReflectionSettings {
-    /// The same, with what a row may hold brought within its bounds.
+    /// The same for a job: the number of facts within its bounds, and the text search configuration of the server
+    /// where there is none.
     #[must_use]
-    pub fn within_bounds(mut self) -> Self {
+    pub fn for_job(mut self, server: &str) -> Self {
+        self.text_search_config = or_of_server(self.text_search_config, server);
         self.max_facts = self.max_facts.clamp(1, 100);
         self
     }
@@ -163,6 +173,13 @@ impl ReflectionSettings {
 }
 
 impl SummarySettings {
+    /// The same for a job, with the text search configuration of the server where there is none.
+    #[must_use]
+    pub fn for_job(mut self, server: &str) -> Self {
+        self.text_search_config = or_of_server(self.text_search_config, server);
+        self
+    }
+
     /// What the session is measured against.
     #[must_use]
     pub fn limits(&self) -> Limits {

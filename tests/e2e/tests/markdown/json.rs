@@ -140,6 +140,30 @@ fn limits_of_admins_do_not_keep_a_user_from_importing() {
     assert_eq!(export(&mut user, "").len(), records.len());
 }
 
+/// What an agent may store since does not keep out what it stored before: imports are checked by the server's limit.
+#[test]
+fn what_was_stored_before_an_agent_was_limited_comes_back() {
+    const LIMIT: &str = "SELECT memory_configure(settings => '{\"max_content_bytes\": 1024}')";
+    let (_, mut from) = database("json_cap_from");
+    let long = "Ada walks the dog. ".repeat(100);
+    from.execute("SELECT memory_ingest('s', 'user', $1)", &[&long]).unwrap();
+    from.execute("SELECT memory_add_document($1, 'Walks')", &[&long]).unwrap();
+    run(&mut from, LIMIT);
+    expect_error(from.query("SELECT memory_ingest('s', 'user', $1)", &[&long]), "22023");
+    let records = export(&mut from, "");
+
+    let (_, mut into) = database("json_cap_into");
+    run(&mut into, LIMIT);
+    // The second time, everything is there.
+    for _ in 0..2 {
+        for record in &records {
+            import(&mut into, record);
+        }
+    }
+    assert_eq!(entries(&mut into).len(), entries(&mut from).len());
+    assert_eq!(export(&mut into, "").len(), records.len());
+}
+
 #[test]
 fn a_text_that_was_changed_is_an_update() {
     let (_, mut client) = database("json_changed");
