@@ -57,8 +57,8 @@ fn cost(body: &Json) -> i64 {
 }
 
 fn text(random: &mut Random, longest: u64) -> String {
-    let beginning =
-        ["Where", "What did we discuss about Lisbon", "?!", "a\n"][random.below(4) as usize];
+    let asks = "What did we discuss about Lisbon";
+    let beginning = ["Where", asks, asks, "?!", "a\n"][random.below(5) as usize];
     let mut words = vec![beginning];
     for _ in 0..random.below(longest) {
         words.push(WORDS[random.below(WORDS.len() as u64) as usize]);
@@ -253,5 +253,6 @@ fn no_request_has_a_token_more() {
     }
     let Seen { refused, bare, full, roomy, conversations, chats, with_tools } = seen;
     let all = [refused, bare, full, roomy, conversations, chats, with_tools];
-    assert!(all.iter().all(|&n| n > 5), "{seen:?}");
+    // How often is left to chance: the rarest is expected some twenty times.
+    assert!(all.iter().all(|&n| n > 0), "{seen:?}");
 }
