@@ -2,8 +2,10 @@
 //! history says so. The session itself and its settings stay, and so do archived conversations.
 
 use crate::store::history;
+use crate::store::jobs::JobKind;
 use crate::store::prelude::*;
 use crate::store::scope::in_session;
+use memory_agent_core::jobs::Subject;
 
 /// The event and its reason in history, and the reason of the episode's end.
 const OP: &str = "delete";
@@ -48,6 +50,7 @@ pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
 /// Cancels the session's jobs. One that runs loses its lease, so its worker drops the result.
 /// Embed jobs stay: documents and archived conversations are not cleared, and may wait for theirs.
 fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
+    let kinds = JobKind::about(&[Subject::Conversation]);
     let mut cancelled = 0;
     // Two statements: each of the conditions has its index.
     for unfinished in ["o.status IN ('pending', 'running')", "o.status = 'dead'"] {
@@ -59,10 +62,10 @@ fn cancel_jobs(spi: &Spi, key: &SessionKey) -> PgResult<u64> {
                   WHERE j.id IN (SELECT o.id FROM memory_agent.jobs o \
                                   WHERE o.user_id = $1 AND o.agent_id = $2 \
                                     AND coalesce(o.session_id, '') = ANY ($3) \
-                                    AND o.kind NOT IN ('embed', 'reembed', 'attach') AND {unfinished} \
+                                    AND o.kind = ANY ($4) AND {unfinished} \
                                   ORDER BY o.id FOR UPDATE)"
             ),
-            &mut params![&key.user_id, &key.agent_id, key.names()],
+            &mut params![&key.user_id, &key.agent_id, key.names(), kinds.clone()],
         )?;
     }
     Ok(cancelled)

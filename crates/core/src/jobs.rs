@@ -29,7 +29,36 @@ words! {
     }
 }
 
+/// What jobs of a kind are about, which says when they end with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A conversation, or a user's global memory: clearing and erasing it end them.
+    Conversation,
+    /// What a scope lacks, its documents among it: clearing a conversation leaves them.
+    Embeddings,
+    /// A table, the application's or all of memory's: the user is only who asked.
+    Table,
+}
+
 impl JobKind {
+    #[must_use]
+    pub const fn subject(self) -> Subject {
+        match self {
+            Self::Extract | Self::Reflect | Self::Summarize | Self::Compress | Self::Evict => {
+                Subject::Conversation
+            }
+            Self::Embed => Subject::Embeddings,
+            Self::Reembed | Self::Attach => Subject::Table,
+        }
+    }
+
+    /// The kinds that are about one of these, as `memory_agent.jobs` names them.
+    #[must_use]
+    pub fn about(subjects: &[Subject]) -> Vec<&'static str> {
+        let kinds = Self::ALL.iter().filter(|kind| subjects.contains(&kind.subject()));
+        kinds.map(|kind| kind.as_str()).collect()
+    }
+
     /// The kinds that use the same, this one among them: jobs that ask an LLM wait for the others that do.
     #[must_use]
     pub const fn rivals(self) -> &'static [Self] {

@@ -2,10 +2,8 @@
 
 use super::Erasure;
 use crate::pg::error::PgResult;
-
-/// Kinds of jobs that are about tables, the application's or all of memory's: who asked for one is not
-/// whose memory it works on.
-const OF_TABLES: &str = "'attach', 'reembed'";
+use crate::store::jobs::JobKind;
+use memory_agent_core::jobs::Subject;
 
 /// A job that is still to work on the rows of all users: it keeps no texts, and others wait for it. Rows of
 /// an attached table that were refused are those of one user.
@@ -29,19 +27,21 @@ impl Erasure<'_> {
         session_id: Option<&str>,
         with_embedding: bool,
     ) -> PgResult<()> {
-        let delete = format!(
-            "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
+        let subjects: &[Subject] = match with_embedding {
+            true => &[Subject::Conversation, Subject::Embeddings],
+            false => &[Subject::Conversation],
+        };
+        let delete = "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
                 SELECT t.id FROM memory_agent.jobs t \
                  WHERE t.user_id = $1 AND t.agent_id = $2 AND t.session_id IS NOT DISTINCT FROM $3 \
-                   AND t.kind NOT IN ({OF_TABLES}) AND (t.kind <> 'embed' OR $4) \
-                 ORDER BY t.id FOR UPDATE)"
-        );
+                   AND t.kind = ANY ($4) \
+                 ORDER BY t.id FOR UPDATE)";
         let params = self
             .params()
             .with(agent_id.to_owned())
             .with(session_id.map(str::to_owned))
-            .with(with_embedding);
-        self.run("jobs", &delete, params)?;
+            .with(JobKind::about(subjects));
+        self.run("jobs", delete, params)?;
         Ok(())
     }
 

@@ -27,7 +27,7 @@ impl JobsLoop {
                 let claimed = self.try_or_note(|jobs| jobs.claim(kind));
                 let Some(Some(job)) = claimed else { break };
                 self.start(job);
-                if kind == JobKind::Evict {
+                if matches!(registry::begin(kind), Begin::AtOnce(_)) {
                     // It is done by now, and there may be thousands.
                     self.has_more = true;
                     break;
