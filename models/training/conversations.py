@@ -17,6 +17,9 @@ import third_person
 
 MOST_WORDS = 220
 SHORTEST_LONG_STATEMENT = 250
+TOLD_SENTENCES = 20
+# QAMR pads a question to so many characters.
+QAMR_QUESTION = 50
 BOOKED = re.compile(r"^(Reserve|Book|Buy|Schedule|Add|Get|Transfer|Share|Play|Rent)")
 
 
@@ -24,13 +27,15 @@ BOOKED = re.compile(r"^(Reserve|Book|Buy|Schedule|Add|Get|Transfer|Share|Play|Re
 class Question:
     """A question or statement, and the rows that are known to answer it (none: the teacher alone decides).
 
-    turns, facts: positions in the dialogue's lists. kind: see KINDS of lists.py.
+    turns, facts: positions in the dialogue's lists. kind: see KINDS of lists.py. origin: the turn it was asked about, if
+    the teacher alone decides whether that answers it.
     """
 
     text: str
     kind: str
     turns: list[int] = dataclasses.field(default_factory=list)
     facts: list[int] = dataclasses.field(default_factory=list)
+    origin: int = -1
 
 
 @dataclasses.dataclass
@@ -197,4 +202,70 @@ def sgd_dialogue(dialogue: dict, schemas: dict) -> Dialogue:
     return Dialogue("sgd", turns, facts, questions)
 
 
-READERS = {"qmsum": read_qmsum, "spc": read_spc, "sgd": read_sgd}
+def read_topical(directory: pathlib.Path) -> Iterator[Dialogue]:
+    """Chats of two people about things that they have read."""
+    for path in sorted((directory / "raw/topical").iterdir()):
+        for chat in json.loads(path.read_text()).values():
+            turns = [(int(turn["agent"][-1]) - 1, clean(turn["message"])) for turn in chat["content"]]
+            yield Dialogue("topical", turns)
+
+
+def told(source: str, asked: Iterator[tuple[str, str]]) -> Iterator[Dialogue]:
+    """Sentences and what was asked about each, as if two people told each other some of them."""
+    turns: list[tuple[int | str, str]] = []
+    questions: list[Question] = []
+    for sentence, question in asked:
+        if not turns or turns[-1][1] != sentence:
+            if len(turns) == TOLD_SENTENCES:
+                yield Dialogue(source, turns, [], questions)
+                turns, questions = [], []
+            turns.append((len(turns) % 2, sentence))
+        questions.append(Question(question, "about_turn", origin=len(turns) - 1))
+    yield Dialogue(source, turns, [], questions)
+
+
+def read_nqg(directory: pathlib.Path) -> Iterator[Dialogue]:
+    """SQuAD's questions with the sentences that have the answers, in lower case and split into words."""
+
+    def asked() -> Iterator[tuple[str, str]]:
+        for part in ("dev", "test"):
+            names = (f"data_processed_{side}-{part}.txt" for side in ("src", "tgt"))
+            columns = [(directory / "raw/nqg" / name).read_text().splitlines() for name in names]
+            questions_of: dict[str, list[str]] = {}
+            for sentence, question in zip(*columns):
+                questions_of.setdefault(sentence, []).append(question)
+            for sentence, questions in questions_of.items():
+                for question in questions:
+                    yield clean(detokenize(brackets(sentence))), clean(detokenize(brackets(question)))
+
+    return told("nqg", asked())
+
+
+def read_qamr(directory: pathlib.Path) -> Iterator[Dialogue]:
+    """Sentences of Wikipedia and Wikinews with questions on all that they say."""
+
+    def asked() -> Iterator[tuple[str, str]]:
+        for path in sorted((directory / "raw/qamr").iterdir()):
+            for block in path.read_text().split("\n\n"):
+                _, sentence, *questions = block.strip().splitlines() or ("", "")
+                for question in dict.fromkeys(line[:QAMR_QUESTION].strip() for line in questions):
+                    yield clean(sentence), clean(question)
+
+    return told("qamr", asked())
+
+
+def brackets(text: str) -> str:
+    """The Penn Treebank's brackets and quotes as they are written."""
+    for code, sign in (("-lrb- ", "("), (" -rrb-", ")"), ("`` ", '"'), (" ''", '"'), (" -- ", " - ")):
+        text = text.replace(code, sign)
+    return text
+
+
+READERS = {
+    "qmsum": read_qmsum,
+    "spc": read_spc,
+    "sgd": read_sgd,
+    "topical": read_topical,
+    "nqg": read_nqg,
+    "qamr": read_qamr,
+}

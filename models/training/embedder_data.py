@@ -38,8 +38,9 @@ MOST_TOKENS = 160
 PART = 4096
 SLOT = lists_file.KINDS.index("slot")
 ASKED = lists_file.KINDS.index("asked")
+ABOUT_TURN = lists_file.KINDS.index("about_turn")
 # Of ten units: the chats are nearest to what is recalled.
-MIXTURE = {"chats": 5, "meetings": 1, "tasks": 4}
+MIXTURE = {"chats": 5, "meetings": 1, "tasks": 3, "sentences": 1}
 
 
 class Texts:
@@ -82,7 +83,8 @@ def sources(lists: pairs.Lists, memories: list[np.ndarray]) -> dict[str, list[in
     found: dict[str, list[int]] = {name: [] for name in MIXTURE}
     for number, members in enumerate(memories):
         kinds = set(lists.kind[members].tolist())
-        found["tasks" if SLOT in kinds else "meetings" if ASKED in kinds else "chats"].append(number)
+        marks = {SLOT: "tasks", ASKED: "meetings", ABOUT_TURN: "sentences"}
+        found[next((name for kind, name in marks.items() if kind in kinds), "chats")].append(number)
     return found
 
 

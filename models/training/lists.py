@@ -34,12 +34,15 @@ BEST = 6
 NEXT, NEXT_OF = 6, 34
 NEIGHBOURS = 1
 RELEVANT = 3
-KINDS = ("made", "asked", "slot", "statement", "long_statement")
+KINDS = ("made", "asked", "slot", "statement", "long_statement", "about_turn")
 # At most so many lists of a kind from a memory. SGD is ten times the chats, which are nearer to what is recalled.
 MOST = {
-    "spc": {"made": 500, "statement": 150, "long_statement": 16},
-    "qmsum": {"made": 150, "asked": 60, "statement": 60, "long_statement": 16},
-    "sgd": {"made": 15, "slot": 8, "statement": 6, "long_statement": 3},
+    "spc": {"made": 800, "statement": 250, "long_statement": 16},
+    "qmsum": {"made": 250, "asked": 60, "statement": 120, "long_statement": 16},
+    "sgd": {"made": 30, "slot": 12, "statement": 12, "long_statement": 3},
+    "topical": {"made": 500, "statement": 200, "long_statement": 0},
+    "nqg": {"made": 60, "statement": 100, "long_statement": 0, "about_turn": 1000},
+    "qamr": {"made": 60, "statement": 100, "long_statement": 0, "about_turn": 2500},
 }
 HELD_SHARE = 0.02
 K1, B = 1.2, 0.3

@@ -33,9 +33,9 @@ STYLE_WEIGHTS = (0.65, 0.15, 0.1, 0.1)
 ROWS = 300
 JOINED_DIALOGUES = 0.4
 SAME_PEOPLE = 0.7
-QUESTIONS_OF_A_TURN = 2
-STATEMENT_SHARE = 0.12
-PHRASE_SHARE = 0.12
+QUESTIONS_OF_A_TURN = 4
+STATEMENT_SHARE = 0.2
+PHRASE_SHARE = 0.2
 ASSISTANT_SHARE = 0.15
 OPENINGS = (
     "About the {topic} we talked about:",
@@ -196,7 +196,8 @@ class Builder:
             relevant = [first + position_of[turn] for turn in question.turns]
             relevant += [first_fact + fact for fact in question.facts]
             text = question.text.format(*asked_about)
-            self.memory.queries.append(Query(text, question.kind, sorted(set(relevant))))
+            origin = first + position_of[question.origin] if question.origin >= 0 else -1
+            self.memory.queries.append(Query(text, question.kind, sorted(set(relevant)), origin))
         for position, (speaker, text) in enumerate(turns):
             self.from_turn(first + position, speaker, text, asked_about)
 
@@ -229,7 +230,7 @@ class Builder:
 
     def general(self) -> None:
         """Questions that could be asked of anybody."""
-        if self.memory.source == "spc" and self.style != "roles":
+        if self.memory.source in ("spc", "topical") and self.style != "roles":
             for name in self.people:
                 for question in GENERAL:
                     self.memory.queries.append(Query(question.format(name.split()[0]), "made", [], -1))

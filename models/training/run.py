@@ -36,7 +36,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", choices=("data",), help="stop after this step")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1, help="of the student on a CPU; the teacher has one more")
-    parser.add_argument("--layers", default="0,4,8", help="the teacher's layers that the student begins with")
+    parser.add_argument("--layers", default="0,3,6,9", help="the teacher's layers that the student begins with")
+    parser.add_argument("--inner", type=int, default=768, help="neurons of a layer's feed-forward part; the teacher: 1536")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--minutes", type=float, help="train so long instead of --steps")
     parser.add_argument("--batch", type=int, help="lists a step")
@@ -62,7 +63,8 @@ def main() -> int:
     chosen = train.defaults(given.device)
     chosen |= {name: getattr(given, name) for name in chosen if getattr(given, name, None) is not None}
     layers = [int(layer) for layer in given.layers.split(",")]
-    options = train.Options(layers, device=given.device, seed=given.seed, minutes=given.minutes, **chosen)
+    chosen |= {"device": given.device, "seed": given.seed, "minutes": given.minutes}
+    options = train.Options(layers, given.inner, **chosen)
     print(json.dumps(options.__dict__))
     trainer = train.Trainer(given.data, given.run or given.data / "run", TEACHER / "model.onnx", options)
     trainer.run(given.until)

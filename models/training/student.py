@@ -19,6 +19,8 @@ import graph
 import weights
 
 HEADS = 12
+# cuDNN plans its attention anew for every shape, and almost every batch has a shape of its own.
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -166,12 +168,25 @@ def read_shipped(path: pathlib.Path) -> CrossEncoder | Embedder:
     return model
 
 
-def from_teacher(teacher: CrossEncoder, chosen: list[int]) -> CrossEncoder:
-    """A model with copies of the teacher's layers `chosen`, its embeddings and its head."""
+def narrowed(layer: Layer, inner: int) -> dict[str, Tensor]:
+    """The layer's weights with only the `inner` neurons of the feed-forward part that have the largest weights."""
+    state = layer.state_dict()
+    into, out = state["intermediate.weight"], state["output.weight"]
+    kept = (into.norm(dim=1) * out.norm(dim=0)).topk(inner).indices.sort().values
+    narrow = {"intermediate.weight": into[kept], "output.weight": out[:, kept]}
+    return state | narrow | {"intermediate.bias": state["intermediate.bias"][kept]}
+
+
+def from_teacher(teacher: CrossEncoder, chosen: list[int], inner: int | None = None) -> CrossEncoder:
+    """A model with copies of the teacher's layers `chosen`, its embeddings and its head.
+
+    inner: neurons of the feed-forward part of a layer; all of the teacher's if not given.
+    """
     tables = {name: getattr(teacher, name) for name in ("word", "position", "token_type")}
-    student = CrossEncoder(tables, len(chosen), teacher.layers[0].intermediate.out_features)
+    inner = inner or teacher.layers[0].intermediate.out_features
+    student = CrossEncoder(tables, len(chosen), inner)
     for layer, source in zip(student.layers, chosen):
-        layer.load_state_dict(teacher.layers[source].state_dict())
+        layer.load_state_dict(narrowed(teacher.layers[source], inner))
     for name in ("norm", "pooler", "classifier"):
         getattr(student, name).load_state_dict(getattr(teacher, name).state_dict())
     return student

@@ -83,6 +83,17 @@ class Rules(unittest.TestCase):
             self.assertTrue(texts[1].endswith("lives in Rome."))
 
 
+    def test_a_question_about_a_sentence_keeps_it_as_its_origin(self):
+        asked = [("Berlin is large.", "What is large?"), ("Berlin is large.", "How is Berlin?"), ("Rome is old.", "What is old?")]
+        (told,) = conversations.told("nqg", iter(asked))
+        self.assertEqual([turn for _, turn in told.turns], ["Berlin is large.", "Rome is old."])
+        builder = memories.Builder("nqg", random.Random(2))
+        builder.add(told)
+        found = [query for query in builder.memory.queries if query.kind == "about_turn"]
+        self.assertEqual([(query.text, query.relevant, query.origin) for query in found], [
+            ("What is large?", [], 0), ("How is Berlin?", [], 0), ("What is old?", [], 1)
+        ])
+
     def test_phrases_are_words_of_the_turn(self):
         builder = memories.Builder("spc", random.Random(4))
         text = "I visited the old museum in Oslo with my sister."
@@ -204,7 +215,7 @@ class Lists(unittest.TestCase):
 
     def test_one_step_on_what_the_teacher_says(self):
         options = train.Options(
-            [0, 11], steps=1, batch=1, part=512, rate=1e-4, passes=1, device="cpu", seed=1, validated=0
+            [0, 11], inner=768, steps=1, batch=1, part=512, rate=1e-4, passes=1, device="cpu", seed=1, validated=0
         )
         trainer = train.Trainer(self.data, self.data / "run", TEACHER / "model.onnx", options)
         before = trainer.model.classifier.weight.clone()
@@ -239,7 +250,7 @@ class Lists(unittest.TestCase):
             self.assertEqual(ids[line, : int(real[line].sum())].tolist(), self.tokenizer.encode(text).ids)
 
     def test_a_unit_has_the_teacher_s_logits_and_the_embedder_learns_from_them(self):
-        mixture, embedder_data.MIXTURE = embedder_data.MIXTURE, {"chats": 0, "meetings": 0, "tasks": 1}
+        mixture, embedder_data.MIXTURE = embedder_data.MIXTURE, {"chats": 0, "meetings": 0, "tasks": 1, "sentences": 0}
         try:
             maker = self.maker()
         finally:
@@ -288,6 +299,16 @@ class Graph(unittest.TestCase):
         loss = [np.square(inputs @ (linear.dequantized() - weight)).sum() for linear in (plain, chosen)]
         self.assertLess(loss[1], loss[0] / 2)
         self.assertLessEqual(np.abs(chosen.weight.astype(int)).max(), weights.WEIGHT_LIMIT)
+
+    def test_a_narrower_layer_keeps_the_neurons_with_the_largest_weights(self):
+        layer = student.Layer(12, 6)
+        with torch.no_grad():
+            layer.intermediate.weight[[1, 3, 4]] *= 100
+        layer.output.weight.data[:, 4] *= 0.0001
+        state = student.narrowed(layer, 2)
+        self.assertTrue(torch.equal(state["intermediate.weight"], layer.intermediate.weight[[1, 3]]))
+        self.assertTrue(torch.equal(state["intermediate.bias"], layer.intermediate.bias[[1, 3]]))
+        self.assertTrue(torch.equal(state["output.weight"], layer.output.weight[:, [1, 3]]))
 
     def test_weights_are_mixed(self):
         models = [student.read_shipped(EMBEDDER / "model.onnx") for _ in range(2)]

@@ -43,20 +43,23 @@ WARM_UP = 0.05
 LEAST_RATE = 0.02
 WEIGHT_DECAY = 0.01
 SAVE_SECONDS = 240
-REPORT_SECONDS = 180
+# The first report comes early: it shows a speed that is not worth waiting for.
+FIRST_REPORT_SECONDS, REPORT_SECONDS = 20, 180
 SYNCHRONISE = 20
 LONG_STATEMENT = lists_file.KINDS.index("long_statement")
 
 
 @dataclasses.dataclass
 class Options:
-    """layers: of the teacher, that the student begins with. batch: lists a step. part: tokens that are run together.
+    """layers: of the teacher, that the student begins with. inner: neurons of their feed-forward parts.
+    batch: lists a step. part: tokens that are run together.
 
     passes: how often a list is used with what the teacher said of it. validated: held lists that are looked at.
     minutes: if given, the learning rate falls with the time and training ends with it, whatever `steps` says.
     """
 
     layers: list[int]
+    inner: int
     steps: int
     batch: int
     part: int
@@ -145,7 +148,7 @@ class Trainer:
         folder.mkdir(parents=True, exist_ok=True)
         self.lists = pairs.Lists(data, options.device)
         whole = student.read_shipped(teacher_graph)
-        self.model = student.from_teacher(whole, options.layers).to(options.device).train()
+        self.model = student.from_teacher(whole, options.layers, options.inner).to(options.device).train()
         taught = teacher.teacher(teacher_graph, targets(len(options.layers), len(whole.layers)), options.device)
         self.maker = lessons.Maker(self.lists, taught, options.batch, options.part)
         self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -225,8 +228,8 @@ class Trainer:
     def run(self, until: int | None = None) -> None:
         """Trains to the end, or to the step `until`; prints and saves on the way."""
         saved = reported = time.monotonic()
-        first, losses = self.step, []
-        while True:
+        first, losses, wait = self.step, [], FIRST_REPORT_SECONDS
+        while self.done() < 1:
             started = time.monotonic()
             losses.append(self.train_step())
             if self.step % SYNCHRONISE == 0:
@@ -234,15 +237,15 @@ class Trainer:
             now = time.monotonic()
             self.seconds += now - started
             over = self.done() >= 1 or self.step == until
-            if over or now - reported > REPORT_SECONDS:
+            if over or now - reported > wait:
                 speed = (self.step - first) * self.options.batch * self.lists.length / (now - reported)
                 self.report(losses, speed)
-                first, losses, reported = self.step, [], time.monotonic()
+                first, losses, reported, wait = self.step, [], time.monotonic(), REPORT_SECONDS
             if over or now - saved > SAVE_SECONDS:
                 self.save()
                 saved = time.monotonic()
             if over:
-                return
+                break
 
     def report(self, losses: list[tuple[Tensor, Tensor]], speed: float) -> None:
         loss, hidden = (float(sum(values)) / len(losses) for values in zip(*losses))
