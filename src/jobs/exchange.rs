@@ -61,8 +61,8 @@ pub enum Progress {
     },
     /// A failure that counts.
     Failed(String),
-    /// A failure after which another attempt would ask the same.
-    Hopeless(String),
+    /// A failure that is final: another attempt would ask the same.
+    FailedForGood(String),
     /// A transaction did not commit.
     Aborted(Aborted),
     /// What was decided could not be stored yet, for this reason: try [`LlmTask::apply_again`].
@@ -78,6 +78,12 @@ impl Progress {
     /// What was decided could not be stored: for now, if another transaction was in the way.
     pub fn blocked_by(aborted: Aborted) -> Self {
         if aborted.may_pass { Self::Blocked(aborted.message) } else { Self::Aborted(aborted) }
+    }
+
+    /// The answer about so many turns cannot be used, nor can its correction. The next attempt asks about half of
+    /// them; of one turn it would ask the same again.
+    pub fn unusable(turns: usize, reason: String) -> Self {
+        if turns > 1 { Self::Failed(reason) } else { Self::FailedForGood(reason) }
     }
 }
 

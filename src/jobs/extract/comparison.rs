@@ -9,7 +9,7 @@ use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
 use crate::memory::facts::reconciler::Target;
 use crate::memory::llm::Question;
-use crate::settings::Effective;
+use crate::memory::scope_settings;
 use crate::store::facts::NearFact;
 use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
@@ -212,7 +212,7 @@ impl ExtractTask {
                     model: self.model.as_ref(),
                     thresholds: self.thresholds(),
                     configuration: self.settings.text_search_config.clone(),
-                    server: Effective::current(),
+                    settings: scope_settings::of_facts(&self.fact_scope())?,
                 },
                 turns: &self.turns,
                 facts: &self.facts,

@@ -99,7 +99,7 @@ impl LlmTask for ExtractTask {
                 _ => self.count_failure(reason),
             },
             Received::BadAnswer(reason) => match &self.stage {
-                Stage::Extracting => Ok(self.unusable(reason)),
+                Stage::Extracting => Ok(Progress::unusable(self.turns.len(), reason)),
                 Stage::Checking(_) => self.take_checks(Err(reason), llm),
                 _ => self.take_decisions(Err(reason), llm),
             },
@@ -302,7 +302,7 @@ impl ExtractTask {
             None => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
         };
         let facts = extract::parse(answer, turns, self.settings.max_facts_per_turn)
-            .map_err(|error| self.unusable(error.to_string()))?;
+            .map_err(|error| Progress::unusable(self.turns.len(), error.to_string()))?;
         let Some((turn, _)) = passage else { return self.keep(facts, llm) };
         for fact in facts {
             let fact = ExtractedFact { turn, ..fact };
@@ -311,12 +311,6 @@ impl ExtractTask {
             }
         }
         self.ask_about_next_passage(llm)
-    }
-
-    /// The answer about these turns is of no use, nor was its correction. The next attempt asks about half of
-    /// them; of one turn it would ask the same again.
-    fn unusable(&self, reason: String) -> Progress {
-        if self.turns.len() > 1 { Progress::Failed(reason) } else { Progress::Hopeless(reason) }
     }
 
     fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Taken {

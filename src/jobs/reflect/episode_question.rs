@@ -12,15 +12,14 @@ const CHARS: usize = 30_000;
 /// How many of the turns fit into one prompt, at least one. After each failure it is half as many: perhaps it
 /// is their length, or one of them.
 pub fn fitting(turns: &[EpisodeTurn], failures: i32) -> usize {
-    let halvings = u32::try_from(failures).unwrap_or(0).min(CHARS.ilog2());
-    let (most, longest) = ((TURNS >> halvings).max(1), CHARS >> halvings);
     let mut chars = 0;
-    let too_many = |turn: &EpisodeTurn| {
+    let fits = |turn: &&EpisodeTurn| {
         chars += turn.content.chars().count();
-        chars > longest
+        chars <= CHARS
     };
-    let fitting = turns.iter().position(too_many).unwrap_or(turns.len());
-    fitting.clamp(1, most).min(turns.len())
+    let fitting = turns.iter().take(TURNS).take_while(fits).count().max(1);
+    let halvings = u32::try_from(failures).unwrap_or(0).min(TURNS.ilog2());
+    (fitting >> halvings).max(1).min(turns.len())
 }
 
 /// The turns' own words, without memories that were put into them.

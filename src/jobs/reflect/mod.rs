@@ -18,6 +18,7 @@ use crate::memory::facts::reconciler::Target;
 use crate::memory::facts::{extracted_facts, neighborhood};
 use crate::memory::follow_ups;
 use crate::memory::llm::Question;
+use crate::memory::scope_settings;
 use crate::settings::{Effective, Search};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
@@ -83,7 +84,8 @@ impl LlmTask for ReflectTask {
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
         match self.exchange.receive(outcome, &self.job, "reflect", llm)? {
             Received::Answer(answer) => self.take_answer(answer.text, llm),
-            Received::Failure(reason) | Received::BadAnswer(reason) => Ok(Progress::Failed(reason)),
+            Received::Failure(reason) => Ok(Progress::Failed(reason)),
+            Received::BadAnswer(reason) => Ok(Progress::unusable(self.turns.len(), reason)),
         }
     }
 
@@ -154,15 +156,16 @@ impl ReflectTask {
         neighborhood::thresholds(self.model.as_ref(), consolidation_similarity, dedup_similarity)
     }
 
-    fn target(&self) -> Target<'_> {
-        Target {
+    /// To be asked in a transaction.
+    fn target(&self) -> PgResult<Target<'_>> {
+        Ok(Target {
             job: &self.job,
             scope: self.scope(),
             model: self.model.as_ref(),
             thresholds: self.thresholds(),
             configuration: self.settings.text_search_config.clone(),
-            server: Effective::current(),
-        }
+            settings: scope_settings::of_facts(&self.scope())?,
+        })
     }
 
     /// Takes episodes for this job, or finds those that it took before, and their turns.
@@ -315,7 +318,7 @@ impl ReflectTask {
 
     fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Taken {
         let applied = transaction(|spi| {
-            let target = self.target();
+            let target = self.target()?;
             let reflection = Reflection {
                 target: &target,
                 episodes: &self.episodes,

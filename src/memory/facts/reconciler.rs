@@ -22,8 +22,8 @@ pub struct Target<'a> {
     pub thresholds: GateThresholds,
     /// By which words are indexed and looked for.
     pub configuration: String,
-    /// Those of the server, for what is queued.
-    pub server: Effective,
+    /// Those of the scope, for what is queued.
+    pub settings: Effective,
 }
 
 /// Compares and writes facts of one scope while it is locked.
@@ -37,10 +37,10 @@ pub struct Reconciler<'a> {
 impl<'a> Reconciler<'a> {
     /// Locks the scope; `None` when its session is not there.
     pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
-        let Target { job, scope, model, thresholds, configuration, server } = target;
+        let Target { job, scope, model, thresholds, configuration, settings } = target;
         let actor = Actor { job: Some(job.id), duplicate: thresholds.duplicate };
         let scope = || FactScope { ..*scope };
-        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor, server)? else {
+        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor, settings)? else {
             return Ok(None);
         };
         let (scope, model, thresholds) = (scope(), *model, *thresholds);

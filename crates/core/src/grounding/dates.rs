@@ -8,8 +8,9 @@ use super::words::{List, Word};
 use crate::time_phrases::MONTHS;
 
 /// "til end of feb": behind these, a month may be written in haste.
-const BEFORE_MONTHS: [&str; 9] =
-    ["of", "til", "till", "until", "by", "since", "early", "mid", "late"];
+const BEFORE_MONTHS: [&str; 10] =
+    ["in", "of", "til", "till", "until", "by", "since", "early", "mid", "late"];
+const MAY: u32 = 5;
 
 pub(super) const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
@@ -111,7 +112,9 @@ fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
         let of = usize::from(
             words.get(at + 1).is_some_and(|word| matches!(word.folded.as_str(), "of" | "de")),
         );
-        let month = month_at(1 + of).or_else(|| written_at(1 + of))?;
+        // "Two may come": a verb.
+        let written = written_at(1 + of).filter(|&month| month != MAY);
+        let month = month_at(1 + of).or(written)?;
         let year = year_at(2 + of);
         let words = 2 + of + usize::from(year.is_some());
         return Some(vec![Date { year, month: Some(month), day: Some(day), at, words }]);
@@ -147,11 +150,12 @@ fn month(word: &Word<'_>) -> Option<u32> {
     (!is_other_word).then_some(index as u32 + 1)
 }
 
-/// The month that is written in haste beside a day or a year, or behind a word for a time: "dec 31".
+/// The month that is written in haste beside a day or a year, or behind a word for a time: "dec 31", "in may".
 fn month_beside_a_number(word: &Word<'_>) -> Option<u32> {
     let name = word.folded.as_str();
-    let is_short = (3..=4).contains(&name.len()) && !matches!(name, "may" | "mar");
-    let index = MONTHS.iter().position(|month| is_short && month.starts_with(name))?;
+    let is_short = (3..=4).contains(&name.len());
+    let index =
+        MONTHS.iter().position(|month| *month == name || is_short && month.starts_with(name))?;
     Some(index as u32 + 1)
 }
 

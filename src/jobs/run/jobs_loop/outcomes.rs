@@ -32,7 +32,7 @@ impl JobsLoop {
                 self.postpone(task.job(), delay, &reason);
             }
             Progress::Failed(reason) => self.fail(task.job(), &reason),
-            Progress::Hopeless(reason) => {
+            Progress::FailedForGood(reason) => {
                 self.note_error(&reason);
                 self.give_back(|spi| queue::give_up(spi, task.job(), &reason));
             }

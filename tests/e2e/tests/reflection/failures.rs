@@ -6,6 +6,7 @@ use crate::script::{obedient, start_with};
 use memory_agent_e2e::llm::{Fault, FaultPlan};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Uuid, processes, wait_until};
+use std::collections::HashSet;
 use std::time::Duration;
 
 const LISBON: &str = "User lives in the city of Lisbon.";
@@ -130,6 +131,36 @@ fn a_dead_reflection_is_made_up_for_by_a_retry() {
     scene.drain();
     assert_eq!(scene.facts(), ["Bread needs salt.", TUTOR, OSLO]);
     assert_eq!(scene.episodes()[1], "3 reflected manual");
+}
+
+/// At temperature 0 the same question brings the same answer, so each is another one.
+#[test]
+fn an_episode_without_a_usable_answer_is_asked_about_in_halves_down_to_one_turn() {
+    let mut scene = start_with(obedient, &[]);
+    scene.stub.faults(FaultPlan::when(|call| {
+        call.data().to_string().contains("Oslo").then_some(Fault::WrongSchema)
+    }));
+    scene.say_all(&[
+        "Note: Bread needs salt.",
+        &format!("Note: {OSLO}"),
+        &format!("Note: {RENT}"),
+        "Yes.",
+    ]);
+    scene.end_episode();
+    let job = wait_for_job(&mut scene, "a dead job", |job| job.status == "dead");
+    assert_eq!(job.attempts, 3, "four turns, two, one: {job:?}");
+    assert_eq!(scene.facts(), ["Bread needs salt."]);
+    let calls = scene.reflections();
+    let asked: HashSet<String> = calls.iter().map(|call| call.body.to_string()).collect();
+    // Two questions each about four turns, two, and the one; and one about the turn before it.
+    assert_eq!((calls.len(), asked.len()), (7, 7), "{calls:#?}");
+
+    // Another model may answer; what it asks about are the turns that are left.
+    scene.stub.faults(FaultPlan::none());
+    assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&job.id]));
+    scene.drain();
+    assert_eq!(scene.facts(), ["Bread needs salt.", OSLO, RENT]);
+    assert_eq!(scene.episodes(), ["4 reflected manual"]);
 }
 
 /// Each step of the transaction that stores a reflection fails in turn.

@@ -207,6 +207,26 @@ fn facts_that_left_the_window_are_still_compared() {
     assert_eq!(counters, "10 of 10");
 }
 
+/// The agent's cap, which is less than the server's, holds for what the worker adds.
+#[test]
+fn facts_make_the_window_of_their_agent_no_larger_than_its_cap() {
+    const WINDOW: &str = "SELECT active_entries FROM memory_agent.sessions";
+    let mut scene = Scene::start(model());
+    run(
+        &mut scene.client,
+        "SELECT memory_configure(settings => '{\"max_entries\": 2}', user_id => '*')",
+    );
+    scene.stub.hold(true);
+    scene.say_all(&["I live in Rome.", "I eat meat.", "Good morning!"]);
+    wait_until(PATIENCE, "the oldest turn to leave", || {
+        value::<i64>(&mut scene.client, WINDOW, &[]) == 2
+    });
+    scene.stub.hold(false);
+    scene.drain();
+    assert_eq!(scene.all_facts().len(), 2);
+    assert_eq!(value::<i64>(&mut scene.client, WINDOW, &[]), 2);
+}
+
 /// Endpoints that quote what they were sent exist. All users share what is known of an endpoint.
 #[test]
 fn nobody_reads_what_others_said_in_the_error_of_an_endpoint() {
