@@ -33,16 +33,16 @@ pub fn scoped_to<T>(
     stored(user_id, agent_id, session_id)?.during(body)
 }
 
-/// The settings of a scope, for a job that writes its facts.
-pub fn of_facts(scope: &FactScope<'_>) -> PgResult<Effective> {
-    let copied = |settings: &Effective| Ok(settings.clone());
-    scoped_to(scope.user_id, scope.agent_id, scope.session_id, copied)
-}
-
 /// The same for a session.
 pub fn of_session<T>(
     key: &SessionKey,
     body: impl FnOnce(&Effective) -> PgResult<T>,
 ) -> PgResult<T> {
     scoped_to(&key.user_id, &key.agent_id, Some(&key.session_id), body)
+}
+
+/// The settings of a scope, for a job that writes its facts.
+pub fn of_facts(scope: &FactScope<'_>) -> PgResult<Effective> {
+    let copied = |settings: &Effective| Ok(settings.clone());
+    scoped_to(scope.user_id, scope.agent_id, scope.session_id, copied)
 }
