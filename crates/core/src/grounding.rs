@@ -34,7 +34,7 @@ pub use statements::completed;
 pub(crate) use statements::{is_bare_change, statements};
 
 use acts::{Act, Acts};
-use names::{MAX_INITIALS, bare, lines_of_place, script};
+use names::{MAX_INITIALS, bare, lines_of_place, may_be_named, script};
 use numbers::{Numbers, numbers};
 use polarity::Polarity;
 use subjects::Subjects;
@@ -86,6 +86,8 @@ pub enum Ungrounded {
 /// Sources that statements are compared with.
 pub struct Grounds {
     words: HashSet<String>,
+    /// Words that are written as names are.
+    named: HashSet<String>,
     /// Words without marks: "wifi" of "Wi-Fi".
     bare: HashSet<String>,
     /// First letters of words in a row, as abbreviations have them.
@@ -119,6 +121,7 @@ impl Grounds {
     pub fn of(sources: &Sources<'_>) -> Self {
         let mut grounds = Self {
             words: HashSet::new(),
+            named: HashSet::new(),
             bare: HashSet::new(),
             initials: HashSet::new(),
             numbers: Numbers::default(),
@@ -188,6 +191,9 @@ impl Grounds {
                 self.relations.extend(List::Relative.lines(&phrase));
                 // "post gres", "new york"
                 self.bare.insert(bare(&word.folded) + &bare(&next.folded));
+            }
+            if may_be_named(word) {
+                self.named.insert(word.folded.clone());
             }
             self.words.insert(word.folded.clone());
         }
@@ -345,7 +351,8 @@ impl Grounds {
 
     fn check_polarity(&self, statement: &str, found: &[Word<'_>]) -> Result<(), Ungrounded> {
         let negates = found.iter().any(polarity::negates) || polarity::negates_unspaced(statement);
-        if negates && !self.polarity.is_negating {
+        let affirms = || self.is_english && self.polarity.affirms(found);
+        if negates && (!self.polarity.is_negating || affirms()) {
             return Err(Ungrounded::Negation);
         }
         if negates || polarity::is_negating(found) {

@@ -5,6 +5,8 @@
 //! An answer is read leniently where it can mean one thing only, and refused where a memory could
 //! be lost by a guess. Whatever it forgets, no new fact is lost: see [`plan()`].
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -121,10 +123,19 @@ fn decision(item: &Value, existing: u32, new: u32) -> Result<Decision, AnswerErr
     let said = field("choice").and_then(Value::as_str).unwrap_or_default().to_lowercase();
     let mut words = said.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
-    let mut memory = || match words.find(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
-        None if existing == 1 => Ok(1),
-        None => Err(AnswerError::new(format!("\"{}\" needs a memory's number", excerpt(&said)))),
-        Some(memory) => number(&Value::from(memory), "memory", existing),
+    let rest: Vec<&str> = words.collect();
+    let memory = || {
+        let is_number = |word: &&&str| word.starts_with(|c: char| c.is_ascii_digit());
+        let numbers: BTreeSet<&str> = rest.iter().filter(is_number).copied().collect();
+        // "replaces none", "same as 2, not 1"
+        let is_denied = rest.iter().any(|word| matches!(*word, "none" | "nothing" | "no" | "not"));
+        match numbers.first() {
+            None if existing == 1 && !is_denied => Ok(1),
+            Some(only) if numbers.len() == 1 && !is_denied => {
+                number(&Value::from(*only), "memory", existing)
+            }
+            _ => Err(AnswerError::new(format!("\"{}\" needs a memory's number", excerpt(&said)))),
+        }
     };
     let choice = match SYNONYMS.iter().position(|synonyms| synonyms.contains(&first)) {
         Some(0) => Choice::New,

@@ -63,7 +63,13 @@ impl Grounds {
 
     fn has_name(&self, found: &[Word<'_>], at: usize) -> bool {
         let word = &found[at];
-        if self.has_word(&word.folded) {
+        // "Production" of "prod" begins a sentence, so it may be no name.
+        if self.has_word(&word.folded)
+            || (word.is_first
+                && Self::has_begin(&word.folded, |begin| {
+                    self.words.contains(begin) && !is_plain(begin)
+                }))
+        {
             return true;
         }
         let parts: Vec<&str> =
@@ -101,7 +107,7 @@ impl Grounds {
             .collect();
         let initials = initials.as_str();
         let is_spelled_out = (0..initials.len().min(MAX_INITIALS)).any(|from| {
-            initials.get(from..).is_some_and(|tail| tail.len() >= 2 && self.words.contains(tail))
+            initials.get(from..).is_some_and(|tail| tail.len() >= 2 && self.named.contains(tail))
         });
         is_spelled_out
             || (word.raw.chars().all(|c| c.is_uppercase() || c == '.')
@@ -132,10 +138,30 @@ impl Grounds {
         if longer || stems.any(is_of) {
             return true;
         }
-        // "Alex" and "Alexander", "Postgres" and "PostgreSQL".
-        let begins = |from: usize| word.get(..from).is_some_and(|begin| self.words.contains(begin));
-        (4..word.len().min(MAX_NAME_BYTES).saturating_sub(1)).any(begins)
+        // "Alex" and "Alexander", "postgres" and "PostgreSQL"; but not "live" and "Liverpool".
+        Self::has_begin(word, |begin| {
+            self.named.contains(begin)
+                || (begin.len() * 4 >= word.len() * 3 && self.words.contains(begin))
+        })
     }
+
+    /// Whether a longer word begins with one that may stand for it.
+    fn has_begin(word: &str, stands_for: impl Fn(&str) -> bool) -> bool {
+        (4..word.len().min(MAX_NAME_BYTES).saturating_sub(1))
+            .any(|length| word.get(..length).is_some_and(&stands_for))
+    }
+}
+
+/// Whether a word of a source may be a name or an abbreviation, of which another form may be told.
+pub(super) fn may_be_named(word: &Word<'_>) -> bool {
+    word.is_capitalised() && !(word.is_first && is_plain(&word.folded))
+}
+
+/// Whether a word is common, whatever letter it begins with.
+fn is_plain(word: &str) -> bool {
+    [List::English, List::Empty, List::Auxiliary, List::Filler, List::Opener]
+        .iter()
+        .any(|list| list.has(word))
 }
 
 /// The lines of what a word names: a place, or a country with its people.

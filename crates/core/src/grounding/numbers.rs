@@ -367,7 +367,7 @@ pub(super) struct Numbers {
     /// Values with their units; the unit `None` is one that is not known.
     units: HashSet<(u64, Option<usize>)>,
     minutes: HashSet<u32>,
-    /// All digits in a row, for numbers that are written in groups.
+    /// The digits of words side by side, for numbers that are written in groups.
     digits: String,
 }
 
@@ -385,11 +385,16 @@ impl Numbers {
                 self.minutes.extend(hours(number.value * 60.0, false));
             }
         }
-        for word in words.iter().filter(|word| word.has_digit()) {
+        for word in words {
             if self.digits.len() > MAX_DIGITS {
                 break;
             }
-            self.digits.extend(word.folded.chars().filter(char::is_ascii_digit));
+            // Of words side by side: "10 km in 50 minutes" has no 1050.
+            match word.has_digit() {
+                true => self.digits.extend(digits(word)),
+                false if !self.digits.ends_with(' ') => self.digits.push(' '),
+                false => {}
+            }
         }
         self.digits.push(' ');
     }
@@ -409,11 +414,11 @@ impl Numbers {
         if number.value == 1.0 {
             return true;
         }
-        let digits: String = words[number.at].folded.chars().filter(char::is_ascii_digit).collect();
+        let digits: String = digits(&words[number.at]).collect();
         let is_in_groups = digits.len() >= 4 && self.digits.contains(&digits);
         let is_of_century = (1910.0..2100.0).contains(&number.value)
             && number.value % 100.0 >= 10.0
-            && self.has(number.value % 100.0);
+            && self.units.contains(&((number.value % 100.0).to_bits(), None));
         if !(self.has(number.value) || is_in_groups || is_of_century) {
             return false;
         }
@@ -424,6 +429,10 @@ impl Numbers {
             || self.units.contains(&(bits, None))
             || !self.has(number.value)
     }
+}
+
+fn digits<'a>(word: &'a Word<'_>) -> impl Iterator<Item = char> + 'a {
+    word.folded.chars().filter(char::is_ascii_digit)
 }
 
 /// A time of the day, and the same half a day later if it is one of a clock of twelve hours.

@@ -54,6 +54,54 @@ const UNSPACED_IDIOMS: [&str; 25] = [
 const PORTUGUESE: [&str; 9] =
     ["minha", "meu", "moro", "estou", "sou", "quero", "tenho", "nao", "pra"];
 
+/// Begins of words that a negating prefix only seems to begin: "important", "university".
+const PLAIN: [&str; 44] = [
+    "import",
+    "impress",
+    "improv",
+    "imagin",
+    "immediat",
+    "immigr",
+    "immers",
+    "implement",
+    "impact",
+    "impl",
+    "univers",
+    "under",
+    "unif",
+    "unite",
+    "unique",
+    "union",
+    "uncle",
+    "unit",
+    "discuss",
+    "discover",
+    "distan",
+    "displa",
+    "district",
+    "distribut",
+    "distin",
+    "disney",
+    "discount",
+    "dispatch",
+    "dish",
+    "disk",
+    "disc",
+    "dispos",
+    "disaster",
+    "discord",
+    "discipl",
+    "mission",
+    "missis",
+    "missour",
+    "mistr",
+    "mister",
+    "illustr",
+    "illumin",
+    "illness",
+    "nonethe",
+];
+
 /// Whether a word is a negation, also one with its verb: "don't".
 pub(super) fn negates(word: &Word<'_>) -> bool {
     word.is_in(List::Negation) || (word.folded.ends_with("n't") && word.folded.len() > 3)
@@ -81,16 +129,19 @@ pub(super) fn negates_unspaced(text: &str) -> bool {
 
 /// Whether a text says that something is not, or no longer, or not all of it.
 pub(super) fn is_negating(words: &[Word<'_>]) -> bool {
-    words.iter().any(|word| {
-        let name = word.folded.as_str();
-        negates(word)
-            || word.is_in(List::Negating)
-            || name.split('-').any(|part| matches!(part, "free" | "non" | "ex" | "anti" | "less"))
-            || ["un", "dis", "non", "im", "il", "mis"]
-                .iter()
-                .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.len() >= 5))
-            || (name.len() > 6 && name.ends_with("less"))
-    })
+    words.iter().any(|word| negates(word) || negates_by_itself(word))
+}
+
+/// Whether a word that is no negation says that something is not: "quit", "unhappy", "sugar-free".
+fn negates_by_itself(word: &Word<'_>) -> bool {
+    let name = word.folded.as_str();
+    word.is_in(List::Negating)
+        || name.split('-').any(|part| matches!(part, "free" | "non" | "ex" | "anti" | "less"))
+        || (["un", "dis", "non", "im", "il", "mis"]
+            .iter()
+            .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.len() >= 5))
+            && !PLAIN.iter().any(|begin| name.starts_with(begin)))
+        || (name.len() > 6 && name.ends_with("less"))
 }
 
 /// The content of a statement's words.
@@ -116,6 +167,8 @@ pub(super) struct Polarity {
     pub is_negating: bool,
     /// Whether all of it is one clause with a negation.
     pub is_denial: bool,
+    /// Whether something negates that no rule can tell the reach of: "No, thanks", "I quit", "unhappy".
+    is_vague: bool,
 }
 
 impl Polarity {
@@ -133,6 +186,11 @@ impl Polarity {
         let is_portuguese = words.iter().any(|word| PORTUGUESE.contains(&word.folded.as_str()));
         let has_negation = unspaced || (0..words.len()).any(|at| denies(words, at, is_portuguese));
         self.is_denial |= is_one_clause && has_negation;
+        let is_vague = |at: usize| match negates(&words[at]) {
+            true => !reaches(words, at, is_portuguese),
+            false => negates_by_itself(&words[at]),
+        };
+        self.is_vague |= unspaced || (0..words.len()).any(is_vague);
         let mut until = None;
         let mut owned: u8 = 0;
         // Where the part of a sentence begins that is read.
@@ -171,6 +229,20 @@ impl Polarity {
         }
     }
 
+    /// Whether a statement negates only what the source says plainly, whatever else the source negates: "The user
+    /// does not drink milk" of "I don't eat meat, but I drink milk".
+    pub fn affirms(&self, statement: &[Word<'_>]) -> bool {
+        let mut content = content(statement)
+            .filter(|word| !matches!(word.folded.as_str(), "longer" | "anymore"))
+            .map(|word| self.words.get(stem(&word.folded)))
+            .peekable();
+        !self.is_vague
+            && content.peek().is_some()
+            && content.all(|said| {
+                said.is_some_and(|said| said.plainly && !said.negated && !said.is_subject)
+            })
+    }
+
     /// Whether a statement that negates nothing repeats what the source says of something that is not.
     pub fn denies(&self, statement: &[Word<'_>]) -> bool {
         let said =
@@ -181,6 +253,8 @@ impl Polarity {
                 // Who or what is spoken of is there, whatever is denied of it.
                 Said { plainly: true, is_subject, .. }
                     if is_subject || word.is_in(List::Relation) => {}
+                // "I don't like tea, I like coffee": what is said of both tells neither.
+                Said { plainly: true, negated: true, .. } => {}
                 Said { plainly: true, .. } => plainly += 1,
                 Said { negated: true, .. } => negated += 1,
                 _ => {}
@@ -188,6 +262,13 @@ impl Polarity {
         }
         negated > 0 && plainly == 0
     }
+}
+
+/// Whether the word at a place is a negation, and something follows that it denies.
+fn reaches(words: &[Word<'_>], at: usize, is_portuguese: bool) -> bool {
+    let is_reached = |word: &&Word<'_>| word.clause == words[at].clause && !word.is_in(List::Turn);
+    denies(words, at, is_portuguese)
+        && content(&words[at + 1..]).take_while(is_reached).next().is_some()
 }
 
 /// Whether the word at a place is a negation that denies what follows.

@@ -53,7 +53,7 @@ pub struct Deletion {
 ///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
 /// - A replacement with a text of its own is none if that has a name, a number or a date that neither
-///   the memory nor the fact has: the memory stays, and the fact is added.
+///   the memory nor the fact has, or denies what the fact says: the memory stays, and the fact is added.
 /// - The first fact that replaces a memory takes its place; others are added beside it, unless they
 ///   bring the same text.
 ///
@@ -176,15 +176,21 @@ impl Planner<'_> {
         let said = [self.existing[memory].content, self.new[fact].content];
         let said_at = self.new[fact].since;
         let sources = Sources { said: &said, said_at, ..Sources::default() };
-        // What is replaced may be told as what is not true any more.
-        !matches!(
+        // What is replaced may be told as what is not true any more, but what replaces it may not.
+        let is_borne_out = matches!(
             Grounds::of(&sources).check(text),
             Ok(())
                 | Err(Ungrounded::Negation
                     | Ungrounded::Denied
                     | Ungrounded::Person
                     | Ungrounded::Unstated(_))
-        )
+        );
+        let sources = Sources { said: &[text], said_at, ..Sources::default() };
+        let is_inverted = matches!(
+            Grounds::of(&sources).check(said[1]),
+            Err(Ungrounded::Negation | Ungrounded::Denied)
+        );
+        !is_borne_out || is_inverted
     }
 
     fn place_new_facts(mut self) -> Plan {

@@ -149,6 +149,26 @@ fn an_update_to_what_nobody_said_is_none() {
     }
 }
 
+/// What replaces a memory is not what the new fact denies, nor the other way round.
+#[test]
+fn an_update_to_the_contrary_is_none() {
+    for (known, new, text) in [
+        (
+            "The user lives in Hamburg",
+            "The user lives in Lisbon",
+            "The user does not live in Lisbon",
+        ),
+        ("The user eats meat daily", "The user does not eat meat", "The user eats meat"),
+    ] {
+        let plan = plan_of(&[known], &[new], &[&format!("replaces 1: {text}")]);
+        assert_eq!(plan, added(&[0]), "{text}");
+    }
+    let text = "The user lives in Lisbon and no longer in Hamburg";
+    let (known, new) = ("The user lives in Hamburg", "The user lives in Lisbon");
+    let plan = plan_of(&[known], &[new], &[&format!("replaces 1: {text}")]);
+    assert_eq!(plan, Plan { update: vec![update(0, text, &[0])], ..Plan::default() });
+}
+
 #[test]
 fn a_memory_is_replaced_once() {
     let known = ["The user lives in Rome"];

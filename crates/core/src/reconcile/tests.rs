@@ -84,6 +84,13 @@ fn what_is_left_open_is_an_error() {
     assert_eq!(error(unnamed, 1, 2), "a decision needs the number of its \"fact\"");
     assert!(error(r#"{"choice":"new"}"#, 1, 2).contains("the list \"decisions\""));
     assert!(error(r#"{"choice":"same as"}"#, 0, 1).contains("needs a memory's number"));
+    // Of one memory as well: what is said to be none, or not to be, is not guessed.
+    for choice in ["replaces none", "ends nothing", "same as 1, not 2", "replaces 1 or 2"] {
+        let answer = json!({ "choice": choice }).to_string();
+        for existing in [1, 2] {
+            assert!(error(&answer, existing, 1).contains("needs a memory's number"), "{choice}");
+        }
+    }
     let long = json!({"choice": "replaces 1", "text": "a".repeat(1_001)}).to_string();
     assert!(error(&long, 1, 1).starts_with("a text is longer than 1000 characters"));
 }
