@@ -210,7 +210,7 @@ SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
 
 COMMENT ON TABLE memory_agent.endpoints IS 'LLM endpoints that memory_set_endpoint wrote. Keys are not here: key_name is a file of memory_agent.llm_key_dir.';
-COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster and the database in which the owner wrote or enabled the endpoint. In a copy of the database it is off.';
+COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster, the database and the installation of the extension in which the owner wrote or enabled the endpoint. In a copy of the database and after a restore it is off.';
 COMMENT ON TABLE memory_agent.endpoint_uses IS 'The LLM endpoint of each agent; an empty agent_id stands for all agents without one of their own.';
 COMMENT ON COLUMN memory_agent.llm_calls.endpoint IS 'The row of memory_agent.endpoints that was called; NULL for the endpoint of the settings.';
 COMMENT ON FUNCTION memory_set_endpoint(text,text,text,text,text,text,integer,bigint) IS

@@ -27,12 +27,13 @@ impl VectorType {
     }
 }
 
-/// This database of this cluster, as no copy of it is called: neither a restored dump, nor a database that was
-/// made from it. A standby that took over still is the same.
-pub fn this_database() -> String {
+/// This installation of the extension, as no copy of it is called: neither a restored dump, be it in its old
+/// place, nor a database that was made from it. A standby that took over still is the same.
+pub fn this_installation() -> PgResult<String> {
     // SAFETY: reads what the process has known since its start.
     let (cluster, database) = unsafe { (pg_sys::GetSystemIdentifier(), pg_sys::MyDatabaseId) };
-    format!("{cluster}/{}", database.to_u32())
+    let entries = entries_relation()?;
+    Ok(format!("{cluster}/{}/{}", database.to_u32(), entries.to_u32()))
 }
 
 /// The OID of `memory_agent.entries`, which stands for the extension being installed here.

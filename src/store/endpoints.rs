@@ -16,7 +16,7 @@ const TOKENS_TODAY: &str = "(SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::i
 /// A row of `memory_list_endpoints()`.
 pub type Listed = (String, String, String, bool, Vec<String>, i32, i64, i64);
 
-/// Columns of an endpoint `e`, with this database as the first parameter.
+/// Columns of an endpoint `e`, with this installation as the first parameter.
 const COLUMNS: &str = "e.name, e.provider, e.base_url, e.model, e.api_version, e.key_name, e.calls_per_minute, \
                        e.daily_tokens, e.enabled_in = $1";
 
@@ -36,7 +36,7 @@ pub fn of_agent(spi: &Spi, agent_id: &str) -> PgResult<Option<NamedEndpoint>> {
                LEFT JOIN memory_agent.endpoints e ON e.name = u.endpoint \
               WHERE u.agent_id IN ($2, $3) ORDER BY u.agent_id = $3 LIMIT 1"
         ),
-        &mut params![catalog::this_database(), agent_id, EVERY_AGENT],
+        &mut params![catalog::this_installation()?, agent_id, EVERY_AGENT],
     )
 }
 
@@ -50,7 +50,7 @@ pub fn asked(spi: &Spi) -> PgResult<Vec<NamedEndpoint>> {
             "SELECT {COLUMNS} FROM memory_agent.endpoints e \
               WHERE EXISTS (SELECT FROM memory_agent.endpoint_uses u WHERE u.endpoint = e.name) ORDER BY 1"
         ),
-        &mut params![catalog::this_database()],
+        &mut params![catalog::this_installation()?],
     )
 }
 
@@ -75,7 +75,7 @@ pub fn set(spi: &Spi, endpoint: NamedEndpoint) -> PgResult<()> {
         &mut params![
             endpoint.name, endpoint.provider, endpoint.base_url, endpoint.model,
             endpoint.api_version, endpoint.key_name, endpoint.calls_per_minute,
-            endpoint.daily_tokens, catalog::this_database(),
+            endpoint.daily_tokens, catalog::this_installation()?,
         ],
     )
 }
@@ -84,7 +84,7 @@ pub fn set(spi: &Spi, endpoint: NamedEndpoint) -> PgResult<()> {
 pub fn enable(spi: &Spi, name: &str) -> PgResult<bool> {
     spi.changes(
         "UPDATE memory_agent.endpoints e SET enabled_in = $2 WHERE e.name = $1",
-        &mut params![name, catalog::this_database()],
+        &mut params![name, catalog::this_installation()?],
     )
 }
 
@@ -126,6 +126,6 @@ pub fn all(spi: &Spi) -> PgResult<Vec<Listed>> {
                     e.calls_per_minute, e.daily_tokens, {TOKENS_TODAY} \
                FROM memory_agent.endpoints e ORDER BY 1"
         ),
-        &mut params![catalog::this_database()],
+        &mut params![catalog::this_installation()?],
     )
 }

@@ -262,6 +262,23 @@ fn a_key_goes_to_its_host_alone_and_a_copy_is_off() {
     assert!(other.call_count() > 0);
 }
 
+/// As `pg_restore --clean` does it: the same database, another installation.
+#[test]
+fn an_endpoint_that_is_restored_into_its_own_database_is_off() {
+    let mut scene = Scene::start(echo);
+    set_endpoint(&mut scene, "own", "https://llm.example/v1", "");
+    let mut is_enabled = |before: &str| -> bool {
+        scene.client.batch_execute(before).expect(before);
+        value(&mut scene.client, "SELECT is_enabled FROM memory_list_endpoints()", &[])
+    };
+    assert!(is_enabled(""));
+    let restore = "CREATE TABLE public.kept AS SELECT * FROM memory_agent.endpoints; \
+                   DROP EXTENSION memory_agent CASCADE; CREATE EXTENSION memory_agent CASCADE; \
+                   INSERT INTO memory_agent.endpoints SELECT * FROM public.kept";
+    assert!(!is_enabled(restore));
+    assert!(is_enabled("SELECT memory_enable_endpoint('own')"));
+}
+
 #[test]
 fn the_owner_writes_and_admins_choose() {
     let mut scene = Scene::start(echo);
