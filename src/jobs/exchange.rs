@@ -3,6 +3,7 @@
 
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
 use crate::jobs::prelude::*;
+use crate::memory::endpoints::Chosen;
 use crate::memory::llm::{Asked, Question};
 use crate::models::Failure;
 use crate::settings::LlmLimits;
@@ -17,6 +18,8 @@ pub struct Llm<'a> {
     pub endpoint: Endpoint,
     /// The row of the endpoint; `None` for that of the settings.
     pub name: Option<String>,
+    /// Most tokens a day, 0 for no limit, and what sets that.
+    pub daily_tokens: (i64, String),
     /// The requests in flight.
     pub calls: &'a mut LlmCalls,
 }
@@ -45,7 +48,7 @@ pub enum Missing {
     Llm,
     /// The models: no text is embedded.
     Models,
-    /// An answer to this one request of the models. Others may get theirs.
+    /// An answer to this one request. Others may get theirs.
     Answer,
 }
 
@@ -144,17 +147,42 @@ fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
     ChatOutcome { result: Err(failure), calls: vec![CallRecord::abandoned(prompt_tokens)] }
 }
 
+impl<'a> Llm<'a> {
+    /// The LLM at an endpoint of the one that was chosen.
+    pub fn of(endpoint: Endpoint, chosen: &Chosen, calls: &'a mut LlmCalls) -> Self {
+        let (name, daily_tokens) = (chosen.name().map(str::to_owned), chosen.daily_tokens());
+        Self { endpoint, name, daily_tokens, calls }
+    }
+
+    /// Why the LLM may not be asked before tomorrow: a job may have many questions.
+    fn used_up(&self) -> Result<Option<String>, Aborted> {
+        let (limit, setting) = &self.daily_tokens;
+        if *limit == 0 {
+            return Ok(None);
+        }
+        let used = transaction(|spi| llm_calls::tokens_today(spi, self.name.as_deref()))?;
+        Ok((used >= *limit).then(|| format!("{setting} is used up for today")))
+    }
+}
+
 /// The requests of one job.
 #[derive(Default)]
 pub struct Exchange {
-    /// What the request in flight asks.
+    /// What the request in flight asks, the model, and the row of its endpoint: an admin may choose another one
+    /// meanwhile.
     asked: Asked,
+    model: String,
+    name: Option<String>,
 }
 
 impl Exchange {
     /// Asks a question; what comes of it comes to [`LlmTask::proceed`].
     pub fn ask(&mut self, question: Question, llm: &mut Llm<'_>) -> Taken {
+        if let Some(reason) = llm.used_up()? {
+            return Err(Progress::Unavailable { retry_in: None, reason, what: Missing::Answer });
+        }
         self.asked = Asked::of(&question.messages, &question.messages, &LlmLimits::current());
+        (self.model, self.name) = (llm.endpoint.model.clone(), llm.name.clone());
         llm.calls
             .send(question.to(llm.endpoint.clone()))
             .map(Progress::Waiting)
@@ -167,12 +195,11 @@ impl Exchange {
         outcome: Result<ChatOutcome, LostCall>,
         job: &Job,
         purpose: &'static str,
-        llm: &Llm<'_>,
     ) -> Result<Received, Progress> {
         let outcome = outcome
-            .map(|outcome| outcome.with_unread_prompts(self.asked.estimated_tokens))
+            .map(|outcome| outcome.with_estimates(self.asked.estimated_tokens))
             .unwrap_or_else(|reason| lost(reason, self.asked.estimated_tokens));
-        self.record(&outcome, job, purpose, llm)?;
+        self.record(&outcome, job, purpose)?;
         let failure = match outcome.result {
             Ok(answer) => return Ok(Received::Answer(answer)),
             Err(failure) => failure,
@@ -195,10 +222,9 @@ impl Exchange {
         outcome: &ChatOutcome,
         job: &Job,
         purpose: &'static str,
-        llm: &Llm<'_>,
     ) -> Result<(), Aborted> {
-        let mut purpose = self.asked.purpose(purpose, &llm.endpoint.model, outcome);
-        let endpoint = llm.name.as_deref();
+        let mut purpose = self.asked.purpose(purpose, &self.model, outcome);
+        let endpoint = self.name.as_deref();
         let origin = Origin { user_id: &job.user_id, endpoint, job_id: Some(job.id) };
         let recorded = transaction(|spi| {
             if queue::lock(spi, job)? {

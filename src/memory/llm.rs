@@ -146,6 +146,7 @@ impl Llm {
         asked: Asked,
         send: impl FnOnce(Endpoint, &dyn Fn()) -> Result<ChatOutcome, Failure>,
     ) -> PgResult<Answered> {
+        let mut counted = (None, None);
         let outcome = match (self.endpoint(), refused_by_daily_limit(&self.chosen)?) {
             (Err(reason), _) => without_call(ChatFailureKind::Unavailable, &reason),
             (Ok(_), Some(reason)) => without_call(ChatFailureKind::Unavailable, &reason),
@@ -160,9 +161,13 @@ impl Llm {
                         || llm_ledger::begin(Spent::new(user_id, name, purpose, &model, calls));
                     entry.set(entry.take().or_else(|| may_write().then(begin)));
                 };
-                let outcome = send(endpoint, &sending)
-                    .unwrap_or_else(|failure| lost(failure, prompt_tokens))
-                    .with_unread_prompts(prompt_tokens);
+                let outcome =
+                    send(endpoint, &sending).unwrap_or_else(|failure| lost(failure, prompt_tokens));
+                counted = (
+                    total(&outcome.calls, |call| call.prompt_tokens),
+                    total(&outcome.calls, |call| call.completion_tokens),
+                );
+                let outcome = outcome.with_estimates(prompt_tokens);
                 if may_write() {
                     let asked = self.without_erased(asked)?;
                     let origin = Origin { user_id, endpoint: name, job_id: None };
@@ -171,11 +176,8 @@ impl Llm {
                 outcome
             }
         };
-        Ok(Answered {
-            prompt_tokens: total(&outcome.calls, |call| call.prompt_tokens),
-            completion_tokens: total(&outcome.calls, |call| call.completion_tokens),
-            result: outcome.result,
-        })
+        let (prompt_tokens, completion_tokens) = counted;
+        Ok(Answered { prompt_tokens, completion_tokens, result: outcome.result })
     }
 
     /// No text of what was erased since is traced.

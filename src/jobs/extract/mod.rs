@@ -23,9 +23,9 @@ use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::schema;
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::extract::{self, ExtractedFact, Marks, PendingTurn};
+use memory_agent_core::extract::{self, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
-use memory_agent_core::jobs::payloads::SavedFact;
+use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::passages::passages;
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
@@ -51,10 +51,9 @@ pub struct ExtractTask {
     pub(super) rounds: u32,
     /// Why less was decided by the LLM than should have been.
     pub(super) undecided: Option<String>,
-    /// With `extraction_batch` 0, what is still to be asked about, the last one first, each with the index of
-    /// its turn; and what was extracted from the rest.
-    passages: Vec<(usize, String)>,
-    extracted: Vec<ExtractedFact>,
+    /// With `extraction_batch` 0, what is to be asked about, and what was answered so far.
+    passages: Vec<String>,
+    answers: PassageAnswers,
     exchange: Exchange,
 }
 
@@ -86,7 +85,7 @@ impl LlmTask for ExtractTask {
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
         let purpose = self.purpose();
-        match self.exchange.receive(outcome, &self.job, purpose, llm)? {
+        match self.exchange.receive(outcome, &self.job, purpose)? {
             Received::Answer(answer) => match &self.stage {
                 Stage::Extracting => self.take_facts(&answer.text, llm),
                 Stage::Checking(_) => self.take_checks(Ok(&answer.text), llm),
@@ -99,7 +98,7 @@ impl LlmTask for ExtractTask {
                 _ => self.count_failure(reason),
             },
             Received::BadAnswer(reason) => match &self.stage {
-                Stage::Extracting => Ok(Progress::unusable(self.turns.len(), reason)),
+                Stage::Extracting => self.pass_over(reason, llm),
                 Stage::Checking(_) => self.take_checks(Err(reason), llm),
                 _ => self.take_decisions(Err(reason), llm),
             },
@@ -129,7 +128,7 @@ impl Start for ExtractTask {
             rounds: 0,
             undecided: None,
             passages: Vec::new(),
-            extracted: Vec::new(),
+            answers: PassageAnswers::default(),
             exchange: Exchange::default(),
         };
         let taken = task.begin(llm);
@@ -226,30 +225,55 @@ impl ExtractTask {
         if !texts.iter().any(|text| may_state(text)) {
             return self.keep(Vec::new(), llm);
         }
-        if self.settings.extraction_batch > 0 {
+        if self.settings.extraction_batch > 0 || self.turns.len() > 1 {
             let all: Vec<(usize, &str)> = texts.iter().map(String::as_str).enumerate().collect();
             return self.ask_about(&all, llm);
         }
-        for (turn, text) in texts.iter().enumerate() {
-            // A decision of the assistant's is one statement, with its reasons.
-            let of_turn = match self.turns[turn].is_assistants {
-                true => vec![text.as_str()],
-                false => passages(text).into_iter().filter(|text| may_state(text)).collect(),
-            };
-            self.passages.extend(of_turn.into_iter().map(|passage| (turn, passage.to_owned())));
-        }
-        self.passages.reverse();
+        // A decision of the assistant's is one statement, with its reasons.
+        let (turn, text) = (&self.turns[0], texts[0].as_str());
+        let passages = if turn.is_assistants { vec![text] } else { passages(text) };
+        self.passages =
+            passages.into_iter().filter(|text| may_state(text)).map(str::to_owned).collect();
+        self.answers = self.job.payload::<payloads::Extract>().answers.unwrap_or_default();
         self.ask_about_next_passage(llm)
     }
 
     fn ask_about_next_passage(&mut self, llm: &mut Llm<'_>) -> Taken {
-        match self.passages.last().cloned() {
-            Some((turn, passage)) => self.ask_about(&[(turn, &passage)], llm),
-            None => {
-                let facts = std::mem::take(&mut self.extracted);
-                self.keep(facts, llm)
+        if let Some(passage) = self.passages.get(self.answers.asked).cloned() {
+            return self.ask_about(&[(0, &passage)], llm);
+        }
+        let PassageAnswers { asked, facts, unusable } = std::mem::take(&mut self.answers);
+        if let Some((times, reason)) = unusable {
+            if times == asked {
+                return Ok(Progress::FailedForGood(reason));
+            }
+            self.undecided = Some(format!("no facts of {times} of {asked} passages: {reason}"));
+        }
+        self.keep(facts, llm)
+    }
+
+    /// Goes on behind the passage that was asked about; an attempt after this one does, too.
+    fn take_passage(&mut self, facts: Vec<SavedFact>, llm: &mut Llm<'_>) -> Taken {
+        for fact in facts {
+            if !self.answers.facts.iter().any(|known| known.text == fact.text) {
+                self.answers.facts.push(fact);
             }
         }
+        self.answers.asked += 1;
+        let answers = self.answers.clone();
+        self.job.keep(|payload: &mut payloads::Extract| payload.answers = Some(answers));
+        exchange::keep(&self.job)?;
+        self.ask_about_next_passage(llm)
+    }
+
+    /// Neither an answer nor its correction can be used.
+    fn pass_over(&mut self, reason: String, llm: &mut Llm<'_>) -> Taken {
+        if self.passages.is_empty() {
+            return Ok(Progress::unusable(self.turns.len(), reason));
+        }
+        let times = self.answers.unusable.as_ref().map_or(0, |(times, _)| *times);
+        self.answers.unusable = Some((times + 1, reason));
+        self.take_passage(Vec::new(), llm)
     }
 
     /// Asks for the facts of texts, each of a turn.
@@ -296,26 +320,27 @@ impl ExtractTask {
     }
 
     fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Taken {
-        let passage = self.passages.pop();
-        let turns = match passage {
-            Some(_) => 1,
-            None => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
+        let turns = match self.passages.is_empty() {
+            true => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
+            false => 1,
         };
-        let facts = extract::parse(answer, turns, self.settings.max_facts_per_turn)
-            .map_err(|error| Progress::unusable(self.turns.len(), error.to_string()))?;
-        let Some((turn, _)) = passage else { return self.keep(facts, llm) };
-        for fact in facts {
-            let fact = ExtractedFact { turn, ..fact };
-            if !self.extracted.iter().any(|known| known.turn == turn && known.text == fact.text) {
-                self.extracted.push(fact);
+        match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
+            Ok(facts) => {
+                let saved = extracted_facts::save(facts, &self.turns);
+                match self.passages.is_empty() {
+                    true => self.keep(saved, llm),
+                    false => self.take_passage(saved, llm),
+                }
             }
+            Err(error) => self.pass_over(error.to_string(), llm),
         }
-        self.ask_about_next_passage(llm)
     }
 
-    fn keep(&mut self, facts: Vec<ExtractedFact>, llm: &mut Llm<'_>) -> Taken {
-        let saved = extracted_facts::save(facts, &self.turns);
-        self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
+    fn keep(&mut self, saved: Vec<SavedFact>, llm: &mut Llm<'_>) -> Taken {
+        self.job.keep(|payload: &mut payloads::Extract| {
+            payload.facts = Some(saved.clone());
+            payload.answers = None;
+        });
         exchange::keep(&self.job)?;
         self.reconcile(&saved, llm)
     }

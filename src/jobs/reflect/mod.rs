@@ -82,7 +82,7 @@ impl LlmTask for ReflectTask {
     }
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
-        match self.exchange.receive(outcome, &self.job, "reflect", llm)? {
+        match self.exchange.receive(outcome, &self.job, "reflect")? {
             Received::Answer(answer) => self.take_answer(answer.text, llm),
             Received::Failure(reason) => Ok(Progress::Failed(reason)),
             Received::BadAnswer(reason) => Ok(Progress::unusable(self.turns.len(), reason)),

@@ -231,7 +231,7 @@ impl JobsLoop {
         step: impl FnOnce(&mut dyn LlmTask, &mut Llm<'_>) -> Taken,
     ) -> Progress {
         match self.llm_of(task.job()) {
-            Ok((endpoint, name)) => step(task, &mut Llm { endpoint, name, calls: &mut self.llm })
+            Ok((endpoint, chosen)) => step(task, &mut Llm::of(endpoint, &chosen, &mut self.llm))
                 .unwrap_or_else(|ended| ended),
             Err(reason) => exchange::unavailable(reason),
         }

@@ -190,7 +190,7 @@ impl SummaryTask {
         let Asking { condensing, question, shortening } = *asking;
         let condensed = summary_tree::read(&question, answer)?;
         if !condensed.text.contains(char::is_alphanumeric) {
-            return Ok(Progress::Failed("the summary is empty".to_owned()));
+            return Ok(Progress::FailedForGood("the summary is empty".to_owned()));
         }
         let condensed = match shortening.take(&answer.text, condensed) {
             Shortened::Done(condensed) => condensed,
@@ -291,9 +291,11 @@ impl LlmTask for SummaryTask {
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
         let purpose = self.job.kind.as_str();
-        match self.exchange.receive(outcome, &self.job, purpose, llm)? {
+        match self.exchange.receive(outcome, &self.job, purpose)? {
             Received::Answer(answer) => self.take(&answer, llm),
-            Received::Failure(reason) | Received::BadAnswer(reason) => Ok(Progress::Failed(reason)),
+            Received::Failure(reason) => Ok(Progress::Failed(reason)),
+            // The turns that come next make another question of it, in a job of their own.
+            Received::BadAnswer(reason) => Ok(Progress::FailedForGood(reason)),
         }
     }
 

@@ -81,6 +81,8 @@ payloads! {
         tried: Option<i64>,
         /// What an LLM answered, until it is stored.
         facts: Option<Vec<SavedFact>>,
+        /// What it answered about the first passages of its turn, until it was asked about all of them.
+        answers: Option<PassageAnswers>,
     }
 
     /// Of `reflect` jobs.
@@ -209,6 +211,17 @@ pub struct SavedFact {
     /// The word of the [statement check](crate::statement_check), once it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked: Option<String>,
+}
+
+/// Answers about passages of a turn, so that a later attempt goes on with the next passage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PassageAnswers {
+    /// How many passages were asked about.
+    pub asked: usize,
+    pub facts: Vec<SavedFact>,
+    /// Why the last answer that could not be used could not be, and how many there were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<(usize, String)>,
 }
 
 /// An answer as it is kept, so that a later attempt need not ask again.

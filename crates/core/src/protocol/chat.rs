@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::answers::{AnswerFormat, ChatMessage};
 use crate::breaker::BreakerState;
+use crate::tokens::estimate_tokens;
 use serde::{Deserialize, Serialize};
 
 /// A secret that authenticates at an endpoint. It travels to the model server and from there to
@@ -127,14 +128,21 @@ pub struct ChatOutcome {
 }
 
 impl ChatOutcome {
-    /// Enters an estimate where a call came to no end in time: the endpoint may have answered, and
-    /// charge for it, but did not say how much.
+    /// Enters estimates where the endpoint has answered, or may have, and charges for it, but did not say how much:
+    /// limits of tokens hold for it too.
+    ///
+    /// * `prompt_tokens`: of one call.
     #[must_use]
-    pub fn with_unread_prompts(mut self, prompt_tokens: u32) -> Self {
+    pub fn with_estimates(mut self, prompt_tokens: u32) -> Self {
         for call in &mut self.calls {
-            if call.status == CallRecord::TIMEOUT {
+            let is_charged =
+                !(call.status == CallRecord::CONNECTION || call.status.starts_with("http "));
+            if is_charged {
                 call.prompt_tokens.get_or_insert(prompt_tokens);
             }
+        }
+        if let (Ok(answer), Some(call)) = (&self.result, self.calls.last_mut()) {
+            call.completion_tokens.get_or_insert_with(|| estimate_tokens(&answer.text));
         }
         self
     }
@@ -187,7 +195,7 @@ pub struct CallRecord {
     pub status: String,
     /// Milliseconds until the answer's last byte, or until the failure.
     pub latency_ms: u32,
-    /// Tokens as the endpoint counted them, if it did.
+    /// Tokens as the endpoint counted them; an [estimate](ChatOutcome::with_estimates) if it did not.
     pub prompt_tokens: Option<u32>,
     pub completion_tokens: Option<u32>,
     /// What went wrong; secrets are masked.
@@ -195,6 +203,8 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
+    /// The status of a call whose connection failed.
+    pub const CONNECTION: &str = "connection";
     /// The status of a call that had no answer in time.
     pub const TIMEOUT: &str = "timeout";
     /// The status of a call that was made for a caller that did not wait for its answer.

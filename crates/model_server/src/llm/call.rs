@@ -118,13 +118,13 @@ impl<'a> EndpointClient<'a> {
                 (CallRecord::TIMEOUT.to_owned(), Err(failure))
             }
             Err(error @ HttpError::Interrupted(_)) => {
-                self.failed(attempt, "connection", &error.to_string())
+                self.failed(attempt, CallRecord::CONNECTION, &error.to_string())
             }
             Err(error @ HttpError::Connect(_)) => {
                 let message = self.say(&error.to_string());
-                let retry_after_ms = attempt.failure("connection");
+                let retry_after_ms = attempt.failure(CallRecord::CONNECTION);
                 let failure = CallFailure::Unavailable { message, retry_after_ms };
-                ("connection".to_owned(), Err(failure))
+                (CallRecord::CONNECTION.to_owned(), Err(failure))
             }
         };
         let error = result.as_ref().err().map(|failure| failure.message().to_owned());

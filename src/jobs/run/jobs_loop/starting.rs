@@ -121,8 +121,8 @@ impl JobsLoop {
             return self.postpone(&job, delay, &reason);
         }
         match self.llm_of(&job) {
-            Ok((endpoint, name)) => {
-                let (task, taken) = start(job, &mut Llm { endpoint, name, calls: &mut self.llm });
+            Ok((endpoint, chosen)) => {
+                let (task, taken) = start(job, &mut Llm::of(endpoint, &chosen, &mut self.llm));
                 self.settle(task, taken.unwrap_or_else(|ended| ended));
             }
             Err(reason) if self.llm_pauses.has_rows => self.postpone(&job, LONG_DELAY, &reason),
@@ -154,14 +154,14 @@ impl JobsLoop {
         Some((LONG_DELAY, used_up))
     }
 
-    /// Where the LLM is that a job asks, and the name of its row if it has one.
-    pub(super) fn llm_of(&mut self, job: &Job) -> Result<(Endpoint, Option<String>), String> {
+    /// Where the LLM is that a job asks, and what chose it.
+    pub(super) fn llm_of(&mut self, job: &Job) -> Result<(Endpoint, Chosen), String> {
         let chosen = match self.llm_pauses.has_rows {
             false => Chosen::of_settings(),
             true => transaction(|spi| Chosen::of_agent(spi, &job.agent_id))
                 .map_err(|aborted| aborted.message)?,
         };
-        Ok((registry::asked(job.kind, &chosen)?, chosen.name().map(str::to_owned)))
+        Ok((registry::asked(job.kind, &chosen)?, chosen))
     }
 
     pub(super) fn asked_by_job(&mut self, job: &Job) -> Asked {

@@ -49,6 +49,8 @@ pub enum Fault {
     NoResponseFormat,
     /// The content is an empty text.
     EmptyContent,
+    /// The answer is good, but does not say how many tokens it took.
+    NoUsage,
 }
 
 impl Fault {
@@ -74,6 +76,7 @@ impl Fault {
             Self::Fenced,
             Self::NoResponseFormat,
             Self::EmptyContent,
+            Self::NoUsage,
         ]
     }
 
@@ -146,6 +149,11 @@ impl Fault {
                 let end = response.body.pop();
                 response.body.resize(HUGE, b' ');
                 response.body.extend(end);
+            }
+            Self::NoUsage => {
+                let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
+                answer.as_object_mut().unwrap().remove("usage");
+                response.body = answer.to_string().into_bytes();
             }
             _ => {}
         }

@@ -54,13 +54,16 @@ fn a_compression_that_fails_at_any_step_changes_nothing_and_goes_on_from_there()
 }
 
 #[test]
-fn an_answer_without_a_summary_fails() {
+fn an_answer_without_a_summary_fails_after_two_calls() {
     let only_a_fence = |_: &Call| "```\n\n```".to_owned();
-    let mut scene = scene(only_a_fence, &[("memory_agent.llm_max_attempts", "1")]);
+    let mut scene = scene(only_a_fence, &[]);
     talk(&mut scene.client, "s", 5, 100);
     let before = picture(&mut scene.client, "s");
     scene.drain();
     let job = dead_job(&mut scene).expect("a dead job");
+    let calls = scene.stub.calls();
+    assert_eq!(calls.len(), 2, "{calls:#?}");
+    assert_ne!(calls[0].body, calls[1].body, "asked the same again");
     assert_eq!(picture(&mut scene.client, "s"), before);
     // More turns do not wait for it.
     scene.stub.set_model(condenser);
@@ -78,12 +81,12 @@ fn an_answer_without_a_summary_fails() {
 #[test]
 fn a_session_that_is_refused_again_and_again_is_left_alone_for_a_while() {
     let refuses = |_: &Call| "```\n\n```".to_owned();
-    let mut scene = scene(refuses, &[("memory_agent.llm_max_attempts", "1")]);
+    let mut scene = scene(refuses, &[]);
     for number in 0..6 {
         talk_from(&mut scene.client, "s", number * 2, 2, 60);
         scene.drain();
     }
-    assert_eq!(scene.stub.call_count(), 2, "{:#?}", scene.jobs());
+    assert_eq!(scene.stub.call_count(), 2 * 2, "two jobs: {:#?}", scene.jobs());
     // Other sessions are none the worse for it.
     scene.stub.set_model(condenser);
     talk(&mut scene.client, "t", 2, 60);

@@ -1,9 +1,9 @@
 //! Limits of what the worker asks of an LLM: calls at once, calls per minute, tokens per day, time.
 
 use crate::models::echo;
-use crate::scene::{PATIENCE, Scene};
+use crate::scene::{Job, PATIENCE, Scene};
 use memory_agent_e2e::llm::{Fault, FaultPlan};
-use memory_agent_e2e::memory::value;
+use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::wait_until;
 use std::time::Duration;
 
@@ -72,6 +72,33 @@ fn only_so_many_tokens_per_day() {
     scene.cluster.alter_system("memory_agent.llm_daily_tokens", Some("1000000"));
     scene.drain();
     assert!(scene.facts().contains(&"Noted: This has to wait.".to_owned()));
+}
+
+/// What an endpoint does not count is estimated, and a job with many questions asks no more of them either.
+#[test]
+fn a_limit_of_tokens_holds_within_a_job_and_for_answers_without_a_count() {
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_daily_tokens", "1")]);
+    scene.stub.faults(FaultPlan::always(Fault::NoUsage));
+    run(&mut scene.client, "SET memory_agent.extraction_batch = 0");
+    scene.say("My cat is called Poum. My dog is called Rex. I moved to Graz.");
+    let reason = "llm_daily_tokens is used up";
+    let is_held_back = |job: &Job| job.error.as_ref().is_some_and(|error| error.contains(reason));
+    let job = scene.wait_for_job("a job that waits for tomorrow", is_held_back);
+    assert_eq!((job.attempts, scene.stub.call_count()), (0, 1));
+    let counted: bool = value(
+        &mut scene.client,
+        "SELECT prompt_tokens > 0 AND completion_tokens > 0 FROM memory_llm_calls",
+        &[],
+    );
+    assert!(counted);
+    // It goes on with the second sentence.
+    run(
+        &mut scene.client,
+        "UPDATE memory_agent.jobs SET run_after = now() WHERE status = 'pending'",
+    );
+    scene.cluster.alter_system("memory_agent.llm_daily_tokens", Some("0"));
+    scene.drain();
+    assert_eq!((scene.facts().len(), scene.stub.call_count()), (3, 3));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! a model says at temperature 0, it would say again.
 
 use crate::models::echo;
-use crate::scene::Scene;
+use crate::scene::{Job, Scene};
 use memory_agent_e2e::llm::{Call, Fault, FaultPlan};
 use memory_agent_e2e::memory::{run, value};
 use std::collections::HashSet;
@@ -85,12 +85,23 @@ fn of_several_turns_only_the_one_without_a_usable_answer_is_left() {
     }
 }
 
+/// The facts of the other sentences are stored, and `memory_jobs` says what was left out.
 #[test]
-fn a_sentence_without_a_usable_answer_costs_two_calls() {
+fn a_sentence_without_a_usable_answer_costs_two_calls_and_no_other_fact() {
+    const LAST: &str = "My sister is a teacher.";
     let mut scene = Scene::start(echo);
     run(&mut scene.client, "SET memory_agent.extraction_batch = 0");
     scene.stub.faults(hopeless());
-    scene.say_and_wait(&format!("My cat is called Poum. {HOPELESS} My dog is called Rex."));
-    scene.wait_for_job("a dead job", |job| job.status == "dead");
+    // A short sentence goes with the one after it.
+    scene.say_and_wait(&format!("My cat is Poum the Great. {HOPELESS} My dog is Rex. {LAST}"));
+    let is_done = |job: &Job| job.kind == "extract" && job.status == "done";
+    let job = scene.wait_for_job("a job that is done", is_done);
     assert_eq!(hopeless_calls(&scene).len(), 2);
+    assert_eq!(scene.facts(), ["Noted: My cat is Poum the Great.", &format!("Noted: {LAST}")]);
+    let error = job.error.as_deref().unwrap_or_default();
+    assert!(error.starts_with("no facts of 1 of 3 passages: "), "{error}");
+
+    // With no other sentence, nothing is left.
+    scene.say_and_wait(HOPELESS);
+    scene.wait_for_job("a dead job", |job| job.status == "dead");
 }
