@@ -123,7 +123,7 @@ fn fill_similarities(
     let filled: Vec<(Uuid, Option<f64>)> = spi.rows(&statement, &mut sql.params)?;
     let filled: HashMap<_, _> = filled.into_iter().collect();
     for row in rows.iter_mut().filter(|row| row.similarity.is_none()) {
-        row.similarity = filled.get(&row.id).copied().flatten().map(similarity);
+        row.similarity = filled.get(&row.id).copied().flatten().and_then(similarity);
     }
     Ok(())
 }

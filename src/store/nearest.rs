@@ -140,18 +140,16 @@ impl NearestSearch<'_> {
         );
         let condition = format!(" AND e.embedding_model <> {model}");
         let limit = bind(&mut sql.params, self.query.limit as i64);
-        let statement = sql.select_best(self.part, &columns, &condition, "distance", &limit);
-        let mut rows = self.found(&statement, &mut sql.params)?;
-        rows.retain(|row| row.similarity.is_some());
-        Ok(rows)
+        let statement = sql.select_best(self.part, &columns, &condition, "distance, e.id", &limit);
+        self.found(&statement, &mut sql.params)
     }
 
-    /// Reads rows of (id, distance).
+    /// Reads rows of (id, distance); those without a similarity were not found.
     fn found(&self, statement: &str, params: &mut Params) -> PgResult<Vec<FoundRow>> {
         let rows: Vec<(Uuid, Option<f64>)> = self.spi.rows(statement, params)?;
         let found = |(id, distance): (Uuid, Option<f64>)| {
-            let similarity = distance.map(similarity);
-            FoundRow { id, layer: self.layer, similarity, dense: None, lexical: None }
+            let similarity = Some(distance.and_then(similarity)?);
+            Some(FoundRow { id, layer: self.layer, similarity, dense: None, lexical: None })
         };
         Ok(rows.into_iter().map(found).collect())
     }

@@ -45,7 +45,7 @@ pub fn blend(
     let mut means = HashMap::new();
     spi.for_each(&statement, &mut sql.params, |row| {
         let found: Vec<f64> =
-            [2, 3].into_iter().filter_map(|at| row.optional::<f64>(at)).map(similarity).collect();
+            [2, 3].into_iter().filter_map(|at| similarity(row.optional(at)?)).collect();
         if !found.is_empty() {
             let mean = found.iter().sum::<f64>() / found.len() as f64;
             means.insert(row.required::<Uuid>(1)?, mean);

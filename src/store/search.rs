@@ -187,7 +187,7 @@ fn exact(
         // A row without a session is a session of its own: its id stands in for the key.
         let session = row.optional::<i64>(5).unwrap_or_else(|| own_key(id));
         let created_at = row.datum(6).map_or(0, |at| at.value() as i64);
-        let similarity = row.optional::<f64>(2).map(similarity);
+        let similarity = row.optional::<f64>(2).and_then(similarity);
         places.push(Placed {
             session: session as u64,
             position: (created_at, *id.as_bytes()),
@@ -251,15 +251,16 @@ pub fn raise_by_windows(
     }
     for row in &mut found.rows {
         if let Some(&distance) = nearest.get(&row.id) {
-            row.similarity = larger(row.similarity, Some(similarity(distance)));
+            row.similarity = larger(row.similarity, similarity(distance));
         }
     }
     Ok(())
 }
 
-/// Cosine similarity from pgvector's cosine distance.
-pub fn similarity(distance: f64) -> f64 {
-    1.0 - distance
+/// Cosine similarity from pgvector's cosine distance, which is NaN where one of the vectors is zero: then nothing
+/// is known of the row's similarity, as of a row that is not embedded.
+pub fn similarity(distance: f64) -> Option<f64> {
+    distance.is_finite().then_some(1.0 - distance)
 }
 
 /// The larger of two values of which either may be missing.

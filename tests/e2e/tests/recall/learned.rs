@@ -189,3 +189,41 @@ fn words_alone_and_other_rerankers_are_weighted() {
     run(&mut client, "SET memory_agent.ranking = learned");
     assert_eq!(explain(&mut client, "'cat'")["ranking"], "learned");
 }
+
+/// A vector without a direction, as the argument that it is for.
+const ZERO: &str = "array_fill(0::real, ARRAY[384])::vector";
+
+#[test]
+fn a_vector_without_a_direction_spoils_no_score() {
+    let mut client = talk("learned_zero_vector");
+    let question = "'Where did Caroline move to?'";
+    let zero = format!("{question}, query_embedding => {ZERO}");
+    let check = |client: &mut Client, question: &str| {
+        let rows = recall(client, question);
+        assert_eq!(rows[0].content, TURNS[2].2);
+        for row in &rows {
+            assert!(row.similarity.is_none_or(f32::is_finite), "{:?}", row.similarity);
+            assert!((0.0..=1.0).contains(&row.score), "{}", row.score);
+        }
+        rows
+    };
+    let rows = check(&mut client, &zero);
+    assert!(rows.iter().all(|row| row.similarity.is_none() && row.lexical.is_some()));
+    assert_eq!(explain(&mut client, &zero)["ranking"], "weighted", "nothing is known of meaning");
+    assert!(recall(&mut client, &format!("{zero}, score_threshold => 1")).len() < rows.len());
+    run(&mut client, "SET memory_agent.exact_scan_rows = 0");
+    check(&mut client, &zero);
+
+    // One that is stored is that of a row which is not embedded.
+    let other = TURNS[3].2;
+    let stored =
+        format!("UPDATE memory_agent.entries SET embedding = {ZERO} WHERE content = '{other}'");
+    run(&mut client, &stored);
+    for rows_read in [50_000, 0] {
+        run(&mut client, &format!("SET memory_agent.exact_scan_rows = {rows_read}"));
+        let rows = check(&mut client, question);
+        let row = rows.iter().find(|row| row.content == other).expect("found by its words");
+        assert!(row.similarity.is_none(), "{:?}", row.similarity);
+        assert_eq!(explain(&mut client, question)["ranking"], "learned");
+    }
+}
