@@ -1,10 +1,13 @@
 //! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
 
 use crate::pg::prelude::*;
+use memory_agent_core::blend::Session;
 
 /// What ranking and reranking need of a candidate beside its scores.
 pub struct Detail {
     pub id: Uuid,
+    pub user_id: String,
+    pub agent_id: String,
     pub kind: String,
     pub role: String,
     /// The beginning of the text, as it is embedded and indexed (with the speaker's name).
@@ -26,8 +29,15 @@ pub struct Detail {
 }
 
 record!(Detail:
-    id kind role text markers token_count session_id episode_id created_at age_days embedding words
+    id user_id agent_id kind role text markers token_count session_id episode_id created_at age_days embedding words
     speaker unverified);
+
+impl Detail {
+    /// The session it belongs to.
+    pub fn session(&self) -> Option<Session<'_>> {
+        Some((&self.user_id, &self.agent_id, self.session_id.as_deref()?))
+    }
+}
 
 /// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
 const RERANKED_CHARS: usize = 4000;
@@ -41,7 +51,7 @@ pub fn read(
     as_of: Option<TimestampWithTimeZone>,
 ) -> PgResult<Vec<Detail>> {
     let statement = format!(
-        "SELECT e.id, e.kind, e.role, \
+        "SELECT e.id, e.user_id, e.agent_id, e.kind, e.role, \
                 CASE WHEN coalesce(e.metadata->>'name', '') <> '' AND jsonb_typeof(e.metadata->'name') = 'string' \
                      THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, {RERANKED_CHARS}), \
                 e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
@@ -51,7 +61,7 @@ pub fn read(
                             WHERE w.user_id = e.user_id AND w.entry_id = e.id \
                               AND w.embedding_model = $3 AND w.ordinal = 1) END, \
                 e.doc_len, \
-                CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN e.metadata->>'name' END, \
+                CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
                 CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
     );

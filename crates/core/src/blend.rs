@@ -60,6 +60,9 @@ pub struct Query {
     pub best_lexical: f64,
 }
 
+/// The user, the agent and the id of a session: one id can be that of several.
+pub type Session<'a> = (&'a str, &'a str, &'a str);
+
 /// What is known of a candidate before the cross-encoder reads it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row<'a> {
@@ -73,9 +76,9 @@ pub struct Row<'a> {
     pub age_days: f64,
     /// Lexemes that are indexed of it, with repetitions.
     pub words: u32,
-    pub session: Option<&'a str>,
-    /// Whether the query has the speaker's name.
-    pub speaker_is_named: bool,
+    pub session: Option<Session<'a>>,
+    /// Whether the query has the speaker's name; `None` if the row has no speaker.
+    pub speaker_is_named: Option<bool>,
     /// Whether it was created within a time that the query names.
     pub is_in_time: bool,
 }
@@ -95,7 +98,7 @@ pub struct Features {
     pub recency: f64,
     /// Length of the query, 1 for long statements.
     pub query_size: f64,
-    /// 1 if the query names a speaker, and not this row's.
+    /// 1 if the query names a speaker of a row, and not this row's; 0 if it has none.
     pub other_speaker: f64,
     /// 1 if the row is of a time that the query names.
     pub in_time: f64,
@@ -123,7 +126,7 @@ pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
     let lowest_dense = lowest(|row| row.dense).unwrap_or(0.0);
     let gap = |row: &Row<'_>| best_dense - row.dense.unwrap_or(lowest_dense);
     let widest_gap = rows.iter().map(gap).fold(0.0, f64::max);
-    let names_somebody = rows.iter().any(|row| row.speaker_is_named);
+    let names_somebody = rows.iter().any(|row| row.speaker_is_named == Some(true));
     let flag = |condition: bool| f64::from(u8::from(condition));
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let fit = |row: &Row<'_>| {
@@ -148,7 +151,7 @@ pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
                 lexical_relative: share(lexical, best_lexical),
                 recency,
                 query_size: (query.chars as f64 / LONG_QUERY).min(1.0),
-                other_speaker: flag(names_somebody && !row.speaker_is_named),
+                other_speaker: flag(names_somebody && row.speaker_is_named == Some(false)),
                 in_time: flag(query.has_time && row.is_in_time),
                 out_of_time: flag(query.has_time && !row.is_in_time),
                 session: others as f64 / NEIGHBORHOOD as f64,
@@ -166,8 +169,8 @@ pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
 
 /// The sessions of the best rows, the newest first. A session is as old as the newest of these rows; rows
 /// whose age does not count have no place.
-fn newest_sessions<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
-    let mut ages: Vec<(&str, f64)> = Vec::new();
+fn newest_sessions<'a>(rows: &[Row<'a>]) -> Vec<Session<'a>> {
+    let mut ages: Vec<(Session<'a>, f64)> = Vec::new();
     for row in rows.iter().take(SESSIONS_OF).filter(|row| row.age_days.is_finite()) {
         let Some(session) = row.session else { continue };
         match ages.iter_mut().find(|(other, _)| *other == session) {
@@ -235,6 +238,8 @@ mod tests {
 
     use super::*;
 
+    const SESSION: Session<'static> = ("u", "a", "s");
+
     fn row(similarity: f64, lexical: f64) -> Row<'static> {
         Row {
             similarity: Some(similarity),
@@ -250,8 +255,18 @@ mod tests {
     fn features_are_what_they_say() {
         let query = Query { chars: 50, has_time: true, asks_for_fresh: true, best_lexical: 10.0 };
         let rows = [
-            Row { session: Some("a"), speaker_is_named: true, age_days: 30.0, ..row(0.8, 4.0) },
-            Row { session: Some("a"), is_in_time: true, ..row(0.6, 2.0) },
+            Row {
+                session: Some(SESSION),
+                speaker_is_named: Some(true),
+                age_days: 30.0,
+                ..row(0.8, 4.0)
+            },
+            Row {
+                session: Some(SESSION),
+                speaker_is_named: Some(false),
+                is_in_time: true,
+                ..row(0.6, 2.0)
+            },
             Row { session: None, lexical: None, similarity: None, dense: None, ..row(0.0, 0.0) },
         ];
         let found = features(&query, &rows);
@@ -286,11 +301,12 @@ mod tests {
         );
         assert!((found[2].gap - 0.2).abs() < 1e-12, "as far as the farthest");
         assert_eq!((found[2].session_fit, found[2].newest_session), (0.0, 0.0));
+        assert_eq!(found[2].other_speaker, 0.0, "nobody said it");
     }
 
     #[test]
     fn the_newest_session_comes_first() {
-        let of = |session, age_days| Row { session: Some(session), age_days, ..row(0.5, 1.0) };
+        let of = |id, age_days| Row { session: Some(("u", "a", id)), age_days, ..row(0.5, 1.0) };
         let places = |rows: &[Row<'_>]| -> Vec<f64> {
             features(&Query::default(), rows).iter().map(|row| row.newest_session).collect()
         };
@@ -298,6 +314,15 @@ mod tests {
         assert_eq!(places(&rows), [1.0 / 3.0, 0.5, 1.0 / 3.0, 1.0]);
         // The caller weighs the age, so it is none of the regressions' business.
         assert_eq!(places(&[of("a", f64::INFINITY), of("b", f64::INFINITY)]), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn sessions_of_one_id_are_those_of_their_agents_and_users() {
+        let of = |user, agent| Row { session: Some((user, agent, "s")), ..row(0.5, 1.0) };
+        let rows = [of("u", "a"), of("u", "b"), of("*", "a"), of("u", "a")];
+        let others: Vec<f64> =
+            features(&Query::default(), &rows).iter().map(|row| row.session).collect();
+        assert_eq!(others, [0.1, 0.0, 0.0, 0.1]);
     }
 
     #[test]
@@ -354,7 +379,7 @@ mod tests {
                 .into_iter()
                 .map(|(similarity, lexical, age_days, words, flag)| Row {
                     similarity, dense: similarity, lexical, age_days, words,
-                    session: flag.then_some("s"), speaker_is_named: flag, is_in_time: flag,
+                    session: flag.then_some(SESSION), speaker_is_named: Some(flag), is_in_time: flag,
                 })
                 .collect();
             let query = Query { chars, has_time, asks_for_fresh: has_time, best_lexical };

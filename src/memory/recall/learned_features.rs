@@ -43,11 +43,11 @@ pub fn features(
                 lexical: arms.lexical,
                 age_days: if request.recency_is_learned { detail.age_days } else { f64::INFINITY },
                 words: detail.words,
-                session: detail.session_id.as_deref(),
+                session: detail.session(),
                 speaker_is_named: detail
                     .speaker
                     .as_deref()
-                    .is_some_and(|name| words_of(name).iter().any(|word| words.contains(word))),
+                    .map(|name| words_of(name).iter().any(|word| words.contains(word))),
                 is_in_time: spans
                     .iter()
                     .any(|span| span.from <= created_at && created_at < span.to + AFTERWARDS),

@@ -227,3 +227,35 @@ fn a_vector_without_a_direction_spoils_no_score() {
         assert_eq!(explain(&mut client, question)["ranking"], "learned");
     }
 }
+
+#[test]
+fn what_nobody_said_was_not_said_by_somebody_else() {
+    let mut client = talk("learned_no_speaker");
+    run(&mut client, "SELECT memory_add('Caroline paints sunrises.', infer => false)");
+    let document = explain(&mut client, "'What did Caroline paint?'");
+    let other_speaker = |row: &&Json| row["features"]["other_speaker"] == 1.0;
+    assert_eq!(candidates(&document).iter().filter(other_speaker).count(), 5, "{document}");
+    let fact = candidates(&document).iter().find(|row| row["kind"] == "fact").expect("the fact");
+    assert_eq!(fact["features"]["other_speaker"], 0.0, "{fact}");
+}
+
+#[test]
+fn a_session_is_that_of_an_agent() {
+    let mut client = shared().database("learned_sessions").connect();
+    for (agent, content) in
+        [("a", "The dog is called Rex."), ("b", "The dog is afraid."), ("b", "The dog barks.")]
+    {
+        run(
+            &mut client,
+            &format!("SELECT memory_ingest('s', 'user', '{content}', agent_id => '{agent}')"),
+        );
+    }
+    run(&mut client, "SET memory_agent.ranking = learned");
+    let document = explain(&mut client, "'What is the dog called?'");
+    let mut others: Vec<f64> = candidates(&document)
+        .iter()
+        .map(|row| row["features"]["session"].as_f64().unwrap())
+        .collect();
+    others.sort_by(f64::total_cmp);
+    assert_eq!(others, [0.0, 0.1, 0.1], "{document}");
+}
