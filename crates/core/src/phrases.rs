@@ -78,6 +78,7 @@ impl PhraseList {
         });
         let is_false_friend = line.starts_with('!');
         for words in expand(line.trim_start_matches('!')) {
+            let words: Vec<String> = words.iter().map(|word| folded(word)).collect();
             let first = words.first().ok_or("all words are optional")?.clone();
             self.by_first_word.entry(first).or_default().push(Phrase {
                 section,
@@ -178,7 +179,7 @@ pub(crate) fn lines(source: &str) -> impl Iterator<Item = Result<Line<'_>, Phras
 }
 
 fn words_of(line: &str) -> impl Iterator<Item = String> {
-    line.split_whitespace().map(str::to_owned)
+    line.split_whitespace().map(folded)
 }
 
 /// All the word sequences that a phrase with alternatives stands for.
@@ -252,6 +253,11 @@ fn word_length(text: &str) -> usize {
     text.len()
 }
 
+/// A word of a list, folded as those of texts are.
+pub(crate) fn folded(word: &str) -> String {
+    fold(word).into_owned()
+}
+
 fn fold(word: &str) -> Cow<'_, str> {
     let is_folded = |character: char| !character.is_uppercase() && character != '’';
     if word.chars().all(is_folded) {
@@ -303,6 +309,20 @@ plan b
         }
         for text in ["we. chosen", "wee chosen", "we have been chosen", "iwe chosen"] {
             assert!(find(text).is_empty(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn phrases_match_however_the_list_writes_them() {
+        let list =
+            "[question]\nIst\n[filler]\nAlso\n[goal]\nIch MÖCHTE\nJ’aimerais\n!Ich möchte NICHT";
+        let list = PhraseList::parse(list).unwrap();
+        let is_found = |text: &str| list.find(text).next().is_some();
+        for text in ["ich möchte", "ICH MÖCHTE", "j'aimerais", "J’AIMERAIS"] {
+            assert!(is_found(text), "{text}");
+        }
+        for text in ["ich möchte nicht", "also ist das, was ich möchte?", "ist ich möchte so?"] {
+            assert!(!is_found(text), "{text}");
         }
     }
 

@@ -67,7 +67,7 @@ impl Times {
         let mut month = 0;
         for line in phrases::lines(source) {
             let phrases::Line { number, section, text } = line?;
-            let words = text.split_whitespace().map(str::to_owned);
+            let words = text.split_whitespace().map(phrases::folded);
             match section {
                 "month" => {
                     month += 1;
@@ -90,16 +90,14 @@ impl Times {
                     if name.ends_with("ago") && !text.split(' ').any(|word| word == NUMBER) {
                         return Err(phrases::error(number, "a phrase of this section needs N"));
                     }
-                    times.relative.extend(phrases::expand(text).into_iter().map(|phrase| {
-                        (
-                            name,
-                            phrase
-                                .iter()
-                                .flat_map(|word| words_of(word))
-                                .map(str::to_owned)
-                                .collect(),
-                        )
-                    }));
+                    for phrase in phrases::expand(text) {
+                        let words = phrase.iter().flat_map(|word| words_of(word));
+                        let folded = words.map(|word| match word {
+                            NUMBER => word.to_owned(),
+                            _ => phrases::folded(word),
+                        });
+                        times.relative.push((name, folded.collect()));
+                    }
                 }
             }
         }
