@@ -2,12 +2,13 @@
 //!
 //! The words are data, a list for each language: months with or without a day and a year, and times relative to
 //! the moment of the question. Years and ISO dates are read in every language. A month without a year is the
-//! latest one that has begun. Days are those of UTC.
+//! latest one that has begun, "last May" the latest one that has ended. Days are those of UTC.
 //!
 //! A list has the form of `phrases.rs` with these sections:
 //!
 //! - `[month]`: twelve lines with the names of a month each, January first;
 //! - `[ambiguous]`: names of months that are other words as well, which count alone only after a word of `[lead]`;
+//! - `[last]`: words beside the name of a month by which the present month is not meant;
 //! - `[of]`: words between day, month and year; `[ordinal]`: what follows the digits of a day;
 //! - `[number]`: lines of words and the number they mean;
 //! - the names of [`RELATIVE`]: phrases, in which `N` is a number.
@@ -54,6 +55,7 @@ pub(crate) struct Times {
     months: HashMap<String, u32>,
     ambiguous: HashSet<String>,
     lead: HashSet<String>,
+    last: HashSet<String>,
     of: HashSet<String>,
     ordinals: Vec<String>,
     numbers: HashMap<String, f64>,
@@ -75,6 +77,7 @@ impl Times {
                 }
                 "ambiguous" => times.ambiguous.extend(words),
                 "lead" => times.lead.extend(words),
+                "last" => times.last.extend(words),
                 "of" => times.of.extend(words),
                 "ordinal" => times.ordinals.extend(words),
                 "number" => {
@@ -131,7 +134,7 @@ impl Times {
     fn dated(&self, words: &[&str], at: usize, asked_at: DateTime<Utc>) -> Reading {
         let mut rest = Words { times: self, words: &words[at..], read: 0 };
         if let (Some(of_year), Some(of_month), Some(day)) =
-            (year(rest.word(0)), two_digits(rest.word(1)), two_digits(rest.word(2)))
+            (year(rest.word(0)), two_digits(rest.word(1)), day_of_stamp(rest.word(2)))
         {
             return Some((NaiveDate::from_ymd_opt(of_year, of_month, day).and_then(Span::day), 3));
         }
@@ -154,12 +157,14 @@ impl Times {
         if let Some(year) = rest.after_of(year) {
             return Some((Span::month(year, month), rest.read));
         }
-        let is_led_to = at > 0 && self.lead.contains(words[at - 1]);
+        let before = at.checked_sub(1).map_or("", |before| words[before]);
+        let is_led_to = self.lead.contains(before);
         if self.ambiguous.contains(name) && !is_led_to {
             return None;
         }
-        let has_begun = asked_at.month() >= month;
-        Some((Span::month(asked_at.year() - i32::from(!has_begun), month), 1))
+        let is_last = [before, rest.word(1)].iter().any(|word| self.last.contains(*word));
+        let is_meant = asked_at.month() > month || (asked_at.month() == month && !is_last);
+        Some((Span::month(asked_at.year() - i32::from(!is_meant), month), 1))
     }
 
     /// A time relative to the moment of the question. "Last week" and "a month ago" are vague, and so are
@@ -187,7 +192,11 @@ impl Times {
             "yesterday" => today.pred_opt().and_then(Span::day),
             "this week" => Span::days_before(asked_at, 7.0, 0.0),
             "last week" => Span::days_before(asked_at, 14.0, 4.0),
-            "last month" => Span::days_before(asked_at, 62.0, 20.0),
+            // All of the month before, also when it has just ended.
+            "last month" => Span::days_before(asked_at, 62.0, 20.0).and_then(|vague| {
+                let this_month = Span::month(today.year(), today.month())?;
+                Some(Span { to: vague.to.max(this_month.from), ..vague })
+            }),
             "days ago" => ago(1.0),
             "weeks ago" => ago(7.0),
             _ => ago(30.0),
@@ -274,11 +283,17 @@ impl Span {
 /// not exist.
 type Reading = Option<(Option<Span>, usize)>;
 
+/// Years from one 29 February to the next, at most.
+const LEAP_YEARS_APART: i32 = 8;
+
 /// A day; without a year, the latest one that has begun.
 fn date(year: Option<i32>, month: u32, day: u32, asked_at: DateTime<Utc>) -> Option<Span> {
-    let has_begun = (asked_at.month(), asked_at.day()) >= (month, day);
-    let year = year.unwrap_or(asked_at.year() - i32::from(!has_begun));
-    NaiveDate::from_ymd_opt(year, month, day).and_then(Span::day)
+    if let Some(year) = year {
+        return NaiveDate::from_ymd_opt(year, month, day).and_then(Span::day);
+    }
+    let today = asked_at.date_naive();
+    let in_year = |back| NaiveDate::from_ymd_opt(today.year() - back, month, day);
+    (0..=LEAP_YEARS_APART).filter_map(in_year).find(|day| *day <= today).and_then(Span::day)
 }
 
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
@@ -287,6 +302,14 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 
 fn year(word: &str) -> Option<i32> {
     (word.len() == 4).then(|| word.parse().ok()).flatten().filter(|year| YEARS.contains(year))
+}
+
+/// The day in the third part of an ISO date, which a time may follow: "28t10".
+fn day_of_stamp(word: &str) -> Option<u32> {
+    match word.split_once('t') {
+        Some((day, hour)) => two_digits(hour).and(two_digits(day)),
+        None => two_digits(word),
+    }
 }
 
 fn two_digits(word: &str) -> Option<u32> {
@@ -338,9 +361,57 @@ mod tests {
             ("What did she do last week?", "2023-06-01", "2023-06-11"),
             ("Where was he two weeks ago?", "2023-05-27", "2023-06-06"),
             ("Where was he a month ago?", "2023-04-27", "2023-06-04"),
+            ("What did she do last month?", "2023-04-14", "2023-05-31"),
+            ("logs of 2023-02-28T10:00:00Z", "2023-02-28", "2023-02-28"),
+            ("logs of 2023-02-28t23:31:05+02:00", "2023-02-28", "2023-02-28"),
+            ("Who came on 29 February?", "2020-02-29", "2020-02-29"),
+            ("Who came last May?", "2023-05-01", "2023-05-31"),
+            ("Who came last June?", "2022-06-01", "2022-06-30"),
+            ("Who came last July?", "2022-07-01", "2022-07-31"),
         ] {
             assert_eq!(days(question), [(first.to_owned(), last.to_owned())], "{question}");
         }
+    }
+
+    #[test]
+    fn last_month_has_every_day_of_it() {
+        for (asked, first, last) in [
+            ("2023-06-01T00:00:00Z", "2023-05-01", "2023-05-31"),
+            ("2023-08-31T23:59:59Z", "2023-07-01", "2023-07-31"),
+            ("2024-01-01T12:00:00Z", "2023-12-01", "2023-12-31"),
+        ] {
+            let spans = english().spans("What did we do last month?", asked.parse().unwrap());
+            let of = |day: &str| day.parse().ok().and_then(Span::day).unwrap();
+            assert!(spans[0].from <= of(first).from && spans[0].to >= of(last).to, "{spans:?}");
+            assert!(spans[0].to <= asked.parse::<DateTime<Utc>>().unwrap(), "{spans:?}");
+        }
+    }
+
+    #[test]
+    fn a_leap_day_is_the_latest_one_that_has_begun() {
+        for (asked, day) in [
+            ("2025-03-01T00:00:00Z", "2024-02-29"),
+            ("2024-02-29T00:00:00Z", "2024-02-29"),
+            ("2024-02-28T00:00:00Z", "2020-02-29"),
+            ("2103-01-01T00:00:00Z", "2096-02-29"),
+        ] {
+            let spans = english().spans("on 29 February", asked.parse().unwrap());
+            assert_eq!(spans, [day.parse().ok().and_then(Span::day).unwrap()], "{asked}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_list_match_in_any_letter_case() {
+        let list = "[month]\nJanuar\nFebruar\nMärz\nApril\nMai\nJuni\nJuli\nAugust\nSeptember\n\
+            Oktober\nNovember\nDezember\n[ambiguous]\nMärz\n[lead]\nIm\n[of]\nDes\n[ordinal]\nTER\n\
+            [number]\nZwei 2\n[yesterday]\nGestern\n[days ago]\nVor N Tagen";
+        let times = Times::parse(list).unwrap();
+        for question in
+            ["im märz", "IM MÄRZ", "4ter des mai", "gestern", "Gestern", "vor zwei Tagen"]
+        {
+            assert_eq!(times.spans(question, asked_at()).len(), 1, "{question}");
+        }
+        assert_eq!(times.spans("märz", asked_at()), []);
     }
 
     #[test]
