@@ -19,7 +19,9 @@ pub use interface::{Failure, Models, Prepared};
 
 use crate::pg::error::{Error, PgResult};
 use crate::settings::{self, Inference, providers};
+use memory_agent_model_server::config::ModelConfig;
 use memory_agent_model_server::protocol::ModelRef;
+use std::cell::RefCell;
 
 /// The implementation that `memory_agent.inference` chooses.
 pub fn current() -> &'static dyn Models {
@@ -69,6 +71,31 @@ pub fn model_ref(name: &str, location: Option<&str>) -> PgResult<ModelRef> {
         None => paths::model_directory().join(name).to_string_lossy().into_owned(),
     };
     Ok(ModelRef { name: name.to_owned(), directory, remote: None })
+}
+
+/// Characters of a text that a reranker is given for each of its tokens: more than the words of most texts have.
+const CHARACTERS_PER_TOKEN: usize = 8;
+/// Tokens of a reranker that does not say how many it takes.
+const USUAL_TOKENS: usize = 512;
+
+thread_local! {
+    /// The directory of the last reranker that was asked about, and its tokens: reading its files takes as long
+    /// as reading a row.
+    static TOKENS: RefCell<Option<(String, usize)>> = const { RefCell::new(None) };
+}
+
+/// How many characters of a text a reranker can use, at most.
+pub fn characters_read(reranker: &ModelRef) -> usize {
+    let tokens = TOKENS.with_borrow_mut(|known| match known {
+        Some((directory, tokens)) if *directory == reranker.directory => *tokens,
+        _ => {
+            let config = ModelConfig::load(reranker);
+            let tokens = config.map_or(USUAL_TOKENS, |config| config.max_tokens);
+            *known = Some((reranker.directory.clone(), tokens));
+            tokens
+        }
+    });
+    tokens * CHARACTERS_PER_TOKEN
 }
 
 /// Cosine similarities that mean something for one embedding model, calibrated on labelled pairs

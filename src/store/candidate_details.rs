@@ -39,21 +39,25 @@ impl Detail {
     }
 }
 
-/// Characters of a candidate that the reranker is shown; its 512 tokens do not reach further.
-const RERANKED_CHARS: usize = 4000;
+/// Characters of all candidates together that the reranker is shown: with four bytes each they fit into a request.
+const MAX_CHARACTERS: usize = 8 * 1024 * 1024;
 
 /// Reads the details of candidates, in no particular order.
+///
+/// * `characters`: of each text, at most.
 pub fn read(
     spi: &Spi,
     users: &[String],
     ids: &[Uuid],
     model: Option<&str>,
     as_of: Option<TimestampWithTimeZone>,
+    characters: usize,
 ) -> PgResult<Vec<Detail>> {
-    let statement = format!(
+    let characters = characters.min(MAX_CHARACTERS / ids.len().max(1)) as i32;
+    spi.rows(
         "SELECT e.id, e.user_id, e.agent_id, e.kind, e.role, \
                 CASE WHEN coalesce(e.metadata->>'name', '') <> '' AND jsonb_typeof(e.metadata->'name') = 'string' \
-                     THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, {RERANKED_CHARS}), \
+                     THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, $5), \
                 e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
                 (extract(epoch FROM (coalesce($4, now()) - e.created_at)) / 86400)::float8, \
                 CASE WHEN e.embedding_model = $3 THEN e.embedding \
@@ -63,7 +67,7 @@ pub fn read(
                 e.doc_len, \
                 CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
                 CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
-           FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)"
-    );
-    spi.rows(&statement, &mut params![users.to_vec(), ids, model, as_of])
+           FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
+        &mut params![users.to_vec(), ids, model, as_of, characters],
+    )
 }

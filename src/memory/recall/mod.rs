@@ -13,7 +13,7 @@ use crate::memory::active_model;
 use crate::memory::prelude::*;
 use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
-use crate::models::Failure;
+use crate::models::{self, Failure};
 use crate::settings::RankingForm;
 use crate::store::candidate_details::{self, Detail};
 use crate::store::models::Kind;
@@ -115,6 +115,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         included: &[],
     };
     let mut settings = request.settings_of(false);
+    let characters = reranker.as_ref().map_or(0, models::characters_read);
     let (pool, details, episode, lexical_bound) = roles::read_as_owner(|spi| {
         let episode = open_episode_turns(spi, request)?;
         let query = Query { included: &episode, ..query };
@@ -124,7 +125,8 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         stale::settle(spi, request, &mut pool)?;
         let users = request.scope.caller.visible();
         let (ids, model) = (pool.ids(), query.embedding_model);
-        let details = candidate_details::read(spi, &users, &ids, model, request.scope.as_of)?;
+        let as_of = request.scope.as_of;
+        let details = candidate_details::read(spi, &users, &ids, model, as_of, characters)?;
         let details = in_order(details, &ids);
         Ok((pool, details, episode, found.lexical_bound))
     })?;

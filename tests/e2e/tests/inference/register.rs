@@ -27,8 +27,9 @@ impl ModelFolder {
     }
 
     /// A copy of one of the tiny models of the model server's tests.
-    fn tiny(model: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("ma_e2e_{}_{model}", std::process::id()));
+    fn tiny(name: &str, model: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("ma_e2e_{}_tiny_{name}", std::process::id()));
         copy_folder(&tiny_models().join(model), &folder);
         Self(folder)
     }
@@ -157,7 +158,7 @@ fn a_model_of_ones_own_is_used_from_its_folder() {
 #[test]
 fn a_reranker_is_used_as_it_was_downloaded() {
     let mut client = shared().database("register_published").connect();
-    let folder = ModelFolder::tiny("modernbert-reranker");
+    let folder = ModelFolder::tiny("published", "modernbert-reranker");
     let register =
         format!("SELECT memory_register_model('downloaded', 'reranker', {}, true)", folder.sql());
     let description: Json = value(&mut client, &register, &[]);
@@ -190,9 +191,30 @@ fn a_reranker_is_used_as_it_was_downloaded() {
 }
 
 #[test]
+fn the_reranker_reads_as_much_of_a_row_as_it_has_tokens_for() {
+    let mut client = shared().database("register_long_rows").connect();
+    let folder = ModelFolder::tiny("long_rows", "modernbert-reranker");
+    run(
+        &mut client,
+        &format!("SELECT memory_register_model('long', 'reranker', {}, true)", folder.sql()),
+    );
+    let content = format!("{}she works in berlin", "the cat sleeps on the mat ".repeat(300));
+    ingest(&mut client, "s", &content);
+    run(&mut client, "SET memory_agent.rerank_budget = 0");
+    let explained = explain(&mut client, "'Where does she work?'");
+    let logit = explained["candidates"][0]["logit"].as_f64().expect("a logit");
+    let of_all: f32 = value(
+        &mut client,
+        "SELECT (memory_rerank('Where does she work?', ARRAY[$1]))[1]",
+        &[&content],
+    );
+    assert!((logit - f64::from(of_all)).abs() < 1e-5, "{logit} {of_all}");
+}
+
+#[test]
 fn one_error_names_all_that_a_folder_lacks() {
     let mut client = shared().database("register_defects").connect();
-    let folder = ModelFolder::tiny("mean-embedder");
+    let folder = ModelFolder::tiny("defects", "mean-embedder");
     std::fs::write(folder.0.join("config.json"), r#"{"kind": "embedder", "dimension": 7}"#)
         .unwrap();
     std::fs::remove_file(folder.0.join("tokenizer.json")).unwrap();
