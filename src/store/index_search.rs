@@ -30,7 +30,7 @@ pub fn through_indexes(
         rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
 
     let mut matches = Vec::new();
-    let mut matched = Vec::new();
+    let mut matched: Vec<(Uuid, Layer)> = Vec::new();
     let mut sql = scope.to_sql()?;
     let layers = sql.layers();
     if let Some(parameter) = bind_terms(&mut sql, terms)? {
@@ -54,7 +54,9 @@ pub fn through_indexes(
     let LexicalScores { scores, bound } =
         score_matches(&matches, terms.len(), documents, total_length, scope.search.bm25);
     let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    order.sort_by(|&a, &b| {
+        scores[b].total_cmp(&scores[a]).then_with(|| matched[a].0.cmp(&matched[b].0))
+    });
     let lexical_matches = matches.len();
     let mut wanted: HashMap<Layer, usize> = HashMap::new();
     for at in order {

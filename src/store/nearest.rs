@@ -117,8 +117,9 @@ impl NearestSearch<'_> {
         // The model is a literal here: a partial index is only used when its condition is implied.
         let condition =
             format!(" AND e.embedding_model = {}", pgrx::spi::quote_literal(self.model));
-        // Adding zero hides the ordering from the index: every row of the part is compared.
-        let order = if exact { format!("({distance}) + 0") } else { distance.clone() };
+        // Adding zero hides the ordering from the index: every row of the part is compared. The index knows no
+        // second key, so of rows that are equally near it gives those that it meets first.
+        let order = if exact { format!("({distance}) + 0, e.id") } else { distance.clone() };
         let columns = format!("e.id, {distance} AS distance");
         let limit = bind(&mut sql.params, self.query.limit as i64);
         let statement = sql.select_best(self.part, &columns, &condition, &order, &limit);
@@ -151,6 +152,6 @@ impl NearestSearch<'_> {
             let similarity = Some(distance.and_then(similarity)?);
             Some(FoundRow { id, layer: self.layer, similarity, dense: None, lexical: None })
         };
-        Ok(rows.into_iter().map(found).collect())
+        Ok(rows.into_iter().filter_map(found).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Large scopes go through the indexes. For a small user among many, the answer is that of the exact
 //! search, with and without a vector index.
 
-use memory_agent_e2e::memory::{Recalled, explain, ingest_all, recall, run, value};
+use memory_agent_e2e::memory::{Recalled, explain, ingest_all, recall, run, value, values};
 use memory_agent_e2e::{Client, Database, expect_error, shared};
 
 /// Rows of another user, each nearly in the direction of one of ours, so that they crowd it out.
@@ -161,4 +161,32 @@ fn a_vector_index_is_made_once() {
     ingest_all(&mut empty, "s", &["one", "two"]);
     run(&mut empty, "SET memory_agent.exact_scan_rows = 0");
     assert_eq!(recall(&mut empty, "'one'").len(), 2);
+}
+
+#[test]
+fn of_rows_with_the_same_words_ids_decide_and_not_their_places() {
+    let mut client = shared().database("index_ties").connect();
+    // Ids in no order of time, so not that of the rows on disk.
+    client
+        .execute(
+            "INSERT INTO memory_agent.entries (id, user_id, agent_id, session_id, kind, role, content, token_count, \
+                    lexemes, lexeme_config, doc_len, created_at) \
+             SELECT gen_random_uuid(), 'alice', 'default', 'x', 'turn', 'user', 'apples', 2, \
+                    to_tsvector('english', 'apples'), 'english', 1, now() \
+               FROM generate_series(1, 200) n",
+            &[],
+        )
+        .unwrap();
+    run(&mut client, "SET enable_indexscan = off");
+    let [exact, by_index] = [50_000, 0].map(|rows| {
+        run(&mut client, &format!("SET memory_agent.exact_scan_rows = {rows}"));
+        let rows = recall(&mut client, "'apples', top_k => 8, rerank => false");
+        let mut ids: Vec<_> = rows.iter().map(|row| row.id).collect();
+        ids.sort();
+        ids
+    });
+    let smallest = "SELECT id FROM memory_agent.entries ORDER BY id LIMIT 8";
+    let expected = [values(&mut client, smallest, &[]), exact];
+    assert_eq!(expected[0], expected[1]);
+    assert_eq!(expected[0], by_index);
 }
