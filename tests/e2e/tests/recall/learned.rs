@@ -199,7 +199,7 @@ fn a_vector_without_a_direction_spoils_no_score() {
     let question = "'Where did Caroline move to?'";
     let zero = format!("{question}, query_embedding => {ZERO}");
     let check = |client: &mut Client, question: &str| {
-        let rows = recall(client, question);
+        let rows = recall(client, &format!("{question}, top_k => 10"));
         assert_eq!(rows[0].content, TURNS[2].2);
         for row in &rows {
             assert!(row.similarity.is_none_or(f32::is_finite), "{:?}", row.similarity);
