@@ -12,7 +12,7 @@ use crate::pg::latch;
 use crate::pg::preload::is_preloaded;
 use crate::pg::prelude::*;
 use crate::pg::process::{Child, ChildEvent};
-use crate::settings::Models;
+use crate::settings::{Models, Recall, providers};
 use pgrx::bgworkers::{
     BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, SignalWakeFlags,
 };
@@ -146,10 +146,13 @@ fn command_line() -> Vec<String> {
         std::process::id().to_string(),
     ];
     let settings = Models::current();
-    for name in [settings.embedding_model, settings.rerank_model] {
-        if !name.is_empty() {
+    // What the settings switch off is loaded when a session asks for it all the same.
+    let is_needed = [!providers::is_embedder_remote(), Recall::current().rerank];
+    for (name, is_needed) in [settings.embedding_model, settings.rerank_model].iter().zip(is_needed)
+    {
+        if is_needed && !name.is_empty() {
             arguments.push("--preload".into());
-            arguments.push(paths::model_directory().join(&name).to_string_lossy().into_owned());
+            arguments.push(paths::model_directory().join(name).to_string_lossy().into_owned());
         }
     }
     arguments

@@ -248,6 +248,16 @@ fn changed_threads_mean_a_new_server() {
     witness.confirm_no_restart();
 }
 
+#[test]
+fn what_the_settings_switch_off_is_not_loaded_before_it_is_asked_for() {
+    let cluster = Cluster::builder().preload(true).setting("memory_agent.rerank", "off").start();
+    let command = Process::find(cluster.model_server_pid()).unwrap().command;
+    assert!(command.contains("memory-embed-small") && !command.contains("ms-marco"), "{command}");
+    let mut session = Session::with_memories(&cluster, "switched_off");
+    session.client.batch_execute("SET memory_agent.rerank = on").unwrap();
+    assert!(session.is_whole());
+}
+
 /// The model server shares nothing with PostgreSQL by which either could harm the other.
 #[test]
 fn model_server_is_a_process_apart() {
