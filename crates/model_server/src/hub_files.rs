@@ -2,7 +2,7 @@
 //! its folder, so that one can be used as it was downloaded from a model hub.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -116,6 +116,14 @@ impl HubFiles {
         let modules: Vec<Module> =
             fields::read(directory, "modules.json", defects).unwrap_or_default();
         for Module { path, class } in modules {
+            let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+            if !Path::new(&path).components().all(is_inside) {
+                defects.add(
+                    format_args!("modules.json names the folder \"{path}\""),
+                    "only folders within that of the model are read",
+                );
+                continue;
+            }
             match class.rsplit('.').next().unwrap_or_default() {
                 // Every vector is scaled to length 1 unless config.json says otherwise.
                 "Transformer" | "Normalize" => {}

@@ -330,6 +330,21 @@ fn one_error_names_all_that_a_folder_lacks() {
 }
 
 #[test]
+fn a_step_outside_of_the_folder_is_refused() {
+    let copy = Copy::of("mean-embedder");
+    let outside = TemporaryDirectory::new();
+    copy_folder(&copy.path("1_Pooling"), outside.path());
+    let absolute = outside.path().to_str().unwrap();
+    let relative = format!("../{}", outside.path().file_name().unwrap().to_str().unwrap());
+    let step = |path: &str| json!({"path": path, "type": "sentence_transformers.models.Pooling"});
+    let steps = json!([step(absolute), step(&relative), step("1_Pooling/../1_Pooling")]);
+    fs::write(copy.path("modules.json"), steps.to_string()).unwrap();
+    let outside = |path: &str| format!("modules.json names the folder \"{path}\"");
+    let parts = [outside(absolute), outside(&relative), outside("1_Pooling/../1_Pooling")];
+    copy.assert_defects("m", ErrorCode::ModelInvalid, &parts.each_ref().map(String::as_str));
+}
+
+#[test]
 fn a_wrong_graph_is_refused_with_the_remedy() {
     let copy = Copy::of("bert-reranker");
     fs::copy(models().join("refused/two-classes.onnx"), copy.path("model.onnx")).unwrap();
