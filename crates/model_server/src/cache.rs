@@ -15,10 +15,12 @@ const PAIRS_PER_QUERY: usize = 16;
 /// Identifies a text, or a pair of texts, together with the model.
 pub type Key = [u8; 32];
 
-/// The key of texts run through the model in `directory`.
-pub fn key(directory: &str, texts: &[&str]) -> Key {
+/// The key of texts run through a model.
+///
+/// * `identity`: tells the model from others.
+pub fn key(identity: &str, texts: &[&str]) -> Key {
     let mut hash = Sha256::new();
-    for part in std::iter::once(&directory).chain(texts) {
+    for part in std::iter::once(&identity).chain(texts) {
         // The length keeps ("a", "bc") and ("ab", "c") apart.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());

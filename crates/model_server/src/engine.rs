@@ -201,12 +201,13 @@ impl Engine {
         texts.iter().map(|text| cl100k::count(text)).collect()
     }
 
-    /// Loads the model if necessary and says what it is.
+    /// Says what the model is that the directory holds now: it is loaded if necessary, and again if its files
+    /// were replaced. Where that fails, what was loaded before stays in use.
     ///
     /// # Errors
     /// [`InferenceError::ModelMissing`] or [`InferenceError::ModelInvalid`].
     pub fn describe(&self, model: &ModelRef) -> Result<ModelDescription, InferenceError> {
-        Ok(self.model(model)?.description())
+        Ok(self.used(model, |loaded| loaded.is_current(model))?.description())
     }
 
     /// The loaded model, loading it first if necessary. A failed load is tried again by the
@@ -215,6 +216,15 @@ impl Engine {
     /// # Errors
     /// [`InferenceError::ModelMissing`] or [`InferenceError::ModelInvalid`].
     pub fn model(&self, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
+        self.used(reference, |_| true)
+    }
+
+    /// The loaded model if it will do, loading it otherwise.
+    fn used(
+        &self,
+        reference: &ModelRef,
+        will_do: impl FnOnce(&Model) -> bool,
+    ) -> Result<Arc<Model>, InferenceError> {
         if reference.remote.is_some() {
             return Err(InferenceError::ModelInvalid {
                 model: reference.name.clone(),
@@ -228,7 +238,7 @@ impl Engine {
             slots.touch(&reference.directory);
             slot
         };
-        self.in_slot(&slot, reference)
+        self.in_slot(&slot, reference, will_do)
     }
 
     /// Loads a model that nobody has asked for yet. It is the first to make room: as soon as a request loads
@@ -240,14 +250,19 @@ impl Engine {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.slot(&reference.directory);
         drop(slots);
-        self.in_slot(&slot, reference)
+        self.in_slot(&slot, reference, |_| true)
     }
 
-    fn in_slot(&self, slot: &Slot, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
+    fn in_slot(
+        &self,
+        slot: &Slot,
+        reference: &ModelRef,
+        will_do: impl FnOnce(&Model) -> bool,
+    ) -> Result<Arc<Model>, InferenceError> {
         let mut guard = slot.model.lock().unwrap_or_else(PoisonError::into_inner);
         let model = match &*guard {
-            Some(model) => Arc::clone(model),
-            None => {
+            Some(model) if will_do(model) => Arc::clone(model),
+            _ => {
                 let loaded =
                     Model::load(&self.runtime, reference, self.sessions, self.intra_threads);
                 let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +272,9 @@ impl Engine {
                         Arc::clone(guard.insert(Arc::new(model)))
                     }
                     Err(error) => {
-                        slots.by_directory.remove(&reference.directory);
+                        if guard.is_none() {
+                            slots.by_directory.remove(&reference.directory);
+                        }
                         return Err(error);
                     }
                 }

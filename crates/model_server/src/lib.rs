@@ -26,6 +26,7 @@ mod cache;
 mod connection;
 mod defects;
 mod fields;
+mod folder;
 mod graph;
 mod hub_files;
 mod listener;

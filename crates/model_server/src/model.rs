@@ -8,6 +8,7 @@ use crate::batch::{MAX_BATCH_SEQUENCES, plan};
 use crate::config::ModelConfig;
 use crate::defects::Defects;
 use crate::error::InferenceError;
+use crate::folder;
 use crate::graph::Graph;
 use crate::onnx::{Runtime, SessionOptions};
 use crate::process;
@@ -36,6 +37,8 @@ const PROBE_TEXTS: [&str; 3] = [
 pub struct Model {
     /// The name it was first asked for by; the files may know another or none.
     name: String,
+    /// The state of its folder before it was read.
+    files: String,
     config: ModelConfig,
     tokenizer: ModelTokenizer,
     graph: Graph,
@@ -68,6 +71,7 @@ impl Model {
     ) -> Result<Self, InferenceError> {
         let started = Instant::now();
         let directory = Path::new(&reference.directory);
+        let files = folder::state(directory);
         let mut defects = Defects::default();
         let config = ModelConfig::read(reference, &mut defects);
         let tokenizer = read_tokenizer(directory, &mut defects);
@@ -93,6 +97,7 @@ impl Model {
         let name = reference.name.clone();
         let mut model = Self {
             name,
+            files,
             config,
             tokenizer,
             graph,
@@ -127,6 +132,18 @@ impl Model {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Tells the model from every other, also from what its folder held before or holds now.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.files
+    }
+
+    /// Whether its folder still holds the files that were loaded.
+    #[must_use]
+    pub fn is_current(&self, reference: &ModelRef) -> bool {
+        self.files == folder::state(Path::new(&reference.directory))
     }
 
     #[must_use]

@@ -127,8 +127,7 @@ pub fn prepare(
     let model = engine?.model(reference)?;
     model.expect_kind(ModelKind::Embedder)?;
     let cut = |text: &str| model.windows(text, purpose);
-    let (sequences, finish) =
-        look_up(caches, &reference.directory, purpose, texts, token_counts, cut)?;
+    let (sequences, finish) = look_up(caches, model.identity(), purpose, texts, token_counts, cut)?;
     Ok(Plan::Run { model, sequences, finish, budget: None })
 }
 
@@ -247,7 +246,7 @@ pub fn rerank(
     model.expect_kind(ModelKind::Reranker)?;
     let keys: Vec<Key> = documents
         .iter()
-        .map(|document| key(&reference.directory, &[query, document.as_str()]))
+        .map(|document| key(model.identity(), &[query, document.as_str()]))
         .collect();
     let (cached, generation) = caches.pairs.get_all(&keys);
     let mut count = budget.allowance(&model).count();

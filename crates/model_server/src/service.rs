@@ -298,12 +298,12 @@ impl Service {
         })
     }
 
-    /// Whether a request has to wait for a model to be loaded.
+    /// Whether a request may have to wait for a model to be loaded.
     fn needs_load(&self, request: &Request) -> bool {
         let model = match request {
-            Request::Prepare { model: Some(model), .. }
-            | Request::Rerank { model, .. }
-            | Request::Describe { model } => model,
+            Request::Prepare { model: Some(model), .. } | Request::Rerank { model, .. } => model,
+            // Files that were replaced are loaded again.
+            Request::Describe { model } => return model.remote.is_none(),
             _ => return false,
         };
         if model.remote.is_some() {

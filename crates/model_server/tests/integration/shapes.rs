@@ -6,11 +6,13 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use memory_agent_model_server::protocol::{ErrorCode, ModelKind, ModelRef, Purpose};
+use memory_agent_model_server::protocol::{
+    ErrorCode, ModelKind, ModelRef, Purpose, Request, Response,
+};
 use memory_agent_model_server::{Engine, EngineOptions, InferenceError};
 use serde_json::{Map, Value, json};
 
-use crate::common::{TemporaryDirectory, cosine, onnxruntime};
+use crate::common::{Server, TemporaryDirectory, cosine, logits, onnxruntime, single_windows};
 
 /// What the models and the program that computed the answers may differ by.
 const TOLERANCE: f32 = 1e-4;
@@ -279,6 +281,41 @@ fn a_pooling_in_the_graph_serves_where_no_other_is_asked_for() {
     let copy = Copy::of("pooling-embedder");
     copy.set("config.json", json!({"pooling": "cls"}));
     assert!(cosine(&embed(&reference("cls", copy.0.path())), &pooled) < 0.99);
+}
+
+#[test]
+fn a_model_whose_files_were_replaced_is_loaded_again_when_it_is_described() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut ask = |request: Request| client.call(&request).unwrap();
+    let (embedder, reranker) = (Copy::of("mean-embedder"), Copy::of("bert-reranker"));
+    let references = [reference("m", embedder.0.path()), reference("m", reranker.0.path())];
+    let mut embedding = |ask: &mut dyn FnMut(Request) -> Response| {
+        let (model, texts) = (Some(references[0].clone()), vec!["a cat".to_owned()]);
+        let purpose = Purpose::Query;
+        single_windows(ask(Request::Prepare { model, purpose, texts, token_texts: Vec::new() }))
+    };
+    let mut logit = |ask: &mut dyn FnMut(Request) -> Response| {
+        let (model, query) = (references[1].clone(), "a cat".to_owned());
+        let documents = vec!["a dog".to_owned()];
+        logits(ask(Request::Rerank { model, query, documents, budget: 0 }))
+    };
+    let before = (embedding(&mut ask), logit(&mut ask));
+    embedder.set("config.json", json!({"pooling": "cls"}));
+    reranker.set("config.json", json!({"query_prefix": "dog "}));
+    assert_eq!((embedding(&mut ask), logit(&mut ask)), before);
+    for model in &references {
+        let description = ask(Request::Describe { model: model.clone() });
+        assert!(matches!(description, Response::Description(_)), "{description:?}");
+    }
+    let after = (embedding(&mut ask), logit(&mut ask));
+    assert!(cosine(&after.0[0], &before.0[0]) < 0.99);
+    assert!((after.1[0] - before.1[0]).abs() > TOLERANCE);
+
+    fs::write(embedder.path("tokenizer.json"), "{}").unwrap();
+    let refused = ask(Request::Describe { model: references[0].clone() });
+    assert!(matches!(refused, Response::Error { .. }), "{refused:?}");
+    assert_eq!(embedding(&mut ask), after.0, "what is in use stays in use");
 }
 
 #[test]

@@ -212,6 +212,25 @@ fn the_reranker_reads_as_much_of_a_row_as_it_has_tokens_for() {
 }
 
 #[test]
+fn registration_loads_the_files_that_are_there_now() {
+    let mut client = shared().database("register_replaced").connect();
+    let folder = ModelFolder::tiny("replaced", "mean-embedder");
+    let register = format!("SELECT memory_register_model('r', 'embedder', {}, true)", folder.sql());
+    run(&mut client, &register);
+    let mut other = shared().connect("register_replaced");
+    let embed = |client: &mut Client| -> Vec<f32> {
+        value(client, "SELECT memory_embed('a cat')::real[]", &[])
+    };
+    let before = embed(&mut other);
+    let config = std::fs::read_to_string(folder.0.join("config.json")).unwrap();
+    let config = config.replacen('{', r#"{"pooling": "cls","#, 1);
+    std::fs::write(folder.0.join("config.json"), config).unwrap();
+    run(&mut client, &register);
+    assert_ne!(embed(&mut client), before);
+    assert_eq!(embed(&mut other), embed(&mut client), "for everybody");
+}
+
+#[test]
 fn one_error_names_all_that_a_folder_lacks() {
     let mut client = shared().database("register_defects").connect();
     let folder = ModelFolder::tiny("defects", "mean-embedder");
