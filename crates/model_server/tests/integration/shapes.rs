@@ -290,12 +290,12 @@ fn a_model_whose_files_were_replaced_is_loaded_again_when_it_is_described() {
     let mut ask = |request: Request| client.call(&request).unwrap();
     let (embedder, reranker) = (Copy::of("mean-embedder"), Copy::of("bert-reranker"));
     let references = [reference("m", embedder.0.path()), reference("m", reranker.0.path())];
-    let mut embedding = |ask: &mut dyn FnMut(Request) -> Response| {
+    let embedding = |ask: &mut dyn FnMut(Request) -> Response| {
         let (model, texts) = (Some(references[0].clone()), vec!["a cat".to_owned()]);
         let purpose = Purpose::Query;
         single_windows(ask(Request::Prepare { model, purpose, texts, token_texts: Vec::new() }))
     };
-    let mut logit = |ask: &mut dyn FnMut(Request) -> Response| {
+    let logit = |ask: &mut dyn FnMut(Request) -> Response| {
         let (model, query) = (references[1].clone(), "a cat".to_owned());
         let documents = vec!["a dog".to_owned()];
         logits(ask(Request::Rerank { model, query, documents, budget: 0 }))
