@@ -38,6 +38,7 @@ pub fn completion(body: &[u8]) -> Result<Completion, String> {
         body.usage.map_or((None, None), |usage| (usage.input_tokens, usage.output_tokens));
     Ok(Completion {
         text,
+        calls_tools: body.stop_reason.as_deref() == Some("tool_use"),
         finish,
         refusal: None,
         model: body.model,

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub struct Completion {
     /// Empty if there is none.
     pub text: String,
+    /// Whether it calls tools, beside its text or without any.
+    pub calls_tools: bool,
     pub finish: Finish,
     /// The model's own words for not answering.
     pub refusal: Option<String>,
@@ -27,6 +29,6 @@ pub enum Finish {
     Length,
     /// A filter of the provider took it.
     ContentFilter,
-    /// The model wants to call tools, which it was not offered.
+    /// The model calls tools and says nothing else.
     ToolCalls,
 }

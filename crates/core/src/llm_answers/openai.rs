@@ -20,11 +20,13 @@ struct Choice {
     finish_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct AnswerMessage {
     content: Option<Content>,
     refusal: Option<String>,
     tool_calls: Option<Vec<Value>>,
+    /// Of requests with `functions`, which came before tools.
+    function_call: Option<Value>,
 }
 
 /// Some servers send parts instead of a string.
@@ -57,17 +59,18 @@ pub fn completion(body: &[u8]) -> Result<Completion, String> {
         _ => Finish::Stop,
     };
     let message = choice.and_then(|choice| choice.message);
-    let message =
-        message.unwrap_or(AnswerMessage { content: None, refusal: None, tool_calls: None });
+    let message = message.unwrap_or_default();
     let text = match message.content {
         Some(Content::Text(text)) => text,
         Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).collect(),
         None => String::new(),
     };
-    let calls_tools = message.tool_calls.is_some_and(|calls| !calls.is_empty());
+    let calls_tools = message.tool_calls.is_some_and(|calls| !calls.is_empty())
+        || message.function_call.is_some();
     Ok(Completion {
-        finish: if text.is_empty() && calls_tools { Finish::ToolCalls } else { finish },
+        finish: if text.trim().is_empty() && calls_tools { Finish::ToolCalls } else { finish },
         text,
+        calls_tools,
         refusal: message.refusal.filter(|refusal| !refusal.is_empty()),
         model: body.model,
         prompt_tokens: usage.prompt_tokens,

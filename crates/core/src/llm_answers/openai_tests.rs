@@ -22,6 +22,7 @@ fn answers_of_different_servers_are_read() {
         Completion { document: None, ..full },
         Completion {
             text: "hi".to_owned(),
+            calls_tools: false,
             finish: Finish::Stop,
             refusal: None,
             model: Some("gpt-4o-mini-2024-07-18".to_owned()),
@@ -45,7 +46,21 @@ fn answers_of_different_servers_are_read() {
 fn tool_calls_beside_text_do_no_harm() {
     let body =
         br#"{"choices":[{"message":{"content":"a","tool_calls":[{}]},"finish_reason":"stop"}]}"#;
-    assert_eq!(completion(body).unwrap().finish, Finish::Stop);
+    let both = completion(body).unwrap();
+    assert_eq!((both.finish, both.calls_tools), (Finish::Stop, true));
+}
+
+#[test]
+fn calls_are_seen_without_text_and_in_the_older_form() {
+    for message in [
+        r#"{"content":"\n\n","tool_calls":[{}]}"#,
+        r#"{"tool_calls":[{}],"function_call":null}"#,
+        r#"{"content":null,"function_call":{"name":"f","arguments":"{}"}}"#,
+    ] {
+        let body = format!(r#"{{"choices":[{{"message":{message}}}]}}"#);
+        let found = completion(body.as_bytes()).unwrap();
+        assert_eq!((found.finish, found.calls_tools), (Finish::ToolCalls, true), "{message}");
+    }
 }
 
 #[test]

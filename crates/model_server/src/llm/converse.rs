@@ -51,8 +51,9 @@ async fn answer(
     let completion = ask(client, call, calls).await?;
     let rejected = match refusal(&completion) {
         Some(reason) => Err(("refusal", ChatFailureKind::Refused, reason)),
-        None if completion.finish == Finish::ToolCalls && offers_tools(&fields) => {
-            Ok(String::new())
+        // Beside its calls a model may say nothing, or only think.
+        None if completion.calls_tools && offers_tools(&fields) => {
+            Ok(AnswerFormat::Text.check(&completion.text).unwrap_or_default())
         }
         None if completion.finish == Finish::ToolCalls => Err((
             "bad answer",
@@ -86,14 +87,13 @@ async fn answer(
 }
 
 /// The endpoint's answer as an application may see it: without the key, which endpoints like to repeat, and
-/// without NUL, which PostgreSQL's texts cannot hold. Its text is the one that was accepted.
+/// without NUL, which PostgreSQL's texts cannot hold. Its text is the one that was accepted, null if nothing is
+/// left of it beside calls of tools.
 fn shown(mut document: Value, text: &str, model: &str, key: &str) -> Value {
     clean_texts(&mut document, key);
     document["model"] = model.into();
-    if !text.is_empty()
-        && let Some(content) = document.pointer_mut("/choices/0/message/content")
-    {
-        *content = text.into();
+    if let Some(content) = document.pointer_mut("/choices/0/message/content") {
+        *content = if text.is_empty() { Value::Null } else { text.into() };
     }
     document
 }

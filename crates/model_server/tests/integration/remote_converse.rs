@@ -160,6 +160,36 @@ fn further_fields_are_passed_on_and_calls_of_tools_come_back() {
 }
 
 #[test]
+fn calls_of_tools_come_back_whatever_is_said_beside_them() {
+    let calls =
+        json!([{ "id": "1", "type": "function", "function": { "name": "f", "arguments": "{}" } }]);
+    let older = json!({ "name": "f", "arguments": "{}" });
+    for (content, said, shown) in [
+        (json!("\n\n"), "", Value::Null),
+        (json!("<think>I need the weather.</think>\n"), "", Value::Null),
+        (json!("<think>I need the weather"), "", Value::Null),
+        (json!("<think>Hm.</think>Let me look."), "Let me look.", json!("Let me look.")),
+        (json!([{ "type": "text", "text": " " }]), "", Value::Null),
+    ] {
+        for (offer, field, called) in
+            [("tools", "tool_calls", &calls), ("functions", "function_call", &older)]
+        {
+            let mut message = json!({ "role": "assistant", "content": content });
+            message[field] = called.clone();
+            let stub = Stub::always(Reply::finished(message, field));
+            let server = Server::start();
+            let fields = json!({ offer: [{ "name": "f" }] }).to_string();
+            let conversation = Conversation { fields, ..conversation(endpoint(&stub)) };
+            let found = server.converse(conversation).result.unwrap();
+            assert_eq!(found.text, said, "{content}");
+            let document: Value = serde_json::from_str(&found.document.unwrap()).unwrap();
+            let message = &document["choices"][0]["message"];
+            assert_eq!((&message["content"], &message[field]), (&shown, called));
+        }
+    }
+}
+
+#[test]
 fn other_protocols_get_the_texts() {
     let answer =
         json!({ "content": [{ "type": "text", "text": "Hello." }], "stop_reason": "max_tokens" });
