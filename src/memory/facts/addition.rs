@@ -132,6 +132,7 @@ fn store(
     };
     if let Some(same) = same {
         writer.said_again(same, &[], fact.checked.expires_at)?;
+        debug1!("memory_agent: add user={} again={same}", caller.user_id);
         return Ok(same);
     }
     let id = entries::new_id();
