@@ -43,17 +43,25 @@ pub fn upsert_conversation(
 }
 
 /// Sessions in which nothing was said for so long, and of which the archive lacks something, those that fell
-/// silent first before the others.
+/// silent first before the others. Of those without turns there is nothing to archive, and global memory is no
+/// conversation.
 pub fn idle_conversations(spi: &Spi, idle: Duration, most: i64) -> PgResult<Vec<SessionKey>> {
     spi.rows(
         "SELECT s.user_id, s.agent_id, s.session_id FROM memory_agent.sessions s \
           WHERE s.last_turn_at < now() - make_interval(secs => $1) AND s.active_entries > 0 \
+            AND s.session_id IS DISTINCT FROM $3 \
+            AND (EXISTS (SELECT FROM memory_agent.entries e \
+                          WHERE e.user_id = s.user_id AND e.agent_id = s.agent_id \
+                            AND e.session_id = s.session_id AND e.kind = 'turn' AND e.state <> 'inactive') \
+              OR EXISTS (SELECT FROM memory_agent.session_summaries u \
+                          WHERE u.user_id = s.user_id AND u.agent_id = s.agent_id \
+                            AND u.session_id = s.session_id AND u.level = 'L3' AND u.is_active)) \
             AND NOT EXISTS (SELECT FROM memory_agent.archives a \
                              WHERE a.user_id = s.user_id AND a.agent_id = s.agent_id \
                                AND a.session_id = s.session_id AND a.doc_type = 'conversation' \
                                AND a.updated_at > s.last_turn_at) \
           ORDER BY s.last_turn_at, s.user_id, s.agent_id, s.session_id LIMIT $2",
-        &mut params![idle.as_secs_f64(), most],
+        &mut params![idle.as_secs_f64(), most, schema::global_name()],
     )
 }
 

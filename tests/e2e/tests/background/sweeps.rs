@@ -384,3 +384,25 @@ fn conversations_that_fell_silent_are_archived() {
     });
     assert_eq!(archived(&mut scene.client).len(), 1);
 }
+
+/// Sessions of which there is nothing to archive do not hold up the others, and the user's global memory is no
+/// conversation.
+#[test]
+fn sessions_without_turns_hold_up_no_archive() {
+    let mut scene = start_with(echo, &[OFTEN, ("memory_agent.llm_base_url", "")]);
+    run(
+        &mut scene.client,
+        "SELECT memory_add('Fact ' || n, 'facts ' || n, infer => false, created_at => now() - interval '3 days') \
+           FROM generate_series(1, 1000) n;
+         SELECT memory_ingest('global', 'user', 'Everybody may know this.', created_at => now() - interval '2 days');
+         SELECT memory_ingest('silent', 'user', 'Authentication tokens last one hour.', created_at => now() - interval '1 day');
+         UPDATE memory_agent.sessions SET last_turn_at = now() - interval '3 days' WHERE session_id LIKE 'facts %'",
+    );
+    scene.cluster.alter_system("memory_agent.archive_idle_after", Some("1h"));
+    let archived = |client: &mut Client| {
+        values::<String>(client, "SELECT session_id FROM memory_agent.archives", &[])
+    };
+    wait_until(PATIENCE, "the archive", || !archived(&mut scene.client).is_empty());
+    scene.drain();
+    assert_eq!(archived(&mut scene.client), ["silent"]);
+}
