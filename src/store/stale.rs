@@ -40,8 +40,8 @@ fn replacements(
     spi.rows(&statement, &mut params![users.to_vec(), turns, as_of])
 }
 
-/// Of these turns those that also say something that holds: a fact that a job made of them, or that they
-/// repeat, is not replaced.
+/// Of these turns those that also say something that may hold: a fact that a job made of them, or that they
+/// repeat, is not replaced. One that the turn does not bear out (`unverified`) is not replaced either.
 pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<Uuid>> {
     spi.rows(
         "SELECT DISTINCT turn.id \
@@ -49,8 +49,9 @@ pub fn still_true(spi: &Spi, users: &[String], turns: &[Uuid]) -> PgResult<Vec<U
           CROSS JOIN unnest(f.source_ids) turn(id) \
            LEFT JOIN memory_agent.entries r ON r.user_id = ANY ($1) AND r.id = f.replaced_by \
           WHERE f.user_id = ANY ($1) AND f.source_ids && $2 AND turn.id = ANY ($2) AND f.kind = 'fact' \
-            AND CASE WHEN f.content <> '' THEN CASE WHEN f.metadata ? 'job_id' THEN f.state END \
-                     WHEN f.state_reason IS NULL THEN r.state END <> 'inactive'",
+            AND (f.state_reason = 'unverified' \
+              OR CASE WHEN f.content <> '' THEN CASE WHEN f.metadata ? 'job_id' THEN f.state END \
+                      WHEN f.state_reason IS NULL THEN r.state END <> 'inactive')",
         &mut params![users.to_vec(), turns],
     )
 }
