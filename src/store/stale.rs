@@ -83,8 +83,8 @@ pub fn no_longer_true(
 }
 
 /// What the summary of a session says and what no longer holds: facts of turns that it may cover, which were
-/// replaced by what was said after it; the ten that were replaced last, oldest first. Each as it was, if that
-/// is known, and as it is now.
+/// replaced by what was said after it, or in another session; the ten that were replaced last, oldest first. Each
+/// as it was, if that is known, else as it is now.
 pub fn no_longer_summarized(spi: &Spi, key: &SessionKey) -> PgResult<Vec<Outdated>> {
     replaced_since(spi, key, None, None)
 }
