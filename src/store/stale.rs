@@ -8,19 +8,24 @@ use memory_agent_core::augment::Outdated;
 /// Replacements followed from one fact to the next.
 const MAX_STEPS: i32 = 100;
 
-/// Of these turns those that say facts which were replaced, each with the facts that hold now (at `as_of`) and
-/// are in the scope, the newest first.
-pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Uuid)>> {
+/// A turn that says what no longer holds, and what holds instead as far as that is in the scope and was not
+/// forgotten since.
+pub type Replaced = (Uuid, Option<Uuid>);
+
+/// Of these turns those that say facts which were replaced, each with what holds now (at `as_of`), the newest
+/// first.
+pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<Replaced>> {
     let pairs = replacements(spi, &scope.caller.visible(), turns, scope.as_of)?;
-    if pairs.is_empty() {
+    let replacing: Vec<Uuid> = pairs.iter().filter_map(|(_, by)| *by).collect();
+    if replacing.is_empty() {
         return Ok(pairs);
     }
-    let replacing: Vec<Uuid> = pairs.iter().map(|(_, by)| *by).collect();
     let mut sql = scope.to_sql()?;
     let replacing = bind(&mut sql.params, replacing);
     let statement = sql.select("e.id", &format!(" AND e.id = ANY ({replacing})"));
     let visible: Vec<Uuid> = spi.rows(&statement, &mut sql.params)?;
-    Ok(pairs.into_iter().filter(|(_, by)| visible.contains(by)).collect())
+    // What another session said is not told in this one; that something no longer holds is.
+    Ok(pairs.into_iter().map(|(turn, by)| (turn, by.filter(|by| visible.contains(by)))).collect())
 }
 
 fn replacements(
@@ -28,7 +33,7 @@ fn replacements(
     users: &[String],
     turns: &[Uuid],
     as_of: Option<TimestampWithTimeZone>,
-) -> PgResult<Vec<(Uuid, Uuid)>> {
+) -> PgResult<Vec<Replaced>> {
     if turns.is_empty() {
         return Ok(Vec::new());
     }

@@ -33,6 +33,8 @@ pub struct Candidate {
     /// Indexes of the candidates that replaced what this one says: a turn whose
     /// extracted facts were superseded ranks before none of the new facts.
     pub demoted_below: Vec<usize>,
+    /// It is not shown: it only lends its score to what replaced it.
+    pub is_hidden: bool,
     /// The learned probability that the row answers the question ([`crate::blend`]), which is its relevance
     /// then. `None` weighs the logit and the fused score instead.
     pub probability: Option<f64>,
@@ -90,6 +92,8 @@ words! {
     pub enum DroppedAt {
         /// Not among the `max_candidates` best of the fusion.
         Pool = "pool",
+        /// Nothing that it says holds any more.
+        Stale = "stale",
         /// Below the score threshold.
         Threshold = "threshold",
         /// Not among the `top_k` rows of MMR.
@@ -199,6 +203,9 @@ pub fn finish(
     let in_pool_replacements = replacements.within(pool);
     apply_threshold(candidates, &in_pool_replacements, &mut scored, settings);
     in_pool_replacements.settle(candidates, &mut scored);
+    for row in scored.iter_mut().filter(|row| candidates[row.index].is_hidden) {
+        row.dropped = Some(DroppedAt::Stale);
+    }
     let mut ranking = Ranking { selected: Vec::new(), scored };
     select(candidates, in_pool_replacements.by_position(), &mut ranking, settings);
 

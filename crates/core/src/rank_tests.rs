@@ -399,3 +399,13 @@ fn chains_of_replacements_keep_their_order_and_circles_are_cut() {
     let dangling = [replaced(1.0, 99), dense(0.5)];
     assert_eq!(selected(&rank(&dangling, None, &settings())), [0, 1]);
 }
+
+#[test]
+fn a_hidden_row_lends_its_score_and_takes_no_place() {
+    let hidden = Candidate { demoted_below: vec![1], is_hidden: true, ..dense(1.0) };
+    let candidates = [hidden, Candidate::default(), dense(0.6), dense(0.2)];
+    let ranking = rank(&candidates, None, &RankSettings { top_k: Some(2), ..settings() });
+    assert_eq!(selected(&ranking), [1, 2]);
+    assert_close(of(&ranking, 1).score, 1.0);
+    assert_eq!(of(&ranking, 0).dropped, Some(DroppedAt::Stale));
+}

@@ -6,6 +6,7 @@ use crate::memory::recall;
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
 use crate::settings::PromptStaleSources;
+use crate::store::stale::Replaced;
 use crate::store::{entries, stale};
 use memory_agent_core::augment::{self, Outdated};
 
@@ -90,12 +91,8 @@ pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Outdat
 
 /// The marks of stale turns, given each with the facts that hold instead, the newest first: the facts that
 /// were replaced, or, where they have no text, what holds.
-fn marks(
-    spi: &Spi,
-    request: &Request,
-    replaced: &[(Uuid, Uuid)],
-) -> PgResult<Vec<(Uuid, Outdated)>> {
-    let mut newest: Vec<(Uuid, Uuid)> = replaced.to_vec();
+fn marks(spi: &Spi, request: &Request, replaced: &[Replaced]) -> PgResult<Vec<(Uuid, Outdated)>> {
+    let mut newest: Vec<Replaced> = replaced.to_vec();
     newest.dedup_by_key(|(turn, _)| *turn);
     let turns: Vec<Uuid> = newest.iter().map(|(turn, _)| *turn).collect();
     let users = request.scope.caller.visible();
@@ -106,7 +103,7 @@ fn marks(
     let mut marks: Vec<(Uuid, Outdated)> =
         was.into_iter().map(|(turn, fact)| (turn, Outdated::Was(fact))).collect();
     for (turn, fact) in newest {
-        if let Some((_, content)) = now.iter().find(|(id, _)| *id == fact) {
+        if let Some((_, content)) = now.iter().find(|(id, _)| Some(*id) == fact) {
             marks.push((turn, Outdated::Now(content.content.clone())));
         }
     }

@@ -18,14 +18,14 @@ use crate::settings::RankingForm;
 use crate::store::candidate_details::{self, Detail};
 use crate::store::models::Kind;
 use crate::store::search::{self, Found, Query};
+use crate::store::stale::Replaced;
 use crate::store::{entries, schema};
 use memory_agent_core::blend::{Features, Weights};
-use memory_agent_core::fuse::ArmScores;
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_core::rerank_budget::Shortened;
 use pgrx::datum::datetime_support::now;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 /// What happened, for `memory_explain`.
@@ -61,8 +61,8 @@ pub struct Recalled {
     pub ranking: Ranking,
     /// Positions in `ranking.scored`, in the order shown.
     pub shown: Vec<usize>,
-    /// Stale turns, each with the fact that replaced what it says.
-    pub replaced: Vec<(Uuid, Uuid)>,
+    /// Stale turns, each with what holds instead, if that is in the scope.
+    pub replaced: Vec<Replaced>,
     pub trace: Trace,
 }
 
@@ -130,7 +130,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         let details = in_order(details, &ids);
         Ok((pool, details, episode, found.lexical_bound))
     })?;
-    let Pool { members, left_out, replaced } = pool;
+    let Pool { members, left_out, replaced, hidden } = pool;
     trace.pool = members.len();
     trace.left_out = left_out;
     trace.times.search = milliseconds(started);
@@ -173,7 +173,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let started = Instant::now();
     let of_details = details.iter().zip(&members);
     let mut candidates: Vec<Candidate> =
-        of_details.map(|(detail, member)| candidate(detail, &member.arms)).collect();
+        of_details.map(|(detail, member)| candidate(detail, member, &hidden)).collect();
     if let Some((features, weights)) = &learned {
         for (place, features) in features.iter().enumerate() {
             let logit =
@@ -182,7 +182,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         }
     }
     for &(stale, replacement) in &replaced {
-        candidates[stale].demoted_below.push(replacement);
+        candidates[stale].demoted_below.extend(replacement);
     }
     let fused: Vec<(usize, f64)> = members.iter().map(|member| member.fused).enumerate().collect();
     let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
@@ -201,7 +201,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     );
     let replaced = replaced
         .into_iter()
-        .map(|(stale, replacement)| (details[stale].id, details[replacement].id))
+        .map(|(stale, replacement)| (details[stale].id, replacement.map(|by| details[by].id)))
         .collect();
     let features = learned.map(|(features, _)| features);
     Ok(Some(Recalled { details, members, features, ranking, shown, replaced, trace }))
@@ -261,10 +261,10 @@ fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
     Ok(turns.into_iter().map(|(id, _)| id).collect())
 }
 
-fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
+fn candidate(detail: &Detail, member: &Member, hidden: &HashSet<Uuid>) -> Candidate {
     Candidate {
-        similarity: arms.similarity,
-        lexical: arms.lexical,
+        similarity: member.arms.similarity,
+        lexical: member.arms.lexical,
         age_days: detail.age_days,
         half_speed: detail.kind == "document"
             || schema::home_of(detail.session_id.as_deref()).is_none(),
@@ -272,6 +272,7 @@ fn candidate(detail: &Detail, arms: &ArmScores) -> Candidate {
         embedding: detail.embedding.as_ref().map(|vector| vector.0.clone()),
         token_count: detail.token_count.max(0) as u32,
         demoted_below: Vec::new(),
+        is_hidden: hidden.contains(&detail.id),
         probability: None,
     }
 }
@@ -301,9 +302,9 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
             continue;
         };
         let Some(content) = contents.remove(&detail.id) else { continue };
-        let replacement = replaced.iter().find(|(stale, _)| *stale == detail.id);
-        let metadata = match replacement {
-            Some((_, by)) => stale::with_superseded_by(content.metadata, *by),
+        let mut of_row = replaced.iter().filter(|(stale, _)| *stale == detail.id);
+        let metadata = match of_row.find_map(|(_, by)| *by) {
+            Some(by) => stale::with_superseded_by(content.metadata, by),
             None => content.metadata,
         };
         rows.push((

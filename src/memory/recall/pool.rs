@@ -3,6 +3,7 @@
 
 use crate::store::scope::Layer;
 use crate::store::search::{Found, FoundRow};
+use crate::store::stale::Replaced;
 use memory_agent_core::fuse::{self, ArmScores};
 use memory_agent_core::rank::RankSettings;
 use memory_agent_core::shares;
@@ -15,6 +16,8 @@ pub struct LeftOut {
     pub layer: Layer,
     /// What the arms say of the row itself.
     pub arms: ArmScores,
+    /// The similarity with a share of the neighbours'.
+    pub dense: Option<f64>,
     pub fused: f64,
 }
 
@@ -37,8 +40,10 @@ pub struct Pool {
     pub members: Vec<Member>,
     /// Candidates that were not good enough.
     pub left_out: Vec<LeftOut>,
-    /// Pairs of positions: a stale turn, and the fact that replaced what it says.
-    pub replaced: Vec<(usize, usize)>,
+    /// Pairs of positions: a stale turn, and what holds instead, if that is in the scope.
+    pub replaced: Vec<(usize, Option<usize>)>,
+    /// Stale turns that are not shown: what replaced them is ranked by their scores.
+    pub hidden: HashSet<Uuid>,
 }
 
 impl Pool {
@@ -51,9 +56,13 @@ impl Pool {
     }
 
     /// Ranks stale turns below what replaced them; a replacement that no arm found joins the pool.
-    pub fn demote(&mut self, pairs: &[(Uuid, Uuid)]) {
+    pub fn demote(&mut self, pairs: &[Replaced]) {
         for &(turn, by) in pairs {
             let Some(stale) = self.position(turn) else { continue };
+            let Some(by) = by else {
+                self.replaced.push((stale, None));
+                continue;
+            };
             let replacement = self.position(by).unwrap_or_else(|| {
                 let known = self.left_out.iter().position(|row| row.id == by);
                 let layer = known.map(|at| self.left_out.remove(at).layer);
@@ -61,13 +70,41 @@ impl Pool {
                 self.members.push(Member { id: by, layer, arms, dense: None, fused: 0.0 });
                 self.members.len() - 1
             });
-            self.replaced.push((stale, replacement));
+            self.replaced.push((stale, Some(replacement)));
         }
     }
 
-    /// Leaves stale turns out.
-    pub fn hide(&mut self, pairs: &[(Uuid, Uuid)]) {
-        self.members.retain(|member| pairs.iter().all(|(turn, _)| *turn != member.id));
+    /// Leaves stale turns out, and gives their places to the best candidates that are not hidden. Of the turns that
+    /// one row replaced, the best stays in the pool, hidden, until the row that replaced it is ranked.
+    pub fn hide(&mut self, pairs: &[Replaced]) {
+        self.hidden = pairs.iter().map(|(turn, _)| *turn).collect();
+        let mut told = HashSet::new();
+        let mut stand_ins = Vec::new();
+        for member in &self.members {
+            let of_member = pairs.iter().filter(|(turn, _)| *turn == member.id);
+            let replacing = of_member.filter_map(|&(turn, by)| Some((turn, by?)));
+            for (turn, by) in replacing.filter(|(_, by)| !self.hidden.contains(by)) {
+                if told.insert(by) {
+                    stand_ins.push((turn, Some(by)));
+                }
+            }
+        }
+        let places = self.members.len();
+        let hidden = &self.hidden;
+        self.members.retain(|member| {
+            !hidden.contains(&member.id) || stand_ins.iter().any(|(turn, _)| *turn == member.id)
+        });
+        self.left_out.retain(|row| !hidden.contains(&row.id));
+        let shown = self.members.iter().filter(|member| !hidden.contains(&member.id)).count();
+        let free = places.saturating_sub(shown + told.len()).min(self.left_out.len());
+        self.members.extend(self.left_out.drain(..free).map(|row| Member {
+            id: row.id,
+            layer: Some(row.layer),
+            arms: row.arms,
+            dense: row.dense,
+            fused: row.fused,
+        }));
+        self.demote(&stand_ins);
     }
 }
 
@@ -101,12 +138,13 @@ pub fn fuse_pool(
     order.retain(|&row| {
         let stays = has_place.next().unwrap_or(false) || included.contains(&rows[row].id);
         if !stays {
-            let Member { id, arms, fused, .. } = member(row);
-            left_out.push(LeftOut { id, layer: rows[row].layer, arms, fused });
+            let Member { id, arms, dense, fused, .. } = member(row);
+            left_out.push(LeftOut { id, layer: rows[row].layer, arms, dense, fused });
         }
         stays
     });
-    Pool { members: order.into_iter().map(member).collect(), left_out, replaced: Vec::new() }
+    let members = order.into_iter().map(member).collect();
+    Pool { members, left_out, replaced: Vec::new(), hidden: HashSet::new() }
 }
 
 /// The best rows of each arm in each layer, and those that are to be included.

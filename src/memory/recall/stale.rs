@@ -5,7 +5,7 @@ use crate::memory::recall::pool::Pool;
 use crate::memory::recall::request::Request;
 use crate::pg::prelude::*;
 use crate::settings::{PromptStaleSources, StaleSources};
-use crate::store::stale;
+use crate::store::stale::{self, Replaced};
 use std::collections::HashSet;
 
 /// What becomes of stale turns.
@@ -44,8 +44,27 @@ pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
     if request.stale == Treatment::Show {
         return Ok(());
     }
-    let pairs = stale::replaced(spi, &request.scope, &pool.ids())?;
-    let (hidden, demoted): (Vec<_>, Vec<_>) = match request.stale {
+    let (mut hidden, mut demoted) = hidden_and_demoted(spi, request, &pool.ids())?;
+    if !hidden.is_empty() {
+        // They leave their places to others, which may be stale as well.
+        let others: Vec<Uuid> = pool.left_out.iter().map(|row| row.id).collect();
+        let of_others = hidden_and_demoted(spi, request, &others)?;
+        hidden.extend(of_others.0);
+        demoted.extend(of_others.1);
+        pool.hide(&hidden);
+    }
+    pool.demote(&demoted);
+    Ok(())
+}
+
+/// The stale ones of these turns: those that are left out, and the others.
+fn hidden_and_demoted(
+    spi: &Spi,
+    request: &Request,
+    turns: &[Uuid],
+) -> PgResult<(Vec<Replaced>, Vec<Replaced>)> {
+    let pairs = stale::replaced(spi, &request.scope, turns)?;
+    Ok(match request.stale {
         Treatment::Hide => (pairs, Vec::new()),
         Treatment::DemoteOrHide if !pairs.is_empty() => {
             let turns: Vec<Uuid> = pairs.iter().map(|(turn, _)| *turn).collect();
@@ -55,12 +74,7 @@ pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
             pairs.into_iter().partition(|(turn, _)| !partly.contains(turn))
         }
         _ => (Vec::new(), pairs),
-    };
-    if !hidden.is_empty() {
-        pool.hide(&hidden);
-    }
-    pool.demote(&demoted);
-    Ok(())
+    })
 }
 
 /// Metadata that also says which fact replaced what a stale turn says.

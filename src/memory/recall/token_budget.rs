@@ -24,7 +24,10 @@ pub fn within_budget(
     let turns: Vec<usize> = episode
         .iter()
         .filter_map(|turn| {
-            (0..ranking.scored.len()).find(|&at| details[ranking.scored[at].index].id == *turn)
+            (0..ranking.scored.len()).find(|&at| {
+                let row = &ranking.scored[at];
+                details[row.index].id == *turn && row.dropped != Some(DroppedAt::Stale)
+            })
         })
         .collect();
     let ranked: Vec<BudgetRow> = ranking.selected.iter().map(row).collect();

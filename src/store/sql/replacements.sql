@@ -10,11 +10,16 @@ WITH RECURSIVE chain AS (
      FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact
     WHERE f.state = 'inactive' AND f.replaced_by IS NOT NULL
       AND ($3::timestamptz IS NULL OR f.valid_to <= $3) AND c.step < {MAX_STEPS})
-SELECT c.turn, f.id
-  FROM chain c JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact
- WHERE c.turn <> f.id AND c.step > 0
-   AND (NOT coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] OR NOT f.metadata ? 'job_id')
-   AND f.content <> ''
-   AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive'
-            ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END
- GROUP BY c.turn, f.id, f.created_at ORDER BY c.turn, f.created_at DESC, f.id DESC
+SELECT r.turn, r.by
+  FROM (SELECT c.turn, f.created_at,
+               CASE WHEN f.content <> ''
+                     AND CASE WHEN $3::timestamptz IS NULL THEN f.state <> 'inactive'
+                              ELSE f.created_at <= $3 AND (f.valid_to IS NULL OR f.valid_to > $3) END
+                    THEN f.id END AS by
+          FROM chain c LEFT JOIN memory_agent.entries f ON f.user_id = ANY ($1) AND f.id = c.fact
+         WHERE c.turn <> c.fact AND c.step > 0
+           AND NOT (coalesce(f.source_ids, '{{}}') @> ARRAY[c.turn] AND coalesce(f.metadata ? 'job_id', false))
+           AND NOT (coalesce(f.state, '') = 'inactive' AND f.replaced_by IS NOT NULL
+                    AND ($3::timestamptz IS NULL OR f.valid_to <= $3))) r
+ GROUP BY r.turn, r.by
+ ORDER BY r.turn, r.by IS NULL, max(r.created_at) DESC, r.by DESC

@@ -12,6 +12,7 @@ mod outdated;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
 mod random;
+mod replaced;
 mod summary;
 
 use memory_agent_e2e::memory::{run, value};

@@ -55,6 +55,12 @@ fn a_turn_whose_fact_was_replaced_never_ranks_before_what_replaced_it() {
     }
     assert_eq!(recall(&mut client, &format!("{QUESTION}, top_k => 1"))[0].content, lisbon);
 
+    // What is not searched for is not named.
+    let rows = recall(&mut client, &format!("{QUESTION}, kinds => '{{turn}}'"));
+    assert!(
+        rows.iter().all(|row| row.kind == "turn" && row.metadata.get("superseded_by").is_none())
+    );
+
     run(&mut client, "SET memory_agent.stale_sources = hide");
     let rows = recall(&mut client, QUESTION);
     assert_eq!(position(&rows, OLD), None);
