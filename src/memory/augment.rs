@@ -128,8 +128,8 @@ fn augmented(
     tokens: &TokenCounter,
 ) -> (String, Vec<PromptMemory>) {
     prompt_memory::facts_first(&mut hits);
-    let (summary, outdated) =
-        summary.map_or((None, String::new()), |(text, tail)| (Some(text), tail));
+    let (summary, outdated) = summary
+        .map_or((None, String::new()), |(text, tail)| (Some(augment::marked(&text, &[])), tail));
     let whole = summary.as_ref().map(|text| format!("{text}{outdated}"));
     let text = told(whole.as_deref(), &hits, message);
     if tokens.count_one(&text) <= room {

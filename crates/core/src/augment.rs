@@ -15,6 +15,10 @@ const MEMORY_HEADER_OF_0_2: &str = "Long-term memory (most relevant first):";
 /// Stands before what the user typed, at the start of a line.
 pub const MESSAGE_HEADER: &str = "Current message:";
 
+/// With what marks of an [`Outdated`] begin, in brackets.
+const WAS: &str = "no longer true";
+const NOW: &str = "out of date; now";
+
 /// Longest name of a speaker, in characters.
 const MAX_NAME: usize = 60;
 
@@ -52,17 +56,18 @@ pub fn label(role: &str, name: Option<&str>, day: &str) -> String {
     }
 }
 
-/// A text with what it says and what no longer holds behind it.
+/// A text with what it says and what no longer holds behind it, each in a line of its own. No line of the text
+/// passes for such a mark, and no mark ends a fence or a message.
 #[must_use]
 pub fn marked(content: &str, outdated: &[Outdated]) -> String {
-    let mut text = content.to_owned();
+    let mut text = fence::without_marks(content, &[WAS, NOW]);
     for mark in outdated {
         let (what, fact) = match mark {
-            Outdated::Was(fact) => ("no longer true", fact),
-            Outdated::Now(fact) => ("out of date; now", fact),
+            Outdated::Was(fact) => (WAS, fact),
+            Outdated::Now(fact) => (NOW, fact),
         };
         let fact = fact.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.push_str(&format!("\n({what}: {fact})"));
+        text.push_str(&format!("\n({what}: {})", fence::escaped(&fact)));
     }
     text
 }

@@ -14,7 +14,7 @@ const NAME: &str = "memory";
 
 /// With what chat templates of models begin and end messages. Servers read them in the text of a message as
 /// well, so they end it, and the fence with it.
-const TEMPLATE_TOKENS: [&str; 15] = [
+const TEMPLATE_TOKENS: [&str; 23] = [
     "<|",
     "<｜",
     "<s>",
@@ -30,6 +30,14 @@ const TEMPLATE_TOKENS: [&str; 15] = [
     "[TOOL_",
     "[/TOOL_",
     "[AVAILABLE_TOOLS",
+    "[SYSTEM_PROMPT",
+    "[/SYSTEM_PROMPT",
+    "[THINK]",
+    "[/THINK]",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
 ];
 
 /// What ends a line, for a model if not for an editor.
@@ -67,6 +75,31 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
+/// A text in which no line begins as a mark of ours does: with `(` and one of these words, whatever stands between.
+#[must_use]
+pub fn without_marks(text: &str, words: &[&str]) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for line in text.split_inclusive(LINE_ENDS) {
+        let blank = line.find(|c| !is_blank(c)).unwrap_or(line.len());
+        match line[blank..].strip_prefix(['(', '（', '﹙']) {
+            Some(rest) if words.iter().any(|words| begins_with(rest, words)) => {
+                safe.push_str(&line[..blank]);
+                safe.push_str("&#40;");
+                safe.push_str(rest);
+            }
+            _ => safe.push_str(line),
+        }
+    }
+    safe
+}
+
+/// Whether the letters of a text begin with those of some words.
+fn begins_with(text: &str, words: &str) -> bool {
+    let mut letters = text.chars().map(narrow).filter(|c| c.is_alphabetic());
+    let mut expected = words.chars().filter(|c| c.is_alphabetic());
+    expected.all(|expected| letters.next().is_some_and(|c| c.eq_ignore_ascii_case(&expected)))
+}
+
 /// Whether a text begins with a tag of the fence or with a token of a chat template.
 fn ends_something(text: &str) -> bool {
     let is_token = |token: &&str| {
@@ -77,15 +110,31 @@ fn ends_something(text: &str) -> bool {
 
 /// Whether a text that begins with a bracket goes on as a tag of the fence does, whatever stands between.
 fn is_tag_of_fence(text: &str) -> bool {
-    let mut letters = text.chars().skip(1).filter(|c| !is_blank(*c) && *c != '/');
+    let mut letters = text.chars().skip(1).filter(|c| !is_blank(*c) && !is_slash(*c)).map(narrow);
     NAME.chars().all(|expected| letters.next().is_some_and(|c| c.eq_ignore_ascii_case(&expected)))
+}
+
+/// A slash, or what looks like one.
+fn is_slash(c: char) -> bool {
+    matches!(c, '/' | '／' | '∕' | '⁄')
+}
+
+/// The letter of ASCII that a full-width letter looks like.
+fn narrow(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        c => c,
+    }
 }
 
 /// White space, and characters that take no room.
 fn is_blank(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()
-        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{e0100}'..='\u{e01ef}')
 }
 
 #[cfg(test)]

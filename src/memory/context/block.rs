@@ -3,7 +3,7 @@
 
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
-use memory_agent_core::augment::{Memory, memory_line, text_block};
+use memory_agent_core::augment::{Memory, marked, memory_line, text_block};
 use memory_agent_core::fence;
 
 /// Most of a prompt's budget that the summary may take.
@@ -104,6 +104,7 @@ impl Block<'_> {
 
     /// The message of [`Self::fit_text`].
     pub fn below_heading(&self, text: &str, tail: &str) -> String {
+        let text = marked(text, &[]);
         fence::fenced(&text_block(self.heading, &format!("{text}{tail}")))
     }
 }

@@ -5,7 +5,8 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::memory::recall::request::Request;
 use crate::store::entries::{self, WindowTurn};
-use memory_agent_core::{augment, fence};
+use memory_agent_core::augment::{self, Outdated};
+use memory_agent_core::fence;
 use std::borrow::Cow;
 
 /// How many times fewer tokens a text may have in another encoding than in the stored one, as in Hindi.
@@ -35,9 +36,13 @@ impl Window {
         let is_stored = turns.first().is_some_and(|newest| newest.is_current);
         let stored_message = is_stored.then(|| turns.remove(0).id);
         let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
-        for (id, fact) in prompt_memory::outdated(request, &ids)? {
-            if let Some(turn) = turns.iter_mut().find(|turn| turn.id == id) {
-                turn.content = augment::marked(&turn.content, &[fact]);
+        let outdated = prompt_memory::outdated(request, &ids)?;
+        for turn in &mut turns {
+            let of_turn = outdated.iter().filter(|(id, _)| *id == turn.id);
+            let marks: Vec<Outdated> = of_turn.map(|(_, mark)| mark.clone()).collect();
+            let text = augment::marked(&turn.content, &marks);
+            if text != turn.content {
+                turn.content = text;
                 turn.token_count_exact = false;
             }
         }

@@ -37,6 +37,10 @@ pub fn lines_of_fence(text: &str) -> Vec<&str> {
         "[inst]",
         "[/inst]",
         "[tool_calls]",
+        "[system_prompt]",
+        "[think]",
+        "<tool_call>",
+        "<tool_response>",
         "\u{e004f}",
     ] {
         assert!(!inside.contains(end), "{end} in {text}");
@@ -50,7 +54,7 @@ pub fn is_memory(line: &str) -> bool {
         return false;
     };
     let day: String = label.chars().rev().take(10).collect();
-    let roles = ["memory", "user", "assistant", "conversation of"];
+    let roles = ["memory", "document", "user", "assistant", "conversation of"];
     !label.contains(['[', ']'])
         && roles.iter().any(|role| label.starts_with(role))
         && day.chars().enumerate().all(|(at, c)| match at {
