@@ -38,11 +38,14 @@ impl PromptMemory {
     fn of(row: recall::RecallRow) -> Self {
         let metadata: Option<Value> = serde_json::from_str(&row.13.0).ok();
         let name = metadata.as_ref().and_then(|metadata| metadata.get("name")?.as_str());
+        // What a document says is not known of the user, whatever stands in its metadata.
+        let is_document = row.1 == "document";
+        let (role, name) = if is_document { (row.1.clone(), None) } else { (row.2, name) };
         Self {
             id: row.0,
-            label: augment::label(&row.2, name, &day(row.14)),
+            label: augment::label(&role, name, &day(row.14)),
             is_fact: row.1 == "fact",
-            role: row.2,
+            role,
             content: row.3,
             created_at: row.14,
             score: row.4,
@@ -98,7 +101,7 @@ fn marks(spi: &Spi, request: &Request, replaced: &[Replaced]) -> PgResult<Vec<(U
     let users = request.scope.caller.visible();
     let was = stale::no_longer_true(spi, &users, &turns)?;
     newest.retain(|(turn, _)| !was.iter().any(|(marked, _)| marked == turn));
-    let facts: Vec<Uuid> = newest.iter().map(|(_, fact)| *fact).collect();
+    let facts: Vec<Uuid> = newest.iter().filter_map(|(_, fact)| *fact).collect();
     let now = if facts.is_empty() { Vec::new() } else { entries::contents(spi, &users, &facts)? };
     let mut marks: Vec<(Uuid, Outdated)> =
         was.into_iter().map(|(turn, fact)| (turn, Outdated::Was(fact))).collect();
