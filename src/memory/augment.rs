@@ -101,13 +101,14 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Va
             // The message itself is counted again, with what is before it.
             let room = left + tokens.count_one(&message);
             let (text, hits) = augmented(summary, hits, Some(original), room, &tokens);
-            messages.replace_latest(text);
+            let before = text.strip_suffix(original).unwrap_or_default();
+            messages.edit_latest(|first| format!("{before}{}", augment::original_message(first)));
             hits
         }
         MemoryMessage::System => {
             let (text, hits) = augmented(summary, hits, None, left - overhead, &tokens);
             if original != message {
-                messages.replace_latest(original.to_owned());
+                messages.edit_latest(|first| augment::original_message(first).to_owned());
             }
             if !text.is_empty() {
                 messages.insert_system(text);

@@ -2,7 +2,7 @@
 //! into plain texts for providers with another format. Nothing of a message is lost on the way:
 //! names, tool calls, images and fields that are unknown here stay as they are.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::answers::{ChatMessage, ChatRole};
 
@@ -91,26 +91,19 @@ impl ChatMessages {
         said
     }
 
-    /// Puts another text into the user's last message. In a list of parts it takes the place of the
-    /// first text; other texts go, everything else stays.
-    pub fn replace_latest(&mut self, text: String) {
+    /// Changes the first text of the user's last message; other parts, and what else a part says, stay.
+    pub fn edit_latest(&mut self, edit: impl FnOnce(&str) -> String) {
         let Some(message) = self.latest.map(|latest| &mut self.messages[latest]) else { return };
-        match message.get_mut("content") {
+        let text = match message.get_mut("content") {
             Some(Value::Array(parts)) => {
-                let first = parts.iter().position(|part| text_of(part).is_some()).unwrap_or(0);
-                let mut kept = 0;
-                parts.retain(|part| {
-                    let at = kept;
-                    kept += 1;
-                    at == first || text_of(part).is_none()
-                });
-                let part = json!({"type": "text", "text": text});
-                match parts.get_mut(first) {
-                    Some(slot) if text_of(slot).is_some() => *slot = part,
-                    _ => parts.insert(first, part),
-                }
+                let said =
+                    |part: &&mut Value| text_of(part).is_some_and(|text| !text.trim().is_empty());
+                parts.iter_mut().find(said).and_then(|part| part.get_mut("text"))
             }
-            _ => drop(message.insert("content".to_owned(), text.into())),
+            content => content,
+        };
+        if let Some(Value::String(text)) = text {
+            *text = edit(text);
         }
     }
 
@@ -297,34 +290,26 @@ mod tests {
     #[test]
     fn a_new_text_leaves_everything_else_alone() {
         let image = json!({"type": "image_url", "image_url": {"url": "https://x/y.png"}});
-        let mut messages = chat(json!([
-            {"role": "user", "name": "Ann", "content": [
-                image, {"type": "text", "text": "What is"}, {"type": "text", "text": "this?"}
-            ], "custom": 1},
-            {"role": "assistant", "content": "Wait."},
-        ]));
-        assert_eq!(messages.latest_text().as_deref(), Some("What is\n\nthis?"));
-        messages.replace_latest("new".to_owned());
-        assert_eq!(
-            Value::from(messages.into_values()),
+        let part = |text: &str| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}});
+        let message = |first: &str| {
             json!([
-                {"role": "user", "name": "Ann", "content": [image, {"type": "text", "text": "new"}],
-                 "custom": 1},
+                {"role": "user", "name": "Ann", "content": [
+                    image, part(" "), part(first), image, part("and this?"), image
+                ], "custom": 1},
                 {"role": "assistant", "content": "Wait."},
             ])
-        );
-        let mut messages = chat(json!([{"role": "user", "content": [image]}]));
-        messages.replace_latest("new".to_owned());
-        assert_eq!(
-            Value::from(messages.into_values())[0]["content"],
-            json!([{"type": "text", "text": "new"}, image])
-        );
-        let mut messages = chat(json!([{"role": "system", "content": "x"}]));
-        messages.replace_latest("new".to_owned());
-        assert_eq!(
-            Value::from(messages.into_values()),
-            json!([{"role": "system", "content": "x"}])
-        );
+        };
+        let mut messages = chat(message("What is this"));
+        messages.edit_latest(|text| format!("new: {text}"));
+        assert_eq!(Value::from(messages.into_values()), message("new: What is this"));
+        for other in [
+            json!([{"role": "user", "content": [image]}]),
+            json!([{"role": "system", "content": "x"}]),
+        ] {
+            let mut messages = chat(other.clone());
+            messages.edit_latest(|_| "new".to_owned());
+            assert_eq!(Value::from(messages.into_values()), other);
+        }
     }
 
     #[test]
@@ -382,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_text_that_is_put_in_is_the_latest_text(
+        fn the_text_that_is_put_in_is_in_the_latest_text(
             before in prop::collection::vec(("(user|assistant|system)", "\\PC{0,10}"), 0..4),
             parts in prop::option::of(prop::collection::vec("\\PC{0,10}", 0..4)),
             text in "\\PC{0,10}x",
@@ -405,8 +390,9 @@ mod tests {
                 }
             });
             let mut messages = chat(Value::from(items.clone()));
-            messages.replace_latest(text.clone());
-            prop_assert_eq!(messages.latest_text(), Some(text));
+            let before = messages.latest_text();
+            messages.edit_latest(|first| format!("{text}{first}"));
+            prop_assert_eq!(before.is_some(), messages.latest_text().is_some_and(|now| now.contains(&text)));
             let after = messages.into_values();
             prop_assert_eq!(after.len(), items.len());
             prop_assert_eq!(&after[..after.len() - 1], &items[..items.len() - 1]);

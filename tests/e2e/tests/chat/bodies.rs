@@ -33,6 +33,46 @@ fn an_augmented_request_keeps_its_fields() {
     assert_eq!(Json::from(document.clone()), fields);
 }
 
+/// As docs/chat.md says: a body is read as JSON.
+#[test]
+fn numbers_beyond_json_libraries_lose_digits_or_are_refused() {
+    let mut session = scene().session("bodies_numbers");
+    let augment = "SELECT memory_augment(format('{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"seed\": %s}', $1::text)::jsonb, 's') ->> 'seed'";
+    let seed = |session: &mut super::scene::Session, number: &str| {
+        session.client.query_one(augment, &[&number]).map(|row| row.get::<_, String>(0))
+    };
+    assert_eq!(seed(&mut session, "18446744073709551615").unwrap(), "18446744073709551615");
+    assert_eq!(seed(&mut session, "18446744073709551617").unwrap(), "18446744073709552000");
+    expect_error(seed(&mut session, "1e400"), "22023");
+}
+
+/// Texts between images say what each of them is, and a part may have more than a text.
+#[test]
+fn memories_stand_before_the_first_text_of_several() {
+    let mut session = scene().session("bodies_parts");
+    session.know("s", "Anna lives in Lisbon.");
+    let text =
+        |text: &str| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}});
+    let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    let parts = |first: &str| {
+        json!([{"role": "user", "content": [
+            text(first), image("a.png"), text("And where does she live here?"), image("b.png")]}])
+    };
+    let first = "Where does Anna live here?";
+    let document = session.augment(&parts(first), "'s'");
+    let told = document["messages"][0]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        told.contains("Lisbon") && told.ends_with(&format!("\n\nCurrent message: {first}")),
+        "{told}"
+    );
+    assert_eq!(document["messages"], parts(told));
+    // Augmented again, memories are replaced; in a system message, they are taken out.
+    assert_eq!(session.augment(&document["messages"], "'s'")["messages"], document["messages"]);
+    session.client.batch_execute("SET memory_agent.memory_message = system").unwrap();
+    let system = session.augment(&document["messages"], "'s'");
+    assert_eq!(system["messages"][1], parts(first)[0]);
+}
+
 #[test]
 fn a_chat_sends_every_field_and_arguments_win() {
     let mut session = scene().session("bodies_fields");
