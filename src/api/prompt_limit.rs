@@ -3,13 +3,8 @@
 use crate::api::prelude::*;
 use crate::settings::Prompts;
 
-/// Tokens of the longest prompt: `context_limit` less `context_margin` of it.
-pub fn longest(settings: &Prompts) -> u32 {
-    (f64::from(settings.context_limit) * (1.0 - settings.context_margin)).floor() as u32
-}
-
 /// Tokens that a prompt may have: the budget of the call, if it has one, and never more than
-/// [`longest`], or than an answer of `answer_tokens` leaves.
+/// the longest prompt has, or than an answer of `answer_tokens` leaves.
 ///
 /// # Errors
 /// 22023 for a budget that is negative.
@@ -21,6 +16,6 @@ pub fn budget(token_budget: Option<i32>, answer_tokens: u32, settings: &Prompts)
         ));
     }
     let beside_answer = i64::from(settings.context_limit) - i64::from(answer_tokens);
-    let most = i64::from(longest(settings)).min(beside_answer.max(0));
+    let most = i64::from(settings.longest()).min(beside_answer.max(0));
     Ok(token_budget.map_or(most, |budget| i64::from(budget).min(most)))
 }

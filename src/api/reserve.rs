@@ -2,7 +2,6 @@
 //! recall.
 
 use crate::api::prelude::*;
-use crate::api::prompt_limit;
 use crate::api::window::session;
 use crate::memory::{llm, reservation};
 use crate::settings::Prompts;
@@ -47,6 +46,6 @@ fn checked_budget(budget: Option<i32>, settings: &Prompts) -> PgResult<u32> {
                 "Leave it out for memory_agent.context_limit less context_margin.",
             )
         }),
-        None => Ok(prompt_limit::longest(settings)),
+        None => Ok(settings.longest()),
     }
 }

@@ -12,7 +12,7 @@ use crate::memory::recall::request::Arguments;
 use crate::pg::error::warn;
 use crate::settings::{Effective, MemoryMessage};
 use crate::store::erasures::Erasures;
-use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
@@ -28,6 +28,8 @@ const SHOWN_CHARS: usize = 8_000;
 /// Most tokens of the LLM's rewrites, and of its verdict on one memory.
 const REWRITE_TOKENS: u32 = 400;
 const VERDICT_TOKENS: u32 = 30;
+/// Tokens of a memory in that question beside its text.
+const MEMORY_TOKENS: i64 = 40;
 /// Bytes of an ISO date at the beginning of a time.
 const DATE_BYTES: usize = 10;
 
@@ -84,11 +86,14 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Va
     if wanted.top_k.unwrap_or(recall.default_top_k) <= 0 || original.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let rewrites =
-        if settings.query_rewrite { rewrites(original, messages, wanted)? } else { Vec::new() };
+    let rewrites = if settings.query_rewrite {
+        rewrites(original, messages, wanted, &tokens)?
+    } else {
+        Vec::new()
+    };
     let mut hits = recalled(original, rewrites, wanted)?;
     if settings.read_contradiction_check && hits.len() > 1 {
-        hits = without_contradicted(hits, wanted)?;
+        hits = without_contradicted(hits, wanted, &tokens)?;
     }
     let earlier =
         cross_session::find(original, &wanted.session_id, &wanted.caller, wanted.settings)?;
@@ -171,6 +176,13 @@ impl Wanted<'_> {
     pub fn key(&self) -> SessionKey {
         SessionKey::of(&self.caller, self.session_id.clone())
     }
+
+    /// Tokens of the longest question that leaves this many for its answer.
+    fn room(&self, answer: u32) -> i64 {
+        let prompts = &self.settings.prompts;
+        let beside_answer = i64::from(prompts.context_limit) - i64::from(answer);
+        i64::from(prompts.longest()).min(beside_answer)
+    }
 }
 
 fn to_json(hit: &PromptMemory) -> Value {
@@ -208,8 +220,14 @@ fn recalled(
     Ok(memories)
 }
 
-/// Further wordings of the message, as an LLM words them.
-fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted<'_>) -> PgResult<Vec<String>> {
+/// Further wordings of the message, as an LLM words them. Of what was said before it is shown the newest that it
+/// can read, and a message that it cannot read is searched for as it is.
+fn rewrites(
+    message: &str,
+    messages: &ChatMessages,
+    wanted: &Wanted<'_>,
+    tokens: &TokenCounter,
+) -> PgResult<Vec<String>> {
     let message = beginning(message, SHOWN_CHARS);
     let said: Vec<(&str, String)> = messages
         .before_latest(EARLIER_MESSAGES)
@@ -220,7 +238,17 @@ fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted<'_>) -> PgRe
         .collect();
     let earlier: Vec<Earlier<'_>> =
         said.iter().map(|(role, text)| Earlier { role, text }).collect();
-    let question = rewrite::messages(message, &earlier, MAX_REWRITES);
+    let room = wanted.room(REWRITE_TOKENS);
+    let with = |earlier: &[Earlier<'_>]| rewrite::messages(message, earlier, MAX_REWRITES);
+    let questions = (0..=earlier.len()).map(|from| with(&earlier[from..]));
+    let Some(question) = questions.into_iter().find(|question| cost(question, tokens) <= room)
+    else {
+        warn(
+            format!("{}: it is too long for a question to the LLM", REWRITE.without),
+            "Raise memory_agent.context_limit, or switch the option off.",
+        );
+        return Ok(Vec::new());
+    };
     let format = AnswerFormat::Rewrites { max: MAX_REWRITES };
     let question =
         Question { messages: question, answer: format, max_answer_tokens: REWRITE_TOKENS };
@@ -230,11 +258,25 @@ fn rewrites(message: &str, messages: &ChatMessages, wanted: &Wanted<'_>) -> PgRe
         .unwrap_or_default())
 }
 
-/// The hits without those that an LLM says others contradict.
+/// The hits without those that an LLM says others contradict. It is asked about as many as it can read, the best
+/// first; the others are kept.
 fn without_contradicted(
-    hits: Vec<PromptMemory>,
+    mut hits: Vec<PromptMemory>,
     wanted: &Wanted<'_>,
+    tokens: &TokenCounter,
 ) -> PgResult<Vec<PromptMemory>> {
+    let texts = hits.iter().map(|hit| json!(beginning(&hit.content, SHOWN_CHARS)).to_string());
+    let counts = tokens.count(texts.collect());
+    let mut room = wanted.room(100) - cost(&contradictions::messages(&[]), tokens);
+    let fitting = counts.into_iter().take_while(|count| {
+        room -= count + MEMORY_TOKENS + i64::from(VERDICT_TOKENS);
+        room >= 0
+    });
+    let unread = hits.split_off(fitting.count());
+    if hits.len() < 2 {
+        hits.extend(unread);
+        return Ok(hits);
+    }
     let dates: Vec<String> = hits
         .iter()
         .map(|hit| hit.created_at.to_iso_string().chars().take(DATE_BYTES).collect())
@@ -257,11 +299,18 @@ fn without_contradicted(
     };
     let answer = ask(&CHECK, question, wanted)?;
     let Some(verdicts) = answer.and_then(|answer| contradictions::parse(&answer, rows).ok()) else {
+        hits.extend(unread);
         return Ok(hits);
     };
     let kept = contradictions::kept(&verdicts);
     let mut hits: Vec<Option<PromptMemory>> = hits.into_iter().map(Some).collect();
-    Ok(kept.into_iter().filter_map(|at| hits.get_mut(at)?.take()).collect())
+    let kept = kept.into_iter().filter_map(|at| hits.get_mut(at)?.take());
+    Ok(kept.chain(unread).collect())
+}
+
+/// What a question costs.
+fn cost(question: &[ChatMessage], tokens: &TokenCounter) -> i64 {
+    tokens.count(question.iter().map(|message| message.content.clone()).collect()).into_iter().sum()
 }
 
 /// The answer to a question of an option; `None`, with a WARNING, when there is none.

@@ -165,6 +165,13 @@ values! {
     }
 }
 
+impl Prompts {
+    /// Tokens of the longest prompt.
+    pub fn longest(&self) -> u32 {
+        (f64::from(self.context_limit) * (1.0 - self.context_margin)).floor() as u32
+    }
+}
+
 pub(super) fn natural(value: i32) -> u32 {
     value.max(0).unsigned_abs()
 }

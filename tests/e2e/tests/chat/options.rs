@@ -180,6 +180,57 @@ fn without_verdicts_all_memories_are_kept() {
     }
 }
 
+/// Questions to the LLM have as much as it can read, whatever is remembered or was said.
+#[test]
+fn questions_are_no_longer_than_the_context() {
+    let mut session = scene().session("options_long");
+    let long = |who: &str| format!("{who} is long. {}", "Lorem ipsum dolor sit amet. ".repeat(60));
+    for n in 0..6 {
+        session.know("s", &format!("Dora lives in house {n}. {}", long("It")));
+    }
+    run(
+        &mut session.client,
+        "SET memory_agent.query_rewrite = on; SET memory_agent.read_contradiction_check = on;
+         SET memory_agent.context_limit = 2600; SET memory_agent.memory_message = system",
+    );
+    let said: Vec<Json> = (0..5)
+        .map(|n| json!({"role": "user", "content": format!("Earlier {n}, bounded. {}", long("That"))}))
+        .chain([json!({"role": "user", "content": "Where does Dora live (bounded)?"})])
+        .collect();
+    session.augment(&Json::from(said), "'s'");
+    let rewrites = questions(scene(), REWRITES, "bounded");
+    assert_eq!(rewrites.len(), 1);
+    assert!(
+        rewrites[0].data()["earlier"].as_array().unwrap().len() < 5,
+        "{:?}",
+        rewrites[0].data()
+    );
+    let checks = questions(scene(), CONTRADICTIONS, "Dora");
+    assert_eq!(checks.len(), 1);
+    let asked = checks[0].data()["memories"].as_array().unwrap().len();
+    assert!((2..6).contains(&asked), "{asked} memories");
+    for call in rewrites.iter().chain(&checks) {
+        let texts: Vec<String> = call.body["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|m| m["content"].as_str().unwrap().to_owned())
+            .collect();
+        let sum = "SELECT sum(memory_count_tokens(t)) FROM unnest($1::text[]) t";
+        let tokens: i64 = value(&mut session.client, sum, &[&texts]);
+        assert!(tokens <= 2600 * 95 / 100, "{tokens} tokens");
+    }
+    assert!(session.take_warnings().is_empty());
+
+    // A message that is too long is searched for as it is.
+    run(&mut session.client, "SET memory_agent.context_limit = 2000");
+    let whole = json!([{"role": "user", "content": format!("Where does Dora live (unbounded)? {}", long("It").repeat(5))}]);
+    session.augment(&whole, "'s'");
+    assert!(questions(scene(), REWRITES, "(unbounded)").is_empty());
+    let warnings = session.take_warnings();
+    assert!(warnings[0].starts_with("the message is searched for as it is: "), "{warnings:?}");
+}
+
 #[test]
 fn options_work_in_a_read_only_transaction_without_a_record() {
     let mut session = scene().session("options_read_only");
