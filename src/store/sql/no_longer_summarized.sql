@@ -21,14 +21,17 @@ SELECT nullif(l.content, ''),
            ON g.user_id = $1 AND g.id = f.replaced_by AND g.kind IN ('fact', 'turn')
           AND ($4 IS NOT NULL OR g.created_at > told.until
             OR g.session_id IS DISTINCT FROM $3
-               AND NOT EXISTS (SELECT FROM memory_agent.entries t
-                                WHERE t.user_id = $1 AND t.id = ANY (g.source_ids) AND t.agent_id = $2
-                                  AND t.session_id = $3 AND t.created_at <= told.until))
+               AND NOT EXISTS (SELECT FROM unnest(g.source_ids) x(id) CROSS JOIN LATERAL
+                                    -- OFFSET 0: by id, not by all that was said in the session.
+                                    (SELECT e.agent_id, e.session_id, e.created_at FROM memory_agent.entries e
+                                      WHERE e.user_id = $1 AND e.id = x.id OFFSET 0) t
+                                WHERE t.agent_id = $2 AND t.session_id = $3 AND t.created_at <= told.until))
         CROSS JOIN LATERAL
               (SELECT bool_or(position(btrim(t.content) IN $5) > 0) AS is_quoted
-                 FROM memory_agent.entries t
-                WHERE t.user_id = $1 AND t.id = ANY (f.source_ids) AND t.session_id = $3
-                  AND t.created_at <= told.until
+                 FROM unnest(f.source_ids) x(id) CROSS JOIN LATERAL
+                      (SELECT e.content, e.session_id, e.created_at FROM memory_agent.entries e
+                        WHERE e.user_id = $1 AND e.id = x.id OFFSET 0) t
+                WHERE t.session_id = $3 AND t.created_at <= told.until
                HAVING count(*) > 0) source
         ORDER BY source.is_quoted DESC NULLS LAST, g.created_at DESC, f.id LIMIT 10) l
 ORDER BY l.created_at, l.id
