@@ -244,6 +244,7 @@ fn plain(message: &Map<String, Value>) -> Option<ChatMessage> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 

@@ -91,7 +91,7 @@ fn no_line_passes_for_a_mark() {
         "\n",
         "a (no longer true: x)",
         "(no longer\ntrue)",
-        "(out of date) now",
+        "(out of date, as I said)",
         "no longer true",
     ] {
         assert_eq!(without_marks(text, &words), text);

@@ -34,6 +34,7 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
                     embedding,
                     token_count: 1,
                     demoted_below,
+                    is_hidden: false,
                     probability,
                 }
             },
