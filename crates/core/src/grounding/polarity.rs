@@ -55,21 +55,20 @@ const PORTUGUESE: [&str; 9] =
     ["minha", "meu", "moro", "estou", "sou", "quero", "tenho", "nao", "pra"];
 
 /// Begins of words that a negating prefix only seems to begin: "important", "university".
-const PLAIN: [&str; 44] = [
+const PLAIN: [&str; 42] = [
     "import",
     "impress",
     "improv",
-    "imagin",
-    "immediat",
+    "imagine",
+    "imagina",
+    "immediate",
     "immigr",
     "immers",
     "implement",
     "impact",
-    "impl",
     "univers",
     "under",
     "unif",
-    "unite",
     "unique",
     "union",
     "uncle",
@@ -77,7 +76,7 @@ const PLAIN: [&str; 44] = [
     "discuss",
     "discover",
     "distan",
-    "displa",
+    "display",
     "district",
     "distribut",
     "distin",
@@ -86,7 +85,6 @@ const PLAIN: [&str; 44] = [
     "dispatch",
     "dish",
     "disk",
-    "disc",
     "dispos",
     "disaster",
     "discord",

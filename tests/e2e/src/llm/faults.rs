@@ -2,7 +2,7 @@
 
 use super::dice::mixed;
 use super::http::Response;
-use super::{Call, Purpose, Reply};
+use super::{Call, Reply};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,13 +224,10 @@ impl FaultPlan {
         })
     }
 
-    /// The same, but corrections of comparisons work: after two bad answers a rule decides in place of
-    /// the LLM, and what is stored is not what it would have said.
+    /// The same, but corrections work: after two bad answers a rule decides in place of the LLM, or a job gives
+    /// up, and what is stored is not what it would have said.
     pub fn sparing_last_words(self) -> Self {
-        Self::when(move |call| {
-            let is_last = call.is_repair() && call.purpose() == Purpose::Reconcile;
-            self.fault(call).filter(|_| !is_last)
-        })
+        Self::when(move |call| self.fault(call).filter(|_| !call.is_repair()))
     }
 
     /// Decides from the request, for faults of one purpose say.
