@@ -22,6 +22,9 @@ use crate::settings::{self, Inference, providers};
 use memory_agent_model_server::config::ModelConfig;
 use memory_agent_model_server::protocol::ModelRef;
 use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
 
 /// The implementation that `memory_agent.inference` chooses.
 pub fn current() -> &'static dyn Models {
@@ -79,20 +82,25 @@ const CHARACTERS_PER_TOKEN: usize = 8;
 const USUAL_TOKENS: usize = 512;
 
 thread_local! {
-    /// The directory of the last reranker that was asked about, and its tokens: reading its files takes as long
-    /// as reading a row.
-    static TOKENS: RefCell<Option<(String, usize)>> = const { RefCell::new(None) };
+    /// The last reranker that was asked about, and its tokens: reading its files takes as long as reading a row.
+    static TOKENS: RefCell<Option<(Files, usize)>> = const { RefCell::new(None) };
 }
+
+/// The directory of a model, and when its config.json was written.
+type Files = (String, Option<SystemTime>);
 
 /// How many characters of a text a reranker can use, at most.
 pub fn characters_read(reranker: &ModelRef) -> usize {
+    let written = fs::metadata(Path::new(&reranker.directory).join("config.json"));
+    let written = written.and_then(|file| file.modified()).ok();
     let tokens = TOKENS.with_borrow_mut(|known| match known {
-        Some((directory, tokens)) if *directory == reranker.directory => *tokens,
+        Some(((directory, at), tokens)) if *directory == reranker.directory && *at == written => {
+            *tokens
+        }
         _ => {
-            let config = ModelConfig::load(reranker);
-            let tokens = config.map_or(USUAL_TOKENS, |config| config.max_tokens);
-            *known = Some((reranker.directory.clone(), tokens));
-            tokens
+            let Ok(config) = ModelConfig::load(reranker) else { return USUAL_TOKENS };
+            *known = Some(((reranker.directory.clone(), written), config.max_tokens));
+            config.max_tokens
         }
     });
     tokens * CHARACTERS_PER_TOKEN

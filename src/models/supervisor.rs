@@ -132,8 +132,9 @@ fn reload_settings() {
     unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
 }
 
-/// What the server is started with; a change means a new server.
-fn command_line() -> Vec<String> {
+/// What the server is started with, with the models that the settings ask for, or with all that they name: a change
+/// of those means a new server.
+fn command_line(with_all: bool) -> Vec<String> {
     let mut arguments = vec![
         paths::model_server().to_string_lossy().into_owned(),
         "--socket".into(),
@@ -150,7 +151,7 @@ fn command_line() -> Vec<String> {
     let is_needed = [!providers::is_embedder_remote(), Recall::current().rerank];
     for (name, is_needed) in [settings.embedding_model, settings.rerank_model].iter().zip(is_needed)
     {
-        if is_needed && !name.is_empty() {
+        if (with_all || is_needed) && !name.is_empty() {
             arguments.push("--preload".into());
             arguments.push(paths::model_directory().join(name).to_string_lossy().into_owned());
         }
@@ -174,6 +175,7 @@ pub fn threads() -> usize {
 struct Supervisor {
     lock: supervisor_state::Lock,
     child: Option<Child>,
+    /// What the server was started for.
     command: Vec<String>,
     back_off: Duration,
     start_at: Instant,
@@ -188,7 +190,7 @@ impl Supervisor {
         Self {
             lock,
             child: None,
-            command: command_line(),
+            command: command_line(true),
             back_off: FIRST_BACK_OFF,
             start_at: Instant::now(),
             last_message: String::new(),
@@ -223,7 +225,7 @@ impl Supervisor {
         if self.back_off == FIRST_BACK_OFF {
             self.lock.write(&State::Starting);
         }
-        match Child::spawn(&self.command) {
+        match Child::spawn(&command_line(false)) {
             Ok(child) => self.child = Some(child),
             Err(error) => self.failed(format!("cannot run \"{}\": {error}", self.command[0])),
         }
@@ -290,7 +292,7 @@ impl Supervisor {
     }
 
     fn replace_if_changed(&mut self) {
-        let command = command_line();
+        let command = command_line(true);
         if command != self.command {
             self.command = command;
             if let Some(child) = self.child.take() {

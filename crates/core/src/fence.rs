@@ -95,7 +95,7 @@ pub fn without_marks(text: &str, words: &[&str]) -> String {
 
 /// Whether the letters of a text begin with those of some words.
 fn begins_with(text: &str, words: &str) -> bool {
-    let mut letters = text.chars().map(narrow).filter(|c| c.is_alphabetic());
+    let mut letters = text.chars().map(narrow).filter(|c| c.is_alphabetic() && !is_blank(*c));
     let mut expected = words.chars().filter(|c| c.is_alphabetic());
     expected.all(|expected| letters.next().is_some_and(|c| c.eq_ignore_ascii_case(&expected)))
 }
@@ -134,7 +134,9 @@ fn is_blank(c: char) -> bool {
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
             | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{e0100}'..='\u{e01ef}')
+            | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}'
+            // Letters that take room and show nothing.
+            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}')
 }
 
 #[cfg(test)]

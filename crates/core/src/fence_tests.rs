@@ -82,6 +82,7 @@ fn no_line_passes_for_a_mark() {
         ("a\n (NO\u{200b} longer  true: x)\r\nb", "a\n &#40;NO\u{200b} longer  true: x)\r\nb"),
         ("a\u{2028}\u{feff}（out of date: now: x)", "a\u{2028}\u{feff}&#40;out of date: now: x)"),
         ("(ｎｏ longer true)", "&#40;ｎｏ longer true)"),
+        ("\u{e0041}(no\u{3164}longer true)", "\u{e0041}&#40;no\u{3164}longer true)"),
     ] {
         assert_eq!(without_marks(text, &words), expected);
         assert_eq!(without_marks(expected, &words), expected);

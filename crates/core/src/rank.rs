@@ -341,7 +341,9 @@ fn apply_threshold(
     };
     let mut below: Vec<bool> = scored.iter().map(is_below).collect();
     replacements.spread_to_stale(&mut below);
-    let is_tested = |row: &Scored| row.logit.is_some() || probability(row).is_some();
+    let is_tested = |row: &Scored| {
+        !candidates[row.index].is_hidden && (row.logit.is_some() || probability(row).is_some())
+    };
     let rows_left = scored.iter().zip(&below).filter(|(row, below)| is_tested(row) && !**below);
     if !settings.threshold_is_explicit && rows_left.count() < settings.threshold_keeps {
         return;

@@ -207,7 +207,16 @@ impl Engine {
     /// # Errors
     /// [`InferenceError::ModelMissing`] or [`InferenceError::ModelInvalid`].
     pub fn describe(&self, model: &ModelRef) -> Result<ModelDescription, InferenceError> {
-        Ok(self.used(model, |loaded| loaded.is_current(model))?.description())
+        let slots = || self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = slots().by_directory.get(&model.directory).and_then(Entry::loaded);
+        if loaded.is_some_and(|loaded| !loaded.is_current(model)) {
+            // Whoever asks meanwhile gets answers of the one that is there.
+            let load = Model::load(&self.runtime, model, self.sessions, self.intra_threads);
+            let fresh = Arc::new(load?);
+            let slot = slots().slot(&model.directory);
+            *slot.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+        }
+        Ok(self.model(model)?.description())
     }
 
     /// The loaded model, loading it first if necessary. A failed load is tried again by the
@@ -216,15 +225,6 @@ impl Engine {
     /// # Errors
     /// [`InferenceError::ModelMissing`] or [`InferenceError::ModelInvalid`].
     pub fn model(&self, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
-        self.used(reference, |_| true)
-    }
-
-    /// The loaded model if it will do, loading it otherwise.
-    fn used(
-        &self,
-        reference: &ModelRef,
-        will_do: impl FnOnce(&Model) -> bool,
-    ) -> Result<Arc<Model>, InferenceError> {
         if reference.remote.is_some() {
             return Err(InferenceError::ModelInvalid {
                 model: reference.name.clone(),
@@ -238,7 +238,7 @@ impl Engine {
             slots.touch(&reference.directory);
             slot
         };
-        self.in_slot(&slot, reference, will_do)
+        self.in_slot(&slot, reference)
     }
 
     /// Loads a model that nobody has asked for yet. It is the first to make room: as soon as a request loads
@@ -250,19 +250,14 @@ impl Engine {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.slot(&reference.directory);
         drop(slots);
-        self.in_slot(&slot, reference, |_| true)
+        self.in_slot(&slot, reference)
     }
 
-    fn in_slot(
-        &self,
-        slot: &Slot,
-        reference: &ModelRef,
-        will_do: impl FnOnce(&Model) -> bool,
-    ) -> Result<Arc<Model>, InferenceError> {
+    fn in_slot(&self, slot: &Slot, reference: &ModelRef) -> Result<Arc<Model>, InferenceError> {
         let mut guard = slot.model.lock().unwrap_or_else(PoisonError::into_inner);
         let model = match &*guard {
-            Some(model) if will_do(model) => Arc::clone(model),
-            _ => {
+            Some(model) => Arc::clone(model),
+            None => {
                 let loaded =
                     Model::load(&self.runtime, reference, self.sessions, self.intra_threads);
                 let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,9 +267,7 @@ impl Engine {
                         Arc::clone(guard.insert(Arc::new(model)))
                     }
                     Err(error) => {
-                        if guard.is_none() {
-                            slots.by_directory.remove(&reference.directory);
-                        }
+                        slots.by_directory.remove(&reference.directory);
                         return Err(error);
                     }
                 }

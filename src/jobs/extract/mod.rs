@@ -245,6 +245,9 @@ impl ExtractTask {
         let PassageAnswers { asked, facts, unusable } = std::mem::take(&mut self.answers);
         if let Some((times, reason)) = unusable {
             if times == asked {
+                // Who has the job run again has it ask again.
+                self.job.keep(|payload: &mut payloads::Extract| payload.answers = None);
+                exchange::keep(&self.job)?;
                 return Ok(Progress::FailedForGood(reason));
             }
             self.undecided = Some(format!("no facts of {times} of {asked} passages: {reason}"));

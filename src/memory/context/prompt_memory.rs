@@ -95,8 +95,13 @@ pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Outdat
 /// The marks of stale turns, given each with the facts that hold instead, the newest first: the facts that
 /// were replaced, or, where they have no text, what holds.
 fn marks(spi: &Spi, request: &Request, replaced: &[Replaced]) -> PgResult<Vec<(Uuid, Outdated)>> {
-    let mut newest: Vec<Replaced> = replaced.to_vec();
-    newest.dedup_by_key(|(turn, _)| *turn);
+    let mut newest: Vec<Replaced> = Vec::new();
+    for &(turn, by) in replaced {
+        match newest.iter_mut().find(|(known, _)| *known == turn) {
+            None => newest.push((turn, by)),
+            Some((_, known)) => *known = known.or(by),
+        }
+    }
     let turns: Vec<Uuid> = newest.iter().map(|(turn, _)| *turn).collect();
     let users = request.scope.caller.visible();
     let was = stale::no_longer_true(spi, &users, &turns)?;

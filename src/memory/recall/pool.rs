@@ -96,7 +96,8 @@ impl Pool {
         });
         self.left_out.retain(|row| !hidden.contains(&row.id));
         let shown = self.members.iter().filter(|member| !hidden.contains(&member.id)).count();
-        let free = places.saturating_sub(shown + told.len()).min(self.left_out.len());
+        let joining = told.iter().filter(|by| self.position(**by).is_none()).count();
+        let free = places.saturating_sub(shown + joining).min(self.left_out.len());
         self.members.extend(self.left_out.drain(..free).map(|row| Member {
             id: row.id,
             layer: Some(row.layer),

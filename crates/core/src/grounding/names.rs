@@ -107,7 +107,10 @@ impl Grounds {
             .collect();
         let initials = initials.as_str();
         let is_spelled_out = (0..initials.len().min(MAX_INITIALS)).any(|from| {
-            initials.get(from..).is_some_and(|tail| tail.len() >= 2 && self.named.contains(tail))
+            initials.get(from..).is_some_and(|tail| {
+                (tail.len() >= 2 && self.named.contains(tail))
+                    || (tail.len() >= 3 && self.words.contains(tail) && !is_plain(tail))
+            })
         });
         is_spelled_out
             || (word.raw.chars().all(|c| c.is_uppercase() || c == '.')

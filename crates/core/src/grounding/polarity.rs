@@ -147,6 +147,11 @@ pub(super) fn content<'a>(words: &'a [Word<'_>]) -> impl Iterator<Item = &'a Wor
     words.iter().filter(|word| !word.is_in(List::Empty) && !negates(word))
 }
 
+/// "No longer", "not anymore".
+fn is_until_now(word: &Word<'_>) -> bool {
+    matches!(word.folded.as_str(), "longer" | "anymore")
+}
+
 /// How a source says a word.
 #[derive(Clone, Copy, Default)]
 struct Said {
@@ -231,7 +236,7 @@ impl Polarity {
     /// does not drink milk" of "I don't eat meat, but I drink milk".
     pub fn affirms(&self, statement: &[Word<'_>]) -> bool {
         let mut content = content(statement)
-            .filter(|word| !matches!(word.folded.as_str(), "longer" | "anymore"))
+            .filter(|word| !is_until_now(word))
             .map(|word| self.words.get(stem(&word.folded)))
             .peekable();
         !self.is_vague
@@ -266,7 +271,7 @@ impl Polarity {
 fn reaches(words: &[Word<'_>], at: usize, is_portuguese: bool) -> bool {
     let is_reached = |word: &&Word<'_>| word.clause == words[at].clause && !word.is_in(List::Turn);
     denies(words, at, is_portuguese)
-        && content(&words[at + 1..]).take_while(is_reached).next().is_some()
+        && content(&words[at + 1..]).take_while(is_reached).any(|word| !is_until_now(word))
 }
 
 /// Whether the word at a place is a negation that denies what follows.

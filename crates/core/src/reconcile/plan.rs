@@ -53,7 +53,8 @@ pub struct Deletion {
 ///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
 /// - A replacement with a text of its own is none if that has a name, a number or a date that neither
-///   the memory nor the fact has, or denies what the fact says: the memory stays, and the fact is added.
+///   the memory nor the fact has: the memory stays, and the fact is added. Of a text that denies what the
+///   fact says, the fact takes the place.
 /// - The first fact that replaces a memory takes its place; others are added beside it, unless they
 ///   bring the same text.
 ///
@@ -129,7 +130,7 @@ impl Planner<'_> {
 
     fn replace(&mut self, memory: usize, fact: usize, text: Option<&str>) {
         let said = self.new[fact].content.trim();
-        let text = text.map_or(said, str::trim);
+        let text = text.map(str::trim).filter(|text| !self.is_inverted(fact, text)).unwrap_or(said);
         let changes_nothing = text == self.existing[memory].content.trim();
         let has_ended = self.deletions.contains_key(&memory);
         if changes_nothing || has_ended || !self.may_change(memory, fact) {
@@ -176,21 +177,23 @@ impl Planner<'_> {
         let said = [self.existing[memory].content, self.new[fact].content];
         let said_at = self.new[fact].since;
         let sources = Sources { said: &said, said_at, ..Sources::default() };
-        // What is replaced may be told as what is not true any more, but what replaces it may not.
-        let is_borne_out = matches!(
+        // What is replaced may be told as what is not true any more.
+        !matches!(
             Grounds::of(&sources).check(text),
             Ok(())
                 | Err(Ungrounded::Negation
                     | Ungrounded::Denied
                     | Ungrounded::Person
                     | Ungrounded::Unstated(_))
-        );
-        let sources = Sources { said: &[text], said_at, ..Sources::default() };
-        let is_inverted = matches!(
-            Grounds::of(&sources).check(said[1]),
-            Err(Ungrounded::Negation | Ungrounded::Denied)
-        );
-        !is_borne_out || is_inverted
+        )
+    }
+
+    /// Whether a text that is to hold a fact denies it.
+    fn is_inverted(&self, fact: usize, text: &str) -> bool {
+        let DatedFact { content, since } = self.new[fact];
+        let sources = Sources { said: &[text], said_at: since, ..Sources::default() };
+        let checked = Grounds::of(&sources).check(content);
+        matches!(checked, Err(Ungrounded::Negation | Ungrounded::Denied))
     }
 
     fn place_new_facts(mut self) -> Plan {

@@ -151,7 +151,7 @@ fn an_update_to_what_nobody_said_is_none() {
 
 /// What replaces a memory is not what the new fact denies, nor the other way round.
 #[test]
-fn an_update_to_the_contrary_is_none() {
+fn of_an_update_to_the_contrary_the_fact_takes_the_place() {
     for (known, new, text) in [
         (
             "The user lives in Hamburg",
@@ -159,9 +159,11 @@ fn an_update_to_the_contrary_is_none() {
             "The user does not live in Lisbon",
         ),
         ("The user eats meat daily", "The user does not eat meat", "The user eats meat"),
+        ("The user drives to work", "The user no longer drives to work", "The user cycles to work"),
     ] {
         let plan = plan_of(&[known], &[new], &[&format!("replaces 1: {text}")]);
-        assert_eq!(plan, added(&[0]), "{text}");
+        let expected = Plan { update: vec![update(0, new, &[0])], ..Plan::default() };
+        assert_eq!(plan, expected, "{text}");
     }
     let text = "The user lives in Lisbon and no longer in Hamburg";
     let (known, new) = ("The user lives in Hamburg", "The user lives in Lisbon");

@@ -178,7 +178,11 @@ fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Reje
     }
     match completion.finish {
         Finish::ToolCalls => return incomplete("it calls a tool, and there are none"),
-        _ if !completion.text.contains(char::is_alphanumeric) => return incomplete("it is empty"),
+        _ if completion.text.trim().is_empty() => return incomplete("it is empty"),
+        // "[]" is an answer as JSON, and none as text.
+        _ if *format == AnswerFormat::Text && !completion.text.contains(char::is_alphanumeric) => {
+            return incomplete("it is empty");
+        }
         // Text that was cut looks like any other, while JSON that was cut does not parse.
         Finish::Length if *format == AnswerFormat::Text => {
             return incomplete("it is too long and was cut; write less");

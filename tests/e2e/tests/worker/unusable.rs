@@ -101,7 +101,11 @@ fn a_sentence_without_a_usable_answer_costs_two_calls_and_no_other_fact() {
     let error = job.error.as_deref().unwrap_or_default();
     assert!(error.starts_with("no facts of 1 of 3 passages: "), "{error}");
 
-    // With no other sentence, nothing is left.
+    // With no other sentence, nothing is left. Run again, it asks again.
     scene.say_and_wait(HOPELESS);
-    scene.wait_for_job("a dead job", |job| job.status == "dead");
+    let job = scene.wait_for_job("a dead job", |job| job.status == "dead");
+    scene.stub.faults(FaultPlan::none());
+    assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&job.id]));
+    scene.drain();
+    assert!(scene.facts().contains(&format!("Noted: {HOPELESS}")), "{:?}", scene.facts());
 }
