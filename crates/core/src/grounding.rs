@@ -55,6 +55,33 @@ pub struct Sources<'a> {
     pub said_at: &'a str,
 }
 
+/// What somebody likes best, and the words that say so.
+const FAVOURITE: [&str; 4] = ["favourite", "favorite", "favourites", "favorites"];
+const PREFERRING: [&str; 22] = [
+    "favourite",
+    "favorite",
+    "favourites",
+    "favorites",
+    "fav",
+    "favs",
+    "fave",
+    "faves",
+    "best",
+    "love",
+    "loves",
+    "loved",
+    "adore",
+    "adores",
+    "prefer",
+    "prefers",
+    "preferred",
+    "most",
+    "fan",
+    "obsessed",
+    "beats",
+    "nothing",
+];
+
 /// Why a statement does not rest on its sources.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ungrounded {
@@ -312,7 +339,13 @@ impl Grounds {
             let lines = List::Relation.lines(&word.folded);
             !lines.is_empty() && !lines.iter().any(|line| self.relations.contains(line))
         };
-        match found.iter().find(is_own) {
+        // What somebody does is not what they like best.
+        let is_best = |word: &&Word<'_>| FAVOURITE.contains(&&*word.folded);
+        let best = found
+            .iter()
+            .find(is_best)
+            .filter(|_| !PREFERRING.iter().any(|word| self.words.contains(*word)));
+        match found.iter().find(is_own).or(best) {
             Some(word) => Err(Ungrounded::Relation(word.raw.to_owned())),
             None => Ok(()),
         }

@@ -79,7 +79,10 @@ fn subject(clause: &[Word<'_>]) -> Option<Of> {
         name(0),
         "and" | "but" | "so" | "because" | "while" | "well" | "yes" | "also"
     ));
-    let third = List::ThirdPerson.has(name(skipped));
+    // "You're a saint": so is the assistant.
+    let is_assistant = matches!(name(skipped), "you're" | "youre" | "you've")
+        || (name(skipped) == "you" && matches!(name(skipped + 1), "are" | "have" | "were"));
+    let third = List::ThirdPerson.has(name(skipped)) || is_assistant;
     // "my wife is", "my little sister works"
     let owned = matches!(name(skipped), "my" | "our" | "his" | "her")
         && (skipped + 1..skipped + 3).any(relation);
