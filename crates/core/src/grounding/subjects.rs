@@ -80,7 +80,7 @@ fn subject(clause: &[Word<'_>]) -> Option<Of> {
         "and" | "but" | "so" | "because" | "while" | "well" | "yes" | "also"
     ));
     // "You're a saint": so is the assistant.
-    let is_assistant = matches!(name(skipped), "you're" | "youre" | "you've")
+    let is_assistant = matches!(name(skipped), "you're" | "you've")
         || (name(skipped) == "you" && matches!(name(skipped + 1), "are" | "have" | "were"));
     let third = List::ThirdPerson.has(name(skipped)) || is_assistant;
     // "my wife is", "my little sister works"
