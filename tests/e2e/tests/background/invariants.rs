@@ -31,11 +31,15 @@ const BROKEN: [(&str, &str); 14] = [
           WHERE user_id = ANY ($1) AND wants_reflection AND status <> 'reflected'",
     ),
     (
-        "episodes that are not in one trace",
+        // An episode that failed is reflected on in parts, each with a trace of its own. Assistants' turns
+        // may have expired before.
+        "turns of reflected episodes that are not in one trace",
         "SELECT count(*) FROM memory_agent.episodes p \
-          WHERE user_id = ANY ($1) AND p.status = 'reflected' \
-            AND 1 <> (SELECT count(*) FROM memory_agent.traces t \
-                       WHERE t.user_id = p.user_id AND t.body->'episodes' ? p.id::text)",
+           JOIN memory_agent.entries e ON e.user_id = p.user_id AND e.episode_id = p.id \
+          WHERE p.user_id = ANY ($1) AND p.status = 'reflected' AND e.kind = 'turn' AND e.role = 'user' \
+            AND e.state <> 'inactive' \
+            AND 1 <> (SELECT count(*) FROM memory_agent.traces t, jsonb_array_elements(t.body->'input_turns') i \
+                       WHERE t.user_id = p.user_id AND i->>'id' = e.id::text)",
     ),
     (
         "calls of the LLM by no job",
