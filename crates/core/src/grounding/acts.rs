@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::polarity::content;
 use super::sentence_acts::Sentence;
+use super::topics::owns;
 use super::words::{List, Word, begin, end, stem, words};
 
 /// What a part of a source does.
@@ -47,6 +48,25 @@ impl Act {
 const FOR: [&str; 16] = [
     "for", "at", "in", "on", "with", "without", "to", "as", "from", "about", "of", "that", "which",
     "who", "how", "why",
+];
+/// What somebody would do and says of themselves by it.
+const WISHED: [&str; 16] = [
+    "like",
+    "love",
+    "prefer",
+    "rather",
+    "want",
+    "hate",
+    "enjoy",
+    "appreciate",
+    "never",
+    "always",
+    "not",
+    "be",
+    "have",
+    "welcome",
+    "recommend",
+    "choose",
 ];
 /// Shorter quotations are names: our dog "Balu".
 const QUOTED_WORDS: usize = 4;
@@ -94,6 +114,16 @@ impl Acts {
 
     /// What the words of a statement do, if they state nothing. `of_user`: whether it is about the user.
     pub fn unstated(&self, statement: &[Word<'_>], of_user: bool) -> Option<Act> {
+        // "I would walk to Rome for it": in no case that it names.
+        let is_wished = |at: usize| {
+            statement.get(at + 1).is_some_and(|word| WISHED.contains(&word.folded.as_str()))
+        };
+        let is_supposed = |(at, word): (usize, &Word<'_>)| word.folded == "would" && !is_wished(at);
+        let has_case =
+            || statement.iter().any(|word| word.is_in(List::Linking) || word.folded == "after");
+        if of_user && statement.iter().enumerate().any(is_supposed) && !has_case() {
+            return Some(Act::Imagine);
+        }
         let mut found = None;
         let is_stated = |stem: &str| self.stated.contains(stem);
         let is_ordered = |word: &Word<'_>| {
@@ -121,18 +151,23 @@ impl Acts {
         let is_would = |word: &Word<'_>| {
             matches!(word.folded.as_str(), "would" | "wouldn't" | "could" | "couldn't")
         };
-        let has_case =
-            || statement.iter().any(|word| word.is_in(List::Linking) || word.folded == "after");
         let is_imagined = || {
             let mut words = statement.iter().filter(|word| word.is_in(List::Imagined));
             words.any(|word| !is_would(word) || has_case())
         };
         found.filter(|act| match act {
             Act::Ask | Act::Doubt => !self.is_answered,
-            Act::Quote => of_user,
+            Act::Quote => of_user || self.owns_what_is_quoted(statement),
             Act::Imagine => !is_imagined(),
             _ => true,
         })
+    }
+
+    /// Whether a statement says of the user's what somebody says of theirs: "my kids" of a quotation.
+    fn owns_what_is_quoted(&self, statement: &[Word<'_>]) -> bool {
+        let mut words = statement.iter().skip_while(|word| word.folded == "the");
+        let is_owner = |word: &Word<'_>| owns(word) && word.folded.starts_with("user");
+        words.next().is_some_and(is_owner) && words.next().is_some_and(|word| !self.states(word))
     }
 
     /// Whether nothing is stated.
@@ -249,6 +284,7 @@ pub(super) fn acts(text: &str, words: &[Word<'_>]) -> Vec<Act> {
             read.pasted(&mut acts[from..]);
         }
         if act == Act::State {
+            read.exclaimed(&mut acts[from..]);
             quotes(sentence, &mut acts[from..]);
         }
         rest = goes_on.then_some(act);

@@ -106,7 +106,10 @@ fn in_digits(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
 fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
     let month_at = |offset: usize| words.get(at + offset).and_then(month);
     let written_at = |offset: usize| words.get(at + offset).and_then(month_beside_a_number);
-    let day_at = |offset: usize| words.get(at + offset).and_then(|word| day_of_month(&word.folded));
+    let day_at = |offset: usize| {
+        let word = words.get(at + offset)?.folded.as_str();
+        day_of_month(word).or_else(|| spelled_day(word))
+    };
     let year_at = |offset: usize| words.get(at + offset).and_then(|word| year(&word.folded));
     if let Some(day) = day_at(0) {
         let of = usize::from(
@@ -160,10 +163,11 @@ fn month_beside_a_number(word: &Word<'_>) -> Option<u32> {
 }
 
 pub(super) fn weekday(word: &str) -> Option<usize> {
-    let word = word.strip_suffix('s').filter(|stem| stem.ends_with("day")).unwrap_or(word);
+    let is_plural = |stem: &&str| stem.ends_with("day") || *stem == "wed";
+    let word = word.strip_suffix('s').filter(is_plural).unwrap_or(word);
     WEEKDAYS.iter().position(|day| {
         *day == word
-            || (matches!(word.len(), 3 | 4)
+            || (matches!(word.len(), 3..=5)
                 && day.starts_with(word)
                 && word != "sat"
                 && word != "sun")
@@ -207,6 +211,22 @@ fn day_of_month(word: &str) -> Option<u32> {
         .find_map(|ending| word.strip_suffix(ending))
         .unwrap_or(word);
     (digits.len() <= 2).then(|| digits.parse().ok()).flatten().filter(|day| (1..=31).contains(day))
+}
+
+/// "The twelfth of May", "May twenty-first".
+fn spelled_day(word: &str) -> Option<u32> {
+    let (tens, ordinal) = match word.split_once('-') {
+        Some(("twenty", ordinal)) => (20, ordinal),
+        Some(("thirty", ordinal)) => (30, ordinal),
+        Some(_) => return None,
+        None => (0, word),
+    };
+    let day = match ordinal {
+        "first" => 1,
+        "second" => 2,
+        _ => List::Ordinal.value(ordinal)? as u32,
+    };
+    (tens == 0 || day < 10).then_some(tens + day).filter(|day| (1..=31).contains(day))
 }
 
 /// Which of so many words belong to a date.

@@ -5,7 +5,7 @@
 
 use super::acts::Act;
 use super::sentence_acts::Sentence;
-use super::words::{List, Word, begin};
+use super::words::{List, Word, begin, end};
 
 /// How far the words of a phrase may stand apart.
 const PHRASE_WORDS: usize = 6;
@@ -40,6 +40,9 @@ impl Sentence<'_> {
                 || word.is_in(List::Remembering)
                 || word.is_in(List::Rules)
         };
+        if self.is_tagged() {
+            return Some(true);
+        }
         if ((start..self.words.len()).any(is_label)
             && self.words.iter().skip(start + 1).any(speaks_to))
             || (0..self.words.len()).any(|at| match self.name(at) {
@@ -100,6 +103,16 @@ impl Sentence<'_> {
         self.claims(before, is_for_user).then_some(false)
     }
 
+    /// `<memory>`: the form in which memories are put into prompts, which no user writes.
+    fn is_tagged(&self) -> bool {
+        self.words.iter().any(|word| {
+            let is_tag = matches!(word.folded.as_str(), "memory" | "memories" | "fact" | "facts");
+            is_tag
+                && self.text[..begin(self.text, word)].ends_with(['<', '['])
+                && self.text[end(self.text, word)..].starts_with(['>', ']'])
+        })
+    }
+
     /// Whether it begins a game in which the assistant has a role and the user has none.
     fn is_game(&self, start: usize) -> bool {
         let has_role = || {
@@ -137,7 +150,9 @@ impl Sentence<'_> {
         };
         let is_announced = self.is_announced();
         if !is_for_user
-            && (address.is_some_and(is_heading) || (before == Act::Instruct && is_announced))
+            && (address.is_some_and(is_heading)
+                || self.is_for_memory()
+                || (before == Act::Instruct && is_announced))
         {
             return true;
         }
@@ -200,6 +215,16 @@ impl Sentence<'_> {
                 *at > 1 && self.name(*at - 2) == "your" && List::Yours.has(self.name(*at))
             }
             _ => false,
+        })
+    }
+
+    /// "Note for the memory module: ..."
+    fn is_for_memory(&self) -> bool {
+        const PARTS: [&str; 8] =
+            ["module", "system", "store", "bank", "manager", "agent", "engine", "layer"];
+        self.spoken().into_iter().any(|at| {
+            let is_part = self.name(at) == "memory" && PARTS.contains(&self.name(at + 1));
+            is_part && at + 2 < self.words.len() && self.before(at + 2).starts_with(':')
         })
     }
 

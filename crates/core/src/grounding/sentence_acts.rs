@@ -158,7 +158,12 @@ impl Sentence<'_> {
             return (act, false);
         }
         // The answer to one's own question: a riddle.
-        if before == Act::Ask && self.name(start) == "because" && !self.is_personal() {
+        let is_laughed_at =
+            || matches!(self.name(start), "they" | "it" | "he" | "she") && self.has(List::Joking);
+        if before == Act::Ask
+            && (self.name(start) == "because" || is_laughed_at())
+            && !self.is_personal()
+        {
             return (Act::Ask, false);
         }
         // "What if I'd studied law? I'd be rich."
@@ -203,7 +208,7 @@ impl Sentence<'_> {
 
     /// Whether it is about more than now.
     fn is_standing(&self) -> bool {
-        self.has(List::Standing)
+        self.words.iter().any(|word| word.is_in(List::Standing) && !word.is_quoted)
             || (0..self.words.len()).any(|at| self.begins(at, &["from now"]).is_some())
     }
 
@@ -270,6 +275,20 @@ impl Sentence<'_> {
             && self.has_name("if")
             && !(List::Own.has(before) || List::Owner.has(before) || List::Determiner.has(before))
             && !(next.is_empty() || List::Auxiliary.has(next))
+    }
+
+    /// Marks "what a lovely morning it is".
+    pub fn exclaimed(&self, acts: &mut [Act]) {
+        if self.begins(0, &["what a", "what an"]).is_none() {
+            return;
+        }
+        let clause = self.words.iter().take_while(|word| word.clause == self.words[0].clause);
+        let length = clause.count();
+        let is_it =
+            self.begins(length.saturating_sub(2), &["it is", "it was", "this is", "that was"]);
+        if is_it.is_some() {
+            acts[..length].fill(Act::Greet);
+        }
     }
 
     /// Marks what a question or a task states of the user: clauses that tell it, and what is the user's.

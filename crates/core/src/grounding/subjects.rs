@@ -53,6 +53,9 @@ impl Subjects {
 
     /// Whether a statement says of the user what a source says only of another person, or the reverse.
     pub fn confuses(&self, statement: &[Word<'_>], speaker: &[String]) -> bool {
+        if is_reflexive(statement) {
+            return true;
+        }
         let Some(about) = told_about(statement, speaker) else { return false };
         let (mut fitting, mut other) = (0, 0);
         for word in content(statement) {
@@ -95,6 +98,20 @@ pub(super) fn is_of_user(statement: &[Word<'_>], speaker: &[String]) -> bool {
         let is_owner = first.raw.ends_with("'s") || first.raw.ends_with("’s");
         !is_owner && (first.folded == "user" || speaker.contains(&first.folded))
     })
+}
+
+/// "The user cheered the user up": one of the two was the assistant.
+fn is_reflexive(statement: &[Word<'_>]) -> bool {
+    let is_user = |word: &&Word<'_>| word.folded == "user" && !word.raw.ends_with(['s', '’', '\'']);
+    let between = statement.iter().skip_while(|word| word.folded == "the").skip(1);
+    let between = between.take_while(|word| !is_user(word) && word.clause == statement[0].clause);
+    let (length, is_plain) = between.fold((0, true), |(length, is_plain), word| {
+        (length + 1, is_plain && !word.is_in(List::Linking) && !word.is_in(List::Relation))
+    });
+    is_of_user(statement, &[])
+        && is_plain
+        && (1..=3).contains(&length)
+        && statement.iter().filter(is_user).count() == 2
 }
 
 /// Whom a statement is about: the user alone, or one of their people alone.
