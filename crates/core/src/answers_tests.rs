@@ -208,3 +208,12 @@ proptest! {
         }
     }
 }
+
+/// What was accepted is read again, from a job that keeps it: numbers are read to the nearest one.
+#[test]
+fn a_long_number_stays_the_same_the_second_time() {
+    let format = AnswerFormat::Facts { turns: 1, max_per_turn: 1 };
+    let answer = r#"{"facts":[{"turn":1,"text":"x","confidence":0.92222222222222222222222222222222222222222222222222}]}"#;
+    let checked = format.check(answer).unwrap();
+    assert_eq!(format.check(&checked).as_ref(), Ok(&checked));
+}
