@@ -8,7 +8,6 @@ use serde::de::IgnoredAny;
 
 use super::polarity::content;
 use super::sentence_acts::Sentence;
-use super::topics::owns;
 use super::words::{List, Word, begin, end, stem, words};
 
 /// What a part of a source does.
@@ -50,7 +49,7 @@ const FOR: [&str; 16] = [
     "who", "how", "why",
 ];
 /// What somebody would do and says of themselves by it.
-const WISHED: [&str; 16] = [
+const WISHED: [&str; 28] = [
     "like",
     "love",
     "prefer",
@@ -67,6 +66,18 @@ const WISHED: [&str; 16] = [
     "welcome",
     "recommend",
     "choose",
+    "need",
+    "say",
+    "describe",
+    "suggest",
+    "call",
+    "consider",
+    "use",
+    "take",
+    "pick",
+    "mind",
+    "wish",
+    "go",
 ];
 /// Shorter quotations are names: our dog "Balu".
 const QUOTED_WORDS: usize = 4;
@@ -114,14 +125,10 @@ impl Acts {
 
     /// What the words of a statement do, if they state nothing. `of_user`: whether it is about the user.
     pub fn unstated(&self, statement: &[Word<'_>], of_user: bool) -> Option<Act> {
-        // "I would walk to Rome for it": in no case that it names.
-        let is_wished = |at: usize| {
-            statement.get(at + 1).is_some_and(|word| WISHED.contains(&word.folded.as_str()))
-        };
-        let is_supposed = |(at, word): (usize, &Word<'_>)| word.folded == "would" && !is_wished(at);
         let has_case =
             || statement.iter().any(|word| word.is_in(List::Linking) || word.folded == "after");
-        if of_user && statement.iter().enumerate().any(is_supposed) && !has_case() {
+        // "I would walk to Rome for it": in no case that it names.
+        if of_user && would(statement) && !has_case() {
             return Some(Act::Imagine);
         }
         let mut found = None;
@@ -157,17 +164,10 @@ impl Acts {
         };
         found.filter(|act| match act {
             Act::Ask | Act::Doubt => !self.is_answered,
-            Act::Quote => of_user || self.owns_what_is_quoted(statement),
+            Act::Quote => of_user,
             Act::Imagine => !is_imagined(),
             _ => true,
         })
-    }
-
-    /// Whether a statement says of the user's what somebody says of theirs: "my kids" of a quotation.
-    fn owns_what_is_quoted(&self, statement: &[Word<'_>]) -> bool {
-        let mut words = statement.iter().skip_while(|word| word.folded == "the");
-        let is_owner = |word: &Word<'_>| owns(word) && word.folded.starts_with("user");
-        words.next().is_some_and(is_owner) && words.next().is_some_and(|word| !self.states(word))
     }
 
     /// Whether nothing is stated.
@@ -178,6 +178,18 @@ impl Acts {
     pub fn states(&self, word: &Word<'_>) -> bool {
         self.stated.contains(stem(&word.folded))
     }
+}
+
+/// Whether a statement says of its subject what it would do: "the user would walk".
+fn would(statement: &[Word<'_>]) -> bool {
+    let rest = statement.iter().skip_while(|word| word.folded == "the").skip(1);
+    let mut verbs = rest.map(|word| word.folded.as_str());
+    let is_adverb = |name: &&str| {
+        name.ends_with("ly")
+            || matches!(*name, "also" | "still" | "even" | "just" | "very" | "much" | "often")
+    };
+    verbs.next() == Some("would")
+        && verbs.find(|name| !is_adverb(name)).is_some_and(|verb| !WISHED.contains(&verb))
 }
 
 /// Whether a message may state something. One that does not is a question, a task or a courtesy, in

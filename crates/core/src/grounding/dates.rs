@@ -106,12 +106,15 @@ fn in_digits(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
 fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
     let month_at = |offset: usize| words.get(at + offset).and_then(month);
     let written_at = |offset: usize| words.get(at + offset).and_then(month_beside_a_number);
-    let day_at = |offset: usize| {
-        let word = words.get(at + offset)?.folded.as_str();
-        day_of_month(word).or_else(|| spelled_day(word))
+    let name_at = |offset: usize| words.get(at + offset).map_or("", |word| word.folded.as_str());
+    let tens = match at.checked_sub(1).map_or("", |before| words[before].folded.as_str()) {
+        "twenty" => 20,
+        "thirty" => 30,
+        _ => 0,
     };
+    let spelled = || Some(tens + spelled_day(name_at(0))?).filter(|day| *day <= 31);
     let year_at = |offset: usize| words.get(at + offset).and_then(|word| year(&word.folded));
-    if let Some(day) = day_at(0) {
+    if let Some(day) = day_of_month(name_at(0)).or_else(spelled) {
         let of = usize::from(
             words.get(at + 1).is_some_and(|word| matches!(word.folded.as_str(), "of" | "de")),
         );
@@ -122,7 +125,9 @@ fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
         let words = 2 + of + usize::from(year.is_some());
         return Some(vec![Date { year, month: Some(month), day: Some(day), at, words }]);
     }
-    let day = day_at(1);
+    // "I may second that": a verb.
+    let spelled = || month_at(0).and_then(|_| spelled_day(name_at(1)));
+    let day = day_of_month(name_at(1)).or_else(spelled);
     let is_behind_a_time = at
         .checked_sub(1)
         .is_some_and(|before| BEFORE_MONTHS.contains(&words[before].folded.as_str()));
@@ -266,7 +271,8 @@ impl Times {
                 self.weekdays[day] = true;
             }
             if word.folded.ends_with(|c: char| c.is_ascii_lowercase()) {
-                self.days.extend(day_of_month(&word.folded));
+                let spelled = || spelled_day(&word.folded).filter(|day| *day > 3);
+                self.days.extend(day_of_month(&word.folded).or_else(spelled));
             }
         }
         self.days.truncate(MOST);

@@ -107,9 +107,12 @@ impl Sentence<'_> {
     fn is_tagged(&self) -> bool {
         self.words.iter().any(|word| {
             let is_tag = matches!(word.folded.as_str(), "memory" | "memories" | "fact" | "facts");
+            let before = self.text[..begin(self.text, word)].strip_suffix('<');
+            let behind = &self.text[end(self.text, word)..];
+            // "List<Fact>" is a type.
             is_tag
-                && self.text[..begin(self.text, word)].ends_with(['<', '['])
-                && self.text[end(self.text, word)..].starts_with(['>', ']'])
+                && before.is_some_and(|before| !before.ends_with(char::is_alphanumeric))
+                && (behind.starts_with('>') || (behind.starts_with(' ') && behind.contains('>')))
         })
     }
 
@@ -222,9 +225,21 @@ impl Sentence<'_> {
     fn is_for_memory(&self) -> bool {
         const PARTS: [&str; 8] =
             ["module", "system", "store", "bank", "manager", "agent", "engine", "layer"];
+        const NOTES: [&str; 9] = [
+            "note",
+            "notes",
+            "remark",
+            "message",
+            "info",
+            "instruction",
+            "notice",
+            "reminder",
+            "memo",
+        ];
+        let is_note = NOTES.contains(&self.name(self.start()));
         self.spoken().into_iter().any(|at| {
             let is_part = self.name(at) == "memory" && PARTS.contains(&self.name(at + 1));
-            is_part && at + 2 < self.words.len() && self.before(at + 2).starts_with(':')
+            is_note && is_part && at + 2 < self.words.len() && self.before(at + 2).starts_with(':')
         })
     }
 

@@ -158,12 +158,7 @@ impl Sentence<'_> {
             return (act, false);
         }
         // The answer to one's own question: a riddle.
-        let is_laughed_at =
-            || matches!(self.name(start), "they" | "it" | "he" | "she") && self.has(List::Joking);
-        if before == Act::Ask
-            && (self.name(start) == "because" || is_laughed_at())
-            && !self.is_personal()
-        {
+        if before == Act::Ask && self.name(start) == "because" && !self.is_personal() {
             return (Act::Ask, false);
         }
         // "What if I'd studied law? I'd be rich."
@@ -286,7 +281,16 @@ impl Sentence<'_> {
         let length = clause.count();
         let is_it =
             self.begins(length.saturating_sub(2), &["it is", "it was", "this is", "that was"]);
-        if is_it.is_some() {
+        let tells = |word: &Word<'_>| {
+            let is_name = word.is_capitalised() && !word.is_first;
+            let goes_on = matches!(word.folded.as_str(), "at" | "in" | "for" | "with" | "of");
+            word.is_in(List::Own)
+                || word.is_in(List::FirstPerson)
+                || is_name
+                || goes_on
+                || word.has_digit()
+        };
+        if is_it.is_some() && !self.words[..length].iter().any(tells) {
             acts[..length].fill(Act::Greet);
         }
     }

@@ -102,16 +102,15 @@ pub(super) fn is_of_user(statement: &[Word<'_>], speaker: &[String]) -> bool {
 
 /// "The user cheered the user up": one of the two was the assistant.
 fn is_reflexive(statement: &[Word<'_>]) -> bool {
-    let is_user = |word: &&Word<'_>| word.folded == "user" && !word.raw.ends_with(['s', '’', '\'']);
-    let between = statement.iter().skip_while(|word| word.folded == "the").skip(1);
-    let between = between.take_while(|word| !is_user(word) && word.clause == statement[0].clause);
-    let (length, is_plain) = between.fold((0, true), |(length, is_plain), word| {
-        (length + 1, is_plain && !word.is_in(List::Linking) && !word.is_in(List::Relation))
-    });
-    is_of_user(statement, &[])
-        && is_plain
-        && (1..=3).contains(&length)
-        && statement.iter().filter(is_user).count() == 2
+    let name = |at: usize| statement.get(at).map_or("", |word| word.folded.as_str());
+    let is_user = |at: usize| name(at) == "user" && !statement[at].raw.ends_with(['s', '\'', '’']);
+    // Behind the verb, and no "user account".
+    (3..6).any(|at| {
+        is_user(at)
+            && name(at - 1) == "the"
+            && matches!(name(at + 1), "" | "up" | "down" | "out" | "laugh" | "smile" | "feel")
+            && !statement[..at].iter().any(|word| word.is_in(List::Linking))
+    }) && is_of_user(statement, &[])
 }
 
 /// Whom a statement is about: the user alone, or one of their people alone.

@@ -37,7 +37,7 @@ pub struct World {
     /// Ids that users named in statements of theirs.
     named: HashSet<(usize, String)>,
     relations: Vec<String>,
-    /// By function: how often it did what it was asked.
+    /// The functions that did what they were asked.
     successes: BTreeSet<&'static str>,
     sessions: Vec<Session>,
     steps: u32,
