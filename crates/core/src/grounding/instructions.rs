@@ -7,6 +7,8 @@ use super::acts::Act;
 use super::sentence_acts::Sentence;
 use super::words::{List, Word, begin, end};
 
+/// How far behind its name a tag may end: what is read stays linear in the text.
+const TAG_CHARS: usize = 100;
 /// How far the words of a phrase may stand apart.
 const PHRASE_WORDS: usize = 6;
 
@@ -112,7 +114,8 @@ impl Sentence<'_> {
             // "List<Fact>" is a type.
             is_tag
                 && before.is_some_and(|before| !before.ends_with(char::is_alphanumeric))
-                && (behind.starts_with('>') || (behind.starts_with(' ') && behind.contains('>')))
+                && behind.starts_with(['>', ' '])
+                && behind.chars().take(TAG_CHARS).any(|c| c == '>')
         })
     }
 
