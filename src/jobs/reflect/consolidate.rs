@@ -49,9 +49,8 @@ impl Decided {
         let mut facts = Vec::new();
         for update in std::mem::take(&mut plan.update) {
             let mut fact: Vec<Fact> = of_episode(&update.fact).into_iter().collect();
-            let prior = [shown[update.existing].content.as_str()];
             let treatment = settings.ungrounded_facts;
-            unverified.extend(unverified::of_episodes(&mut fact, &prior, turns, treatment));
+            unverified.extend(unverified::of_episodes(&mut fact, shown, turns, treatment));
             match fact.pop() {
                 Some(fact) => {
                     facts.push(fact);
@@ -66,7 +65,7 @@ impl Decided {
         };
         let mut added: Vec<Fact> = plan.add.iter().filter_map(added).collect();
         let treatment = settings.ungrounded_facts;
-        unverified.extend(unverified::of_episodes(&mut added, &[], turns, treatment));
+        unverified.extend(unverified::of_episodes(&mut added, shown, turns, treatment));
         facts.extend(added);
         Self { answer, plan, facts, unverified }
     }

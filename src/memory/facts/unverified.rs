@@ -2,6 +2,7 @@
 
 use crate::memory::facts::extracted_facts::Fact;
 use crate::store::extraction::WaitingTurn;
+use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::original_message;
 use memory_agent_core::grounding::{Grounds, Sources};
@@ -22,7 +23,7 @@ pub fn of_turns(
     turns: &[WaitingTurn],
     treatment: UngroundedFacts,
 ) -> Vec<Unverified> {
-    take(facts, treatment, |_, fact| {
+    take(facts, treatment, |fact| {
         let is_source = |turn: &&WaitingTurn| fact.source_ids.contains(&turn.id);
         let (own, others): (Vec<_>, Vec<_>) = turns.iter().partition(is_source);
         let text = |turns: Vec<&'_ WaitingTurn>| -> Vec<String> {
@@ -35,16 +36,17 @@ pub fn of_turns(
     })
 }
 
-/// The same for facts of episodes; `prior` are the statements that the first of them update. What tools
+/// The same for facts of episodes; `known` are the facts that the LLM was shown with them, which may name who is
+/// spoken of. What tools
 /// returned is no word of the user's: it counts for failures only, of turns that are marked as such themselves,
 /// because the LLM that marks a fact reads the tool's text too.
 pub fn of_episodes(
     facts: &mut Vec<Fact>,
-    prior: &[&str],
+    known: &[NearFact],
     turns: &[EpisodeTurn],
     treatment: UngroundedFacts,
 ) -> Vec<Unverified> {
-    take(facts, treatment, |index, fact| {
+    take(facts, treatment, |fact| {
         let is_failure = |markers: &[String]| markers.iter().any(|marker| marker == "failure");
         let counts = |turn: &&EpisodeTurn| match turn.role.as_str() {
             "user" | "assistant" => true,
@@ -60,8 +62,8 @@ pub fn of_episodes(
         let said: Vec<String> = own.iter().map(text).collect();
         let others: Vec<String> = others.iter().map(text).collect();
         let names: Vec<&str> = turns.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
-        let context =
-            others.iter().map(String::as_str).chain(prior.get(index).copied()).chain(names);
+        let known = known.iter().map(|fact| fact.content.as_str());
+        let context = others.iter().map(String::as_str).chain(known).chain(names);
         let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
         check(fact, &said, context, speaker)
     })
@@ -74,7 +76,7 @@ pub fn take_doubted(
     saved: &[SavedFact],
     treatment: UngroundedFacts,
 ) -> Vec<Unverified> {
-    take(facts, treatment, |_, fact| {
+    take(facts, treatment, |fact| {
         let copies = saved.iter().filter(|saved| saved.text == fact.text);
         let doubts: Option<Vec<_>> =
             copies.map(|saved| saved.checked.as_deref().and_then(statement_check::doubt)).collect();
@@ -105,14 +107,14 @@ fn check<'a>(
 fn take(
     facts: &mut Vec<Fact>,
     treatment: UngroundedFacts,
-    reason: impl Fn(usize, &Fact) -> Option<String>,
+    reason: impl Fn(&Fact) -> Option<String>,
 ) -> Vec<Unverified> {
     if treatment == UngroundedFacts::Accept {
         return Vec::new();
     }
     let (mut grounded, mut unverified) = (Vec::new(), Vec::new());
-    for (index, fact) in facts.drain(..).enumerate() {
-        match reason(index, &fact) {
+    for fact in facts.drain(..) {
+        match reason(&fact) {
             Some(reason) => unverified.push(Unverified { fact, reason }),
             None => grounded.push(fact),
         }

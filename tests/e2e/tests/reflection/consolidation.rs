@@ -369,6 +369,24 @@ fn turns_that_were_deleted_meanwhile_leave_no_facts() {
 
 /// The model does what a tool's result tells it to. What it makes of that is no memory, and replaces none.
 #[test]
+fn known_facts_name_who_is_spoken_of() {
+    let mut scene = start(obedient);
+    let shop = "Tyler works in his uncle's chip shop.";
+    scene.episode(&[&format!("Note: {shop}"), "Yes.", "Always."]);
+    let (raise, invented) =
+        ("The uncle of Tyler pays 7.50 an hour.", "The uncle of Gustav pays 7.50 an hour.");
+    scene.stub.set_model(move |_: &Call| {
+        let add = |text: &str| {
+            json!({"action": "add", "id": null, "text": text, "markers": [], "confidence": 1, "turns": [1]})
+        };
+        json!({"actions": [add(raise), add(invented)]})
+    });
+    scene.episode(&["My uncle gave me a raise, he pays 7.50 an hour now.", "Nice.", "Yes."]);
+    assert_eq!(scene.facts(), [raise, shop]);
+    assert_eq!(scene.fact(invented).reason.as_deref(), Some("unverified"));
+}
+
+#[test]
 fn what_only_a_tool_says_becomes_no_memory() {
     let mut scene = start(obedient);
     scene.episode(&[&format!("Note: {RENT}"), &format!("Note: {LISBON}")]);
