@@ -34,7 +34,7 @@ pub use statements::completed;
 pub(crate) use statements::{is_bare_change, statements};
 
 use acts::{Act, Acts};
-use names::{MAX_INITIALS, bare, lines_of_place, may_be_named, script};
+use names::{MAX_INITIALS, bare, is_german, lines_of_place, may_be_named, script};
 use numbers::{Numbers, numbers};
 use polarity::Polarity;
 use subjects::Subjects;
@@ -128,6 +128,8 @@ pub struct Grounds {
     speaker: Vec<String>,
     is_english: bool,
     is_foreign: bool,
+    /// Begins of what was said in German, whose nouns have capitals and join to others: "Brot" of "Brotbacken".
+    german_begins: HashSet<String>,
     script: Script,
     /// Lines of the lists of places and relations that it has a word of.
     places: HashSet<usize>,
@@ -162,6 +164,7 @@ impl Grounds {
                 .unwrap_or_default(),
             is_english: false,
             is_foreign: false,
+            german_begins: HashSet::new(),
             script: Script::None,
             places: HashSet::new(),
             relations: HashSet::new(),
@@ -179,6 +182,9 @@ impl Grounds {
             let found = words(text);
             grounds.add(&found);
             if is_said {
+                if is_german(&found) {
+                    grounds.german_begins.extend(names::german_begins(&found));
+                }
                 grounds.polarity.add(text, &found);
                 grounds.subjects.add(&found);
                 grounds.acts.add(text, &found);

@@ -218,6 +218,15 @@ fn day_of_month(word: &str) -> Option<u32> {
     (digits.len() <= 2).then(|| digits.parse().ok()).flatten().filter(|day| (1..=31).contains(day))
 }
 
+/// "The first of the month", "of next month"; but not "a third of the month".
+fn is_of_a_month(words: &[Word<'_>], at: usize) -> bool {
+    let name = |at: usize| words.get(at).map_or("", |word| word.folded.as_str());
+    at.checked_sub(1).map_or("", name) == "the"
+        && name(at + 1) == "of"
+        && matches!(name(at + 2), "the" | "this" | "next" | "last")
+        && name(at + 3) == "month"
+}
+
 /// "The twelfth of May", "May twenty-first".
 fn spelled_day(word: &str) -> Option<u32> {
     let (tens, ordinal) = match word.split_once('-') {
@@ -271,7 +280,9 @@ impl Times {
                 self.weekdays[day] = true;
             }
             if word.folded.ends_with(|c: char| c.is_ascii_lowercase()) {
-                let spelled = || spelled_day(&word.folded).filter(|day| *day > 3);
+                // "First" and "second" are other words as well.
+                let spelled =
+                    || spelled_day(&word.folded).filter(|day| *day > 3 || is_of_a_month(words, at));
                 self.days.extend(day_of_month(&word.folded).or_else(spelled));
             }
         }

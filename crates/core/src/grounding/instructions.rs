@@ -73,6 +73,15 @@ impl Sentence<'_> {
                 {
                     return Some(true);
                 }
+                // "It is hereby decreed that you …", and not "I hereby quit".
+                "hereby"
+                    if at > start
+                        && matches!(self.name(at - 1), "is" | "are")
+                        && !self.words[at].is_quoted
+                        && self.has_name("you") =>
+                {
+                    return Some(false);
+                }
                 "you"
                     if self
                         .begins(at, &["you are now", "you are no longer", "you will now"])

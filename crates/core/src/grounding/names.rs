@@ -7,6 +7,8 @@ use super::{Grounds, Script, Ungrounded, dates};
 pub(super) const MAX_INITIALS: usize = 5;
 /// Longest begin of a name that is compared.
 const MAX_NAME_BYTES: usize = 64;
+/// Letters of the shortest German word that may be part of a longer one; words that are longer share one more.
+const LEAST_GERMAN_BEGIN: usize = 4;
 
 impl Grounds {
     pub(super) fn check_names(
@@ -65,6 +67,7 @@ impl Grounds {
         let word = &found[at];
         // "Production" of "prod" begins a sentence, so it may be no name.
         if self.has_word(&word.folded)
+            || self.has_german_begin(found, at)
             || (word.is_first
                 && Self::has_begin(&word.folded, |begin| {
                     self.words.contains(begin) && !is_plain(begin)
@@ -148,6 +151,17 @@ impl Grounds {
         })
     }
 
+    /// Whether what was said in German has a noun that begins like this one of a fact that is not English:
+    /// "Imkerei" of "Imkern".
+    fn has_german_begin(&self, found: &[Word<'_>], at: usize) -> bool {
+        let word = &found[at].folded;
+        let begin = word
+            .char_indices()
+            .nth(LEAST_GERMAN_BEGIN + 1)
+            .map_or(word.as_str(), |(end, _)| &word[..end]);
+        self.german_begins.contains(begin) && !is_english(found)
+    }
+
     /// Whether a longer word begins with one that may stand for it.
     fn has_begin(word: &str, stands_for: impl Fn(&str) -> bool) -> bool {
         (4..word.len().min(MAX_NAME_BYTES).saturating_sub(1))
@@ -207,7 +221,26 @@ pub(super) fn script(latin: usize, letters: usize) -> Script {
     }
 }
 
+/// The first four letters of nouns of German, and the first five.
+pub(super) fn german_begins(found: &[Word<'_>]) -> impl Iterator<Item = String> {
+    let is_german = !is_english(found);
+    let nouns =
+        found.iter().filter(move |word| is_german && word.is_capitalised() && !word.is_first);
+    nouns.flat_map(|word| {
+        [LEAST_GERMAN_BEGIN, LEAST_GERMAN_BEGIN + 1].into_iter().filter_map(|letters| {
+            let begin: String = word.folded.chars().take(letters).collect();
+            (begin.chars().count() == letters).then_some(begin)
+        })
+    })
+}
+
+/// Whether a text has more words of English than of the languages with the same letters.
+fn is_english(found: &[Word<'_>]) -> bool {
+    let count = |list: List| found.iter().filter(|word| word.is_in(list)).count();
+    count(List::English) > count(List::Foreign)
+}
+
 /// Whether nouns are capitalised: German.
-fn is_german(found: &[Word<'_>]) -> bool {
+pub(super) fn is_german(found: &[Word<'_>]) -> bool {
     found.iter().filter(|word| word.is_in(List::German)).count() >= 2
 }

@@ -399,7 +399,7 @@ impl Sentence<'_> {
         Sentence { words: &self.words[..self.colon()], ..*self }.is_personal()
     }
 
-    fn has_name(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.words.iter().any(|word| word.folded == name)
     }
 }
