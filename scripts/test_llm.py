@@ -26,7 +26,8 @@ SELECT json_build_object(
        'beside', coalesce(f.metadata -> 'kept_beside', '[]'),
        'turns', (SELECT json_agg((t.metadata->>'number')::int) FROM memory_agent.entries t
                   WHERE t.id = ANY (f.source_ids) AND t.kind = 'turn')) ORDER BY f.recorded_at, f.id), '[]')
-     FROM memory_agent.entries f WHERE f.kind = 'fact'),
+     -- One without a text says that a turn was corrected.
+     FROM memory_agent.entries f WHERE f.kind = 'fact' AND f.content <> ''),
   'calls', (SELECT json_object_agg(purpose, numbers) FROM (
      SELECT purpose, json_build_object('calls', count(*),
             'bad', count(*) FILTER (WHERE status <> 'ok'),
