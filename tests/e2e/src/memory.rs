@@ -88,6 +88,30 @@ pub fn ingest_all(client: &mut Client, session: &str, contents: &[&str]) -> Vec<
     values(client, "SELECT memory_ingest_batch($1, $2)", &[&Value::from(turns), &session])
 }
 
+/// What the worker leaves behind if a turn said two things, and one of them no longer holds: the facts `was` and
+/// `holds` of the turn, and `now`, of another turn, which replaced the first.
+#[track_caller]
+pub fn replace_fact_of(client: &mut Client, turn: Uuid, was: &str, now: &str, holds: &str) {
+    let key = format!("of {turn}");
+    let add = "SELECT memory_add($1, infer => false, fact_key => $2, created_at => $3::text::timestamptz)";
+    for (text, key, day) in [
+        (was, Some(&key), "2024-01-01"),
+        (now, Some(&key), "2024-06-01"),
+        (holds, None, "2024-01-01"),
+    ] {
+        value::<Uuid>(client, add, &[&text, &key, &day]);
+    }
+    let extracted = "UPDATE memory_agent.entries SET metadata = '{\"job_id\": \"its job\"}', fact_key = NULL, \
+                     source_ids = CASE WHEN content = ANY ($2) THEN ARRAY[$1::uuid] ELSE '{}' END \
+                     WHERE kind = 'fact' AND (fact_key = $3 OR content = ANY ($2))";
+    let updated = client.execute(extracted, &[&turn, &[was, holds].as_slice(), &key]);
+    assert_eq!(
+        updated.unwrap_or_else(|error| panic!("{error:?}")),
+        3,
+        "{was:?}, {now:?}, {holds:?}"
+    );
+}
+
 /// The one value that a query returns.
 #[track_caller]
 pub fn value<T: FromSqlOwned>(client: &mut Client, sql: &str, params: &[&(dyn ToSql + Sync)]) -> T {

@@ -9,7 +9,9 @@ use common::supervisor::{self, Frozen};
 use common::witness::Witness;
 use common::{MEMORIES, QUESTION, Session};
 use memory_agent_e2e::processes::{self, Process};
-use memory_agent_e2e::{Cluster, Error, let_cancel_pass, shared, sqlstate, wait_until};
+use memory_agent_e2e::{
+    Cluster, Error, let_cancel_pass, retry_until, shared, sqlstate, wait_until,
+};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -243,16 +245,16 @@ fn nobody_waiting_means_nothing_queued() {
         let pid = session.pid;
         let statement = call.statement();
         let running = std::thread::spawn(move || session.client.batch_execute(&statement));
-        wait_until(PATIENCE, "sequences to queue", || observer.waiting_sequences() > 100);
+        let queued = self::queued(&mut observer);
         send(&mut observer, "pg_cancel_backend", pid);
         assert_eq!(sqlstate(&running.join().unwrap().unwrap_err()), "57014");
-        expect_empty_queue(&mut observer, call);
+        expect_forgotten(&mut observer, call, queued);
 
         // Left by its client without a word; PostgreSQL looks for that only when it is told to.
         let stream = start_without_waiting(cluster, "queue", &call.statement());
-        wait_until(PATIENCE, "sequences to queue", || observer.waiting_sequences() > 100);
+        let queued = self::queued(&mut observer);
         drop(stream);
-        expect_empty_queue(&mut observer, call);
+        expect_forgotten(&mut observer, call, queued);
     }
 }
 
@@ -271,12 +273,23 @@ fn start_without_waiting(cluster: &Cluster, database: &str, statement: &str) -> 
     stream
 }
 
-fn expect_empty_queue(observer: &mut Session, call: Slow) {
-    let start = Instant::now();
-    // Far less than the models would need for the rest.
-    wait_until(Duration::from_secs(2), "the queue to be empty", || {
-        observer.waiting_sequences() == 0
+/// How many sequences wait, as soon as many do.
+fn queued(observer: &mut Session) -> u64 {
+    retry_until(PATIENCE, "sequences to queue", || {
+        Some(observer.waiting_sequences()).filter(|&waiting| waiting > 100)
+    })
+}
+
+/// The queue is empty before the models could have worked through half of it, however fast they are.
+fn expect_forgotten(observer: &mut Session, call: Slow, queued: u64) {
+    let mut last = queued;
+    wait_until(PATIENCE, "the queue to be empty", || {
+        let waiting = observer.waiting_sequences();
+        if waiting > 0 {
+            last = waiting;
+        }
+        waiting == 0
     });
-    println!("{call:?}: forgotten after {:?}", start.elapsed());
+    assert!(2 * last > queued, "{call:?}: {last} of {queued} were left when they were forgotten");
     assert!(observer.is_whole());
 }

@@ -4,7 +4,7 @@
 
 use super::random::Random;
 use super::scene::{Session, scene};
-use memory_agent_e2e::memory::{ingest, run, value};
+use memory_agent_e2e::memory::{ingest, replace_fact_of, run, value};
 use memory_agent_e2e::{Json, json, sqlstate};
 
 const CASES: u64 = 300;
@@ -117,7 +117,8 @@ fn body(random: &mut Random) -> Json {
     body
 }
 
-/// Facts and turns, some of them long, a summary, and another conversation that is archived.
+/// Facts and turns, some of them long, or with a statement that no longer holds, a summary, and another conversation
+/// that is archived.
 fn remember(session: &mut Session, random: &mut Random) {
     run(
         &mut session.client,
@@ -128,9 +129,15 @@ fn remember(session: &mut Session, random: &mut Random) {
         let long = if n % 5 == 0 { 120 } else { 15 };
         let text = format!("Anna {n} lives in Lisbon. {}", text(random, long));
         if n % 2 == 0 {
-            session.know("s", &text)
-        } else {
-            ingest(&mut session.client, "s", &text);
+            session.know("s", &text);
+            continue;
+        }
+        let turn = ingest(&mut session.client, "s", &text);
+        if n % 4 == 1 {
+            let was = format!("Anna {n} lived in Porto. {}", self::text(random, 40));
+            let now = format!("Anna {n} moved to Lisbon.");
+            let holds = format!("Anna {n} has a cat.");
+            replace_fact_of(&mut session.client, turn, &was, &now, &holds);
         }
     }
     session.summarize("s", &"They talked about Anna and her house in Lisbon. ".repeat(12));
@@ -185,6 +192,7 @@ struct Seen {
     conversations: u32,
     chats: u32,
     with_tools: u32,
+    marked: u32,
 }
 
 #[test]
@@ -250,9 +258,10 @@ fn no_request_has_a_token_more() {
         seen.conversations += u32::from(hits.iter().any(|hit| hit["role"] == "conversation"));
         seen.chats += u32::from(is_chat);
         seen.with_tools += u32::from(sent.get("tools").is_some());
+        seen.marked += u32::from(sent["messages"].to_string().contains("(no longer true: Anna"));
     }
-    let Seen { refused, bare, full, roomy, conversations, chats, with_tools } = seen;
-    let all = [refused, bare, full, roomy, conversations, chats, with_tools];
+    let Seen { refused, bare, full, roomy, conversations, chats, with_tools, marked } = seen;
+    let all = [refused, bare, full, roomy, conversations, chats, with_tools, marked];
     // How often is left to chance: the rarest is expected some twenty times.
     assert!(all.iter().all(|&n| n > 0), "{seen:?}");
 }

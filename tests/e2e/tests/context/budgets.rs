@@ -4,7 +4,7 @@
 use super::random::Random;
 use super::{Archive, EARLIER, MEMORIES, SUMMARY, block, context, messages, reader, summarize};
 use memory_agent_core::fence;
-use memory_agent_e2e::memory::{ingest_all, run, value};
+use memory_agent_e2e::memory::{ingest, ingest_all, replace_fact_of, run, value};
 use memory_agent_e2e::{Client, Cluster, Json, json, shared, sqlstate};
 use std::collections::HashSet;
 
@@ -85,7 +85,8 @@ fn turns(random: &mut Random) -> Vec<Json> {
     turns
 }
 
-/// What all sessions of the user share: facts, documents, archived conversations.
+/// What all sessions of the user share: facts, documents, archived conversations, and turns of the global memory with a
+/// statement that no longer holds.
 fn fill(client: &mut Client, random: &mut Random) {
     for n in 0..CONVERSATIONS {
         let summary = prose(random, 40);
@@ -100,15 +101,21 @@ fn fill(client: &mut Client, random: &mut Random) {
             client.execute("SELECT memory_add($1, infer => false)", &[&content]).unwrap();
         }
     }
+    for n in 0..15 {
+        let turn = ingest(client, "global", &format!("Half {n} {}", text(random, 15)));
+        let was = format!("Was {n}: {}", text(random, 20));
+        replace_fact_of(client, turn, &was, &format!("Now {n}."), &format!("Holds {n}."));
+    }
 }
 
 /// What cases saw, so that a test that never reached something fails.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Seen {
     refused: u32,
     whole_summaries: u32,
     cut_summaries: u32,
     memories: u32,
+    marked: u32,
     conversations: u32,
     turns: u32,
     full: u32,
@@ -174,14 +181,21 @@ fn never_a_token_more_and_nothing_twice() {
         };
         check(&document, &question, budget, &turns, summary.as_deref(), &mut seen);
     }
-    let Seen { refused, whole_summaries, cut_summaries, memories, conversations, turns, full } =
-        seen;
+    let Seen {
+        refused,
+        whole_summaries,
+        cut_summaries,
+        memories,
+        marked,
+        conversations,
+        turns,
+        full,
+    } = seen;
     assert!(
-        [refused, whole_summaries, cut_summaries, memories, conversations, turns, full]
+        [refused, whole_summaries, cut_summaries, memories, marked, conversations, turns, full]
             .iter()
             .all(|&n| n > 20),
-        "refused {refused}, summaries {whole_summaries} whole and {cut_summaries} cut, memories {memories}, \
-         conversations {conversations}, turns {turns}, full {full}"
+        "{seen:?}"
     );
 }
 
@@ -250,6 +264,9 @@ fn check(
     assert_eq!(sessions.len(), conversations.len(), "{document}");
 
     seen.memories += u32::from(!memories.is_empty());
+    let is_marked =
+        |memory: &Json| memory["no_longer_true"].as_array().is_some_and(|m| !m.is_empty());
+    seen.marked += u32::from(memories.iter().any(is_marked));
     seen.conversations += u32::from(!conversations.is_empty());
     seen.turns += u32::from(!shown.is_empty());
     seen.full += u32::from(budget - counted < 40);

@@ -210,6 +210,11 @@ fn many_at_once_read_less_and_all_say_the_same_of_a_row() {
         assert_eq!(cut_short(&mut client) - before, u64::from(!is_alone), "{reason:?}");
         is_alone.then_some(())
     });
+    // memory_explain and memory_status() said so, and no message of each call.
+    let log = cluster.log();
+    let is_of_reranks = |line: &&str| line.contains("WARNING:") && line.contains("rerank");
+    let warnings: Vec<&str> = log.lines().filter(is_of_reranks).collect();
+    assert_eq!(warnings, Vec::<&str>::new());
 }
 
 /// Whatever else of the pool was read, a row that was read has the relevance that it has when all are, and one

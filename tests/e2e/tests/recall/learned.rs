@@ -104,6 +104,79 @@ fn without_logits_it_is_the_same_scale() {
     assert!(most_unread <= least_read, "{most_unread} {least_read}");
 }
 
+/// The weights of the default embedder in the table of docs/ranking.md: of unread rows, and of read ones.
+fn documented_weights() -> Vec<(String, [f64; 2])> {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ranking.md"));
+    let page = page.expect("docs/ranking.md");
+    let table =
+        page.split("| Number | Meaning | unread | read |").nth(1).expect("the table of weights");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let weight = |cell: &str| {
+            if cell.is_empty() { 0.0 } else { cell.parse().unwrap_or_else(|_| panic!("{row}")) }
+        };
+        (cells[0].replace('`', ""), [weight(cells[2]), weight(cells[3])])
+    })
+    .collect()
+}
+
+#[test]
+fn the_documented_formula_gives_what_a_row_gets() {
+    let mut client = talk("learned_formula");
+    let weights = documented_weights();
+    assert_eq!(weights.len(), 20, "{weights:?}");
+    let long = format!("'What did Caroline tell us about her {}?'", "very long ".repeat(14));
+    let (mut read, mut unread) = (0, 0);
+    for question in
+        ["'Where did Caroline move to last winter?'", "'What is new with Melanie, latest?'", &long]
+    {
+        for arguments in [question.to_owned(), format!("{question}, rerank => false")] {
+            let document = explain(&mut client, &arguments);
+            for row in candidates(&document) {
+                let logit = row["logit"].as_f64();
+                let number = |name: &str| match name {
+                    "(intercept)" => 1.0,
+                    "logit" => logit.unwrap_or(0.0),
+                    "max(logit + 4, 0)" => logit.map_or(0.0, |logit| (logit + 4.0).max(0.0)),
+                    name => {
+                        row["features"][name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"))
+                    }
+                };
+                let product = |name: &str| name.split(" * ").map(number).product::<f64>();
+                let column = usize::from(logit.is_some());
+                let sum: f64 =
+                    weights.iter().map(|(name, weight)| weight[column] * product(name)).sum();
+                let expected = 1.0 / (1.0 + (-sum).exp());
+                // The table has three digits of each weight.
+                let found = row["relevance"].as_f64().unwrap();
+                assert!((found - expected).abs() < 0.003, "{found} is not {expected}: {row}");
+                *(if logit.is_some() { &mut read } else { &mut unread }) += 1;
+            }
+        }
+    }
+    assert!(read > 10 && unread > 10, "{read} {unread}");
+}
+
+#[test]
+fn long_queries_are_not_read_by_the_cross_encoder() {
+    let mut client = talk("learned_long");
+    let query = |length: usize| {
+        format!("'{:<length$}?'", "Where did Caroline move to", length = length - 1)
+    };
+    let read = |client: &mut Client, length: usize| {
+        explain(client, &query(length))["rows"]["reranked"].as_u64().expect("a count")
+    };
+    assert!(read(&mut client, 250) > 0);
+    assert_eq!(read(&mut client, 251), 0);
+    let document = explain(&mut client, &query(251));
+    assert_eq!(document["ranking"], "learned");
+    assert_eq!(document["reranking"], "skipped: query longer than rerank_max_query_chars");
+    run(&mut client, "SET memory_agent.rerank_max_query_chars = 0");
+    assert!(read(&mut client, 251) > 0);
+}
+
 #[test]
 fn speakers_and_times_that_a_question_names_count() {
     let mut client = talk("learned_names");

@@ -173,6 +173,8 @@ fn every_call_that_stores_says_so_once() {
         ("memory_ingest_batch('[{\"role\": \"user\", \"content\": \"b\"}]', 's')", "ingest"),
         ("memory_ingest_once('s', 'assistant', 'c', 'k')", "ingest"),
         ("memory_add('d', infer => false)", "add"),
+        // The same again, which is not stored twice.
+        ("memory_add('d', infer => false)", "add"),
         (&format!("memory_update({fact}, 'e')"), "update"),
         (&format!("memory_forget({fact})"), "forget"),
         (
@@ -196,6 +198,8 @@ fn every_call_that_stores_says_so_once() {
         ("memory_drop_endpoint('e')", "drop endpoint"),
         ("memory_retry(gen_random_uuid())", "retry"),
         ("memory_create_vector_index('hnsw')", "create index"),
+        ("memory_register_model('all-MiniLM-L6-v2', 'embedder')", "register model"),
+        ("memory_use_embedding_model('all-MiniLM-L6-v2')", "use model"),
         ("memory_attach('notes', 'body', user_id => 'alice')", "attach"),
         ("memory_detach('notes')", "detach"),
         ("memory_reserve_tokens('s', 1)", "reserve"),

@@ -128,6 +128,67 @@ fn without_an_llm_in_the_settings_rows_are_enough() {
     expect_error(scene.client.query_one(add, &[]), "55000");
 }
 
+/// Whatever is asked for an agent: facts, what becomes of them, reflections, summaries of every kind, chats and what
+/// belongs to them.
+#[test]
+fn every_question_of_an_agent_goes_to_its_endpoint() {
+    let answer = |call: &Call| match call.purpose() {
+        Purpose::Extract | Purpose::Reconcile => echo(call),
+        _ => json!("They drink tea."),
+    };
+    let own = LlmStub::start(answer);
+    let settings = [
+        ("memory_agent.min_episode_turns", "1"),
+        ("memory_agent.recent_messages_to_keep", "0"),
+        ("memory_agent.llm_max_attempts", "1"),
+        ("memory_agent.query_rewrite", "on"),
+        ("memory_agent.read_contradiction_check", "on"),
+        ("memory_agent.relevance_threshold", "-1"),
+        ("memory_agent.agent_id", "buyer"),
+    ];
+    let mut scene = Scene::with_settings(answer, &settings);
+    set_endpoint(&mut scene, "own", &own.base_url(), "");
+    run(&mut scene.client, "SELECT memory_use_endpoint('own', 'buyer')");
+    let chat = "memory_chat('[{\"role\": \"user\", \"content\": \"Which tea?\"}]', 's')";
+    for steps in [
+        "SELECT memory_ingest('s', 'user', 'I like tea.')",
+        "SELECT memory_ingest('s', 'user', 'Tea is what I like best, and green tea most of all.')",
+        "SELECT memory_close_episode('s')",
+        "SELECT memory_compress('s')",
+        "SELECT memory_summarize(string_agg(format('In hour %s we spoke of tea.', n), ' ')) FROM generate_series(1, 60) n",
+        "SET memory_agent.extraction = episode; SELECT memory_ingest('t', 'user', 'I like green tea.'); \
+         SELECT memory_close_episode('t')",
+        &format!("SELECT {chat}"),
+    ] {
+        run(&mut scene.client, steps);
+        scene.drain();
+    }
+    let asked: Vec<Purpose> = own.calls().iter().map(Call::purpose).collect();
+    for purpose in [
+        Purpose::Extract,
+        Purpose::Reconcile,
+        Purpose::Reflect,
+        Purpose::Rewrite,
+        Purpose::Contradiction,
+        Purpose::Chat,
+    ] {
+        assert!(asked.contains(&purpose), "{purpose:?} is not in {asked:#?}");
+    }
+    // Of the window, with topics and decisions, and of a text.
+    let has_summary = |of_window: bool| {
+        asked
+            .iter()
+            .any(|purpose| matches!(purpose, Purpose::Summary(s) if s.with_sections == of_window))
+    };
+    assert!(has_summary(true) && has_summary(false), "{asked:#?}");
+    assert_eq!(scene.stub.call_count(), 0);
+    // Another agent's go to the endpoint of the settings.
+    let before = own.call_count();
+    run(&mut scene.client, &format!("SET memory_agent.agent_id = 'seller'; SELECT {chat}"));
+    assert!(scene.stub.call_count() > 0);
+    assert_eq!(own.call_count(), before);
+}
+
 #[test]
 fn an_outage_and_a_limit_hold_up_who_asks_there_alone() {
     let own = LlmStub::start(echo);
