@@ -37,9 +37,8 @@ pub fn of_turns(
 }
 
 /// The same for facts of episodes; `known` are the facts that the LLM was shown with them, which may name who is
-/// spoken of. What tools
-/// returned is no word of the user's: it counts for failures only, of turns that are marked as such themselves,
-/// because the LLM that marks a fact reads the tool's text too.
+/// spoken of. What tools returned is no word of the user's: it counts for failures only, of turns that are marked as
+/// such themselves, because the LLM that marks a fact reads the tool's text too.
 pub fn of_episodes(
     facts: &mut Vec<Fact>,
     known: &[NearFact],
