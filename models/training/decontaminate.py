@@ -3,7 +3,8 @@
 
 usage: decontaminate.py --data DIR EVALUATION_DIR...
 
-Looked at are rows and queries as they are trained on, with names and made questions (lists.py, its seed).
+Looked at are rows and queries as they are trained on, with names and made questions (lists.py, its seed), each by itself
+and rows joined to those that follow them, as training joins them.
 EVALUATION_DIR has corpus.jsonl (`content`) and queries.jsonl (`query`). Writes decontaminated.txt beside this
 file: the first 16 hex digits of the sha256 of each training text that is left out. Prints how many there are, of which
 source, and the runs of words: commonplaces of chats, if the sets have nothing to do with each other.
@@ -47,6 +48,7 @@ def left_out() -> set[str]:
 
 def main() -> None:
     import lists
+    import pairs
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=pathlib.Path, required=True)
@@ -59,6 +61,13 @@ def main() -> None:
     for memory in lists.all_memories(arguments.data, lists.SEED):
         texts = texts_of.setdefault(memory.source, set())
         texts.update(memory.rows, (query.text for query in memory.queries))
+        for start in range(len(memory.rows) - 1):
+            window = memory.rows[start : start + pairs.MOST_SPAN]
+            across = runs(" ".join(window)).difference(*map(runs, window))
+            for name, known in evaluation.items():
+                for run in across & known:
+                    shared[memory.source, f"{name}, joined", run] += 1
+                    digests.update(map(digest, window))
     for source, texts in texts_of.items():
         hit = set()
         for text in texts:

@@ -307,3 +307,12 @@ CREATE TABLE memory_agent.endpoint_uses (
     agent_id text PRIMARY KEY,
     endpoint text NOT NULL
 );
+
+-- How many choices of the probe an LLM made rightly (memory_agent.reconcile_batch).
+CREATE TABLE memory_agent.llm_probes (
+    base_url      text NOT NULL,
+    model         text NOT NULL,
+    right_choices integer NOT NULL,
+    at            timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (base_url, model)
+);

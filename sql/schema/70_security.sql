@@ -36,6 +36,7 @@ ALTER TABLE memory_agent.attachments ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.spending ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.endpoints ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.endpoint_uses ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.llm_probes ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readable ON memory_agent.grants FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.models FOR SELECT USING (true);
 CREATE POLICY readable ON memory_agent.attachments FOR SELECT USING (true);

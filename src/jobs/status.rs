@@ -10,7 +10,8 @@ use crate::pg::preload::is_preloaded;
 use crate::settings::{
     Extraction, Inference, Models, Sessions, Workers, audit_keys, job_settings, providers,
 };
-use crate::store::{counts, endpoints, llm_calls, schema, seal};
+use crate::store::{counts, endpoints, llm_calls, llm_probes, schema, seal};
+use memory_agent_core::reconcile::probe;
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
@@ -238,9 +239,18 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
 }
 
 fn replacements(spi: &Spi) -> PgResult<StatusRow> {
-    let state = if job_settings::extraction().replacement_check { "checked" } else { "unchecked" };
+    let has_passed = match Chosen::of_settings().endpoint() {
+        Ok(endpoint) => llm_probes::right(spi, &endpoint)?.is_some_and(probe::passes),
+        Err(_) => false,
+    };
+    let trusts = job_settings::extraction().replacement_check.trusts(has_passed);
+    let state = if trusts { "unchecked" } else { "checked" };
     let (refused, held) = counts::refused_replacements(spi)?;
-    let detail = format!("{refused} facts with a refused replacement or end, of which {held} hold");
+    let probes: String = (llm_probes::all(spi)?.iter())
+        .map(|(model, right)| format!("; probe of {model}: {right} of {} right", probe::CHOICES))
+        .collect();
+    let detail =
+        format!("{refused} facts with a refused replacement or end, of which {held} hold{probes}");
     Ok(row("replacements", state, detail, None))
 }
 

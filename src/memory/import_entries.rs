@@ -4,7 +4,7 @@
 use crate::identity::grants::Level;
 use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::prelude::*;
-use crate::memory::prepare::{Prepare, prepare};
+use crate::memory::prepare::{Prepare, prepare, prepare_by};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
 use crate::memory::{follow_ups, scope_settings, session_writer};
@@ -330,11 +330,13 @@ fn import_summary(
     let json = json_of(summary)?;
     let (id, since, created_at) = read_values(|spi| imports::read_summary(spi, &json))?;
     let key = SessionKey::of(caller, session_id.to_owned());
+    let counted = prepare_by(None, false, Vec::new(), vec![body.to_owned()], String::new());
     roles::write_as_owner(|spi| {
         sessions::lock(spi, &key, since)?;
-        let stored = imports::content(spi, "session_summaries", &caller.user_id, id)?;
-        if let Some(id) = same(id, stored, body)? {
-            return Ok(id);
+        match imports::content(spi, "session_summaries", &caller.user_id, id)? {
+            Some(stored) if stored == body => return Ok(id),
+            Some(_) => return edit_summary(spi, &key, id, body, counted.token_count(0)),
+            None => {}
         }
         let mut is_active = summary.is_active.unwrap_or(true);
         if is_active && summary.summary_kind == "L3" && summaries::current_id(spi, &key)?.is_some()
@@ -351,4 +353,24 @@ fn import_summary(
         debug1!("memory_agent: import user={} id={id}", caller.user_id);
         Ok(id)
     })
+}
+
+/// Takes up another text of a summary: it is replaced by one that covers the same.
+fn edit_summary(spi: &Spi, key: &SessionKey, id: Uuid, body: &str, tokens: i32) -> PgResult<Uuid> {
+    let Some(current) = summaries::in_force(spi, key)? else { return Err(not_in_force(id)) };
+    if current.previous == Some(id) && current.content == body {
+        return Ok(current.id);
+    }
+    if current.id != id {
+        return Err(not_in_force(id));
+    }
+    summaries::deactivate(spi, &key.user_id, id)?;
+    summaries::insert_edited(spi, &key.user_id, id, body, tokens)
+}
+
+fn not_in_force(id: Uuid) -> ErrorReport {
+    Error::not_ready(
+        format!("{id} is not the summary of its session that is in force"),
+        "Export the session again, and edit its file entries/SESSION/summaries/L3/final.md.",
+    )
 }

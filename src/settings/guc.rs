@@ -214,12 +214,12 @@ settings! {
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
     flag statement_check: bool = false, Userset, (),
         "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements.\0";
-    flag replacement_check: bool = true, Userset, (),
-        "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it.\0";
+    choice replacement_check: ReplacementChoice = ReplacementChoice::Auto, Userset, (),
+        "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it (on), whenever it chooses so (off), or as it passed a probe (auto).\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
-    int reconcile_batch: i32 = 1, Userset, (1, 30),
-        "memory_agent.reconcile_batch\0", "Most new facts that one call of the LLM compares with known ones.\0";
+    int reconcile_batch: i32 = 0, Userset, (0, 30),
+        "memory_agent.reconcile_batch\0", "Most new facts that one call of the LLM compares with known ones; 0 means 8 for an LLM that passed a probe, else 1.\0";
 
     // Episodes and reflection.
     flag reflection: bool = true, Userset, (),

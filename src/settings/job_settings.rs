@@ -2,9 +2,9 @@
 //! in the job's payload.
 
 use crate::settings::values::natural;
-use crate::settings::{FactScopeChoice, UngroundedChoice, guc};
+use crate::settings::{FactScopeChoice, ReplacementChoice, UngroundedChoice, guc};
 use memory_agent_core::jobs::session_settings::{
-    ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
+    ExtractionSettings, ReflectionSettings, ReplacementCheck, SummarySettings, UngroundedFacts,
 };
 use serde_json::Map;
 
@@ -15,12 +15,12 @@ pub fn extraction() -> ExtractionSettings {
         global: guc::fact_scope() == FactScopeChoice::Global,
         dedup_similarity: guc::dedup_similarity(),
         reconcile_similarity: guc::reconcile_similarity(),
-        reconcile_batch: guc::reconcile_batch().max(1) as u32,
+        reconcile_batch: natural(guc::reconcile_batch()),
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
         statement_check: guc::statement_check(),
-        replacement_check: guc::replacement_check(),
+        replacement_check: replacement_check(),
         other: Map::new(),
     }
 }
@@ -30,6 +30,14 @@ fn ungrounded_facts() -> UngroundedFacts {
         UngroundedChoice::Unverified => UngroundedFacts::Unverified,
         UngroundedChoice::Drop => UngroundedFacts::Drop,
         UngroundedChoice::Accept => UngroundedFacts::Accept,
+    }
+}
+
+fn replacement_check() -> ReplacementCheck {
+    match guc::replacement_check() {
+        ReplacementChoice::Auto => ReplacementCheck::Auto,
+        ReplacementChoice::On => ReplacementCheck::On,
+        ReplacementChoice::Off => ReplacementCheck::Off,
     }
 }
 
@@ -44,7 +52,7 @@ pub fn reflection() -> ReflectionSettings {
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
-        replacement_check: guc::replacement_check(),
+        replacement_check: replacement_check(),
         extraction: (!guc::reflection()).then(extraction),
         assistant_decisions: guc::assistant_decisions(),
         other: Map::new(),

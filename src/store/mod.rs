@@ -32,6 +32,7 @@ pub mod lifecycle;
 pub mod listing;
 pub mod llm_calls;
 pub mod llm_ledger;
+pub mod llm_probes;
 pub mod model_change;
 pub mod models;
 pub mod nearest;

@@ -155,6 +155,45 @@ pub fn current_id(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
     )
 }
 
+/// A session's active L3, as a file of it may say otherwise.
+pub struct InForce {
+    pub id: Uuid,
+    pub previous: Option<Uuid>,
+    pub content: String,
+}
+
+record!(InForce: id previous content);
+
+pub fn in_force(spi: &Spi, key: &SessionKey) -> PgResult<Option<InForce>> {
+    spi.row(
+        "SELECT u.id, u.previous_id, u.content FROM memory_agent.session_summaries u \
+          WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
+        &mut key.params(),
+    )
+}
+
+/// Stores the text that a person gave an L3, which stays as the one that it rests on. No model wrote it.
+pub fn insert_edited(
+    spi: &Spi,
+    user_id: &str,
+    old: Uuid,
+    content: &str,
+    tokens: i32,
+) -> PgResult<Uuid> {
+    spi.one(
+        "INSERT INTO memory_agent.session_summaries \
+            (id, user_id, agent_id, session_id, level, ordinal, content, previous_id, method, topics, entities, \
+             decisions, questions, first_entry_id, first_entry_at, last_entry_id, last_entry_at, message_count, \
+             input_tokens, output_tokens, compression_ratio) \
+         SELECT $3, u.user_id, u.agent_id, u.session_id, u.level, u.ordinal + 1, $4, u.id, u.method, u.topics, \
+                u.entities, u.decisions, u.questions, u.first_entry_id, u.first_entry_at, u.last_entry_id, \
+                u.last_entry_at, u.message_count, u.input_tokens, $5, $5 / nullif(u.input_tokens, 0)::real \
+           FROM memory_agent.session_summaries u WHERE u.user_id = $1 AND u.id = $2 \
+         RETURNING id",
+        &mut params![user_id, old, new_id(), content, tokens],
+    )
+}
+
 /// A summary to be stored.
 pub struct NewSummary<'a> {
     /// `L1`, `L2` or `L3`.

@@ -16,6 +16,7 @@ use crate::json_answer::whole_number;
 use crate::prompts;
 
 mod plan;
+pub mod probe;
 
 pub use plan::{Deletion, Plan, Update, plan};
 

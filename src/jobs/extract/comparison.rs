@@ -86,7 +86,7 @@ impl ExtractTask {
                     };
                     let unknown: Vec<NearFact> =
                         neighbors.into_iter().filter(|near| !known(near)).collect();
-                    let is_full = asked.new.len() >= self.settings.reconcile_batch as usize
+                    let is_full = asked.new.len() >= self.settings.batch(self.has_passed)
                         || asked.existing.len() + unknown.len() > MAX_EXISTING;
                     if is_full && !asked.new.is_empty() {
                         // This one and what follows is asked about in the next round.
@@ -133,7 +133,7 @@ impl ExtractTask {
             }
         }
         let (existing, new) = asked.question(&self.facts);
-        let trusted = !self.settings.replacement_check;
+        let trusted = self.settings.replacement_check.trusts(self.has_passed);
         let plan = reconcile::plan(&decisions, &existing, &new, trusted);
         let texts: Vec<String> = plan.update.iter().map(|update| update.text.clone()).collect();
         let unmeasured = vec![extracted_facts::UNMEASURED; texts.len()];

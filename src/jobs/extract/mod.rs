@@ -10,6 +10,7 @@ mod statements;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
+use crate::jobs::probe::Choosing;
 use crate::memory::facts::apply;
 use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
@@ -36,6 +37,8 @@ const CHARS: usize = 30_000;
 pub struct ExtractTask {
     pub job: Job,
     pub(super) settings: ExtractionSettings,
+    /// Whether the LLM has passed the probe.
+    pub(super) has_passed: bool,
     pub(super) turns: Vec<WaitingTurn>,
     /// What is being stored.
     pub(super) facts: Vec<Fact>,
@@ -110,6 +113,12 @@ impl LlmTask for ExtractTask {
     }
 }
 
+impl Choosing for ExtractTask {
+    fn wants_probe(job: &Job) -> bool {
+        job.payload::<payloads::Extract>().settings.unwrap_or_default().wants_probe()
+    }
+}
+
 impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
@@ -118,6 +127,7 @@ impl Start for ExtractTask {
         let mut task = Self {
             job,
             settings,
+            has_passed: llm.has_passed,
             turns: Vec::new(),
             facts: Vec::new(),
             unverified: Vec::new(),

@@ -23,6 +23,7 @@ choices! {
     stale_sources: StaleSources { Demote = c"demote", Hide = c"hide", Show = c"show" }
     prompt_stale_sources: PromptStaleSources { Mark = c"mark", Hide = c"hide", Show = c"show" }
     ungrounded_facts: UngroundedChoice { Unverified = c"unverified", Drop = c"drop", Accept = c"accept" }
+    replacement_check: ReplacementChoice { Auto = c"auto", On = c"on", Off = c"off" }
     embed_on_ingest: EmbedOnIngest { Sync = c"sync", Async = c"async", Off = c"off" }
     identity: IdentityMode { Setting = c"setting", Required = c"required", Role = c"role", Claims = c"claims" }
     inference: Inference { Server = c"server", Backend = c"backend" }

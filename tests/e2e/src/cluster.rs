@@ -82,7 +82,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with the defaults, but without the reranker's budget and the learned ranking, without durability and without TCP.
+    /// A cluster with the defaults, but without the reranker's budget, the learned ranking and the LLM's probe, without durability and without TCP.
     pub fn builder() -> Builder {
         let defaults = [
             ("listen_addresses", ""),
@@ -96,6 +96,9 @@ impl Cluster {
             ("memory_agent.rerank_budget", "0"),
             // What follows from a formula that can be computed by hand is easier to say beforehand.
             ("memory_agent.ranking", "weighted"),
+            // Who counts calls, or has an LLM choose wrongly, means those of the test.
+            ("memory_agent.reconcile_batch", "1"),
+            ("memory_agent.replacement_check", "on"),
         ];
         let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Builder { settings, environment: BTreeMap::new() }

@@ -287,6 +287,7 @@ const PRIMARY_KEYS: &[(&str, &str)] = &[
     ("history", "user_id, id"),
     ("jobs", "id"),
     ("llm_calls", "id"),
+    ("llm_probes", "base_url, model"),
     ("models", "name"),
     ("session_summaries", "user_id, id"),
     ("sessions", "user_id, agent_id, session_id"),

@@ -21,6 +21,28 @@ pub enum UngroundedFacts {
     Accept,
 }
 
+/// Whether a known fact is replaced or ended only where there is a sign of it, see
+/// [`crate::grounding::can_replace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplacementCheck {
+    /// Unless the LLM has passed the [probe](crate::reconcile::probe).
+    Auto,
+    On,
+    Off,
+}
+
+impl ReplacementCheck {
+    /// Whether what an LLM chooses is believed.
+    #[must_use]
+    pub fn trusts(self, has_passed: bool) -> bool {
+        self == Self::Off || (self == Self::Auto && has_passed)
+    }
+}
+
+/// New facts in one question to an LLM that has passed the probe.
+const BATCH_OF_LARGE: u32 = 8;
+
 /// Declares settings with their defaults, which are those of docs/settings.md.
 macro_rules! session_settings {
     ($($(#[$meta:meta])* $name:ident {
@@ -67,8 +89,8 @@ session_settings! {
         dedup_similarity: f64 = -1.0,
         /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
         reconcile_similarity: f64 = -1.0,
-        /// Most facts that one request compares.
-        reconcile_batch: u32 = 1,
+        /// Most facts that one request compares; 0 leaves it to the [probe](crate::reconcile::probe).
+        reconcile_batch: u32 = 0,
         /// Whether markers are detected in the facts.
         detect_markers: bool = true,
         /// The text search configuration of the facts; empty means the server's.
@@ -76,8 +98,7 @@ session_settings! {
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
         /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
         statement_check: bool = false,
-        /// Whether a known fact is replaced or ended only where there is a sign of it.
-        replacement_check: bool = true,
+        replacement_check: ReplacementCheck = ReplacementCheck::Auto,
     }
 
     /// Settings of a reflection, as the session had them that ended the episode.
@@ -99,8 +120,7 @@ session_settings! {
         /// The text search configuration of the facts; empty means the server's.
         text_search_config: String = String::new(),
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
-        /// Whether a known fact is replaced or ended only where there is a sign of it.
-        replacement_check: bool = true,
+        replacement_check: ReplacementCheck = ReplacementCheck::Auto,
         /// Instead of a reflection: the settings of an extraction from the episode's turns.
         extraction: Option<ExtractionSettings> = None,
         /// Whether that extraction is also from what an assistant decided.
@@ -152,7 +172,32 @@ impl ExtractionSettings {
     }
 }
 
+impl ExtractionSettings {
+    /// Most facts that one request to an LLM compares.
+    #[must_use]
+    pub fn batch(&self, has_passed: bool) -> usize {
+        let batch = match self.reconcile_batch {
+            0 if has_passed => BATCH_OF_LARGE,
+            0 => 1,
+            batch => batch,
+        };
+        usize::try_from(batch).unwrap_or(1)
+    }
+
+    /// Whether it matters how well the LLM chooses.
+    #[must_use]
+    pub fn wants_probe(&self) -> bool {
+        self.reconcile_batch == 0 || self.replacement_check == ReplacementCheck::Auto
+    }
+}
+
 impl ReflectionSettings {
+    /// Whether it matters how well the LLM chooses. Where an extraction takes its place, that asks.
+    #[must_use]
+    pub fn wants_probe(&self) -> bool {
+        self.extraction.is_none() && self.replacement_check == ReplacementCheck::Auto
+    }
+
     /// The same for a job: the number of facts within its bounds, and the text search configuration of the server
     /// where there is none.
     #[must_use]

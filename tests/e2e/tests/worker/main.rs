@@ -10,6 +10,7 @@ mod grounding;
 mod keys;
 mod limits;
 mod models;
+mod probe;
 mod reconcile;
 mod regressions;
 mod repetitions;

@@ -102,17 +102,17 @@ pub const SETTINGS: &[Setting] = &[
     ("statement_check", "off", "user", Bool, "worker::the_statement_check_is_a_setting"),
     (
         "replacement_check",
-        "on",
+        "auto",
         "user",
-        Bool,
+        Choice(&["auto", "on", "off"]),
         "worker::whether_replacements_are_checked_is_a_setting",
     ),
     ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
     (
         "reconcile_batch",
-        "1",
+        "0",
         "user",
-        Int(1, 30, ""),
+        Int(0, 30, ""),
         "worker::how_many_facts_one_call_compares_is_a_setting",
     ),
     (
