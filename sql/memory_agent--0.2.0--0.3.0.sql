@@ -185,7 +185,8 @@ CREATE TABLE memory_agent.llm_probes (
     base_url      text NOT NULL,
     model         text NOT NULL,
     right_choices integer NOT NULL,
-    at            timestamptz NOT NULL DEFAULT now(),
+    asked_at      timestamptz NOT NULL DEFAULT now(),
+    valid_until   timestamptz NOT NULL,
     PRIMARY KEY (base_url, model)
 );
 
@@ -218,12 +219,11 @@ ALTER TABLE memory_agent.endpoint_uses ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_agent.llm_probes ENABLE ROW LEVEL SECURITY;
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
-SELECT pg_catalog.pg_extension_config_dump('memory_agent.llm_probes', '');
 
 COMMENT ON TABLE memory_agent.endpoints IS 'LLM endpoints that memory_set_endpoint wrote. Keys are not here: key_name is a file of memory_agent.llm_key_dir.';
 COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster, the database and the installation of the extension in which the owner wrote or enabled the endpoint. In a copy of the database and after a restore it is off.';
 COMMENT ON TABLE memory_agent.endpoint_uses IS 'The LLM endpoint of each agent; an empty agent_id stands for all agents without one of their own.';
-COMMENT ON TABLE memory_agent.llm_probes IS 'How well LLMs chose in a probe of 16 pairs, by which memory_agent.reconcile_batch = 0 and replacement_check = auto go. A row counts for 30 days, then the LLM is asked again; deleting it has it asked at once.';
+COMMENT ON TABLE memory_agent.llm_probes IS 'How well LLMs chose in a probe of 16 pairs, by which memory_agent.reconcile_batch = 0 and replacement_check = auto go. A row counts until valid_until, then the LLM is asked again. The rows are not dumped.';
 COMMENT ON COLUMN memory_agent.llm_calls.endpoint IS 'The row of memory_agent.endpoints that was called; NULL for the endpoint of the settings.';
 COMMENT ON FUNCTION memory_set_endpoint(text,text,text,text,text,text,integer,bigint) IS
     'Writes an LLM endpoint, or changes the one of this name, and enables it in this database. Only for the owner of the extension. name, key_name: letters, digits, ".", "_" and "-", at most 63. base_url: http or https, the host in lower case, without user, query and fragment, for example https://api.openai.com/v1. model: at most 200 bytes. provider: openai (and compatible), azure or anthropic. key_name: a file in the folder of memory_agent.llm_key_dir that is named like the host of base_url (with its port where it names one); the file''s first line is the key; NULL sends none. api_version: empty for the provider''s usual one. calls_per_minute: of all databases together; 0 is no limit. daily_tokens: tokens of this database per day in UTC, after which the endpoint is not called; 0 is no limit. Errors: 22023, 42501.';

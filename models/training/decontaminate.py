@@ -61,13 +61,15 @@ def main() -> None:
     for memory in lists.all_memories(arguments.data, lists.SEED):
         texts = texts_of.setdefault(memory.source, set())
         texts.update(memory.rows, (query.text for query in memory.queries))
-        for start in range(len(memory.rows) - 1):
-            window = memory.rows[start : start + pairs.MOST_SPAN]
-            across = runs(" ".join(window)).difference(*map(runs, window))
-            for name, known in evaluation.items():
-                for run in across & known:
-                    shared[memory.source, f"{name}, joined", run] += 1
-                    digests.update(map(digest, window))
+        for count in range(2, pairs.MOST_SPAN + 1):
+            for start in range(len(memory.rows) - count + 1):
+                window = memory.rows[start : start + count]
+                # What fewer of them have was looked at before.
+                across = runs(" ".join(window)).difference(runs(" ".join(window[1:])), runs(" ".join(window[:-1])))
+                for name, known in evaluation.items():
+                    for run in across & known:
+                        shared[memory.source, f"{name}, joined", run] += 1
+                        digests.update(map(digest, window))
     for source, texts in texts_of.items():
         hit = set()
         for text in texts:

@@ -313,6 +313,7 @@ CREATE TABLE memory_agent.llm_probes (
     base_url      text NOT NULL,
     model         text NOT NULL,
     right_choices integer NOT NULL,
-    at            timestamptz NOT NULL DEFAULT now(),
+    asked_at      timestamptz NOT NULL DEFAULT now(),
+    valid_until   timestamptz NOT NULL,
     PRIMARY KEY (base_url, model)
 );

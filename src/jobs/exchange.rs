@@ -20,8 +20,6 @@ pub struct Llm<'a> {
     pub name: Option<String>,
     /// Most tokens a day, 0 for no limit, and what sets that.
     pub daily_tokens: (i64, String),
-    /// For a task that begins: whether it has passed the [probe](crate::jobs::probe), where that matters.
-    pub has_passed: bool,
     /// The requests in flight.
     pub calls: &'a mut LlmCalls,
 }
@@ -153,7 +151,7 @@ impl<'a> Llm<'a> {
     /// The LLM at an endpoint of the one that was chosen.
     pub fn of(endpoint: Endpoint, chosen: &Chosen, calls: &'a mut LlmCalls) -> Self {
         let (name, daily_tokens) = (chosen.name().map(str::to_owned), chosen.daily_tokens());
-        Self { endpoint, name, daily_tokens, has_passed: false, calls }
+        Self { endpoint, name, daily_tokens, calls }
     }
 
     /// Why the LLM may not be asked before tomorrow: a job may have many questions.

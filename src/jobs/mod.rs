@@ -9,7 +9,6 @@ pub mod extract;
 pub mod llm_connection;
 pub mod pace;
 pub mod prelude;
-mod probe;
 pub mod reembed;
 pub mod reflect;
 pub mod registry;

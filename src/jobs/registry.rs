@@ -7,7 +7,6 @@ use crate::jobs::evict;
 use crate::jobs::exchange::{Llm, LlmTask, Start, Taken};
 use crate::jobs::extract::ExtractTask;
 use crate::jobs::prelude::*;
-use crate::jobs::probe::Probed;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::reflect::ReflectTask;
 use crate::jobs::step::StepTask;
@@ -30,8 +29,8 @@ pub enum Begin {
 
 pub fn begin(kind: JobKind) -> Begin {
     match kind {
-        JobKind::Extract => Begin::Asking(start::<Probed<ExtractTask>>),
-        JobKind::Reflect => Begin::Asking(start::<Probed<ReflectTask>>),
+        JobKind::Extract => Begin::Asking(start::<ExtractTask>),
+        JobKind::Reflect => Begin::Asking(start::<ReflectTask>),
         JobKind::Summarize | JobKind::Compress => Begin::Asking(start::<SummaryTask>),
         JobKind::Embed => Begin::Stepping(|job| Box::new(EmbedTask::start(job))),
         JobKind::Reembed => Begin::Stepping(|job| Box::new(ReembedTask::start(job))),

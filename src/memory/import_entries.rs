@@ -4,10 +4,11 @@
 use crate::identity::grants::Level;
 use crate::memory::checks::{check_content, check_fact_key, check_session};
 use crate::memory::prelude::*;
-use crate::memory::prepare::{Prepare, prepare, prepare_by};
+use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
 use crate::memory::{follow_ups, scope_settings, session_writer};
+use crate::models::counting;
 use crate::settings::Effective;
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::entries::{FactsFrom, NewEntry};
@@ -16,7 +17,7 @@ use crate::store::imports::{self, ImportedEntry, Values};
 use crate::store::sessions::Fill;
 use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
-use memory_agent_core::text;
+use memory_agent_core::{text, tokens};
 use pgrx::pg_sys::panic::CaughtError;
 use std::panic::AssertUnwindSafe;
 
@@ -330,12 +331,20 @@ fn import_summary(
     let json = json_of(summary)?;
     let (id, since, created_at) = read_values(|spi| imports::read_summary(spi, &json))?;
     let key = SessionKey::of(caller, session_id.to_owned());
-    let counted = prepare_by(None, false, Vec::new(), vec![body.to_owned()], String::new());
+    let known = roles::read_as_owner(|spi| {
+        imports::content(spi, "session_summaries", &caller.user_id, id)
+    })?;
+    // Before the session is locked: the model server counts.
+    let estimate = || tokens::estimate_tokens(body);
+    let tokens = match known {
+        Some(known) if known != body => counting::count_one(body).unwrap_or_else(|_| estimate()),
+        _ => estimate(),
+    };
     roles::write_as_owner(|spi| {
         sessions::lock(spi, &key, since)?;
         match imports::content(spi, "session_summaries", &caller.user_id, id)? {
             Some(stored) if stored == body => return Ok(id),
-            Some(_) => return edit_summary(spi, &key, id, body, counted.token_count(0)),
+            Some(_) => return edit_summary(spi, &key, id, summary, body, tokens),
             None => {}
         }
         let mut is_active = summary.is_active.unwrap_or(true);
@@ -356,7 +365,14 @@ fn import_summary(
 }
 
 /// Takes up another text of a summary: it is replaced by one that covers the same.
-fn edit_summary(spi: &Spi, key: &SessionKey, id: Uuid, body: &str, tokens: i32) -> PgResult<Uuid> {
+fn edit_summary(
+    spi: &Spi,
+    key: &SessionKey,
+    id: Uuid,
+    summary: &Summary,
+    body: &str,
+    tokens: u32,
+) -> PgResult<Uuid> {
     let Some(current) = summaries::in_force(spi, key)? else { return Err(not_in_force(id)) };
     if current.previous == Some(id) && current.content == body {
         return Ok(current.id);
@@ -365,7 +381,19 @@ fn edit_summary(spi: &Spi, key: &SessionKey, id: Uuid, body: &str, tokens: i32) 
         return Err(not_in_force(id));
     }
     summaries::deactivate(spi, &key.user_id, id)?;
-    summaries::insert_edited(spi, &key.user_id, id, body, tokens)
+    let list = |list: &Option<Vec<String>>| match list {
+        None if summary.is_complete() => Some(Vec::new()),
+        list => list.clone(),
+    };
+    let edited = summaries::Edited {
+        content: body,
+        tokens,
+        topics: list(&summary.topics),
+        entities: list(&summary.entities),
+        decisions: list(&summary.decisions),
+        questions: list(&summary.questions),
+    };
+    summaries::insert_edited(spi, &key.user_id, id, edited)
 }
 
 fn not_in_force(id: Uuid) -> ErrorReport {

@@ -172,25 +172,34 @@ pub fn in_force(spi: &Spi, key: &SessionKey) -> PgResult<Option<InForce>> {
     )
 }
 
-/// Stores the text that a person gave an L3, which stays as the one that it rests on. No model wrote it.
-pub fn insert_edited(
-    spi: &Spi,
-    user_id: &str,
-    old: Uuid,
-    content: &str,
-    tokens: i32,
-) -> PgResult<Uuid> {
+/// What a person made of an L3; lists that are `None` are those of the L3.
+pub struct Edited<'a> {
+    pub content: &'a str,
+    pub tokens: u32,
+    pub topics: Option<Vec<String>>,
+    pub entities: Option<Vec<String>>,
+    pub decisions: Option<Vec<String>>,
+    pub questions: Option<Vec<String>>,
+}
+
+/// Stores what a person made of an L3, which stays as the one that it rests on. No model wrote it.
+pub fn insert_edited(spi: &Spi, user_id: &str, old: Uuid, edited: Edited<'_>) -> PgResult<Uuid> {
+    let tokens = i32::try_from(edited.tokens).unwrap_or(i32::MAX);
     spi.one(
         "INSERT INTO memory_agent.session_summaries \
             (id, user_id, agent_id, session_id, level, ordinal, content, previous_id, method, topics, entities, \
              decisions, questions, first_entry_id, first_entry_at, last_entry_id, last_entry_at, message_count, \
              input_tokens, output_tokens, compression_ratio) \
-         SELECT $3, u.user_id, u.agent_id, u.session_id, u.level, u.ordinal + 1, $4, u.id, u.method, u.topics, \
-                u.entities, u.decisions, u.questions, u.first_entry_id, u.first_entry_at, u.last_entry_id, \
+         SELECT $3, u.user_id, u.agent_id, u.session_id, u.level, u.ordinal + 1, $4, u.id, u.method, \
+                coalesce($6, u.topics), coalesce($7, u.entities), coalesce($8, u.decisions), \
+                coalesce($9, u.questions), u.first_entry_id, u.first_entry_at, u.last_entry_id, \
                 u.last_entry_at, u.message_count, u.input_tokens, $5, $5 / nullif(u.input_tokens, 0)::real \
            FROM memory_agent.session_summaries u WHERE u.user_id = $1 AND u.id = $2 \
          RETURNING id",
-        &mut params![user_id, old, new_id(), content, tokens],
+        &mut params![
+            user_id, old, new_id(), edited.content, tokens,
+            edited.topics, edited.entities, edited.decisions, edited.questions
+        ],
     )
 }
 

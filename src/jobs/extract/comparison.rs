@@ -40,9 +40,14 @@ impl Asked {
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
     pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Taken {
+        let has_passed = self.passed(llm)?;
+        self.has_passed = has_passed.unwrap_or(false);
         let asked = self.look()?;
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, llm);
+        }
+        if has_passed.is_none() {
+            return self.begin_probe(llm);
         }
         let (existing, new) = asked.question(&self.facts);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);

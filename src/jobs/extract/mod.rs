@@ -5,12 +5,12 @@
 //! lease.
 
 mod comparison;
+mod probing;
 mod statements;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
-use crate::jobs::probe::Choosing;
 use crate::memory::facts::apply;
 use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
@@ -29,7 +29,8 @@ use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::passages::passages;
-use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
+use memory_agent_core::reconcile::probe::Probe;
+use memory_agent_model_server::protocol::{ChatOutcome, Endpoint, ModelRef};
 
 /// Characters of the turns in one extraction.
 const CHARS: usize = 30_000;
@@ -37,8 +38,6 @@ const CHARS: usize = 30_000;
 pub struct ExtractTask {
     pub job: Job,
     pub(super) settings: ExtractionSettings,
-    /// Whether the LLM has passed the probe.
-    pub(super) has_passed: bool,
     pub(super) turns: Vec<WaitingTurn>,
     /// What is being stored.
     pub(super) facts: Vec<Fact>,
@@ -52,12 +51,14 @@ pub struct ExtractTask {
     pub(super) stage: Stage,
     /// Comparisons in a row that ended with nothing stored.
     pub(super) rounds: u32,
+    /// Whether the LLM that compares has passed the probe.
+    pub(super) has_passed: bool,
     /// Why less was decided by the LLM than should have been.
     pub(super) undecided: Option<String>,
     /// With `extraction_batch` 0, what is to be asked about, and what was answered so far.
     passages: Vec<String>,
     answers: PassageAnswers,
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
 }
 
 /// Where a task stands.
@@ -65,6 +66,8 @@ pub(super) enum Stage {
     Extracting,
     /// What an LLM was asked to check: facts of one turn.
     Checking(Vec<SavedFact>),
+    /// What it is asked before the first comparison, and whom.
+    Probing(Probe, Endpoint),
     Reconciling(Asked),
     /// Everything is decided, but another transaction has the session locked.
     Applying {
@@ -87,8 +90,11 @@ impl LlmTask for ExtractTask {
     }
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
-        let purpose = self.purpose();
-        match self.exchange.receive(outcome, &self.job, purpose)? {
+        let received = self.exchange.receive(outcome, &self.job, self.purpose());
+        if let Stage::Probing(..) = self.stage {
+            return self.take_probe(received, llm);
+        }
+        match received? {
             Received::Answer(answer) => match &self.stage {
                 Stage::Extracting => self.take_facts(&answer.text, llm),
                 Stage::Checking(_) => self.take_checks(Ok(&answer.text), llm),
@@ -113,12 +119,6 @@ impl LlmTask for ExtractTask {
     }
 }
 
-impl Choosing for ExtractTask {
-    fn wants_probe(job: &Job) -> bool {
-        job.payload::<payloads::Extract>().settings.unwrap_or_default().wants_probe()
-    }
-}
-
 impl Start for ExtractTask {
     /// Loads the turns of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
@@ -127,7 +127,6 @@ impl Start for ExtractTask {
         let mut task = Self {
             job,
             settings,
-            has_passed: llm.has_passed,
             turns: Vec::new(),
             facts: Vec::new(),
             unverified: Vec::new(),
@@ -136,6 +135,7 @@ impl Start for ExtractTask {
             model: None,
             stage: Stage::Extracting,
             rounds: 0,
+            has_passed: false,
             undecided: None,
             passages: Vec::new(),
             answers: PassageAnswers::default(),
@@ -313,6 +313,7 @@ impl ExtractTask {
         match self.stage {
             Stage::Extracting => "extract",
             Stage::Checking(_) => "check",
+            Stage::Probing(..) => "probe",
             _ => "reconcile",
         }
     }

@@ -11,7 +11,6 @@ mod handover;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
-use crate::jobs::probe::Choosing;
 use crate::jobs::reflect::consolidate::Reflection;
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::active_model;
@@ -51,8 +50,6 @@ pub struct ReflectTask {
     job: Job,
     key: SessionKey,
     settings: ReflectionSettings,
-    /// Whether the LLM has passed the probe.
-    has_passed: bool,
     model: Option<ModelRef>,
     /// The episodes that are reflected on together.
     episodes: Vec<WaitingEpisode>,
@@ -100,12 +97,6 @@ impl LlmTask for ReflectTask {
     }
 }
 
-impl Choosing for ReflectTask {
-    fn wants_probe(job: &Job) -> bool {
-        job.payload::<payloads::Reflect>().settings.unwrap_or_default().wants_probe()
-    }
-}
-
 impl Start for ReflectTask {
     /// Chooses the episodes of a claimed job and sends the first request.
     fn start(job: Job, llm: &mut Llm<'_>) -> (Self, Taken) {
@@ -114,7 +105,6 @@ impl Start for ReflectTask {
             settings: job
                 .payload::<payloads::Reflect>()
                 .session_settings(&Search::current().server_text_search_config),
-            has_passed: llm.has_passed,
             key,
             job,
             model: None,
@@ -318,8 +308,9 @@ impl ReflectTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let actions = reflect::parse(&answer, count(prior.len()), count(turns.len()))
             .map_err(|error| Progress::Failed(error.to_string()))?;
-        let trusted = self.settings.replacement_check.trusts(self.has_passed);
-        let plan = reflect::plan(&actions, &prior, &turns, self.settings.max_facts, trusted);
+        let (max_facts, trusted) =
+            (self.settings.max_facts, self.settings.replacement_check.trusts(false));
+        let plan = reflect::plan(&actions, &prior, &turns, max_facts, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
         extracted_facts::embed(&mut decided.facts, self.model.as_ref())?;

@@ -26,7 +26,8 @@ pub enum UngroundedFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplacementCheck {
-    /// Unless the LLM has passed the [probe](crate::reconcile::probe).
+    /// Unless the LLM has passed the [probe](crate::reconcile::probe). That asks nothing of a reflection, for which
+    /// it is the same as `On`.
     Auto,
     On,
     Off,
@@ -192,12 +193,6 @@ impl ExtractionSettings {
 }
 
 impl ReflectionSettings {
-    /// Whether it matters how well the LLM chooses. Where an extraction takes its place, that asks.
-    #[must_use]
-    pub fn wants_probe(&self) -> bool {
-        self.extraction.is_none() && self.replacement_check == ReplacementCheck::Auto
-    }
-
     /// The same for a job: the number of facts within its bounds, and the text search configuration of the server
     /// where there is none.
     #[must_use]

@@ -26,11 +26,11 @@ fn text(decisions: &[Value]) -> String {
 fn who_answers_all_rightly_passes() {
     for change in ["replaces", "ends"] {
         let mut probe = Probe::default();
-        for question in 0..QUESTIONS.len() {
+        for (question, pairs) in QUESTIONS.iter().enumerate() {
             let (messages, format) = probe.question().unwrap();
-            assert!(messages.iter().any(|m| m.content.contains(QUESTIONS[question].memories[7])));
+            assert!(messages.iter().any(|m| m.content.contains(pairs.memories[7])));
             let checked = format.check(&text(&right_answer(question, change))).unwrap();
-            probe.take(Some(&checked));
+            probe.take(&checked);
         }
         assert_eq!(probe.question(), None);
         assert_eq!(probe.right(), CHOICES);
@@ -40,18 +40,18 @@ fn who_answers_all_rightly_passes() {
 
 #[test]
 fn one_mistake_ends_it() {
-    let wrong: [&dyn Fn(&mut Vec<Value>); 5] = [
-        &|decisions| decisions[1]["choice"] = json!("replaces 2"),
-        &|decisions| decisions[0]["choice"] = json!("replaces 2"),
-        &|decisions| decisions[4]["choice"] = json!("replaces 3"),
-        &|decisions| _ = decisions.pop(),
-        &|decisions| decisions.push(json!({"fact": 2, "choice": "ends 2", "text": null})),
+    let wrong: [fn(&mut Vec<Value>); 5] = [
+        |decisions| decisions[1]["choice"] = json!("replaces 2"),
+        |decisions| decisions[0]["choice"] = json!("replaces 2"),
+        |decisions| decisions[4]["choice"] = json!("replaces 3"),
+        |decisions| _ = decisions.pop(),
+        |decisions| decisions.push(json!({"fact": 2, "choice": "ends 2", "text": null})),
     ];
     for spoil in wrong {
         let mut decisions = right_answer(0, "replaces");
         spoil(&mut decisions);
         let mut probe = Probe::default();
-        probe.take(Some(&text(&decisions)));
+        probe.take(&text(&decisions));
         assert_eq!(probe.question(), None, "{decisions:?}");
         assert_eq!(probe.right(), 7, "{decisions:?}");
         assert!(!passes(probe.right()));
@@ -60,11 +60,10 @@ fn one_mistake_ends_it() {
 
 #[test]
 fn an_answer_that_cannot_be_used_is_all_wrong() {
-    for answer in [None, Some("yes"), Some(r#"{"decisions":[{"fact":1,"choice":"replaces 99"}]}"#)]
-    {
+    for answer in ["", "yes", r#"{"decisions":[{"fact":1,"choice":"replaces 99"}]}"#] {
         let mut probe = Probe::default();
         probe.take(answer);
-        assert_eq!((probe.question(), probe.right()), (None, 0), "{answer:?}");
+        assert_eq!((probe.question(), probe.right()), (None, 0), "{answer}");
     }
 }
 
@@ -83,7 +82,7 @@ fn no_habit_passes() {
             })
             .collect();
         let mut probe = Probe::default();
-        probe.take(Some(&text(&answer)));
+        probe.take(&text(&answer));
         assert!(probe.right() <= 4, "{habit}: {}", probe.right());
     }
 }

@@ -177,7 +177,7 @@ impl<'a> Planner<'a> {
                 }
                 Fate::Removed(turns) => {
                     let turns = self.sources(turns, self.prior[existing].content);
-                    let is_meant = self.trusted || self.end(&turns, &self.prior[existing]);
+                    let is_meant = self.end(&turns, &self.prior[existing]);
                     let removal = Removal { existing, turns };
                     if is_meant {
                         plan.remove.push(removal);
@@ -209,7 +209,7 @@ impl<'a> Planner<'a> {
             let turn = &self.turns[at];
             let before = at.checked_sub(1).map_or("", |before| self.turns[before].content);
             let counts = is_failure || matches!(turn.role, "user" | "assistant");
-            counts && can_end(turn.content, before, known.content)
+            counts && (self.trusted || can_end(turn.content, before, known.content))
         })
     }
 

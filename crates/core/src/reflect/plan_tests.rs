@@ -144,6 +144,7 @@ fn what_nothing_speaks_against_is_not_removed() {
         plan_of(&prior, &tool, 5, &answer("[1]")).remove.len()
     };
     assert_eq!((by_tool(&[]), by_tool(&["failure".to_owned()])), (0, 1));
+    assert_eq!(trusted_plan_of(&prior, &tool, &answer("[1]")).remove, [], "whoever reads it");
 }
 
 #[test]

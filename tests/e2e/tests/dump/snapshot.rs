@@ -17,7 +17,7 @@ impl Snapshot {
         let names: Vec<String> = values(
             client,
             "SELECT relname::text FROM pg_class WHERE relnamespace = 'memory_agent'::regnamespace \
-             AND relkind = 'r'",
+             AND relkind = 'r' AND relname <> 'llm_probes'",
             &[],
         );
         let tables = names.into_iter().map(|name| {
@@ -99,7 +99,6 @@ pub fn fill(client: &mut Client) {
         "SELECT memory_spend(sha256('alice'), 100)",
         "SELECT memory_set_endpoint('spare', 'https://llm.example/v1', 'm', key_name => 'team')",
         "SELECT memory_use_endpoint('spare', 'buyer')",
-        "INSERT INTO memory_agent.llm_probes (base_url, model, right_choices) VALUES ('https://llm.example/v1', 'm', 16)",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \
          VALUES (gen_random_uuid(), 'public.notes', 'body')",
     ] {

@@ -190,20 +190,22 @@ fn an_edited_summary_is_taken_up() {
     let before = (counts(&mut client), value::<i64>(&mut client, unsummarized, &[]));
     let (path, text) = summary("L3/final.md");
     let body = text.rsplit("---\n").next().expect("a text").trim().to_owned();
-    let edited = (path, text.replace(&body, "She moved to Rome, not to Oslo."));
+    let edited = text.replace(&body, "She moved to Rome, not to Oslo.").replace("Rome", "Bari");
+    assert!(edited.contains("topics: [\"Bari\""), "a topic too: {edited}");
+    let edited = (path, edited);
     let new = import(&mut client, &edited);
     assert_eq!(import(&mut client, &edited), new, "the same edit again");
     let after = (counts(&mut client), value::<i64>(&mut client, unsummarized, &[]));
     assert_eq!(after, before, "no turn has to be summarised again");
     let in_force = "SELECT array_agg(concat_ws('; ', btrim(s.content, E'\\n- '), s.output_tokens > 5, s.model IS NULL, \
-                           o.is_active, s.last_entry_at = o.last_entry_at, s.topics = o.topics)) \
+                           o.is_active, s.last_entry_at = o.last_entry_at, s.topics)) \
                       FROM memory_agent.session_summaries s \
                       JOIN memory_agent.session_summaries o ON o.id = s.previous_id \
                      WHERE s.session_id = 'trip' AND s.level = 'L3' AND s.is_active AND s.id = $1";
     let shown: Vec<String> = value(&mut client, in_force, &[&new]);
-    assert_eq!(shown, ["She moved to Rome, not to Oslo.; t; t; f; t; t"]);
+    assert_eq!(shown, ["She moved to Bari, not to Oslo.; t; t; f; t; {Bari,\"a \\\"b\\\"\"}"]);
     // What it replaced, and summaries of parts, are not edited.
-    let again = (edited.0.clone(), edited.1.replace("Rome", "Bari"));
+    let again = (edited.0.clone(), edited.1.replace("Bari", "Genoa"));
     let (path, text) = summary("L1");
     let before = rows(&mut client, "session_summaries");
     for (path, text) in [again, (path, format!("{text}And more.\n"))] {

@@ -22,6 +22,8 @@ const FORGET: &str = "DELETE FROM memory_agent.llm_probes";
 const HOME: &str = "User lives in Rome.";
 const WORK: &str = "User works in Rome.";
 const RENT: &str = "User's rent is 900 euros a month.";
+/// Each a change of what the other one says.
+const RENTS: [&str; 2] = ["My rent is 900 euros.", "I work in Rome, and my rent is 950 euros."];
 const HIGHER: &str = "User's rent is 950 euros a month.";
 
 fn is_probe(call: &Call) -> bool {
@@ -95,6 +97,8 @@ fn say_all(scene: &mut Scene) -> usize {
 #[test]
 fn who_passes_is_asked_about_several_facts_and_believed() {
     let mut scene = Scene::with_settings(model(false), &TRUSTING);
+    scene.say_and_wait("I live in Rome.");
+    assert_eq!(calls(&scene, is_probe), 0, "there was nothing to compare");
     assert!(status(&mut scene).starts_with("checked: "), "nobody was asked yet");
     assert_eq!(say_all(&mut scene), 1, "both in one call");
     assert_eq!(calls(&scene, is_probe), 2, "once for all jobs");
@@ -122,10 +126,10 @@ fn one_mistake_is_enough_not_to_pass() {
     let shown = status(&mut scene);
     assert!(shown.starts_with("checked: ") && shown.contains("stub-1: 7 of 16"), "{shown}");
     // A result does not count for ever, and who does not believe it deletes it.
-    let forget = ["UPDATE memory_agent.llm_probes SET at = now() - interval '31 days'", FORGET];
-    for (asked, sql) in (2..).zip(forget) {
+    let forget = ["UPDATE memory_agent.llm_probes SET valid_until = now()", FORGET];
+    for ((asked, sql), rent) in (2..).zip(forget).zip(RENTS) {
         run(&mut scene.client, sql);
-        scene.say_and_wait("My rent is 900 euros.");
+        scene.say_and_wait(rent);
         assert_eq!(calls(&scene, is_probe), asked, "{sql}");
     }
 }
@@ -133,19 +137,24 @@ fn one_mistake_is_enough_not_to_pass() {
 #[test]
 fn a_probe_that_fails_holds_nothing_up() {
     let mut scene = Scene::with_settings(model(false), &TRUSTING);
-    scene.stub.faults(FaultPlan::when(|call| is_probe(call).then_some(Fault::Status(400))));
-    scene.say_and_wait("I live in Rome.");
-    assert_eq!(scene.facts(), [HOME]);
-    assert!(calls(&scene, is_probe) > 0);
-    assert!(!status(&mut scene).contains("probe"), "nothing is known");
-    scene.stub.faults(FaultPlan::none());
-    scene.say_and_wait("My rent is 900 euros.");
-    assert!(status(&mut scene).contains("16 of 16"));
-    // What is no answer counts as wrong.
-    run(&mut scene.client, FORGET);
-    scene.stub.faults(FaultPlan::when(|call| is_probe(call).then_some(Fault::GarbageContent)));
-    scene.say_and_wait("I live in Rome.");
-    assert!(status(&mut scene).contains("stub-1: 0 of 16"), "{}", status(&mut scene));
+    say_all(&mut scene);
+    let faults =
+        [Fault::Status(400), Fault::GarbageContent, Fault::Status(503), Fault::GarbageBody];
+    for (fault, rent) in faults.into_iter().zip(RENTS.iter().cycle()) {
+        let what = format!("{fault:?}");
+        run(&mut scene.client, FORGET);
+        let asked = calls(&scene, is_probe);
+        scene.stub.faults(FaultPlan::when(move |call| is_probe(call).then_some(fault)));
+        scene.say_and_wait(rent);
+        assert!(calls(&scene, is_probe) > asked, "{what}");
+        let fact = if rent.contains("900") { RENT } else { HIGHER };
+        assert!(scene.facts().iter().any(|known| known == fact), "{what}");
+        let lasts = "SELECT array_agg(concat(right_choices, ' ', valid_until - asked_at)) \
+                       FROM memory_agent.llm_probes";
+        let kept: Vec<String> = value(&mut scene.client, lasts, &[]);
+        assert_eq!(kept, ["0 01:00:00"], "{what}");
+        assert!(status(&mut scene).contains("stub-1: 0 of 16"), "{what}");
+    }
 }
 
 #[test]
@@ -155,12 +164,13 @@ fn who_sets_both_is_not_kept_waiting() {
     let mut scene = Scene::with_settings(model(false), &settings);
     assert_eq!(say_all(&mut scene), 1);
     assert_eq!(calls(&scene, is_probe), 0);
-    for (setting, left_open) in [("reconcile_batch", "0"), ("replacement_check", "auto")] {
+    let left_open = ["reconcile_batch = 0", "replacement_check = auto"];
+    for (setting, rent) in left_open.into_iter().zip(RENTS) {
         let asked = calls(&scene, is_probe);
-        run(&mut scene.client, &format!("SET memory_agent.{setting} = {left_open}"));
-        scene.say_and_wait("My rent is 900 euros.");
-        run(&mut scene.client, &format!("RESET memory_agent.{setting}"));
-        run(&mut scene.client, FORGET);
+        run(&mut scene.client, &format!("SET memory_agent.{setting}"));
+        scene.say_and_wait(rent);
+        let (name, _) = setting.split_once(' ').expect("a name");
+        run(&mut scene.client, &format!("RESET memory_agent.{name}; {FORGET}"));
         assert_eq!(calls(&scene, is_probe), asked + 2, "{setting}");
     }
 }
