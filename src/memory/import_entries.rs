@@ -398,7 +398,7 @@ fn edit_summary(
 
 fn not_in_force(id: Uuid) -> ErrorReport {
     Error::not_ready(
-        format!("{id} is not the summary of its session that is in force"),
+        format!("{id} is not the active L3 summary of its session"),
         "Export the session again, and edit its file entries/SESSION/summaries/L3/final.md.",
     )
 }

@@ -215,7 +215,7 @@ settings! {
     flag statement_check: bool = false, Userset, (),
         "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements.\0";
     choice replacement_check: ReplacementChoice = ReplacementChoice::Auto, Userset, (),
-        "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it (on), whenever it chooses so (off), or as it passed a probe (auto).\0";
+        "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it: always (on), never (off), or unless the LLM has passed a probe (auto; for reflections the same as on).\0";
     real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
     int reconcile_batch: i32 = 0, Userset, (0, 30),

@@ -211,7 +211,7 @@ fn an_edited_summary_is_taken_up() {
     for (path, text) in [again, (path, format!("{text}And more.\n"))] {
         let result = client.query("SELECT memory_import_markdown($1, $2)", &[&path, &text]);
         let message = expect_error(result, "55000");
-        assert!(message.contains("in force"), "{message}");
+        assert!(message.contains("active L3"), "{message}");
     }
     assert_eq!(rows(&mut client, "session_summaries"), before);
 }
