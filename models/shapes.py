@@ -314,15 +314,15 @@ def write(target: pathlib.Path) -> None:
 
     # A reranker whose head is given the mean of all tokens.
     name = "mean-reranker"
-    shape = Shape(wordpiece(), positions=64, seed=61)
+    shape = Shape(wordpiece(), positions=128, seed=61)
     folder = target / name
     write_tokenizer(folder, shape.tokenizer)
     write_graph(folder / "model.onnx", shape.graph())
-    write_json(folder / "config.json", {"kind": "reranker", "max_tokens": 64})
+    write_json(folder / "config.json", {"kind": "reranker", "max_tokens": 128})
     write_json(folder / "modules.json", modules("Transformer", "Pooling", "Dense", "LayerNorm", "Dense"))
     write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": WIDTH, "pooling_mode_mean_tokens": True})
     write_head(folder)
-    answers.reranker(name, shape, 64, ("", ""), lambda result: head(result["tokens"].mean(axis=0)))
+    answers.reranker(name, shape, 128, ("", ""), lambda result: head(result["tokens"].mean(axis=0)))
 
     # As the embedders of the E5 family are published: mean pooling, prompts, positions from 2 on.
     name = "mean-embedder"

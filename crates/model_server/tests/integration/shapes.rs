@@ -62,7 +62,7 @@ fn assert_close(what: &str, row: &[f32], expected: &[f32]) {
 fn rerankers_give_the_known_answers_alone_and_in_a_batch() {
     let engine = engine();
     for (name, max_tokens) in
-        [("bert-reranker", 128), ("modernbert-reranker", 8192), ("mean-reranker", 64)]
+        [("bert-reranker", 128), ("modernbert-reranker", 8192), ("mean-reranker", 128)]
     {
         let description = engine.describe(&model(name)).unwrap();
         assert_eq!((description.kind, description.dimension), (ModelKind::Reranker, None));
