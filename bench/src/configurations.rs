@@ -126,6 +126,8 @@ const WEIGHTED_RANKING: Configuration =
     Configuration::new("defaults of 0.2.0, as_of", Base::Defaults, BEFORE);
 const WEIGHTED_RANKING_NOW: Configuration =
     Configuration::new("defaults of 0.2.0, now", Base::Defaults, BEFORE).now();
+const SAME_BUDGET: Configuration =
+    Configuration::new("weighted ranking, as_of", Base::Defaults, &[("ranking", "weighted")]);
 
 // The defaults with one step changed, for what each step gives or takes.
 const DEFAULTS_WITHOUT_NEIGHBORS: Configuration =
@@ -186,6 +188,7 @@ pub const PLANS: [Plan; 2] = [
             DEFAULTS,
             WEIGHTED_RANKING_NOW,
             WEIGHTED_RANKING,
+            SAME_BUDGET,
             DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,
@@ -194,10 +197,10 @@ pub const PLANS: [Plan; 2] = [
             STRICT_THRESHOLD,
         ],
         targets: &[
-            (NO_RERANKER_NOW.name, 0.69),
-            (NO_RERANKER.name, 0.68),
-            (DEFAULTS_NOW.name, 0.70),
-            (DEFAULTS.name, 0.69),
+            (NO_RERANKER_NOW.name, 0.71),
+            (NO_RERANKER.name, 0.71),
+            (DEFAULTS_NOW.name, 0.71),
+            (DEFAULTS.name, 0.71),
         ],
     },
     Plan {
@@ -217,6 +220,7 @@ pub const PLANS: [Plan; 2] = [
             NO_RERANKER,
             DEFAULTS,
             WEIGHTED_RANKING,
+            SAME_BUDGET,
             DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,
