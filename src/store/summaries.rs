@@ -148,14 +148,10 @@ pub fn last_sections(spi: &Spi, key: &SessionKey) -> PgResult<Option<Sections>> 
 
 /// The id of a session's active L3.
 pub fn current_id(spi: &Spi, key: &SessionKey) -> PgResult<Option<Uuid>> {
-    spi.row(
-        "SELECT u.id FROM memory_agent.session_summaries u \
-          WHERE u.user_id = $1 AND u.agent_id = $2 AND u.session_id = $3 AND u.level = 'L3' AND u.is_active",
-        &mut key.params(),
-    )
+    Ok(in_force(spi, key)?.map(|current| current.id))
 }
 
-/// A session's active L3, as a file of it may say otherwise.
+/// A session's active L3, and what it rests on.
 pub struct InForce {
     pub id: Uuid,
     pub previous: Option<Uuid>,

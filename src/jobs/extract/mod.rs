@@ -58,7 +58,7 @@ pub struct ExtractTask {
     /// With `extraction_batch` 0, what is to be asked about, and what was answered so far.
     passages: Vec<String>,
     answers: PassageAnswers,
-    pub(super) exchange: Exchange,
+    exchange: Exchange,
 }
 
 /// Where a task stands.
