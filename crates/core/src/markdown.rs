@@ -316,8 +316,10 @@ impl Memory {
             true => body.trim(),
             false => body.strip_suffix('\n').unwrap_or(body),
         };
-        // A null is a key that was left out.
-        fields.retain(|field| field.value != front_matter::Value::Null);
+        // A null is a key that was left out, and so is a role without a name.
+        let is_empty_role =
+            |field: &Field| field.key == "role" && field.value.to_json_text() == quote("");
+        fields.retain(|field| field.value != front_matter::Value::Null && !is_empty_role(field));
         let says = |key: &str, text: Option<&str>| {
             let mut found = fields.iter().filter(|field| field.key == key);
             found.any(|field| text.is_none_or(|text| field.value.to_json_text() == quote(text)))

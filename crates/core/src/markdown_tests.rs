@@ -161,6 +161,17 @@ fn summaries_in_force_have_names_and_others_ids() {
     assert_eq!(third, format!("entries/s/deleted/summaries/L1/2026-01-31T10-00-00Z__{ID}.md"));
 }
 
+/// The front matter names no role; only the path does.
+#[test]
+fn an_empty_role_is_none_at_all() {
+    let file = "---\nid: 1\nrole: ''\n---\nRome.\n";
+    let (read, body) = summary("entries/s/summaries/L1/chunk_2.md", file);
+    assert_eq!((read.summary_kind.as_str(), read.ordinal), ("L1", Some(2)));
+    let (path, text) = Memory::Summary(read.clone()).write(&body, never);
+    assert_eq!(summary(&path, &text).0.id, read.id);
+    assert_eq!(entry("entries/s/facts/note.md", file).0.role, "memory");
+}
+
 /// Turns that repeat a fact are noted as an inactive fact of their own, which never held.
 #[test]
 fn what_never_held_is_no_fact_among_facts() {
