@@ -5,9 +5,13 @@ use crate::api::prelude::*;
 use crate::memory::configure;
 use crate::memory::import_archive::import_archive;
 use crate::memory::import_entries::import;
+use crate::memory::import_history::{import_event, import_trace};
 use crate::store::exports::{self, ExportScope};
 use memory_agent_core::markdown::MarkdownError;
 use memory_agent_core::record::Record;
+
+/// Events and traces that are read at once.
+const PAGE: i64 = 500;
 
 #[pg_extern(sql = false)]
 fn memory_export_json(
@@ -27,17 +31,47 @@ fn memory_export_json(
     })?;
     let archives = (archives.into_iter())
         .map(|(archive, content)| Record::Archive(archive).write(Some(&content)));
-    // One scope after the other: who has much is not read at once.
+    // One scope after the other, and some events at a time: who has much is not read at once.
+    let user_of_memories = user.clone();
     let memories = scopes.into_iter().flat_map(move |(agent, session)| {
-        memories(&user, &agent, session.as_deref()).unwrap_or_else(|report| {
-            report.report(PgLogLevel::ERROR);
-            Vec::new()
-        })
+        or_error(memories(&user_of_memories, &agent, session.as_deref()))
+    });
+    let (user_of_traces, agent_of_traces) = (user.clone(), agent.clone());
+    let events = in_pages(move |after| {
+        let read = |spi: &_| exports::events(spi, &user, agent.as_deref(), after, PAGE);
+        let page = roles::read_as_owner(read)?;
+        Ok(page.into_iter().map(|(id, event)| (id, Record::Event(event))).collect())
+    });
+    let traces = in_pages(move |after| {
+        let (user, agent) = (&user_of_traces, agent_of_traces.as_deref());
+        let read = |spi: &_| exports::traces(spi, user, agent, after, PAGE);
+        let page = roles::read_as_owner(read)?;
+        Ok(page.into_iter().map(|(id, trace)| (id, Record::Trace(trace))).collect())
     });
     // Last: what is imported makes the sessions.
     let configured =
         configured.into_iter().map(|configured| Record::Configured(configured).write(None));
-    Ok(SetOfIterator::new(archives.chain(memories).chain(configured).map(JsonbText)))
+    let records = archives.chain(memories).chain(events).chain(traces).chain(configured);
+    Ok(SetOfIterator::new(records.map(JsonbText)))
+}
+
+/// What was read, or the ERROR.
+fn or_error<T>(read: PgResult<Vec<T>>) -> Vec<T> {
+    read.unwrap_or_else(|report| {
+        report.report(PgLogLevel::ERROR);
+        Vec::new()
+    })
+}
+
+/// Records with their ids, read a page after the other by what returns those after an id.
+fn in_pages(page: impl Fn(Uuid) -> PgResult<Vec<(Uuid, Record)>>) -> impl Iterator<Item = String> {
+    let mut after = Some(Uuid::from_bytes([0; 16]));
+    let pages = std::iter::from_fn(move || {
+        let records = or_error(page(after?));
+        after = records.last().map(|(id, _)| *id);
+        after.map(|_| records)
+    });
+    pages.flatten().map(|(_, record)| record.write(None))
 }
 
 fn memories(user_id: &str, agent: &str, session_id: Option<&str>) -> PgResult<Vec<String>> {
@@ -63,6 +97,8 @@ fn memory_import_json(
     match record {
         Record::Memory(memory) => import(&caller, &memory, &content, &server).map(Some),
         Record::Archive(archive) => import_archive(&caller, &archive, &content, &server).map(Some),
+        Record::Event(event) => import_event(&caller, &event).map(Some),
+        Record::Trace(trace) => import_trace(&caller, &trace).map(Some),
         Record::Configured(configured) => configure::import(&caller, &configured).map(|()| None),
     }
 }

@@ -19,6 +19,7 @@ pub mod follow_ups;
 pub mod followed_rows;
 pub mod import_archive;
 pub mod import_entries;
+pub mod import_history;
 pub mod ingest;
 pub mod intake;
 pub mod language;

@@ -1,11 +1,12 @@
-//! What is exported: entries and summaries with everything that cannot be worked out again. Times
-//! are texts in UTC, so that two servers write the same file.
+//! What is exported: entries, summaries, archives, history and traces with everything that cannot be worked out
+//! again. Times are texts in UTC, so that two servers write the same file.
 
 use crate::pg::prelude::*;
 use crate::store::archives::ARCHIVE_RELATION;
+use crate::store::history;
 use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
-use memory_agent_core::record::{Archive, Configured};
+use memory_agent_core::record::{Archive, Configured, Event, Trace};
 use serde::de::DeserializeOwned;
 
 /// Whose memories: of one session, or with none of the user's global memory, the conversation of that name
@@ -32,7 +33,7 @@ impl ExportScope<'_> {
 }
 
 /// A time as ISO 8601 in UTC, whatever the session's settings are.
-fn time(column: &str) -> String {
+pub fn time(column: &str) -> String {
     format!(
         "CASE WHEN isfinite({column}) \
               THEN replace((to_jsonb({column} AT TIME ZONE 'UTC') #>> '{{}}') || 'Z', ' BCZ', 'Z BC') \
@@ -167,6 +168,64 @@ pub fn archives(
         |row| {
             let archive: Archive = decode(&row.required::<String>(1)?)?;
             Ok((archive.of_this_version(), row.required(2)?))
+        },
+    )
+}
+
+/// The next events of a user's memory after the one with the id `after`, in the order of their ids, at most `most`;
+/// of one agent's, if one is named. The body of a row that stands for an event of another database is the memory
+/// after that event.
+pub fn events(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: Option<&str>,
+    after: Uuid,
+    most: i64,
+) -> PgResult<Vec<(Uuid, Event)>> {
+    let (op, at) = (history::op("e"), time(&history::at("e")));
+    let (actor, reason) =
+        (history::told("e", "actor", "e.actor"), history::told("e", "reason", "e.reason"));
+    spi.all(
+        &format!(
+            "SELECT e.id, json_build_object('id', e.id, 'entry_id', e.entry_id, 'op', {op}, 'at', {at}, \
+                        'actor', {actor}, 'reason', {reason}, 'job_id', e.job_id, \
+                        'body', {})::text \
+               FROM memory_agent.history e \
+              WHERE e.user_id = $1 AND e.id > $3 \
+                AND ($2::text IS NULL \
+                     OR $2 = coalesce(e.body ->> 'agent_id', \
+                                      (SELECT t.agent_id FROM memory_agent.entries t \
+                                        WHERE t.user_id = $1 AND t.id = e.entry_id))) \
+              ORDER BY e.id LIMIT $4",
+            history::body("e")
+        ),
+        &mut params![user_id, agent_id, after, most],
+        |row| {
+            let event: Event = decode(&row.required::<String>(2)?)?;
+            Ok((row.required(1)?, event.of_this_version()))
+        },
+    )
+}
+
+/// The next traces of a user's reflections, as [`events`].
+pub fn traces(
+    spi: &Spi,
+    user_id: &str,
+    agent_id: Option<&str>,
+    after: Uuid,
+    most: i64,
+) -> PgResult<Vec<(Uuid, Trace)>> {
+    let fields = pairs("id agent_id session_id episode_id job_id body", "at");
+    spi.all(
+        &format!(
+            "SELECT e.id, json_build_object({fields})::text FROM memory_agent.traces e \
+              WHERE e.user_id = $1 AND e.id > $3 AND ($2::text IS NULL OR e.agent_id = $2) \
+              ORDER BY e.id LIMIT $4"
+        ),
+        &mut params![user_id, agent_id, after, most],
+        |row| {
+            let trace: Trace = decode(&row.required::<String>(2)?)?;
+            Ok((row.required(1)?, trace.of_this_version()))
         },
     )
 }

@@ -47,6 +47,38 @@ pub fn old_commitment(salt: &str, body: &str) -> String {
     format!("sha256({salt} || convert_to({body}::text, 'UTF8'))")
 }
 
+/// The operation of rows that stand for events of another database, which an import told of. The event itself
+/// is in the body under this key, beside the memory after it: nothing that a caller says looks like a row that
+/// the call of a function wrote.
+pub const IMPORTED: &str = "imported";
+
+/// A key of the event that the row `h` stands for if it is an imported one, else `own`.
+pub fn told(h: &str, key: &str, own: &str) -> String {
+    format!("CASE {h}.op WHEN '{IMPORTED}' THEN {h}.body #>> '{{{IMPORTED},{key}}}' ELSE {own} END")
+}
+
+/// What happened, for a row `h`, also where an import told of it; `imported` once that is erased.
+pub fn op(h: &str) -> String {
+    format!("coalesce({}, {h}.op)", told(h, "op", &format!("{h}.op")))
+}
+
+/// When it happened.
+pub fn at(h: &str) -> String {
+    format!("coalesce(({})::timestamptz, {h}.at)", told(h, "at", &format!("{h}.at::text")))
+}
+
+/// Where it stands among the events of its memory: what an import told of came before the import.
+pub fn order(h: &str) -> String {
+    format!("ROW({h}.op <> '{IMPORTED}', {}, {h}.id)", at(h))
+}
+
+/// The memory after it; `NULL` once that is erased.
+pub fn body(h: &str) -> String {
+    format!(
+        "CASE {h}.op WHEN '{IMPORTED}' THEN nullif({h}.body - '{IMPORTED}', '{{}}') ELSE {h}.body END"
+    )
+}
+
 /// A table whose rows events are about, and the body of an event about its row `e`: as it is now, without
 /// what is derived from it.
 type Table = (&'static str, &'static str);
@@ -114,7 +146,7 @@ pub fn append_event(spi: &Spi, user_id: &str, event: &Event<'_>, body: JsonbText
 }
 
 /// 32 random bytes: two version-4 UUIDs carry 244 bits from the operating system.
-fn salt() -> Vec<u8> {
+pub fn salt() -> Vec<u8> {
     let (a, b) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
     a.as_bytes().iter().chain(b.as_bytes()).copied().collect()
 }

@@ -3,8 +3,11 @@
 
 use crate::pg::prelude::*;
 use crate::pg::spi::Record;
+use crate::pg::wake_at_commit;
 use crate::store::entries::{NewEntry, content_hash};
+use crate::store::exports::time;
 use crate::store::facts::FactScope;
+use crate::store::history::{self, IMPORTED};
 use crate::store::sessions::{Fill, SessionKey};
 use crate::store::summaries::COVERED;
 
@@ -267,5 +270,58 @@ pub fn insert_archive(
                 WHERE doc_type <> 'conversation' DO NOTHING"
         ),
         &mut params![scope; namespace, content, content_hash(content), JsonbText(json.to_owned())],
+    )
+}
+
+const EVENT_FIELDS: &str = "f(id uuid, entry_id uuid, op text, at timestamptz, actor text, reason text, \
+    job_id uuid, body jsonb)";
+const TRACE_FIELDS: &str = "f(id uuid, episode_id uuid, job_id uuid, at timestamptz, body jsonb)";
+
+/// Reads the id and the time of an event, like [`read_entry`].
+pub fn read_event(
+    spi: &Spi,
+    json: &str,
+) -> PgResult<(Option<Uuid>, Option<TimestampWithTimeZone>)> {
+    read(spi, json, "f.id, f.at", EVENT_FIELDS, &["at"])
+}
+
+/// The same of a trace.
+pub fn read_trace(
+    spi: &Spi,
+    json: &str,
+) -> PgResult<(Option<Uuid>, Option<TimestampWithTimeZone>)> {
+    read(spi, json, "f.id, f.at", TRACE_FIELDS, &["at"])
+}
+
+/// Appends a row that stands for an event of another database, unless history has the event. The row's own time
+/// and actor are those of the import.
+pub fn insert_event(spi: &Spi, user_id: &str, json: &str) -> PgResult<bool> {
+    wake_at_commit::history_written();
+    spi.changes(
+        &format!(
+            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, body, salt, commitment, job_id) \
+             SELECT f.id, $1, f.entry_id, '{IMPORTED}', b.body, $3, {}, f.job_id \
+               FROM jsonb_to_record($2) AS {EVENT_FIELDS}, \
+                    LATERAL (SELECT coalesce(f.body, '{{}}') || jsonb_build_object('{IMPORTED}', \
+                                jsonb_strip_nulls(jsonb_build_object('op', f.op, 'at', {}, \
+                                    'actor', f.actor, 'reason', f.reason))) AS body OFFSET 0) b \
+             ON CONFLICT (user_id, id) DO NOTHING",
+            history::commitment("$3", "b.body", "NULL"),
+            time("f.at")
+        ),
+        &mut params![user_id, JsonbText(json.to_owned()), history::salt()],
+    )
+}
+
+/// Stores a trace, unless it is there.
+pub fn insert_trace(spi: &Spi, key: &SessionKey, json: &str) -> PgResult<bool> {
+    spi.changes(
+        &format!(
+            "INSERT INTO memory_agent.traces \
+                (id, user_id, agent_id, session_id, episode_id, job_id, at, body) \
+             SELECT f.id, $1, $2, $3, f.episode_id, f.job_id, f.at, f.body \
+               FROM jsonb_to_record($4) AS {TRACE_FIELDS} ON CONFLICT (user_id, id) DO NOTHING"
+        ),
+        &mut params![key; JsonbText(json.to_owned())],
     )
 }

@@ -2,6 +2,7 @@
 //! of its session, or of the user's global facts, and keep the session's counters.
 
 use crate::pg::spi::{Record, Row};
+use crate::store::history;
 use crate::store::prelude::*;
 
 /// Versions of one memory that are followed.
@@ -193,22 +194,30 @@ pub fn restore(
 }
 
 /// What replaced `e` is a version of the same memory, not another one that says otherwise: turns are
-/// replaced by versions only, facts also by what was learned later.
-const HAS_VERSION: &str = "(e.kind = 'turn' \
-     OR (SELECT h.op FROM memory_agent.history h WHERE h.user_id = $1 AND h.entry_id = e.id \
-          ORDER BY h.at DESC, h.id DESC LIMIT 1) = 'update')";
+/// replaced by versions only, facts also by what was learned later. That it came by an import changed nothing.
+fn has_version() -> String {
+    format!(
+        "(e.kind = 'turn' \
+          OR (SELECT {} FROM memory_agent.history h \
+               WHERE h.user_id = $1 AND h.entry_id = e.id AND h.op <> 'import' \
+               ORDER BY {} DESC LIMIT 1) = 'update')",
+        history::op("h"),
+        history::order("h")
+    )
+}
 
 /// The versions that took the place of an entry one after the other, each with whether it is still there.
 pub fn later_versions(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<(Uuid, bool)>> {
+    let has_version = has_version();
     spi.rows(
         &format!(
             "WITH RECURSIVE chain AS ( \
                 SELECT e.kind, e.replaced_by AS id, 1 AS step FROM memory_agent.entries e \
-                 WHERE e.user_id = $1 AND e.id = $2 AND {HAS_VERSION} \
+                 WHERE e.user_id = $1 AND e.id = $2 AND {has_version} \
                 UNION ALL \
                 SELECT e.kind, e.replaced_by, c.step + 1 FROM chain c \
                   JOIN memory_agent.entries e ON e.user_id = $1 AND e.id = c.id AND e.kind = c.kind \
-                 WHERE e.state = 'inactive' AND {HAS_VERSION} AND c.step < {MAX_VERSIONS}) \
+                 WHERE e.state = 'inactive' AND {has_version} AND c.step < {MAX_VERSIONS}) \
              SELECT n.id, n.state <> 'inactive' FROM chain c \
                JOIN memory_agent.entries n ON n.user_id = $1 AND n.id = c.id AND n.kind = c.kind \
               ORDER BY c.step"

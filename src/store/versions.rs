@@ -2,6 +2,7 @@
 //! took its place.
 
 use crate::pg::prelude::*;
+use crate::store::history::{self, IMPORTED};
 
 /// An event: time, operation, who, why, the content then, the entry then, job, number in the chain.
 pub type Event = (
@@ -18,5 +19,18 @@ pub type Event = (
 /// The events about an entry, a summary or a document of a user and all its versions, oldest first. That
 /// a turn came is no event of its own: its row says when.
 pub fn events(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<Event>> {
-    spi.rows(include_str!("sql/history_of_versions.sql"), &mut params![user_id, id])
+    // Who did it in another database is what an import says.
+    let actor = history::told("h", "actor", "h.actor");
+    let sql = format!(
+        include_str!("sql/history_of_versions.sql"),
+        op = history::op("h"),
+        at = history::at("h"),
+        actor = format!(
+            "CASE h.op WHEN '{IMPORTED}' THEN concat_ws(' ', {actor}, format('(imported by %s)', h.actor)) \
+                  ELSE h.actor END"
+        ),
+        reason = history::told("h", "reason", "h.reason"),
+        body = history::body("h"),
+    );
+    spi.rows(&sql, &mut params![user_id, id])
 }

@@ -1,5 +1,6 @@
 //! What a user's memory consists of, as JSON objects: memories as in their [Markdown files](crate::markdown), with
-//! the text as `content`; the documents and conversations of the archive as wholes; settings.
+//! the text as `content`; the documents and conversations of the archive as wholes; what happened to all of them;
+//! traces of reflections; settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,8 @@ use crate::raw_json::{Json, Object};
 
 /// The roles of records that are no memories.
 const ARCHIVE: &str = "archive";
+const EVENT: &str = "history";
+const TRACE: &str = "trace";
 const SETTINGS: &str = "settings";
 
 /// A document, or a conversation that was archived. Times are texts that PostgreSQL reads.
@@ -32,6 +35,38 @@ pub struct Archive {
     pub memory_agent: u32,
 }
 
+/// Something that happened to a memory: a row of history, without its place in the chain.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Event {
+    pub id: String,
+    pub role: String,
+    pub entry_id: Option<String>,
+    pub op: String,
+    pub at: Option<String>,
+    pub actor: Option<String>,
+    pub reason: Option<String>,
+    pub job_id: Option<String>,
+    /// The memory after the event; `None` once it was erased.
+    pub body: Option<Json>,
+    pub memory_agent: u32,
+}
+
+/// What a reflection did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trace {
+    pub id: String,
+    pub role: String,
+    pub agent_id: Option<String>,
+    pub session_id: String,
+    pub episode_id: Option<String>,
+    pub job_id: Option<String>,
+    pub at: Option<String>,
+    pub body: Option<Json>,
+    pub memory_agent: u32,
+}
+
 /// What was configured for an agent, or for one session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -49,7 +84,23 @@ pub struct Configured {
 pub enum Record {
     Memory(Box<Memory>),
     Archive(Archive),
+    Event(Event),
+    Trace(Trace),
     Configured(Configured),
+}
+
+impl Event {
+    #[must_use]
+    pub fn of_this_version(self) -> Self {
+        Self { role: EVENT.to_owned(), memory_agent: VERSION, ..self }
+    }
+}
+
+impl Trace {
+    #[must_use]
+    pub fn of_this_version(self) -> Self {
+        Self { role: TRACE.to_owned(), memory_agent: VERSION, ..self }
+    }
 }
 
 impl Archive {
@@ -73,6 +124,8 @@ impl Record {
         match self {
             Self::Memory(memory) => memory.agent_id(),
             Self::Archive(archive) => archive.agent_id.as_deref(),
+            Self::Event(_) => None,
+            Self::Trace(trace) => trace.agent_id.as_deref(),
             Self::Configured(configured) => configured.agent_id.as_deref(),
         }
     }
@@ -86,6 +139,8 @@ impl Record {
                 Memory::Summary(summary) => serde_json::to_string(summary),
             },
             Self::Archive(archive) => serde_json::to_string(archive),
+            Self::Event(event) => serde_json::to_string(event),
+            Self::Trace(trace) => serde_json::to_string(trace),
             Self::Configured(configured) => serde_json::to_string(configured),
         };
         let object = json.ok().and_then(|json| serde_json::from_str::<Object>(&json).ok());
@@ -130,6 +185,8 @@ impl Record {
         };
         match role.as_deref() {
             Some(ARCHIVE) => Ok((Self::Archive(parse(&known())?), text()?)),
+            Some(EVENT) => Ok((Self::Event(parse(&known())?), String::new())),
+            Some(TRACE) => Ok((Self::Trace(parse(&known())?), String::new())),
             Some(SETTINGS) => Ok((Self::Configured(parse(&known())?), String::new())),
             _ => {
                 let said = others.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -182,13 +239,23 @@ mod tests {
                 assert_eq!(Record::read(&json), Ok((record, content.to_owned())), "{json}");
             }
         }
+        let id = entry().id;
+        let body = Some(Json("{\"content\": \"Hi.\"}".to_owned()));
         let settings = Configured {
             agent_id: Some("a".to_owned()),
             settings: Some(Json("{\"top_k\": 3}".to_owned())),
             ..Configured::default()
         };
-        let record = Record::Configured(settings.of_this_version());
-        assert_eq!(Record::read(&record.write(None)), Ok((record, String::new())));
+        let event =
+            Event { id: id.clone(), op: "add".to_owned(), body: body.clone(), ..Event::default() };
+        let trace = Trace { id, session_id: "trip".to_owned(), body, ..Trace::default() };
+        for record in [
+            Record::Configured(settings.of_this_version()),
+            Record::Event(event.of_this_version()),
+            Record::Trace(trace.of_this_version()),
+        ] {
+            assert_eq!(Record::read(&record.write(None)), Ok((record, String::new())));
+        }
     }
 
     #[test]
@@ -214,6 +281,8 @@ mod tests {
             r#"{"role": "archive", "content": "x", "other": 2}"#,
             r#"{"role": "archive"}"#,
             r#"{"role": "settings", "top_k": 2}"#,
+            r#"{"role": "history", "op": 2}"#,
+            r#"{"role": "trace", "content": "x", "other": 2}"#,
         ] {
             assert!(Record::read(json).is_err(), "{json}");
         }

@@ -1,5 +1,6 @@
 //! What an erasure takes along: found, and locked, before anything is deleted.
 
+use crate::store::history;
 use crate::store::prelude::*;
 use crate::store::scope::in_session;
 
@@ -16,10 +17,14 @@ fn is_version() -> String {
         "(e.kind = 'turn' OR e.state_reason = 'superseded' AND {HAS_SAME_KEY} \
           OR EXISTS (SELECT FROM memory_agent.history h \
                       WHERE h.user_id = $1 AND h.entry_id = e.id \
-                        AND (h.op = 'update' OR h.op = 'supersede' AND {HAS_SAME_KEY}) \
+                        AND ({of_h} = 'update' OR {of_h} = 'supersede' AND {HAS_SAME_KEY}) \
                         AND NOT EXISTS (SELECT FROM memory_agent.history r \
-                                         WHERE r.user_id = $1 AND r.entry_id = e.id AND r.op = 'restore' \
-                                           AND (r.at, r.id) > (h.at, h.id))))"
+                                         WHERE r.user_id = $1 AND r.entry_id = e.id AND {of_r} = 'restore' \
+                                           AND {after} > {before})))",
+        of_h = history::op("h"),
+        of_r = history::op("r"),
+        after = history::order("r"),
+        before = history::order("h")
     )
 }
 

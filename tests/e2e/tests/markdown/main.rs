@@ -3,6 +3,7 @@
 
 mod foreign;
 mod json;
+mod json_history;
 mod refusals;
 mod round_trip;
 mod shell;

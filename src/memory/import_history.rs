@@ -1,0 +1,55 @@
+//! Events of history and traces of reflections that come from a record of memory_export_json.
+
+use crate::memory::import_entries::read_values;
+use crate::memory::prelude::*;
+use crate::store::imports;
+use memory_agent_core::record::{Event, Record, Trace};
+use memory_agent_core::text;
+
+/// Longest name of an operation or a role, in bytes: PostgreSQL's own.
+const NAME_BYTES: usize = 63;
+
+/// Appends an event to history, as one that an import told of. One that is there stays as it is.
+pub fn import_event(caller: &Caller, event: &Event) -> PgResult<Uuid> {
+    let is_word = |op: &str| op.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if event.op.is_empty() || event.op.len() > NAME_BYTES || !is_word(&event.op) {
+        return Err(refused("op must be a word such as add, update or delete"));
+    }
+    if event.actor.as_ref().is_some_and(|actor| actor.len() > NAME_BYTES) {
+        return Err(refused("actor must be the name of a role"));
+    }
+    if event.body.as_ref().is_some_and(|body| !is_object(&body.0)) {
+        return Err(refused("body must be a JSON object"));
+    }
+    let json = Record::Event(event.clone()).write(None);
+    let id = id_of(read_values(|spi| imports::read_event(spi, &json))?)?;
+    roles::write_as_owner(|spi| imports::insert_event(spi, &caller.user_id, &json))?;
+    debug1!("memory_agent: import user={} id={id} event={}", caller.user_id, event.op);
+    Ok(id)
+}
+
+/// Stores a trace. One that is there stays as it is.
+pub fn import_trace(caller: &Caller, trace: &Trace) -> PgResult<Uuid> {
+    text::validate_session_id(&trace.session_id).map_err(Error::refused)?;
+    if !trace.body.as_ref().is_some_and(|body| is_object(&body.0)) {
+        return Err(refused("body must be a JSON object"));
+    }
+    let json = Record::Trace(trace.clone()).write(None);
+    let id = id_of(read_values(|spi| imports::read_trace(spi, &json))?)?;
+    let key = SessionKey::of(caller, trace.session_id.clone());
+    roles::write_as_owner(|spi| imports::insert_trace(spi, &key, &json))?;
+    debug1!("memory_agent: import user={} id={id} trace", caller.user_id);
+    Ok(id)
+}
+
+fn id_of((id, at): (Option<Uuid>, Option<TimestampWithTimeZone>)) -> PgResult<Uuid> {
+    id.filter(|_| at.is_some()).ok_or_else(|| refused("id and at must be given"))
+}
+
+fn is_object(json: &str) -> bool {
+    json.trim_start().starts_with('{')
+}
+
+fn refused(problem: &str) -> ErrorReport {
+    Error::invalid(problem, "Import records as memory_export_json returned them.")
+}
