@@ -205,6 +205,12 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     if entry.state != "inactive" {
         return Ok(());
     }
+    if entry.kind == "document" && entry.state_reason.as_deref() == Some("superseded") {
+        return Err(Error::not_ready(
+            format!("{id} cannot be brought back: its document has another text now"),
+            "Give the document its old text with memory_update.",
+        ));
+    }
     let taken = |by: Uuid, as_what: String| -> PgResult<()> {
         Err(Error::not_ready(
             format!("{id} cannot be brought back: {by} {as_what}"),
@@ -268,7 +274,11 @@ pub fn restore_document(
 
 /// Locks a document and before it the session that it belongs to, and returns its agent and session;
 /// `None` when it is not there.
-fn lock_document(spi: &Spi, user: &str, id: Uuid) -> PgResult<Option<(String, Option<String>)>> {
+pub fn lock_document(
+    spi: &Spi,
+    user: &str,
+    id: Uuid,
+) -> PgResult<Option<(String, Option<String>)>> {
     let Some((agent_id, session_id)) = archives::home(spi, user, id)? else { return Ok(None) };
     if let Some(session_id) = session_id.clone() {
         let agent_id = agent_id.clone();

@@ -1,4 +1,4 @@
-//! A new text for a turn or fact. The old row stays as the version before, for history and for questions
+//! A new text for a turn, a fact or a document. The old row stays as the version before, for history and for questions
 //! about the past; a new one takes its place, embedded as ingest does.
 
 use crate::memory::checks::check_content;
@@ -8,7 +8,7 @@ use crate::memory::lifecycle::Locked;
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::session_writer::facts_from;
-use crate::memory::{follow_ups, scope_settings, turn};
+use crate::memory::{documents, follow_ups, scope_settings, turn};
 use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending};
@@ -17,13 +17,17 @@ use crate::store::sessions::Fill;
 use crate::store::summaries;
 use memory_agent_core::markers;
 
-fn find(user: &str, id: Uuid) -> PgResult<Stored> {
-    roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))?.ok_or_else(|| unknown(id))
+fn find(user: &str, id: Uuid) -> PgResult<Option<Stored>> {
+    roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))
 }
 
-/// Gives an entry another text, and returns the id of the new version.
+/// Gives an entry another text, and returns the id of the new version. A document keeps its id.
 pub fn update(user: &str, id: Uuid, content: String) -> PgResult<Uuid> {
-    revise(user, find(user, id)?, content)
+    match find(user, id)? {
+        Some(old) => revise(user, old, content),
+        None if documents::update(user, id, |_| Ok(Some(content)))? => Ok(id),
+        None => Err(unknown(id)),
+    }
 }
 
 fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
@@ -39,13 +43,20 @@ fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
 }
 
 /// Takes up the text of an entry that was exported, changed by hand and imported again. Repeated, it changes
-/// nothing. An entry that was replaced by something else meanwhile is an error.
+/// nothing. An entry that was replaced by something else meanwhile is an error. A chunk changes its document, whose
+/// id is returned.
 pub fn take_up(user: &str, id: Uuid, content: &str) -> PgResult<Uuid> {
-    let old = find(user, id)?;
+    let old = find(user, id)?.ok_or_else(|| unknown(id))?;
     if let Some(by) = old.replaced_by
-        && find(user, by).is_ok_and(|new| new.content == content)
+        && find(user, by)?.is_some_and(|new| new.content == content)
     {
         return Ok(by);
+    }
+    if old.kind == "document"
+        && old.source_relation.is_none()
+        && let Some(document) = documents::take_up_chunk(user, &old, content)?
+    {
+        return Ok(document);
     }
     revise(user, old, content.to_owned())
 }
@@ -63,7 +74,7 @@ fn check(old: &Stored) -> PgResult<()> {
     let error = if old.kind == "document" {
         Error::wrong_object(
             format!("{id} is a chunk of a document"),
-            "Forget the document (memory_forget) and add its new text (memory_add_document).",
+            "Give its document a new text: memory_update with the id in its metadata's parent_id.",
         )
     } else if let Some(table) = &old.source_relation {
         Error::wrong_object(format!("{id} is a row of the table {table}"), "Update that row.")

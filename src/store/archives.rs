@@ -107,6 +107,41 @@ pub fn insert_document(spi: &Spi, document: &NewDocument<'_>) -> PgResult<Option
         )
 }
 
+/// A document or archived conversation as a whole.
+pub struct Whole {
+    pub agent_id: String,
+    pub session_id: Option<String>,
+    pub doc_type: String,
+    pub title: Option<String>,
+    pub content: String,
+    pub metadata: JsonbText,
+    pub is_forgotten: bool,
+}
+
+record!(Whole: agent_id session_id doc_type title content metadata is_forgotten);
+
+/// An archive of a user; `None` when there is none.
+pub fn whole(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Whole>> {
+    spi.row(
+        &format!(
+            "SELECT a.agent_id, a.session_id, a.doc_type, a.title, a.content, a.metadata, {FORGOTTEN} \
+               FROM memory_agent.archives a, {CHUNKS} WHERE a.user_id = $1 AND a.id = $2"
+        ),
+        &mut params![user_id, id],
+    )
+}
+
+/// Gives a document another text, and ends the chunks of the one before.
+pub fn replace_content(spi: &Spi, user_id: &str, id: Uuid, content: &str) -> PgResult<()> {
+    spi.run(
+        "UPDATE memory_agent.archives a SET content = $3, content_hash = $4, updated_at = now() \
+          WHERE a.user_id = $1 AND a.id = $2",
+        &mut params![user_id, id, content, content_hash(content)],
+    )?;
+    end_chunks(spi, user_id, id, "superseded")?;
+    Ok(())
+}
+
 /// Deletes the chunks of one archive; its whole stays.
 pub fn delete_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<()> {
     spi.run(
@@ -149,19 +184,23 @@ pub fn is_forgotten(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
 
 /// Makes the chunks of an archive inactive and returns how many were not yet; its whole stays.
 pub fn forget_chunks(spi: &Spi, user_id: &str, parent: Uuid) -> PgResult<u64> {
+    end_chunks(spi, user_id, parent, "deleted")
+}
+
+fn end_chunks(spi: &Spi, user_id: &str, parent: Uuid, reason: &str) -> PgResult<u64> {
     spi.execute(
         "UPDATE memory_agent.entries e \
-            SET state = 'inactive', state_reason = 'deleted', state_at = now(), valid_to = now(), \
+            SET state = 'inactive', state_reason = $3, state_at = now(), valid_to = now(), \
                 updated_at = now() \
           WHERE e.user_id = $1 AND e.id IN ( \
                 SELECT o.id FROM memory_agent.entries o \
                  WHERE o.user_id = $1 AND o.kind = 'document' AND o.metadata ->> 'parent_id' = $2 \
                    AND o.state <> 'inactive' ORDER BY o.id FOR UPDATE)",
-        &mut params![user_id, parent.to_string()],
+        &mut params![user_id, parent.to_string(), reason],
     )
 }
 
-/// Brings back the inactive chunks of an archive, and returns whether each lacks an embedding now: one by
+/// Brings back the inactive chunks of an archive, but those of a text that it had before, and returns whether each lacks an embedding now: one by
 /// another model than `model`, if there is one, is dropped.
 pub fn restore_chunks(
     spi: &Spi,
@@ -173,7 +212,8 @@ pub fn restore_chunks(
         "WITH chunks AS ( \
             SELECT o.id FROM memory_agent.entries o \
              WHERE o.user_id = $1 AND o.kind = 'document' AND o.metadata ->> 'parent_id' = $2 \
-               AND o.state = 'inactive' ORDER BY o.id FOR UPDATE), \
+               AND o.state = 'inactive' AND o.state_reason IS DISTINCT FROM 'superseded' \
+             ORDER BY o.id FOR UPDATE), \
          dropped AS ( \
             DELETE FROM memory_agent.entry_windows w USING chunks \
              WHERE w.user_id = $1 AND w.entry_id = chunks.id AND w.embedding_model <> $3) \

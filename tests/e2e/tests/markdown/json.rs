@@ -219,6 +219,11 @@ fn what_is_wrong_is_refused() {
         other[key] = value;
         other
     };
+    run(&mut client, "SELECT memory_ingest('c', 'user', 'Hello.'); SELECT memory_archive('c')");
+    let archives = export(&mut client, "").into_iter();
+    let mut conversation =
+        archives.into_iter().find(|r| r["doc_type"] == "conversation").expect("one");
+    conversation["content"] = json!("Another.");
     let new = || json!("0199c3a5-0000-7000-8000-000000000001");
     let mut twin = other("id", new());
     twin["session_id"] = json!("s");
@@ -228,7 +233,7 @@ fn what_is_wrong_is_refused() {
         (json!({"role": "user", "content": "x", "memory_agent": 2}), "22023", "version 2"),
         (json!({"role": "settings", "settings": {"nothing": 1}}), "22023", "nothing"),
         (json!({"role": "settings", "session_id": "", "settings": {}}), "22023", "session_id"),
-        (other("content", json!("Another page.")), "23505", "another content"),
+        (conversation, "23505", "another content"),
         (other("id", new()), "23505", "another id"),
         (other("id", json!("x")), "22023", "uuid"),
         (other("content", json!("")), "22023", "content"),
@@ -246,6 +251,17 @@ fn what_is_wrong_is_refused() {
         assert_eq!(rows(&mut client, "entries"), before);
     }
     expect_error(client.query("SELECT memory_import_json(NULL)", &[]), "22023");
-    // In a session of its own a document may say the same.
+    // A document that was edited is an update of it, and in a session of its own one may say the same.
+    let edited = other("content", json!("Another page."));
+    assert_eq!(
+        import(&mut client, &edited).map(|id| json!(id.to_string())),
+        Some(document["id"].clone())
+    );
+    let text: String = value(
+        &mut client,
+        "SELECT content FROM memory_agent.archives WHERE doc_type = 'document'",
+        &[],
+    );
+    assert_eq!(text, "Another page.");
     import(&mut client, &twin);
 }

@@ -339,6 +339,59 @@ fn chunks_of_documents_are_files_and_of_archives_are_none() {
     assert!(found[0].content.contains("80 degrees"), "{found:?}");
 }
 
+/// Each file is one chunk of a document; what is changed in it is changed in the document.
+#[test]
+fn an_edited_chunk_is_an_update_of_its_document() {
+    let (_, mut client) = database("edited_chunk");
+    run(
+        &mut client,
+        "SET memory_agent.chunk_tokens = 50; SET memory_agent.chunk_overlap = 10;
+         SELECT memory_add_document(E'# Tea\\n\\nGreen tea is steeped at 80 degrees, for two minutes at most. \
+             Black tea is steeped with boiling water, and for twice as long. Milk is added later.\\n\\n# Coffee\\n\\n\
+             Coffee is ground for every cup, and never kept for longer than a day. The mill is cleaned \
+             once a week, with rice and a brush.\\n\\n# Cups\\n\\nA cup holds two hundred millilitres and is \
+             warmed with hot water. Cups with a crack are thrown away.', 'Drinks')",
+    );
+    let document: uuid::Uuid = value(&mut client, "SELECT id FROM memory_agent.archives", &[]);
+    let files = export(&mut client, None);
+    assert!(files.len() > 2, "{files:?}");
+    let edits = [
+        ("80 degrees", "75 degrees"),
+        ("never kept for longer than a day.", "never kept. It is drunk."),
+    ];
+    let changed = files.iter().map(|(path, text)| {
+        let text = edits.iter().fold(text.clone(), |text, (old, new)| text.replace(old, new));
+        (path.clone(), text)
+    });
+    let changed: Vec<_> = changed.collect();
+    // Every second time, what is there already.
+    for _ in 0..2 {
+        for (file, was) in changed.iter().zip(&files) {
+            let id = import(&mut client, file);
+            assert_eq!(id == document, file != was, "{file:?}");
+        }
+    }
+    let text: String = value(&mut client, "SELECT content FROM memory_agent.archives", &[]);
+    assert!(
+        text.contains("75 degrees, for two") && text.contains("It is drunk. The mill"),
+        "{text}"
+    );
+    let events: i64 = value(&mut client, "SELECT count(*) FROM memory_history($1)", &[&document]);
+    assert_eq!(events, 4, "two updates, each with the text before and after");
+    let found = recall(&mut client, "'How hot for green tea?'");
+    assert!(found[0].content.contains("75 degrees"), "{found:?}");
+    // A second edit of the same export, though the text has changed there since.
+    let late = changed[0].1.replace("75", "70");
+    let result = client.query("SELECT memory_import_markdown($1, $2)", &[&changed[0].0, &late]);
+    assert!(expect_error(result, "55000").contains("exactly once"));
+    // A chunk whose document did not come along.
+    let (_, mut other) = database("edited_chunk_alone");
+    import(&mut other, &files[0]);
+    let (path, text) = &changed[0];
+    let result = other.query("SELECT memory_import_markdown($1, $2)", &[path, text]);
+    assert!(expect_error(result, "42809").contains("chunk of a document"));
+}
+
 /// The conversation called `global` is exported with the user's global memory, of all agents, from a
 /// directory of its own.
 #[test]
