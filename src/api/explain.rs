@@ -11,7 +11,8 @@ use memory_agent_core::rank::DroppedAt;
 use memory_agent_core::rerank_budget::Shortened;
 use serde_json::{Value, json};
 
-recalling!(memory_explain -> PgResult<JsonbText>: explained);
+recalling!(memory_explain(; agent_id;) -> PgResult<JsonbText>: explained);
+recalling!(memory_explain_within(rerank_budget;; agent_id) -> PgResult<JsonbText>: explained);
 
 fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
     let document = arguments.with_settings(caller, |request| {

@@ -4,16 +4,18 @@ use crate::api::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{RecallRow, answer};
 
-/// Declares a function with the arguments of `memory_recall`, which gives them and the caller to another one.
+/// Declares a function with the arguments of `memory_recall`, which gives them and the caller to another one: the
+/// budget after the query, if there is one, and the agent at its place or at the end.
 macro_rules! recalling {
-    ($function:ident -> $returned:ty: $answer:ident) => {
+    ($function:ident($($budget:ident)?; $($agent:ident)?; $($last:ident)?) -> $returned:ty: $answer:ident) => {
         #[pg_extern(sql = false)]
         fn $function(
             _limits: WithinLimits,
             query: Option<String>,
+            $($budget: Option<i32>,)?
             session_id: Option<String>,
             user_id: Option<String>,
-            agent_id: Option<String>,
+            $($agent: Option<String>,)?
             top_k: Option<i32>,
             token_budget: Option<i32>,
             kinds: Option<Vec<Option<String>>>,
@@ -25,9 +27,11 @@ macro_rules! recalling {
             rerank: Option<bool>,
             query_embedding: Option<Vector>,
             rewrites: Option<Vec<Option<String>>>,
+            $($last: Option<String>,)?
         ) -> $returned {
             let arguments = Arguments {
                 query,
+                $($budget,)?
                 session_id,
                 top_k,
                 token_budget,
@@ -42,6 +46,7 @@ macro_rules! recalling {
                 rewrites,
                 ..Arguments::default()
             };
+            let agent_id = $($agent)? $($last)?;
             let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
             $answer(arguments, caller)
         }
@@ -49,7 +54,10 @@ macro_rules! recalling {
 }
 pub(super) use recalling;
 
-recalling!(memory_recall -> PgResult<Rows<RecallRow>>: recalled);
+recalling!(memory_recall(; agent_id;) -> PgResult<Rows<RecallRow>>: recalled);
+// Functions of their own: with an argument more, `memory_recall` would be another function, on which views of
+// 0.2.0 do not depend.
+recalling!(memory_recall_within(rerank_budget;; agent_id) -> PgResult<Rows<RecallRow>>: recalled);
 
 fn recalled(arguments: Arguments, caller: Caller) -> PgResult<Rows<RecallRow>> {
     answer(arguments, caller).map(Rows::new)

@@ -11,7 +11,7 @@ use crate::store::entries;
 use crate::store::scope::{Archives, Scope};
 use memory_agent_core::filter::Filter;
 use memory_agent_core::fuse::FusionSettings;
-use memory_agent_core::limits::{MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
+use memory_agent_core::limits::{MAX_RERANK_BUDGET, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
 use memory_agent_core::{score, text};
 
@@ -24,6 +24,7 @@ const LEAST_CANDIDATES: usize = 30;
 #[derive(Default)]
 pub struct Arguments {
     pub query: Option<String>,
+    pub rerank_budget: Option<i32>,
     pub session_id: Option<String>,
     pub top_k: Option<i32>,
     pub token_budget: Option<i32>,
@@ -146,7 +147,10 @@ impl Arguments {
         let (filter, filter_metadata) = parse_filter(self.filter)?;
         let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
         let threshold = unit("score_threshold", self.score_threshold)?;
-        let chosen = settings.recall.clone();
+        let mut chosen = settings.recall.clone();
+        if let Some(milliseconds) = self.rerank_budget {
+            chosen.rerank_budget_ms = rerank_budget(milliseconds)?;
+        }
         let search = settings.search.clone();
         let base_weight = unit("recency_weight", self.recency_weight)?.or(chosen.recency_weight);
         let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?.or(chosen.mmr_lambda);
@@ -230,6 +234,17 @@ impl Arguments {
 
 fn strings(values: Option<Vec<Option<String>>>) -> PgResult<Option<Vec<String>>> {
     values.map(crate::pg::sql_types::without_nulls).transpose()
+}
+
+/// Milliseconds for the cross-encoder, in the range of the setting.
+fn rerank_budget(milliseconds: i32) -> PgResult<u32> {
+    let budget = u32::try_from(milliseconds).ok().filter(|budget| *budget <= MAX_RERANK_BUDGET);
+    budget.ok_or_else(|| {
+        Error::invalid(
+            format!("rerank_budget must be between 0 and {MAX_RERANK_BUDGET}, not {milliseconds}"),
+            "Give milliseconds, or 0 for no limit.",
+        )
+    })
 }
 
 /// A weight between 0 and 1; NaN is refused.

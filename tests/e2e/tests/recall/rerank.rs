@@ -3,7 +3,7 @@
 
 use super::{assert_close, relevance_only};
 use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run, value};
-use memory_agent_e2e::{Client, shared};
+use memory_agent_e2e::{Client, expect_error, shared};
 
 /// The words and the topic of the question are in all of them, the answer in one.
 const PASSAGES: [&str; 5] = [
@@ -181,6 +181,21 @@ fn a_budget_reranks_the_most_promising_rows() {
         if let Some(relevance) = row["relevance"].as_f64() {
             assert!(relevance <= 0.5 * worst + 0.5 + 1e-6, "{row}");
         }
+    }
+    // One call may say otherwise, and the session's name is still the second of the other function.
+    let document =
+        |client: &mut Client, arguments: &str| explain(client, &format!("{QUESTION}, {arguments}"));
+    assert_eq!(reranked(&document(&mut client, "rerank_budget => 0")), reranked(&all));
+    let rows = recall(
+        &mut client,
+        &format!("{QUESTION}, rerank_budget => 0, session_id => 's', top_k => 40"),
+    );
+    assert!(rows.len() > count as usize);
+    assert_eq!(document(&mut client, "'elsewhere'")["rows"]["pool"], 0);
+    assert_eq!(reranked(&document(&mut client, "NULL")), reranked(&some));
+    for milliseconds in ["-1", "60001"] {
+        let call = format!("SELECT memory_explain({QUESTION}, rerank_budget => {milliseconds})");
+        assert!(expect_error(client.query(&call, &[]), "22023").contains("rerank_budget"));
     }
     // The same question on the same memory at the same time gives the same rows.
     run(&mut client, "BEGIN");
