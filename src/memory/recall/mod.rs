@@ -302,10 +302,10 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
             continue;
         };
         let Some(content) = contents.remove(&detail.id) else { continue };
-        let mut of_row = replaced.iter().filter(|(stale, _)| *stale == detail.id);
-        let metadata = match of_row.find_map(|(_, by)| *by) {
-            Some(by) => stale::with_superseded_by(content.metadata, by),
-            None => content.metadata,
+        let mut of_row = replaced.iter().filter(|(stale, _)| *stale == detail.id).peekable();
+        let metadata = match of_row.peek().is_some() {
+            true => stale::with_superseded_by(content.metadata, of_row.find_map(|(_, by)| *by)),
+            false => content.metadata,
         };
         rows.push((
             detail.id,

@@ -77,9 +77,10 @@ fn hidden_and_demoted(
     })
 }
 
-/// Metadata that also says which fact replaced what a stale turn says.
-pub fn with_superseded_by(metadata: JsonbText, by: Uuid) -> JsonbText {
+/// Metadata that also says which fact replaced what a stale turn says; null for one that the recall may not tell.
+pub fn with_superseded_by(metadata: JsonbText, by: Option<Uuid>) -> JsonbText {
     let rest = metadata.0.trim_start().strip_prefix('{').unwrap_or("}");
     let comma = if rest.trim_start().starts_with('}') { "" } else { ", " };
-    JsonbText(format!("{{\"superseded_by\": \"{by}\"{comma}{rest}"))
+    let by = by.map_or_else(|| "null".to_owned(), |by| format!("\"{by}\""));
+    JsonbText(format!("{{\"superseded_by\": {by}{comma}{rest}"))
 }
