@@ -10,8 +10,8 @@ use crate::store::exports::{self, ExportScope};
 use memory_agent_core::markdown::MarkdownError;
 use memory_agent_core::record::Record;
 
-/// Events and traces that are read at once.
-const PAGE: i64 = 500;
+/// Events and traces that are read at once: each may be as large as a file.
+const PAGE: i64 = 16;
 
 #[pg_extern(sql = false)]
 fn memory_export_json(
@@ -20,6 +20,8 @@ fn memory_export_json(
     agent_id: Option<String>,
 ) -> Result<SetOfIterator<'static, JsonbText>, ErrorReport> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    // As by the functions and views that show one of them at a time.
+    let tells_past = caller.level >= Level::User;
     // All agents, unless one is named.
     let agent = caller.agent_id.filter(|_| caller.agent_is_explicit);
     let user = caller.user_id;
@@ -51,7 +53,8 @@ fn memory_export_json(
     // Last: what is imported makes the sessions.
     let configured =
         configured.into_iter().map(|configured| Record::Configured(configured).write(None));
-    let records = archives.chain(memories).chain(events).chain(traces).chain(configured);
+    let past = tells_past.then(|| events.chain(traces)).into_iter().flatten();
+    let records = archives.chain(memories).chain(past).chain(configured);
     Ok(SetOfIterator::new(records.map(JsonbText)))
 }
 

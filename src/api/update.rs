@@ -1,4 +1,4 @@
-//! `memory_update`: a turn or fact gets another text.
+//! `memory_update`: a turn, a fact or a document gets another text.
 
 use crate::api::lifecycle::given_id;
 use crate::api::prelude::*;

@@ -2,16 +2,17 @@
 //! chunks, which recall returns like any other memory.
 
 use crate::memory::checks::check_content;
-use crate::memory::chunks::{self, Parent, Uncut, prepare_chunks};
+use crate::memory::chunks::{self, Chunks, Parent, Uncut, prepare_chunks};
 use crate::memory::lifecycle::{UPDATE, lock_document, restore_document};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
 use crate::settings::Effective;
 use crate::store::archives::{self, CONVERSATION, NewDocument, Whole};
+use crate::store::entries::content_hash;
 use crate::store::history;
 use crate::store::lifecycle::Stored;
-use memory_agent_core::chunk::{self, Edit};
+use memory_agent_core::chunk;
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 
 /// What documents are when nothing else is said.
@@ -83,10 +84,8 @@ impl Document {
         if let Some(id) = known {
             return Ok(id);
         }
-        let (content, title) = (self.content.as_str(), self.title.as_deref());
-        let text = Uncut { content, title, metadata: &self.metadata, is_headed: true };
-        let Content { chunks, text_search_config, .. } = settings.content.clone();
-        let chunks = prepare_chunks(&text, chunks, model, embed_now, text_search_config);
+        let text = headed(&self.content, self.title.as_deref(), &self.metadata);
+        let chunks = cut(&text, &settings.content, (model, embed_now));
         roles::write_as_owner(|spi| {
             let now = pgrx::datum::datetime_support::now();
             if let Some(session_id) = &self.session_id {
@@ -127,12 +126,23 @@ impl Document {
     }
 }
 
-/// Gives a document the text that `change` makes of its text, none if it stays as it is. Its chunks are made anew;
-/// those before become inactive. False when there is no such document.
+/// The text of a document, whose chunks are found by what stands above them.
+fn headed<'a>(content: &'a str, title: Option<&'a str>, metadata: &'a JsonbText) -> Uncut<'a> {
+    Uncut { content, title, metadata, is_headed: true }
+}
+
+fn cut(text: &Uncut<'_>, settings: &Content, (model, now): (Option<ModelRef>, bool)) -> Chunks {
+    let Content { chunks, text_search_config, .. } = settings.clone();
+    prepare_chunks(text, chunks, model, now, text_search_config)
+}
+
+/// Gives a document the text that `change` makes of its text. Its chunks are made anew; those before become
+/// inactive. `reason` is told in history. False when there is no such document.
 pub fn update(
     user: &str,
     id: Uuid,
-    change: impl FnOnce(&str) -> PgResult<Option<String>>,
+    reason: Option<&str>,
+    change: impl FnOnce(&str) -> PgResult<String>,
 ) -> PgResult<bool> {
     let Some(old) = roles::read_as_owner(|spi| archives::whole(spi, user, id))? else {
         return Ok(false);
@@ -147,79 +157,89 @@ pub fn update(
         let hint = "Bring it back with memory_restore first.";
         return Err(Error::not_ready(format!("the document {id} was forgotten"), hint));
     }
-    let Some(content) = change(&old.content)?.filter(|new| new.trim() != old.content.trim()) else {
+    let content = change(&old.content)?;
+    if content.trim() == old.content.trim() {
         return Ok(true);
-    };
+    }
     scope_settings::scoped_to(user, &old.agent_id, old.session_id.as_deref(), |settings| {
         check_content(&content, &settings.content)?;
-        let chunks = chunks_of(&old, &content, &settings.content)?;
-        roles::write_as_owner(|spi| store_version(spi, user, id, &old, &content, &chunks, settings))
+        let text = headed(&content, old.title.as_deref(), &old.metadata);
+        let chunks = cut(&text, &settings.content, embedder(&settings.content)?);
+        roles::write_as_owner(|spi| {
+            Version { user, id, old: &old, content: &content, reason }.store(spi, &chunks, settings)
+        })
     })?;
     Ok(true)
 }
 
-fn chunks_of(document: &Whole, content: &str, settings: &Content) -> PgResult<chunks::Chunks> {
-    let (model, embed_now) = embedder(settings)?;
-    let title = document.title.as_deref();
-    let text = Uncut { content, title, metadata: &document.metadata, is_headed: true };
-    let Content { chunks, text_search_config, .. } = settings.clone();
-    Ok(prepare_chunks(&text, chunks, model, embed_now, text_search_config))
-}
-
-fn store_version(
-    spi: &Spi,
-    user: &str,
+/// A new text for a document.
+struct Version<'a> {
+    user: &'a str,
     id: Uuid,
-    old: &Whole,
-    content: &str,
-    chunks: &chunks::Chunks,
-    settings: &Effective,
-) -> PgResult<()> {
-    lock_document(spi, user, id)?;
-    // Another transaction may have changed it since it was read.
-    let now = archives::whole(spi, user, id)?;
-    if !now.is_some_and(|now| now.content == old.content && !now.is_forgotten) {
-        let problem = format!("the document {id} was changed meanwhile");
-        return Err(Error::not_ready(problem, "Try again with its text of now."));
-    }
-    let (agent_id, session_id) = (old.agent_id.as_str(), old.session_id.as_deref());
-    let scope = FactScope { user_id: user, agent_id, session_id };
-    if let Some((other, _)) = archives::with_content(spi, &scope, content)? {
-        return Err(Error::taken(
-            format!("the document {other} has this text"),
-            format!("Forget {id}, or leave it as it is."),
-        ));
-    }
-    history::append_all(spi, user, (history::ARCHIVES, &[id]), UPDATE, None, None)?;
-    archives::replace_content(spi, user, id, content)?;
-    history::append_all(spi, user, (history::ARCHIVES, &[id]), "add", None, None)?;
-    let parent = Parent {
-        scope,
-        metadata: &old.metadata,
-        id,
-        doc_type: &old.doc_type,
-        title: old.title.as_deref(),
-        at: pgrx::datum::datetime_support::now(),
-        source_relation: None,
-    };
-    chunks::insert_chunks(spi, &parent, chunks, settings)?;
-    debug1!("memory_agent: update user={user} document={id} chunks={}", chunks.chunks.len());
-    Ok(())
+    old: &'a Whole,
+    content: &'a str,
+    reason: Option<&'a str>,
 }
 
-/// Takes up a chunk whose file was changed by hand, and returns the id of its document. `None` when its document
-/// is not there as a whole.
+impl Version<'_> {
+    fn store(&self, spi: &Spi, chunks: &Chunks, settings: &Effective) -> PgResult<()> {
+        let Self { user, id, old, content, reason } = *self;
+        lock_document(spi, user, id)?;
+        // Another transaction may have changed it since it was read.
+        let now = archives::whole(spi, user, id)?;
+        if !now.is_some_and(|now| now.content == old.content && !now.is_forgotten) {
+            let problem = format!("the document {id} was changed meanwhile");
+            return Err(Error::not_ready(problem, "Try again with its text of now."));
+        }
+        let (agent_id, session_id) = (old.agent_id.as_str(), old.session_id.as_deref());
+        let scope = FactScope { user_id: user, agent_id, session_id };
+        if let Some((other, _)) = archives::with_content(spi, &scope, content)? {
+            return Err(Error::taken(
+                format!("the document {other} has this text"),
+                format!("Forget {id}, or leave it as it is."),
+            ));
+        }
+        history::append_all(spi, user, (history::ARCHIVES, &[id]), UPDATE, reason, None)?;
+        archives::replace_content(spi, user, id, content)?;
+        history::append_all(spi, user, (history::ARCHIVES, &[id]), "add", None, None)?;
+        let parent = Parent {
+            scope,
+            metadata: &old.metadata,
+            id,
+            doc_type: &old.doc_type,
+            title: old.title.as_deref(),
+            at: pgrx::datum::datetime_support::now(),
+            source_relation: None,
+        };
+        chunks::insert_chunks(spi, &parent, chunks, settings)?;
+        debug1!("memory_agent: update user={user} document={id} chunks={}", chunks.chunks.len());
+        Ok(())
+    }
+}
+
+/// Takes up a chunk whose file was changed by hand, once, and returns the id of its document. `None` when its
+/// document is not there as a whole.
 pub fn take_up_chunk(user: &str, chunk: &Stored, text: &str) -> PgResult<Option<Uuid>> {
-    let metadata: Value = serde_json::from_str(&chunk.metadata.0).unwrap_or_default();
-    let parent = metadata["parent_id"].as_str().and_then(|id| uuid::Uuid::parse_str(id).ok());
-    let Some(parent) = parent.map(|id| Uuid::from_bytes(id.into_bytes())) else { return Ok(None) };
-    let edited = |document: &str| match chunk::edit(document, &chunk.content, text) {
-        Edit::Text(text) => Ok(Some(text)),
-        Edit::Done => Ok(None),
-        Edit::Unclear => Err(Error::not_ready(
-            format!("the document {parent} does not have the old text of this chunk exactly once"),
-            format!("Give the document its new text: memory_update('{parent}', ...)."),
-        )),
+    let Some(document) = chunk.document() else { return Ok(None) };
+    let digest: String = content_hash(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    let reason = format!("edited chunk {}, sha256 {digest}", chunk.id);
+    let (is_done, has_gaps) = roles::read_as_owner(|spi| {
+        let is_done = history::has(spi, user, document, UPDATE, &reason)?;
+        Ok((is_done, archives::has_gaps(spi, user, document)?))
+    })?;
+    if is_done {
+        return Ok(Some(document));
+    }
+    let edited = |old: &str| {
+        let unclear = match chunk::edited(old, &chunk.content, text) {
+            _ if has_gaps => "has chunks that were forgotten, and would come back",
+            Some(text) => return Ok(text),
+            None => "does not have the old text of this chunk exactly once",
+        };
+        Err(Error::not_ready(
+            format!("the document {document} {unclear}"),
+            format!("Give the document its new text: memory_update('{document}', ...)."),
+        ))
     };
-    Ok(update(user, parent, edited)?.then_some(parent))
+    Ok(update(user, document, Some(&reason), edited)?.then_some(document))
 }

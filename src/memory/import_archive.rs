@@ -2,7 +2,7 @@
 
 use crate::memory::archived_conversation::{insert_chunks, prepare_text};
 use crate::memory::checks::{check_content, check_session};
-use crate::memory::documents::{self, check_title, check_type};
+use crate::memory::documents::{check_title, check_type};
 use crate::memory::import_entries::{read_values, same};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
@@ -48,11 +48,6 @@ pub fn import_archive(
     let (id, ended_at) = read_values(|spi| imports::read_archive(spi, &json))?;
     let user = caller.user_id.as_str();
     let stored = roles::read_as_owner(|spi| imports::content(spi, "archives", user, id))?;
-    let is_edited = stored.as_ref().is_some_and(|stored| stored != content);
-    if is_edited && !conversation && documents::update(user, id, |_| Ok(Some(content.to_owned())))?
-    {
-        return Ok(id);
-    }
     if let Some(id) = same(id, stored, content)? {
         return Ok(id);
     }

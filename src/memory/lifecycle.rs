@@ -205,10 +205,13 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     if entry.state != "inactive" {
         return Ok(());
     }
-    if entry.kind == "document" && entry.state_reason.as_deref() == Some("superseded") {
+    if entry.state_reason.as_deref() == Some("superseded")
+        && let Some(document) = entry.document()
+        && archives::home(spi, user, document)?.is_some()
+    {
         return Err(Error::not_ready(
             format!("{id} cannot be brought back: its document has another text now"),
-            "Give the document its old text with memory_update.",
+            format!("Give the document its old text: memory_update('{document}', ...)."),
         ));
     }
     let taken = |by: Uuid, as_what: String| -> PgResult<()> {

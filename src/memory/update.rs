@@ -25,7 +25,7 @@ fn find(user: &str, id: Uuid) -> PgResult<Option<Stored>> {
 pub fn update(user: &str, id: Uuid, content: String) -> PgResult<Uuid> {
     match find(user, id)? {
         Some(old) => revise(user, old, content),
-        None if documents::update(user, id, |_| Ok(Some(content)))? => Ok(id),
+        None if documents::update(user, id, None, |_| Ok(content))? => Ok(id),
         None => Err(unknown(id)),
     }
 }

@@ -131,7 +131,7 @@ pub fn whole(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Whole>> {
     )
 }
 
-/// Gives a document another text, and ends the chunks of the one before.
+/// Gives a document another text, and ends the chunks of the one before, those that were forgotten too.
 pub fn replace_content(spi: &Spi, user_id: &str, id: Uuid, content: &str) -> PgResult<()> {
     spi.run(
         "UPDATE memory_agent.archives a SET content = $3, content_hash = $4, updated_at = now() \
@@ -139,7 +139,22 @@ pub fn replace_content(spi: &Spi, user_id: &str, id: Uuid, content: &str) -> PgR
         &mut params![user_id, id, content, content_hash(content)],
     )?;
     end_chunks(spi, user_id, id, "superseded")?;
-    Ok(())
+    spi.run(
+        &format!("UPDATE memory_agent.entries e SET state_reason = 'superseded', updated_at = now() {GAPS}"),
+        &mut params![user_id, id.to_string()],
+    )
+}
+
+/// The chunks `e` of a document's text that were forgotten.
+const GAPS: &str = "WHERE e.user_id = $1 AND e.kind = 'document' AND e.metadata ->> 'parent_id' = $2 \
+     AND e.state = 'inactive' AND e.state_reason IS DISTINCT FROM 'superseded'";
+
+/// Whether chunks of a document's text were forgotten.
+pub fn has_gaps(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<bool> {
+    spi.exists(
+        &format!("SELECT true FROM memory_agent.entries e {GAPS} LIMIT 1"),
+        &mut params![user_id, id.to_string()],
+    )
 }
 
 /// Deletes the chunks of one archive; its whole stays.
@@ -200,8 +215,8 @@ fn end_chunks(spi: &Spi, user_id: &str, parent: Uuid, reason: &str) -> PgResult<
     )
 }
 
-/// Brings back the inactive chunks of an archive, but those of a text that it had before, and returns whether each lacks an embedding now: one by
-/// another model than `model`, if there is one, is dropped.
+/// Brings back the inactive chunks of an archive, but those of a text that it had before, and returns whether each
+/// lacks an embedding now: one by another model than `model`, if there is one, is dropped.
 pub fn restore_chunks(
     spi: &Spi,
     user_id: &str,

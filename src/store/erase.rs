@@ -376,13 +376,14 @@ const COUNTED: &str = "e.kind = 'turn' AND e.source_relation IS NULL AND e.repla
      AND (e.episode_id IS NOT NULL OR e.state <> 'inactive' OR e.valid_to IS DISTINCT FROM e.created_at)";
 
 /// Ids of rows of history about what is erased ($3); about memories that are no longer there and were made
-/// of it; and those that the same jobs wrote, whose reasons may quote it.
+/// of it; and those that the same jobs wrote, whose reasons may quote it. What an import says of jobs concerns
+/// imported rows only.
 const OF_AFFECTED: &str = "SELECT x.id FROM memory_agent.history x \
       WHERE x.user_id = $1 AND x.entry_id IN (SELECT d.id FROM unnest($3) d(id)) \
      UNION \
      SELECT x.id FROM memory_agent.history x \
-      WHERE x.user_id = $1 AND x.job_id IN ( \
-            SELECT o.job_id FROM memory_agent.history o \
+      WHERE x.user_id = $1 AND (x.job_id, x.op = 'imported') IN ( \
+            SELECT o.job_id, o.op = 'imported' FROM memory_agent.history o \
              WHERE o.user_id = $1 AND o.entry_id IN (SELECT d.id FROM unnest($3) d(id))) \
      UNION \
      SELECT x.id FROM memory_agent.history x \

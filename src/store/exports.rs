@@ -3,7 +3,7 @@
 
 use crate::pg::prelude::*;
 use crate::store::archives::ARCHIVE_RELATION;
-use crate::store::history;
+use crate::store::history::{self, IMPORTED};
 use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
 use memory_agent_core::record::{Archive, Configured, Event, Trace};
@@ -183,8 +183,7 @@ pub fn events(
     most: i64,
 ) -> PgResult<Vec<(Uuid, Event)>> {
     let (op, at) = (history::op("e"), time(&history::at("e")));
-    let (actor, reason) =
-        (history::told("e", "actor", "e.actor"), history::told("e", "reason", "e.reason"));
+    let (actor, reason) = (history::told("e", "actor"), history::told("e", "reason"));
     spi.all(
         &format!(
             "SELECT e.id, json_build_object('id', e.id, 'entry_id', e.entry_id, 'op', {op}, 'at', {at}, \
@@ -215,10 +214,11 @@ pub fn traces(
     after: Uuid,
     most: i64,
 ) -> PgResult<Vec<(Uuid, Trace)>> {
-    let fields = pairs("id agent_id session_id episode_id job_id body", "at");
+    let fields = pairs("id agent_id session_id episode_id job_id", "at");
     spi.all(
         &format!(
-            "SELECT e.id, json_build_object({fields})::text FROM memory_agent.traces e \
+            "SELECT e.id, json_build_object({fields}, 'body', e.body - '{IMPORTED}')::text \
+               FROM memory_agent.traces e \
               WHERE e.user_id = $1 AND e.id > $3 AND ($2::text IS NULL OR e.agent_id = $2) \
               ORDER BY e.id LIMIT $4"
         ),

@@ -52,19 +52,25 @@ pub fn old_commitment(salt: &str, body: &str) -> String {
 /// the call of a function wrote.
 pub const IMPORTED: &str = "imported";
 
-/// A key of the event that the row `h` stands for if it is an imported one, else `own`.
-pub fn told(h: &str, key: &str, own: &str) -> String {
-    format!("CASE {h}.op WHEN '{IMPORTED}' THEN {h}.body #>> '{{{IMPORTED},{key}}}' ELSE {own} END")
+/// A key of the event that the row `h` stands for if it is an imported one, else the column of that name.
+pub fn told(h: &str, key: &str) -> String {
+    format!(
+        "CASE {h}.op WHEN '{IMPORTED}' THEN {h}.body #>> '{{{IMPORTED},{key}}}' ELSE {h}.{key} END"
+    )
 }
 
 /// What happened, for a row `h`, also where an import told of it; `imported` once that is erased.
 pub fn op(h: &str) -> String {
-    format!("coalesce({}, {h}.op)", told(h, "op", &format!("{h}.op")))
+    format!("coalesce({}, {h}.op)", told(h, "op"))
 }
 
 /// When it happened.
 pub fn at(h: &str) -> String {
-    format!("coalesce(({})::timestamptz, {h}.at)", told(h, "at", &format!("{h}.at::text")))
+    // Only what was written as ISO 8601 is read again: not all that the caller's DateStyle writes can be.
+    format!(
+        "CASE {h}.op WHEN '{IMPORTED}' \
+              THEN coalesce(({h}.body #>> '{{{IMPORTED},at}}')::timestamptz, {h}.at) ELSE {h}.at END"
+    )
 }
 
 /// Where it stands among the events of its memory: what an import told of came before the import.
@@ -122,6 +128,15 @@ pub fn append_all(
         commitment("n.salt", "b.body", "$3")
     );
     by_list(|| spi.run(&sql, &mut params![user_id, op, reason, ids, new_ids, salts, job]))
+}
+
+/// Whether an event about an entry has this reason. Imported events have none of their own.
+pub fn has(spi: &Spi, user_id: &str, entry_id: Uuid, op: &str, reason: &str) -> PgResult<bool> {
+    spi.exists(
+        "SELECT true FROM memory_agent.history h \
+          WHERE h.user_id = $1 AND h.entry_id = $2 AND h.op = $3 AND h.reason = $4 LIMIT 1",
+        &mut params![user_id, entry_id, op, reason],
+    )
 }
 
 /// An event with a body of its own.

@@ -313,13 +313,14 @@ pub fn insert_event(spi: &Spi, user_id: &str, json: &str) -> PgResult<bool> {
     )
 }
 
-/// Stores a trace, unless it is there.
+/// Stores a trace, unless it is there, with who imported it.
 pub fn insert_trace(spi: &Spi, key: &SessionKey, json: &str) -> PgResult<bool> {
     spi.changes(
         &format!(
             "INSERT INTO memory_agent.traces \
                 (id, user_id, agent_id, session_id, episode_id, job_id, at, body) \
-             SELECT f.id, $1, $2, $3, f.episode_id, f.job_id, f.at, f.body \
+             SELECT f.id, $1, $2, $3, f.episode_id, f.job_id, least(f.at, now()), \
+                    f.body || jsonb_build_object('{IMPORTED}', jsonb_build_object('by', session_user)) \
                FROM jsonb_to_record($4) AS {TRACE_FIELDS} ON CONFLICT (user_id, id) DO NOTHING"
         ),
         &mut params![key; JsonbText(json.to_owned())],

@@ -4,6 +4,7 @@
 use crate::pg::spi::{Record, Row};
 use crate::store::history;
 use crate::store::prelude::*;
+use serde_json::Value;
 
 /// Versions of one memory that are followed.
 const MAX_VERSIONS: i32 = 10_000;
@@ -81,6 +82,14 @@ impl Stored {
 
     pub fn is_fact(&self) -> bool {
         self.kind == "fact"
+    }
+
+    /// The document that it is a chunk of.
+    pub fn document(&self) -> Option<Uuid> {
+        let metadata: Value = serde_json::from_str(&self.metadata.0).ok()?;
+        let id = metadata.get("parent_id").filter(|_| self.kind == "document")?;
+        let id = uuid::Uuid::parse_str(id.as_str()?).ok()?;
+        Some(Uuid::from_bytes(id.into_bytes()))
     }
 
     /// Whether it counts among the entries of its session's window.
@@ -198,11 +207,11 @@ pub fn restore(
 fn has_version() -> String {
     format!(
         "(e.kind = 'turn' \
-          OR (SELECT {} FROM memory_agent.history h \
-               WHERE h.user_id = $1 AND h.entry_id = e.id AND h.op <> 'import' \
+          OR (SELECT {op} FROM memory_agent.history h \
+               WHERE h.user_id = $1 AND h.entry_id = e.id AND {op} <> 'import' \
                ORDER BY {} DESC LIMIT 1) = 'update')",
-        history::op("h"),
-        history::order("h")
+        history::order("h"),
+        op = history::op("h")
     )
 }
 

@@ -19,17 +19,17 @@ pub type Event = (
 /// The events about an entry, a summary or a document of a user and all its versions, oldest first. That
 /// a turn came is no event of its own: its row says when.
 pub fn events(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Vec<Event>> {
-    // Who did it in another database is what an import says.
-    let actor = history::told("h", "actor", "h.actor");
     let sql = format!(
         include_str!("sql/history_of_versions.sql"),
         op = history::op("h"),
         at = history::at("h"),
+        // Who did it in another database is only what an import says.
         actor = format!(
-            "CASE h.op WHEN '{IMPORTED}' THEN concat_ws(' ', {actor}, format('(imported by %s)', h.actor)) \
-                  ELSE h.actor END"
+            "CASE h.op WHEN '{IMPORTED}' \
+                  THEN concat_ws(' ', {}, format('(imported by %s)', h.actor)) ELSE h.actor END",
+            history::told("h", "actor")
         ),
-        reason = history::told("h", "reason", "h.reason"),
+        reason = history::told("h", "reason"),
         body = history::body("h"),
     );
     spi.rows(&sql, &mut params![user_id, id])

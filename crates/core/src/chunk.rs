@@ -101,34 +101,12 @@ pub fn chunks<E>(
     within_limit(markdown, parts, limits.max_tokens, count)
 }
 
-/// What comes of a document when one of its chunks gets another text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// The document's new text.
-    Text(String),
-    /// The document has the chunk's new text already.
-    Done,
-    /// The chunk's old text is not in the document, or more than once.
-    Unclear,
-}
-
-/// Puts the new text of a chunk in the place of its old one.
+/// A document in which a chunk got another text; `None` when the chunk's old text is not in it exactly once.
 #[must_use]
-pub fn edit(document: &str, old: &str, new: &str) -> Edit {
+pub fn edited(document: &str, old: &str, new: &str) -> Option<String> {
     let mut places = document.match_indices(old).map(|(at, _)| at);
-    let (Some(at), None) = (places.next(), places.next()) else {
-        return if document.contains(new) { Edit::Done } else { Edit::Unclear };
-    };
-    // Where something was only added, the old text is still there.
-    let mut within = new.match_indices(old).map(|(offset, _)| offset);
-    if within.any(|offset| {
-        at >= offset
-            && document[..at].ends_with(&new[..offset])
-            && document[at..].starts_with(&new[offset..])
-    }) {
-        return Edit::Done;
-    }
-    Edit::Text([&document[..at], new, &document[at + old.len()..]].concat())
+    let (Some(at), None) = (places.next(), places.next()) else { return None };
+    Some([&document[..at], new, &document[at + old.len()..]].concat())
 }
 
 /// A chunk before its tokens are known.

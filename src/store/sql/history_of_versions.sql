@@ -18,5 +18,6 @@ SELECT e.recorded_at, 'ingest', NULL, NULL, e.content, NULL, NULL, NULL, e.id
   FROM versions v JOIN memory_agent.entries e ON e.user_id = $1 AND e.id = v.id
  WHERE e.kind = 'turn' AND e.content <> ''
    AND NOT EXISTS (SELECT FROM memory_agent.history h
-                    WHERE h.user_id = $1 AND h.entry_id = e.id AND {op} IN ('add', 'import'))
+                    WHERE h.user_id = $1 AND h.entry_id = e.id AND {op} IN ('add', 'import')
+                      AND (h.op <> 'imported' OR h.body ->> 'content' = e.content))
  ORDER BY 1, 8 NULLS LAST, 9

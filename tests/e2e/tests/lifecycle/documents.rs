@@ -70,7 +70,17 @@ fn a_chunk_is_forgotten_alone() {
     let left = format!("{id} {}", chunks.len() - 1);
     assert_eq!(listed(&mut client), [left]);
     assert!(restore(&mut client, chunks[0]));
-    assert_eq!(listed(&mut client), [format!("{id} {}", chunks.len())]);
+    let all = format!("{id} {}", chunks.len());
+    assert_eq!(listed(&mut client), [all.as_str()]);
+    // It belongs to the text of its time.
+    assert!(forget(&mut client, chunks[0]));
+    assert_eq!(update(&mut client, id, &long.replace("turbines", "windmills")), id);
+    expect_error(client.query("SELECT memory_restore($1)", &[&chunks[0]]), "55000");
+    let held = listed(&mut client);
+    assert!(forget(&mut client, id) && restore(&mut client, id));
+    assert_eq!(listed(&mut client), held);
+    let told = recalled_texts(&mut client, "'turbines windmills', top_k => 50");
+    assert!(told.iter().all(|text| !text.contains("turbines")), "{told:?}");
     let sessions: i64 = value(&mut client, "SELECT count(*) FROM memory_agent.sessions", &[]);
     assert_eq!(sessions, 0);
 }

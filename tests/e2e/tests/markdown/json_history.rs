@@ -3,7 +3,7 @@
 use crate::json::{export, import};
 use crate::{database, rows};
 use memory_agent_e2e::Client;
-use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{expect_error, shared_without_worker};
 use serde_json::{Value, json};
 
@@ -52,7 +52,12 @@ fn history_and_traces_come_back() {
     let columns = "h.at, h.op, h.reason, h.content, h.entry, h.job_id";
     // Of what the import did itself, there are only arrivals.
     assert_eq!(told(&mut into, columns), told(&mut from, columns));
-    assert_eq!(rows(&mut into, "traces"), rows(&mut from, "traces"));
+    let mut traces = rows(&mut into, "traces");
+    let by = traces[0]["body"].as_object_mut().and_then(|body| body.remove("imported"));
+    assert_eq!(by, Some(json!({"by": "postgres"})));
+    assert_eq!(traces, rows(&mut from, "traces"));
+    let of_into = export(&mut into, "");
+    assert!(records.iter().all(|record| of_into.contains(record)), "{of_into:?}");
     let actor: String = value(
         &mut into,
         "SELECT DISTINCT h.actor FROM memory_entries e, memory_history(e.id) h \
@@ -67,13 +72,17 @@ fn history_and_traces_come_back() {
 fn versions_are_known_where_history_came_along() {
     let (_, mut from) = database("json_versions_from");
     let (_, mut into) = database("json_versions_into");
+    let (_, mut last) = database("json_versions_last");
     run(&mut from, EVENTS);
     for record in &export(&mut from, "") {
         import(&mut into, record);
     }
+    for record in &export(&mut into, "") {
+        import(&mut last, record);
+    }
     let restore =
         "SELECT memory_restore(id) FROM memory_agent.entries WHERE content = 'Ada has a cat.'";
-    for client in [&mut from, &mut into] {
+    for client in [&mut from, &mut into, &mut last] {
         expect_error(client.query(restore, &[]), "55000");
         // The text before the change goes too, and what history keeps of both.
         run(
@@ -88,6 +97,47 @@ fn versions_are_known_where_history_came_along() {
         );
         assert_eq!(left, 0);
     }
+}
+
+/// Abbreviations of time zones, which some styles of dates write, mean other zones, or none, when they are read.
+#[test]
+fn times_do_not_depend_on_how_dates_are_written() {
+    let (_, mut from) = database("json_styles_from");
+    let (_, mut into) = database("json_styles_into");
+    run(&mut from, EVENTS);
+    let records = export(&mut from, "");
+    for record in &records {
+        import(&mut into, record);
+    }
+    let expected = told(&mut into, "extract(epoch FROM h.at)");
+    for zone in ["Asia/Shanghai", "Asia/Jakarta"] {
+        for client in [&mut from, &mut into] {
+            run(client, &format!("SET DateStyle = 'German'; SET TimeZone = '{zone}'"));
+        }
+        assert_eq!(export(&mut from, ""), records);
+        assert_eq!(told(&mut into, "extract(epoch FROM h.at)"), expected);
+        expect_error(
+            into.query("SELECT memory_restore(id) FROM memory_agent.entries WHERE content = 'Ada has a cat.'", &[]),
+            "55000",
+        );
+    }
+}
+
+/// A reader sees the history of a memory by its id, and no traces.
+#[test]
+fn readers_export_memories_only() {
+    let (database, mut owner) = database("json_reader");
+    run(&mut owner, "CREATE ROLE json_reader LOGIN; SELECT memory_grant('json_reader', 'reader')");
+    run(&mut owner, EVENTS);
+    let mut reader = shared_without_worker()
+        .config(database.name())
+        .user("json_reader")
+        .connect(postgres::NoTls)
+        .expect("a session");
+    run(&mut reader, "SET memory_agent.user_id = 'alice'");
+    let mut all = export(&mut owner, "");
+    all.retain(|record| record["role"] != "history" && record["role"] != "trace");
+    assert_eq!(export(&mut reader, ""), all);
 }
 
 /// A session and a user take along what an import told of them, though nothing else is left of it.
@@ -155,8 +205,35 @@ fn an_imported_event_does_not_pass_for_one_that_happened_here() {
     assert_eq!(told["actor"], "postgres (imported by json_forger)");
     assert_eq!(told["entry"], json!({"content": "Ada lives in Oslo."}));
     assert_eq!(told["reason"], "by order");
+    // What it says of jobs takes the text of no other row along, and it hides nothing of a turn's own row.
+    let job = "0199c3a5-0000-7000-8000-00000000000a";
+    run(
+        &mut admin,
+        &format!(
+            "INSERT INTO memory_agent.history (id, user_id, entry_id, op, body, salt, commitment, job_id) \
+             VALUES (gen_random_uuid(), 'alice', '{fact}', 'add', '{{\"content\": \"By a job.\"}}', 's', 'c', '{job}')"
+        ),
+    );
+    let mut of_job = forged.clone();
+    of_job["id"] = json!("0199c3a5-0000-7000-8000-00000000000b");
+    of_job["entry_id"] = json!("0199c3a5-0000-7000-8000-00000000000c");
+    of_job["job_id"] = json!(job);
+    import(&mut forger, &of_job);
+    run(&mut forger, "SELECT memory_erase(id => '0199c3a5-0000-7000-8000-00000000000c')");
+    let kept = "SELECT body IS NOT NULL FROM memory_agent.history WHERE job_id = $1::text::uuid \
+                 ORDER BY op = 'imported'";
+    assert_eq!(values::<bool>(&mut admin, kept, &[&job]), [true, false]);
+    let turn: uuid::Uuid =
+        value(&mut forger, "SELECT memory_ingest('s', 'user', 'I live in Rome.')", &[]);
+    let mut of_turn = forged.clone();
+    of_turn["id"] = json!("0199c3a5-0000-7000-8000-00000000000d");
+    (of_turn["entry_id"], of_turn["op"]) = (json!(turn.to_string()), json!("add"));
+    import(&mut forger, &of_turn);
+    let ingest = "SELECT content FROM memory_history($1) WHERE op = 'ingest'";
+    assert_eq!(values::<String>(&mut forger, ingest, &[&turn]), ["I live in Rome."]);
     // The fact itself is untouched.
-    let state: String = value(&mut admin, "SELECT state FROM memory_agent.entries", &[]);
+    let state: String =
+        value(&mut admin, "SELECT state FROM memory_agent.entries WHERE id = $1", &[&fact]);
     assert_eq!(state, "active");
 
     let other = |key: &str, value: Value| {

@@ -180,6 +180,7 @@ fn an_import_can_be_repeated() {
 fn an_edited_summary_is_taken_up() {
     let (_, mut client) = database("edited_summary");
     fill(&mut client);
+    let archive: uuid::Uuid = value(&mut client, "SELECT memory_archive('trip')", &[]);
     let files = export(&mut client, Some("trip"));
     let summary = |level: &str| {
         let found = files.iter().find(|(path, _)| path.contains(&format!("summaries/{level}")));
@@ -204,6 +205,10 @@ fn an_edited_summary_is_taken_up() {
                      WHERE s.session_id = 'trip' AND s.level = 'L3' AND s.is_active AND s.id = $1";
     let shown: Vec<String> = value(&mut client, in_force, &[&new]);
     assert_eq!(shown, ["She moved to Bari, not to Oslo.; t; t; f; t; {Bari,\"a \\\"b\\\"\"}"]);
+    // Archived once more, the conversation has the new text.
+    assert_eq!(value::<uuid::Uuid>(&mut client, "SELECT memory_archive('trip')", &[]), archive);
+    let told: String = value(&mut client, "SELECT content FROM memory_agent.archives", &[]);
+    assert!(told.contains("She moved to Bari"), "{told}");
     // What it replaced, and summaries of parts, are not edited.
     let again = (edited.0.clone(), edited.1.replace("Bari", "Genoa"));
     let (path, text) = summary("L1");
@@ -355,6 +360,7 @@ fn an_edited_chunk_is_an_update_of_its_document() {
     let document: uuid::Uuid = value(&mut client, "SELECT id FROM memory_agent.archives", &[]);
     let files = export(&mut client, None);
     assert!(files.len() > 2, "{files:?}");
+    let first = files[0].clone();
     let edits = [
         ("80 degrees", "75 degrees"),
         ("never kept for longer than a day.", "never kept. It is drunk."),
@@ -384,9 +390,20 @@ fn an_edited_chunk_is_an_update_of_its_document() {
     let late = changed[0].1.replace("75", "70");
     let result = client.query("SELECT memory_import_markdown($1, $2)", &[&changed[0].0, &late]);
     assert!(expect_error(result, "55000").contains("exactly once"));
+    // What was forgotten does not come back by the edit of another chunk.
+    let files = export(&mut client, None);
+    let holds = |(path, _): &&(String, String)| !path.contains("/deleted/");
+    let active: Vec<_> = files.iter().filter(holds).collect();
+    let forget = "SELECT memory_forget(id) FROM memory_entries WHERE kind = 'document' AND content LIKE '%hot water%'";
+    assert!(value::<bool>(&mut client, forget, &[]));
+    let (path, text) =
+        active.iter().find(|(_, text)| text.contains("75 degrees")).expect("a chunk");
+    let edited = text.replace("75", "70");
+    let result = client.query("SELECT memory_import_markdown($1, $2)", &[path, &edited]);
+    assert!(expect_error(result, "55000").contains("forgotten"));
     // A chunk whose document did not come along.
     let (_, mut other) = database("edited_chunk_alone");
-    import(&mut other, &files[0]);
+    import(&mut other, &first);
     let (path, text) = &changed[0];
     let result = other.query("SELECT memory_import_markdown($1, $2)", &[path, text]);
     assert!(expect_error(result, "42809").contains("chunk of a document"));

@@ -135,7 +135,7 @@ fn texts_stay_texts_in_every_view() {
     let file = format!("---\n{PAYLOAD}: [\n---\n");
     let name = "<img src=x onerror=taken=1>.md";
     assert_harmless("/ui/import", reader.upload("/ui/import", &[(name, file.as_bytes())]).text());
-    let wrong = reader.post(&format!("/ui/memory/{}/correct", ids[3]), &[("content", PAYLOAD)]);
+    let wrong = reader.post(&format!("/ui/memory/{}/correct", ids[2]), &[("content", PAYLOAD)]);
     assert_harmless("/correct", wrong.text());
     let admins = gateway_with_admins("attacks_texts", NAME, NAME);
     let mut admin = Reader::of(&admins);
