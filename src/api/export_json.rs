@@ -5,7 +5,7 @@ use crate::api::prelude::*;
 use crate::memory::configure;
 use crate::memory::import_archive::import_archive;
 use crate::memory::import_entries::import;
-use crate::memory::import_history::{import_event, import_trace};
+use crate::memory::import_history::{import_episode, import_event, import_trace};
 use crate::store::exports::{self, ExportScope};
 use memory_agent_core::markdown::MarkdownError;
 use memory_agent_core::record::Record;
@@ -25,11 +25,12 @@ fn memory_export_json(
     // All agents, unless one is named.
     let agent = caller.agent_id.filter(|_| caller.agent_is_explicit);
     let user = caller.user_id;
-    let (archives, scopes, configured) = roles::read_as_owner(|spi| {
+    let (archives, scopes, episodes, configured) = roles::read_as_owner(|spi| {
         let agent = agent.as_deref();
         let archives = exports::archives(spi, &user, agent)?;
         let scopes = exports::scopes(spi, &user, agent)?;
-        Ok((archives, scopes, exports::configured(spi, &user, agent)?))
+        let episodes = exports::episodes(spi, &user, agent)?;
+        Ok((archives, scopes, episodes, exports::configured(spi, &user, agent)?))
     })?;
     let archives = (archives.into_iter())
         .map(|(archive, content)| Record::Archive(archive).write(Some(&content)));
@@ -38,6 +39,7 @@ fn memory_export_json(
     let memories = scopes.into_iter().flat_map(move |(agent, session)| {
         or_error(memories(&user_of_memories, &agent, session.as_deref()))
     });
+    let episodes = episodes.into_iter().map(|episode| Record::Episode(episode).write(None));
     let (user_of_traces, agent_of_traces) = (user.clone(), agent.clone());
     let events = in_pages(move |after| {
         let read = |spi: &_| exports::events(spi, &user, agent.as_deref(), after, PAGE);
@@ -54,7 +56,7 @@ fn memory_export_json(
     let configured =
         configured.into_iter().map(|configured| Record::Configured(configured).write(None));
     let past = tells_past.then(|| events.chain(traces)).into_iter().flatten();
-    let records = archives.chain(memories).chain(past).chain(configured);
+    let records = archives.chain(memories).chain(episodes).chain(past).chain(configured);
     Ok(SetOfIterator::new(records.map(JsonbText)))
 }
 
@@ -100,6 +102,7 @@ fn memory_import_json(
     match record {
         Record::Memory(memory) => import(&caller, &memory, &content, &server).map(Some),
         Record::Archive(archive) => import_archive(&caller, &archive, &content, &server).map(Some),
+        Record::Episode(episode) => import_episode(&caller, &episode).map(Some),
         Record::Event(event) => import_event(&caller, &event).map(Some),
         Record::Trace(trace) => import_trace(&caller, &trace).map(Some),
         Record::Configured(configured) => configure::import(&caller, &configured).map(|()| None),

@@ -1,9 +1,11 @@
-//! Events of history and traces of reflections that come from a record of memory_export_json.
+//! What comes from a record of memory_export_json and is no memory itself: episodes, events of history, traces of
+//! reflections.
 
 use crate::memory::import_entries::read_values;
 use crate::memory::prelude::*;
 use crate::store::imports;
-use memory_agent_core::record::{Event, Record, Trace};
+use memory_agent_core::limits::EPISODE_REASON_BYTES;
+use memory_agent_core::record::{Episode, Event, Record, Trace};
 use memory_agent_core::text;
 
 /// Longest name of an operation or a role, in bytes: PostgreSQL's own.
@@ -25,6 +27,24 @@ pub fn import_event(caller: &Caller, event: &Event) -> PgResult<Uuid> {
     let id = id_of(read_values(|spi| imports::read_event(spi, &json))?)?;
     roles::write_as_owner(|spi| imports::insert_event(spi, &caller.user_id, &json))?;
     debug1!("memory_agent: import user={} id={id} event={}", caller.user_id, event.op);
+    Ok(id)
+}
+
+/// Completes an episode that its turns have made. Without them there is none.
+pub fn import_episode(caller: &Caller, episode: &Episode) -> PgResult<Uuid> {
+    text::validate_session_id(&episode.session_id).map_err(Error::refused)?;
+    if !["open", "closed", "reflected"].contains(&episode.status.as_str()) {
+        return Err(refused("status must be open, closed or reflected"));
+    }
+    if episode.close_reason.as_ref().is_some_and(|reason| reason.len() > EPISODE_REASON_BYTES) {
+        return Err(refused("close_reason is too long"));
+    }
+    let json = Record::Episode(episode.clone()).write(None);
+    let id = read_values(|spi| imports::read_episode(spi, &json))?;
+    let id = id.ok_or_else(|| refused("id must be given"))?;
+    let key = SessionKey::of(caller, episode.session_id.clone());
+    roles::write_as_owner(|spi| imports::complete_episode(spi, &key, &json))?;
+    debug1!("memory_agent: import user={} id={id} episode", caller.user_id);
     Ok(id)
 }
 

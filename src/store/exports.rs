@@ -6,7 +6,7 @@ use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::history::{self, IMPORTED};
 use crate::store::scope::is_global;
 use memory_agent_core::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
-use memory_agent_core::record::{Archive, Configured, Event, Trace};
+use memory_agent_core::record::{Archive, Configured, Episode, Event, Trace};
 use serde::de::DeserializeOwned;
 
 /// Whose memories: of one session, or with none of the user's global memory, the conversation of that name
@@ -169,6 +169,19 @@ pub fn archives(
             let archive: Archive = decode(&row.required::<String>(1)?)?;
             Ok((archive.of_this_version(), row.required(2)?))
         },
+    )
+}
+
+/// The episodes of a user, by age.
+pub fn episodes(spi: &Spi, user_id: &str, agent_id: Option<&str>) -> PgResult<Vec<Episode>> {
+    let fields = pairs("id agent_id session_id status close_reason carried_into", "");
+    spi.all(
+        &format!(
+            "SELECT json_build_object({fields})::text FROM memory_agent.episodes e \
+              WHERE e.user_id = $1 AND ($2::text IS NULL OR e.agent_id = $2) ORDER BY e.started_at, e.id"
+        ),
+        &mut params![user_id, agent_id],
+        |row| Ok(decode::<Episode>(&row.required::<String>(1)?)?.of_this_version()),
     )
 }
 

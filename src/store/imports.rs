@@ -66,8 +66,8 @@ fn read<T: Record>(
     fields: &str,
     times: &[&str],
 ) -> PgResult<T> {
-    let finite: Vec<String> =
-        times.iter().map(|time| format!("isfinite(coalesce(f.{time}, now()))")).collect();
+    let is_finite = times.iter().map(|time| format!("isfinite(coalesce(f.{time}, now()))"));
+    let finite: Vec<String> = std::iter::once("true".to_owned()).chain(is_finite).collect();
     let sql =
         format!("SELECT {}, {columns} FROM jsonb_to_record($1) AS {fields}", finite.join(" AND "));
     let (is_finite, values) = spi.one(&sql, &mut params![JsonbText(json.to_owned())])?;
@@ -270,6 +270,30 @@ pub fn insert_archive(
                 WHERE doc_type <> 'conversation' DO NOTHING"
         ),
         &mut params![scope; namespace, content, content_hash(content), JsonbText(json.to_owned())],
+    )
+}
+
+const EPISODE_FIELDS: &str = "f(id uuid, status text, close_reason text, carried_into uuid)";
+
+/// Reads the id of an episode, like [`read_entry`].
+pub fn read_episode(spi: &Spi, json: &str) -> PgResult<Option<Uuid>> {
+    read(spi, json, "f.id", EPISODE_FIELDS, &[])
+}
+
+/// Says of an episode that came with its turns what is not known from them. One that was open is over, and one whose
+/// turns wait for their reflection waits.
+pub fn complete_episode(spi: &Spi, key: &SessionKey, json: &str) -> PgResult<bool> {
+    spi.changes(
+        &format!(
+            "UPDATE memory_agent.episodes p \
+                SET close_reason = coalesce(f.close_reason, p.close_reason), carried_into = f.carried_into, \
+                    status = CASE WHEN f.status = 'reflected' AND NOT p.wants_reflection \
+                                  THEN 'reflected' ELSE p.status END \
+               FROM jsonb_to_record($4) AS {EPISODE_FIELDS} \
+              WHERE p.user_id = $1 AND p.agent_id = $2 AND p.session_id = $3 AND p.id = f.id \
+                AND p.close_reason = 'imported'"
+        ),
+        &mut params![key; JsonbText(json.to_owned())],
     )
 }
 

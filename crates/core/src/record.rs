@@ -1,6 +1,6 @@
 //! What a user's memory consists of, as JSON objects: memories as in their [Markdown files](crate::markdown), with
-//! the text as `content`; the documents and conversations of the archive as wholes; what happened to all of them;
-//! traces of reflections; settings.
+//! the text as `content`; the documents and conversations of the archive as wholes; episodes; what happened to all of
+//! them; traces of reflections; settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,7 @@ use crate::raw_json::{Json, Object};
 
 /// The roles of records that are no memories.
 const ARCHIVE: &str = "archive";
+const EPISODE: &str = "episode";
 const EVENT: &str = "history";
 const TRACE: &str = "trace";
 const SETTINGS: &str = "settings";
@@ -32,6 +33,20 @@ pub struct Archive {
     /// Event time of the conversation.
     pub ended_at: Option<String>,
     pub is_forgotten: Option<bool>,
+    pub memory_agent: u32,
+}
+
+/// What is known of an episode beside its turns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Episode {
+    pub id: String,
+    pub role: String,
+    pub agent_id: Option<String>,
+    pub session_id: String,
+    pub status: String,
+    pub close_reason: Option<String>,
+    pub carried_into: Option<String>,
     pub memory_agent: u32,
 }
 
@@ -84,9 +99,17 @@ pub struct Configured {
 pub enum Record {
     Memory(Box<Memory>),
     Archive(Archive),
+    Episode(Episode),
     Event(Event),
     Trace(Trace),
     Configured(Configured),
+}
+
+impl Episode {
+    #[must_use]
+    pub fn of_this_version(self) -> Self {
+        Self { role: EPISODE.to_owned(), memory_agent: VERSION, ..self }
+    }
 }
 
 impl Event {
@@ -124,6 +147,7 @@ impl Record {
         match self {
             Self::Memory(memory) => memory.agent_id(),
             Self::Archive(archive) => archive.agent_id.as_deref(),
+            Self::Episode(episode) => episode.agent_id.as_deref(),
             Self::Event(_) => None,
             Self::Trace(trace) => trace.agent_id.as_deref(),
             Self::Configured(configured) => configured.agent_id.as_deref(),
@@ -139,6 +163,7 @@ impl Record {
                 Memory::Summary(summary) => serde_json::to_string(summary),
             },
             Self::Archive(archive) => serde_json::to_string(archive),
+            Self::Episode(episode) => serde_json::to_string(episode),
             Self::Event(event) => serde_json::to_string(event),
             Self::Trace(trace) => serde_json::to_string(trace),
             Self::Configured(configured) => serde_json::to_string(configured),
@@ -185,6 +210,7 @@ impl Record {
         };
         match role.as_deref() {
             Some(ARCHIVE) => Ok((Self::Archive(parse(&known())?), text()?)),
+            Some(EPISODE) => Ok((Self::Episode(parse(&known())?), String::new())),
             Some(EVENT) => Ok((Self::Event(parse(&known())?), String::new())),
             Some(TRACE) => Ok((Self::Trace(parse(&known())?), String::new())),
             Some(SETTINGS) => Ok((Self::Configured(parse(&known())?), String::new())),
@@ -246,11 +272,18 @@ mod tests {
             settings: Some(Json("{\"top_k\": 3}".to_owned())),
             ..Configured::default()
         };
+        let episode = Episode {
+            id: id.clone(),
+            session_id: "trip".to_owned(),
+            status: "closed".to_owned(),
+            ..Episode::default()
+        };
         let event =
             Event { id: id.clone(), op: "add".to_owned(), body: body.clone(), ..Event::default() };
         let trace = Trace { id, session_id: "trip".to_owned(), body, ..Trace::default() };
         for record in [
             Record::Configured(settings.of_this_version()),
+            Record::Episode(episode.of_this_version()),
             Record::Event(event.of_this_version()),
             Record::Trace(trace.of_this_version()),
         ] {
@@ -282,6 +315,7 @@ mod tests {
             r#"{"role": "archive"}"#,
             r#"{"role": "settings", "top_k": 2}"#,
             r#"{"role": "history", "op": 2}"#,
+            r#"{"role": "episode", "turn_count": 2}"#,
             r#"{"role": "trace", "content": "x", "other": 2}"#,
         ] {
             assert!(Record::read(json).is_err(), "{json}");

@@ -15,7 +15,10 @@ pub const MORE: &str = "
     SELECT memory_ingest('other', 'user', 'A conversation that was forgotten.', agent_id => 'other');
     SELECT memory_forget(memory_archive('other', agent_id => 'other'));
     SELECT memory_configure(settings => '{\"default_top_k\": 7}');
-    SELECT memory_configure('other', 'other', '{\"rerank\": false}', 'journal')";
+    SELECT memory_configure('other', 'other', '{\"rerank\": false}', 'journal');
+    -- As a reflection leaves a short one.
+    UPDATE memory_agent.episodes SET status = 'reflected', close_reason = 'gap', carried_into = gen_random_uuid()
+     WHERE session_id = 'other'";
 
 pub fn export(client: &mut Client, arguments: &str) -> Vec<Value> {
     let query = format!("SELECT memory_export_json({arguments})");
@@ -29,10 +32,23 @@ pub fn import(client: &mut Client, record: &Value) -> Option<uuid::Uuid> {
     }
 }
 
-/// Records but the events that a memory came by an import, which each database has of its own.
-fn but_arrivals(mut records: Vec<Value>) -> Vec<Value> {
+/// Records but the events that a memory came by an import, which each database has of its own. An episode that
+/// was open is over after it.
+pub fn but_arrivals(mut records: Vec<Value>) -> Vec<Value> {
     records.retain(|record| record["op"] != "import");
+    for episode in records.iter_mut().filter(|record| record["status"] == "open") {
+        episode["status"] = json!("closed");
+        episode["close_reason"] = json!("imported");
+    }
     records
+}
+
+/// Episodes, where those that are open are over.
+fn episodes(client: &mut Client) -> Value {
+    let sql = "SELECT jsonb_agg(jsonb_build_array(id, agent_id, session_id, turn_count, started_at, ended_at, \
+                      replace(status, 'open', 'closed'), coalesce(close_reason, 'imported'), carried_into) ORDER BY id) \
+                 FROM memory_agent.episodes";
+    value(client, sql, &[])
 }
 
 /// All entries but the chunks of archived conversations, which are made anew.
@@ -44,7 +60,7 @@ fn entries(client: &mut Client) -> Vec<Value> {
 
 /// The same rows. The last digits of vectors may differ: they depend on what was embedded together.
 #[track_caller]
-fn assert_same(ones: Vec<Value>, others: Vec<Value>) {
+pub fn assert_same(ones: Vec<Value>, others: Vec<Value>) {
     let parted = |mut rows: Vec<Value>| {
         let vectors = rows.iter_mut().filter_map(|row| row.as_object_mut()?.remove("embedding"));
         let numbers = |vector: Value| -> Vec<f64> {
@@ -98,6 +114,7 @@ fn everything_comes_back() {
         assert_eq!(rows(&mut into, table), rows(&mut from, table), "{table}");
     }
     assert_eq!(settings(&mut into), settings(&mut from));
+    assert_eq!(episodes(&mut into), episodes(&mut from));
     assert_eq!(but_arrivals(export(&mut into, "")), but_arrivals(records.clone()));
     let documents = "SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id) FROM memory_list_documents() d";
     assert_eq!(

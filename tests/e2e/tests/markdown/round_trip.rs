@@ -1,5 +1,6 @@
 //! Export, import into another database, export again.
 
+use crate::json::assert_same;
 use crate::{database, export, import, rows};
 use memory_agent_e2e::memory::{recall, run, value};
 use memory_agent_e2e::{Client, expect_error};
@@ -111,7 +112,7 @@ fn nothing_is_lost() {
         assert!(file.1.contains(&id.to_string()), "{file:?}");
     }
     assert_eq!([export(&mut into, Some("trip")), export(&mut into, None)].concat(), files);
-    assert_eq!(rows(&mut into, "entries"), entries);
+    assert_same(rows(&mut into, "entries"), entries.clone());
     assert_eq!(rows(&mut into, "session_summaries"), summaries);
     assert_eq!(counts(&mut into), counts(&mut from));
     // The summary in force covers two turns, which it names by their ids.
@@ -311,7 +312,7 @@ fn sources_of_facts_stay_sources() {
     let files = export(&mut from, Some("s"));
     assert!(files[0].0.starts_with("entries/s/sources/"), "{files:?}");
     import(&mut into, &files[0]);
-    assert_eq!(rows(&mut into, "entries"), rows(&mut from, "entries"));
+    assert_same(rows(&mut into, "entries"), rows(&mut from, "entries"));
     assert_eq!(export(&mut into, Some("s")), files);
     let turns = "SELECT turn_count + active_entries + active_tokens FROM memory_agent.sessions";
     assert_eq!(value::<i64>(&mut into, turns, &[]), 0);
