@@ -1,6 +1,7 @@
 //! Memories as Markdown files: what is exported is there again after an import, files of agent-cli
 //! and of people are read, and nothing that is wrong is stored.
 
+mod edits;
 mod foreign;
 mod json;
 mod json_history;
