@@ -204,12 +204,16 @@ settings! {
         "memory_agent.extraction\0", "Whether facts are extracted: from the user's turns (turn), from whole episodes when they are over (episode), or not (off).\0";
     flag assistant_decisions: bool = false, Userset, (),
         "memory_agent.assistant_decisions\0", "Whether what an assistant decided becomes facts too, where a turn has the marker decision.\0";
+    flag tool_failures: bool = false, Userset, (),
+        "memory_agent.tool_failures\0", "Whether a reflection makes facts of what a tool returned, where both have the marker failure.\0";
     choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
     int max_facts_per_turn: i32 = 5, Userset, (1, 20),
         "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
     int extraction_batch: i32 = 8, Userset, (0, 30),
         "memory_agent.extraction_batch\0", "Largest number of turns in one extraction call; 0 asks about each sentence in a call of its own.\0";
+    int extraction_context: i32 = 0, Userset, (0, 20),
+        "memory_agent.extraction_context\0", "Largest number of messages before a turn that an extraction call shows with it.\0";
     choice ungrounded_facts: UngroundedChoice = UngroundedChoice::Unverified, Userset, (),
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
     flag statement_check: bool = false, Userset, (),

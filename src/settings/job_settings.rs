@@ -11,6 +11,7 @@ use serde_json::Map;
 pub fn extraction() -> ExtractionSettings {
     ExtractionSettings {
         extraction_batch: natural(guc::extraction_batch()),
+        extraction_context: natural(guc::extraction_context()),
         max_facts_per_turn: natural(guc::max_facts_per_turn()),
         global: guc::fact_scope() == FactScopeChoice::Global,
         dedup_similarity: guc::dedup_similarity(),
@@ -55,6 +56,7 @@ pub fn reflection() -> ReflectionSettings {
         replacement_check: replacement_check(),
         extraction: (!guc::reflection()).then(extraction),
         assistant_decisions: guc::assistant_decisions(),
+        tool_failures: guc::tool_failures(),
         other: Map::new(),
     }
 }

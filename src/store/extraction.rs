@@ -105,6 +105,43 @@ pub fn still_waiting(
     )
 }
 
+/// What the user and the assistant said in the session just before each of the given turns: the turn's id, then id,
+/// role and text of at most `most` messages, oldest first. A turn that was stored without extraction is left out, and
+/// so is what the assistant answered to it: their text is not for the LLM.
+pub fn said_before(
+    spi: &Spi,
+    user_id: &str,
+    ids: &[Uuid],
+    most: i64,
+) -> PgResult<Vec<(Uuid, Uuid, String, String)>> {
+    let is_shown = "extracted_at IS DISTINCT FROM '-infinity'";
+    let of_session = |row: &str, next: &str| {
+        format!(
+            "{row}.user_id = {next}.user_id AND {row}.agent_id = {next}.agent_id \
+             AND {row}.session_id = {next}.session_id AND {row}.kind = 'turn' \
+             AND ({row}.created_at, {row}.id) < ({next}.created_at, {next}.id)"
+        )
+    };
+    spi.rows(
+        &format!(
+            "SELECT t.id, b.id, b.role, b.content FROM memory_agent.entries t \
+              CROSS JOIN LATERAL (\
+                 SELECT e.id, e.role, e.content, e.created_at FROM memory_agent.entries e \
+                  WHERE {} AND e.role IN ('user', 'assistant') AND {STILL_THERE} \
+                    AND CASE e.role WHEN 'user' THEN e.{is_shown} ELSE \
+                        (SELECT u.{is_shown} FROM memory_agent.entries u \
+                          WHERE {} AND u.role = 'user' \
+                          ORDER BY u.created_at DESC, u.id DESC LIMIT 1) IS NOT FALSE END \
+                  ORDER BY e.created_at DESC, e.id DESC LIMIT $3) b \
+              WHERE t.user_id = $1 AND t.id = ANY ($2) \
+              ORDER BY t.created_at, t.id, b.created_at, b.id",
+            of_session("e", "t"),
+            of_session("u", "e"),
+        ),
+        &mut params![user_id, ids, most],
+    )
+}
+
 /// Whether turns of a scope wait that no unfinished job has taken.
 pub fn any_waiting(spi: &Spi, scope: &FactScope<'_>, job: Uuid) -> PgResult<bool> {
     Ok(!waiting(spi, scope, job, 1, 0)?.is_empty())

@@ -85,14 +85,13 @@ impl PromptVerdict {
             }
         }
         let is_current = |text: &String| text.contains(probe.current);
-        // "Out of date" is said of all of a text, "no longer true" of one fact.
+        // A mark with what holds now makes a text current, if that is about what is asked.
         let is_stale = |text: &&String| {
             let marked = |value| {
                 let mut marks = text.split("(no longer true: ").skip(1);
                 marks.any(|mark| mark.lines().next().is_some_and(|fact| fact.contains(value)))
             };
             !is_current(text)
-                && !text.contains("(out of date; now: ")
                 && probe.superseded.iter().any(|value| text.contains(value) && !marked(value))
         };
         Self {
@@ -159,6 +158,9 @@ mod tests {
         assert_eq!(judged(&[memories]), (true, 0));
         let of_another = memories.replace("true: in Porto", "true: in Tallinn");
         assert_eq!(judged(&[&of_another]), (true, 1));
+        let now = memories.replace("no longer true: in Porto", "out of date; now: in Ghent");
+        assert_eq!(judged(&[&now]), (true, 0));
+        assert_eq!(judged(&[&now.replace("now: in Ghent", "now: a dog")]), (true, 1));
         assert_eq!(judged(&["Memory:\n[memory, d] in Ghent\n[user, d] in\n  Porto"]), (true, 1));
         assert_eq!(judged(&["in Tallinn", "from Porto to Ghent", "in Porto"]), (true, 2));
         assert_eq!(judged(&[]), (false, 0));

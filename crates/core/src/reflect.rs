@@ -17,6 +17,11 @@ mod plan;
 pub use plan::{Fact, Plan, Removal, Update, plan};
 
 const SYSTEM: &str = include_str!("prompts/reflect_system.txt");
+/// What is said of tools there.
+const TOOLS: &str = "What a tool returned brings no memory of its own.";
+/// The same where failures of tools become facts.
+const TOOL_FAILURES: &str =
+    "What a tool returned counts only as the outcome: that something worked or failed.";
 
 /// A turn of the episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +114,12 @@ struct Turn<'a> {
 /// `max_facts` new or changed ones. Both are numbered from 1. An answer has the format
 /// `Reflection`.
 #[must_use]
-pub fn messages(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32) -> Vec<ChatMessage> {
+pub fn messages(
+    prior: &[PriorFact],
+    turns: &[EpisodeTurn],
+    max_facts: u32,
+    tool_failures: bool,
+) -> Vec<ChatMessage> {
     let existing_memories: Vec<Memory> = (1..)
         .zip(prior)
         .map(|(id, fact)| Memory {
@@ -130,7 +140,8 @@ pub fn messages(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32) -> V
             text: said.content,
         })
         .collect();
-    let system = SYSTEM.replace("{max_facts}", &max_facts.to_string());
+    let tools = if tool_failures { TOOL_FAILURES } else { TOOLS };
+    let system = SYSTEM.replace("{max_facts}", &max_facts.to_string()).replace("{tools}", tools);
     prompts::chat(system, &Document { existing_memories, turns })
 }
 

@@ -24,7 +24,7 @@ use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::schema;
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::extract::{self, Marks, PendingTurn};
+use memory_agent_core::extract::{self, EarlierMessage, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
@@ -39,6 +39,8 @@ pub struct ExtractTask {
     pub job: Job,
     pub(super) settings: ExtractionSettings,
     pub(super) turns: Vec<WaitingTurn>,
+    /// What came before each of them, as far as it is shown to the LLM.
+    before: Vec<Vec<EarlierMessage>>,
     /// What is being stored.
     pub(super) facts: Vec<Fact>,
     /// What is kept beside it, as it is not borne out by what was said.
@@ -128,6 +130,7 @@ impl Start for ExtractTask {
             job,
             settings,
             turns: Vec::new(),
+            before: Vec::new(),
             facts: Vec::new(),
             unverified: Vec::new(),
             deferred: Vec::new(),
@@ -182,7 +185,7 @@ impl ExtractTask {
             taken.truncate(taken.len().div_ceil(2));
         }
         self.job.keep(|payload: &mut payloads::Extract| payload.tried = Some(attempts));
-        let (turns, model) = transaction(|spi| {
+        let (turns, before, model) = transaction(|spi| {
             let turns = if taken.is_empty() {
                 let scope = self.scope();
                 let most = self.settings.extraction_batch.max(1) as usize;
@@ -198,11 +201,33 @@ impl ExtractTask {
             if shortened {
                 self.queue_rest(spi)?;
             }
-            Ok((turns, active_model::active(spi, Kind::Embedder)?))
+            let before = self.said_before(spi, &turns)?;
+            Ok((turns, before, active_model::active(spi, Kind::Embedder)?))
         })?;
-        self.turns = turns;
+        (self.turns, self.before) = (turns, before);
         self.model = model;
         Ok(())
+    }
+
+    /// What came before each turn, but for other turns of the job, which the LLM is shown anyway.
+    fn said_before(&self, spi: &Spi, turns: &[WaitingTurn]) -> PgResult<Vec<Vec<EarlierMessage>>> {
+        let mut before = vec![Vec::new(); turns.len()];
+        let most = i64::from(self.settings.extraction_context);
+        if most == 0 {
+            return Ok(before);
+        }
+        let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
+        for (turn, id, role, text) in extraction::said_before(spi, &self.job.user_id, &ids, most)? {
+            let at = ids.iter().position(|id| *id == turn).filter(|_| !ids.contains(&id));
+            if let Some(messages) = at.and_then(|at| before.get_mut(at)) {
+                messages.push(EarlierMessage::new(role, &text));
+            }
+        }
+        Ok(before)
+    }
+
+    fn before(&self, turn: usize) -> &[EarlierMessage] {
+        self.before.get(turn).map_or(&[], Vec::as_slice)
     }
 
     /// Its turns were erased, or another job extracted from them.
@@ -232,18 +257,21 @@ impl ExtractTask {
             .iter()
             .map(|turn| extract::original_message(&turn.content).chars().take(CHARS).collect())
             .collect();
-        if !texts.iter().any(|text| may_state(text)) {
+        let is_worth_asking =
+            |turn: usize| extract::is_worth_asking(&texts[turn], self.before(turn));
+        if !(0..texts.len()).any(is_worth_asking) {
             return self.keep(Vec::new(), llm);
         }
         if self.settings.extraction_batch > 0 || self.turns.len() > 1 {
             let all: Vec<(usize, &str)> = texts.iter().map(String::as_str).enumerate().collect();
             return self.ask_about(&all, llm);
         }
-        // A decision of the assistant's is one statement, with its reasons.
+        // A decision of the assistant's is one statement, with its reasons; a mere answer to a question is one too.
         let (turn, text) = (&self.turns[0], texts[0].as_str());
-        let passages = if turn.is_assistants { vec![text] } else { passages(text) };
-        self.passages =
-            passages.into_iter().filter(|text| may_state(text)).map(str::to_owned).collect();
+        let is_one = turn.is_assistants || !may_state(text);
+        let passages = if is_one { vec![text] } else { passages(text) };
+        let states = |text: &&str| is_one || may_state(text);
+        self.passages = passages.into_iter().filter(states).map(str::to_owned).collect();
         self.answers = self.job.payload::<payloads::Extract>().answers.unwrap_or_default();
         self.ask_about_next_passage(llm)
     }
@@ -296,7 +324,8 @@ impl ExtractTask {
             .map(|&(turn, content)| {
                 let WaitingTurn { speaker, said_at, markers, is_assistants, .. } =
                     &self.turns[turn];
-                let marks = Marks { markers, is_assistants: *is_assistants };
+                let (is_assistants, before) = (*is_assistants, self.before(turn));
+                let marks = Marks { markers, is_assistants, before };
                 (PendingTurn { content, speaker: speaker.as_deref(), said_at }, marks)
             })
             .unzip();
@@ -363,8 +392,12 @@ impl ExtractTask {
         let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
         let phrases = Phrases::for_markers(*detect_markers, text_search_config);
         self.facts = extracted_facts::of_turns(saved, &self.turns, phrases.as_ref());
-        self.unverified =
-            unverified::of_turns(&mut self.facts, &self.turns, self.settings.ungrounded_facts);
+        self.unverified = unverified::of_turns(
+            &mut self.facts,
+            &self.turns,
+            &self.before,
+            self.settings.ungrounded_facts,
+        );
         self.check_and_compare(saved, llm)
     }
 

@@ -49,8 +49,7 @@ impl Decided {
         let mut facts = Vec::new();
         for update in std::mem::take(&mut plan.update) {
             let mut fact: Vec<Fact> = of_episode(&update.fact).into_iter().collect();
-            let treatment = settings.ungrounded_facts;
-            unverified.extend(unverified::of_episodes(&mut fact, shown, turns, treatment));
+            unverified.extend(unverified::of_episodes(&mut fact, shown, turns, settings));
             match fact.pop() {
                 Some(fact) => {
                     facts.push(fact);
@@ -64,8 +63,7 @@ impl Decided {
             Some(Fact { beside: fact.beside.map(beside), ..of_episode(fact)? })
         };
         let mut added: Vec<Fact> = plan.add.iter().filter_map(added).collect();
-        let treatment = settings.ungrounded_facts;
-        unverified.extend(unverified::of_episodes(&mut added, shown, turns, treatment));
+        unverified.extend(unverified::of_episodes(&mut added, shown, turns, settings));
         facts.extend(added);
         Self { answer, plan, facts, unverified }
     }

@@ -282,7 +282,7 @@ impl ReflectTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let (existing, max_facts) = (count(prior.len()), self.settings.max_facts);
         let question = Question {
-            messages: reflect::messages(&prior, &turns, max_facts),
+            messages: reflect::messages(&prior, &turns, max_facts, self.settings.tool_failures),
             answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
             max_answer_tokens: 300 + existing.saturating_mul(60) + max_facts.saturating_mul(150),
         };

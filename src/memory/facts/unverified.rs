@@ -4,10 +4,10 @@ use crate::memory::facts::extracted_facts::Fact;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
-use memory_agent_core::extract::original_message;
+use memory_agent_core::extract::{EarlierMessage, original_message};
 use memory_agent_core::grounding::{Grounds, Sources};
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::jobs::session_settings::UngroundedFacts;
+use memory_agent_core::jobs::session_settings::{ReflectionSettings, UngroundedFacts};
 use memory_agent_core::statement_check;
 
 /// A fact that what was said does not bear out, and why.
@@ -17,10 +17,11 @@ pub struct Unverified {
 }
 
 /// Takes from facts of turns those that the turns do not bear out, and returns those that are kept for
-/// the caller that asks for them.
+/// the caller that asks for them. `before` is what came before each turn, which it may refer to.
 pub fn of_turns(
     facts: &mut Vec<Fact>,
     turns: &[WaitingTurn],
+    before: &[Vec<EarlierMessage>],
     treatment: UngroundedFacts,
 ) -> Vec<Unverified> {
     take(facts, treatment, |fact| {
@@ -32,28 +33,37 @@ pub fn of_turns(
         let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
         let names: Vec<&str> = others.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
         let (said, others) = (text(own.clone()), text(others.clone()));
-        check(fact, &said, others.iter().map(String::as_str).chain(names), speaker)
+        let earlier = turns.iter().zip(before).filter(|(turn, _)| is_source(turn));
+        let earlier = earlier.flat_map(|(_, before)| before).map(|message| message.text.as_str());
+        let context = others.iter().map(String::as_str).chain(earlier).chain(names);
+        check(fact, &said, context, speaker)
     })
 }
 
 /// The same for facts of episodes; `known` are the facts that the LLM was shown with them, which may name who is
-/// spoken of. What tools returned is no word of the user's: it counts for failures only, of turns that are marked as
-/// such themselves, because the LLM that marks a fact reads the tool's text too.
+/// spoken of. What tools returned is no word of the user's: with `tool_failures` it counts for failures, of turns that
+/// are marked as such themselves, because the LLM that marks a fact reads the tool's text too.
 pub fn of_episodes(
     facts: &mut Vec<Fact>,
     known: &[NearFact],
     turns: &[EpisodeTurn],
-    treatment: UngroundedFacts,
+    settings: &ReflectionSettings,
 ) -> Vec<Unverified> {
-    take(facts, treatment, |fact| {
+    let is_said = |turn: &EpisodeTurn| matches!(turn.role.as_str(), "user" | "assistant");
+    if !settings.tool_failures && settings.ungrounded_facts == UngroundedFacts::Accept {
+        // Nothing is checked, but what a tool alone said is no fact for that.
+        facts.retain(|fact| {
+            turns.iter().any(|turn| is_said(turn) && fact.source_ids.contains(&turn.id))
+        });
+    }
+    take(facts, settings.ungrounded_facts, |fact| {
         let is_failure = |markers: &[String]| markers.iter().any(|marker| marker == "failure");
-        let counts = |turn: &&EpisodeTurn| match turn.role.as_str() {
-            "user" | "assistant" => true,
-            _ => {
-                is_failure(&fact.markers)
+        let counts = |turn: &&EpisodeTurn| {
+            is_said(turn)
+                || (settings.tool_failures
+                    && is_failure(&fact.markers)
                     && is_failure(&turn.markers)
-                    && fact.source_ids.contains(&turn.id)
-            }
+                    && fact.source_ids.contains(&turn.id))
         };
         let (own, others): (Vec<_>, Vec<_>) =
             turns.iter().filter(counts).partition(|turn| fact.source_ids.contains(&turn.id));

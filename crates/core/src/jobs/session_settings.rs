@@ -82,6 +82,8 @@ session_settings! {
     ExtractionSettings {
         /// Most turns that one request extracts from.
         extraction_batch: u32 = 8,
+        /// Most messages before a turn that a request shows with it.
+        extraction_context: u32 = 0,
         /// Most facts of one turn.
         max_facts_per_turn: u32 = 5,
         /// Whether facts become the user's global memory instead of the session's.
@@ -126,6 +128,8 @@ session_settings! {
         extraction: Option<ExtractionSettings> = None,
         /// Whether that extraction is also from what an assistant decided.
         assistant_decisions: bool = false,
+        /// Whether what a tool returned becomes a fact where it says that something failed.
+        tool_failures: bool = false,
     }
 
     /// Settings of a summary and of a compression, as their session had them. Tokens are cl100k_base
@@ -169,6 +173,7 @@ impl ExtractionSettings {
         self.text_search_config = or_of_server(self.text_search_config, server);
         self.max_facts_per_turn = self.max_facts_per_turn.clamp(1, 20);
         self.extraction_batch = self.extraction_batch.min(30);
+        self.extraction_context = self.extraction_context.min(20);
         self
     }
 }

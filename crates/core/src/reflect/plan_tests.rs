@@ -230,7 +230,7 @@ fn markers_are_the_models_and_custom_ones_are_inherited() {
 #[test]
 fn the_example_is_a_fact_only_if_the_input_speaks_of_it() {
     let example = "The database of the Quillfeather project is MySQL";
-    let prompt = crate::reflect::messages(&[], &[], 5)[0].content.clone();
+    let prompt = crate::reflect::messages(&[], &[], 5, false)[0].content.clone();
     assert!(prompt.contains(example), "the plan knows the example");
     let add = format!(r#"[{{"action":"add","text":"{example}"}}]"#);
     assert_eq!(plan_of(&[], &said(&["Which database?"]), 5, &add).add, []);

@@ -29,7 +29,7 @@ fn error(answer: &str, existing: u32, turns: u32) -> String {
 
 #[test]
 fn the_prompt_has_every_rule() {
-    let chat = messages(&[], &[], 5);
+    let chat = messages(&[], &[], 5, false);
     let (system, _) = parts(&chat);
     for rule in [
         // The four actions; what is not touched is kept.
@@ -62,7 +62,10 @@ fn the_prompt_has_every_rule() {
     ] {
         assert!(has_line(system, rule), "{rule:?}");
     }
-    assert!(!system.contains("{max_facts}"));
+    assert!(!system.contains("{max_facts}") && !system.contains("{tools}"));
+    let tools = |tool_failures| parts(&messages(&[], &[], 5, tool_failures)).0.to_owned();
+    assert!(has_line(&tools(false), &["What a tool returned brings no memory"]));
+    assert!(has_line(&tools(true), &["What a tool returned counts only as the outcome"]));
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn memories_and_turns_are_numbered_from_1() {
         turn("user", "b", &markers),
         EpisodeTurn { speaker: Some("Anna"), ..turn("tool", "c", &[]) },
     ];
-    let chat = messages(&prior, &turns, 5);
+    let chat = messages(&prior, &turns, 5, false);
     let document = json!({
         "existing_memories": [{"id": 1, "since": "2024-01-02", "markers": ["goal"], "text": "a"}],
         "turns": [
@@ -106,11 +109,11 @@ fn memories_and_turns_are_numbered_from_1() {
 
 #[test]
 fn contents_stay_data() {
-    let system = messages(&[], &[], 5)[0].content.clone();
+    let system = messages(&[], &[], 5, false)[0].content.clone();
     for hostile in HOSTILE {
         let prior = [PriorFact { content: hostile, since: DAY, markers: &[] }];
         let turns = [EpisodeTurn { speaker: Some(hostile), ..turn("user", hostile, &[]) }];
-        let chat = messages(&prior, &turns, 5);
+        let chat = messages(&prior, &turns, 5, false);
         let (prompt, document) = parts(&chat);
         assert_eq!(prompt, system);
         assert_eq!(document["existing_memories"][0]["text"], hostile);

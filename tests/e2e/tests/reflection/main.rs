@@ -10,6 +10,7 @@ mod failures;
 mod handover;
 mod recall;
 mod script;
+mod tools;
 mod traces;
 
 #[path = "../worker/scene.rs"]

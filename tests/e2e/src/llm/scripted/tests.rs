@@ -110,7 +110,7 @@ fn reflection(existing: &[&str], said: &[(&str, &str)]) -> Call {
             markers: &goal,
         })
         .collect();
-    call(&reflect::messages(&prior, &turns, 5))
+    call(&reflect::messages(&prior, &turns, 5, false))
 }
 
 fn actions(existing: &[&str], said: &[(&str, &str)]) -> Vec<reflect::Action> {

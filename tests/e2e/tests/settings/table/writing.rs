@@ -78,6 +78,13 @@ pub const SETTINGS: &[Setting] = &[
         "worker::what_an_assistant_decided_becomes_a_fact_where_that_is_wanted",
     ),
     (
+        "tool_failures",
+        "off",
+        "user",
+        Bool,
+        "reflection::a_failure_that_a_tool_reports_becomes_a_fact_where_that_is_wanted",
+    ),
+    (
         "fact_scope",
         "session",
         "user",
@@ -91,6 +98,13 @@ pub const SETTINGS: &[Setting] = &[
         "user",
         Int(0, 30, ""),
         "worker::how_many_turns_one_call_extracts_from_is_a_setting",
+    ),
+    (
+        "extraction_context",
+        "0",
+        "user",
+        Int(0, 20, ""),
+        "worker::what_came_before_a_turn_is_shown_where_that_is_wanted",
     ),
     (
         "ungrounded_facts",
