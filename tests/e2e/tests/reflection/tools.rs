@@ -31,7 +31,7 @@ fn what_only_a_tool_says_becomes_no_memory() {
     returns("What is new?", &format!("Note: {bank}"));
     let found = returns("And the import?", &format!("Note: [failure] {FAILED}"));
     let of = |facts: &[&str]| facts.iter().map(|fact| (*fact).to_owned()).collect::<Vec<_>>();
-    assert_eq!(found, (of(&[LISBON, RENT]), of(&[FAILED, minsk, bank])), "off by default");
+    assert_eq!(found, (of(&[LISBON, RENT]), of(&[minsk, bank, FAILED])), "off by default");
 }
 
 #[test]
