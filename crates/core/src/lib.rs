@@ -16,6 +16,7 @@
 //! What of a session is in a prompt is in [`window`], [`triggers`] and [`archive`].
 
 pub mod answers;
+pub mod anthropic;
 pub mod archive;
 pub mod attached;
 pub mod augment;
