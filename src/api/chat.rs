@@ -6,6 +6,7 @@ use crate::memory::chat::{Said, converse};
 use crate::memory::llm::{self, Llm};
 use crate::settings::LlmLimits;
 use crate::store::erasures::Erasures;
+use memory_agent_core::anthropic;
 use memory_agent_core::limits::MODEL_BYTES;
 
 /// The highest temperature that any endpoint takes.
@@ -51,12 +52,15 @@ fn answered(
     let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
     let llm = Llm::configured(&erasures, asked.caller.agent(), &LlmLimits::current())?;
     let llm = llm.with_model(&model);
-    if let Some(field) = body.fields.keys().next().filter(|_| !llm.speaks_openai()) {
-        return Err(Error::unsupported(
-            format!("an endpoint of the provider anthropic takes no \"{field}\""),
-            "Send messages, model, temperature and max_tokens alone, or name an endpoint that speaks \
-             OpenAI's protocol.",
-        ));
+    if !llm.speaks_openai() {
+        // Only to know whether it can be done: the model server does it, with the memories.
+        let (messages, fields) = (body.messages.clone().into_values(), body.fields.clone());
+        anthropic::request(messages, fields).map_err(|reason| {
+            Error::unsupported(
+                reason.to_string(),
+                "Change what it names, or name an endpoint that speaks OpenAI's protocol.",
+            )
+        })?;
     }
     asked.with_settings(erasures, max_tokens, |wanted| {
         converse(&llm, body, said, wanted, temperature, max_tokens)

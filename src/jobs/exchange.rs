@@ -8,6 +8,7 @@ use crate::memory::llm::{Asked, Question};
 use crate::models::Failure;
 use crate::settings::LlmLimits;
 use crate::store::llm_calls::{self, Origin};
+use memory_agent_core::answers::estimated_tokens;
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, Endpoint,
 };
@@ -181,7 +182,8 @@ impl Exchange {
         if let Some(reason) = llm.used_up()? {
             return Err(Progress::Unavailable { retry_in: None, reason, what: Missing::Answer });
         }
-        self.asked = Asked::of(&question.messages, &question.messages, &LlmLimits::current());
+        let tokens = estimated_tokens(&question.messages);
+        self.asked = Asked::of(&question.messages, tokens, &LlmLimits::current());
         (self.model, self.name) = (llm.endpoint.model.clone(), llm.name.clone());
         llm.calls
             .send(question.to(llm.endpoint.clone()))

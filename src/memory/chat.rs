@@ -54,10 +54,7 @@ pub fn converse(
     let started = Instant::now();
     let hits = put_memories(&mut body, wanted)?;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let texts = body.messages.texts();
-    let ChatBody { messages, fields } = body;
-    let talk =
-        Talk { messages: messages.into_values(), fields, texts, max_answer_tokens, temperature };
+    let talk = Talk { body, max_answer_tokens, temperature };
     let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;
     let llm_ms = started.elapsed().as_secs_f64() * 1000.0 - recall_ms;
     let reply = answered.result.as_ref().ok().map(|answer| answer.text.as_str());
@@ -123,17 +120,7 @@ fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Optio
 fn completion(answer: &ChatAnswer, answered: &Answered, turn: Option<Uuid>, hits: Value) -> Value {
     let created =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
-    let document = answer.document.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let mut document = document.unwrap_or_else(|| {
-        json!({
-            "model": answer.model,
-            "choices": [{
-                "index": 0,
-                "message": { "role": "assistant", "content": answer.text },
-                "finish_reason": if answer.is_cut { "length" } else { "stop" },
-            }],
-        })
-    });
+    let mut document: Value = serde_json::from_str(&answer.document).unwrap_or_default();
     if let Some(turn) = turn {
         document["id"] = format!("chatcmpl-{turn}").into();
     }

@@ -12,11 +12,12 @@ use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::llm_ledger::{self, Spent};
 use memory_agent_core::answers::{AnswerFormat, ChatMessage, estimated_tokens};
+use memory_agent_core::chat_body::ChatBody;
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
     Endpoint,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::cell::Cell;
 
 /// The LLM that an agent's memory asks.
@@ -44,14 +45,9 @@ impl Question {
     }
 }
 
-/// The messages of an application, to be passed on.
+/// A request of an application, to be passed on.
 pub struct Talk {
-    /// In OpenAI's format.
-    pub messages: Vec<Value>,
-    /// Further fields of the request, for endpoints that [speak OpenAI's protocol](Llm::speaks_openai).
-    pub fields: Map<String, Value>,
-    /// The same as plain texts, for providers that speak another protocol.
-    pub texts: Vec<ChatMessage>,
+    pub body: ChatBody,
     /// Most tokens of the answer; 0 leaves it to the endpoint.
     pub max_answer_tokens: u32,
     pub temperature: Option<f32>,
@@ -117,7 +113,8 @@ impl Llm {
         purpose: &'static str,
         question: Question,
     ) -> PgResult<Answered> {
-        let asked = Asked::of(&question.messages, &question.messages, &self.settings);
+        let tokens = estimated_tokens(&question.messages);
+        let asked = Asked::of(&question.messages, tokens, &self.settings);
         self.call(user_id, purpose, asked, |endpoint, sending| {
             client::chat(question.to(endpoint), sending)
         })
@@ -125,15 +122,17 @@ impl Llm {
 
     /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
     pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
-        let asked = Asked::of(&talk.messages, &talk.texts, &self.settings);
+        let Talk { body, max_answer_tokens, temperature } = talk;
+        let tokens = body.estimated_tokens();
+        let messages = Value::from(body.messages.into_values());
+        let asked = Asked::of(&messages, tokens, &self.settings);
         self.call(user_id, purpose, asked, |endpoint, sending| {
             let conversation = Conversation {
                 endpoint,
-                messages: Value::from(talk.messages).to_string(),
-                texts: talk.texts,
-                max_answer_tokens: talk.max_answer_tokens,
-                temperature: talk.temperature,
-                fields: Value::from(talk.fields).to_string(),
+                messages: messages.to_string(),
+                max_answer_tokens,
+                temperature,
+                fields: Value::from(body.fields).to_string(),
             };
             client::converse(conversation, sending)
         })
@@ -265,13 +264,13 @@ pub struct Asked {
 impl Asked {
     pub fn of(
         messages: &impl serde::Serialize,
-        texts: &[ChatMessage],
+        estimated_tokens: u32,
         settings: &LlmLimits,
     ) -> Self {
         let traced = settings
             .keeps_texts
             .then(|| JsonbText(serde_json::to_string(messages).unwrap_or_else(|_| "null".into())));
-        Self { traced, estimated_tokens: estimated_tokens(texts) }
+        Self { traced, estimated_tokens }
     }
 
     /// What the calls that the question led to were for, with the texts while calls are traced.

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::chat_messages::{ChatMessages, MessagesError};
+use crate::tokens::estimate_tokens;
 
 /// What a model reads beside the messages, for counting its tokens.
 const READ_FIELDS: [&str; 3] = ["tools", "functions", "response_format"];
@@ -93,6 +94,13 @@ impl ChatBody {
         texts
     }
 
+    /// The tokens of all that, as [`estimate_tokens`] counts them.
+    #[must_use]
+    pub fn estimated_tokens(&self) -> u32 {
+        let tokens = self.read_texts().into_iter().map(|text| estimate_tokens(&text));
+        tokens.fold(0, u32::saturating_add)
+    }
+
     /// The body, its messages as they are now.
     #[must_use]
     pub fn into_fields(mut self) -> Map<String, Value> {
@@ -138,7 +146,9 @@ mod tests {
         let mut read = body(whole.clone());
         assert_eq!(Value::from(read.clone().into_fields()), whole);
         assert!(offers_tools(&read.fields));
-        assert_eq!(read.read_texts(), ["Hi", r#"[{"type":"function","function":{"name":"f"}}]"#]);
+        let tools = r#"[{"type":"function","function":{"name":"f"}}]"#;
+        assert_eq!(read.read_texts(), ["Hi", tools]);
+        assert_eq!(read.estimated_tokens(), estimate_tokens("Hi") + estimate_tokens(tools));
         read.take_options();
         assert_eq!(read.fields.keys().collect::<Vec<_>>(), ["tools", "seed", "stop", "new"]);
     }

@@ -1,10 +1,8 @@
-//! The messages of a chat in OpenAI's format, as applications have them: read, augmented, and put
-//! into plain texts for providers with another format. Nothing of a message is lost on the way:
-//! names, tool calls, images and fields that are unknown here stay as they are.
+//! The messages of a chat in OpenAI's format, as applications have them: read and augmented. Nothing of
+//! a message is lost on the way: names, tool calls, images and fields that are unknown here stay as
+//! they are.
 
 use serde_json::{Map, Value};
-
-use crate::answers::{ChatMessage, ChatRole};
 
 pub use crate::limits::MAX_MESSAGES;
 
@@ -116,18 +114,11 @@ impl ChatMessages {
         *latest += 1;
     }
 
-    /// What the model reads of each message, for counting its tokens: texts, names and calls of tools.
+    /// What the model reads of each message, for counting its tokens: texts, names, thoughts and calls of tools.
     /// What other parts of a message cost, such as images, only the model knows.
     #[must_use]
     pub fn read_texts(&self) -> Vec<String> {
         self.messages.iter().map(read_text).collect()
-    }
-
-    /// The messages as plain texts of three roles. A tool's result is said by the user's side,
-    /// after its name; what is no text is named by its type; messages without any text are left out.
-    #[must_use]
-    pub fn texts(&self) -> Vec<ChatMessage> {
-        self.messages.iter().filter_map(plain).collect()
     }
 
     /// Whether a tool said something after the user's last message: then the user said nothing new.
@@ -207,38 +198,11 @@ fn text(message: &Map<String, Value>) -> String {
 fn read_text(message: &Map<String, Value>) -> String {
     let mut texts = vec![text(message)];
     texts.extend(name(message).map(str::to_owned));
-    for calls in ["tool_calls", "function_call"] {
-        texts.extend(message.get(calls).filter(|calls| !calls.is_null()).map(Value::to_string));
+    for told in ["thinking_blocks", "tool_calls", "function_call"] {
+        texts.extend(message.get(told).filter(|told| !told.is_null()).map(Value::to_string));
     }
     texts.retain(|text| !text.is_empty());
     texts.join("\n")
-}
-
-fn plain(message: &Map<String, Value>) -> Option<ChatMessage> {
-    let content = match message.get("content") {
-        Some(Value::Array(parts)) => parts
-            .iter()
-            .map(|part| match text_of(part) {
-                Some(text) => text.to_owned(),
-                None => format!("[{}]", part.get("type").and_then(Value::as_str).unwrap_or("part")),
-            })
-            .collect::<Vec<_>>()
-            .join("\n\n"),
-        _ => text(message),
-    };
-    if content.trim().is_empty() {
-        return None;
-    }
-    Some(match (role(message), name(message)) {
-        ("system" | "developer", _) => ChatMessage::new(ChatRole::System, content),
-        ("assistant", _) => ChatMessage::new(ChatRole::Assistant, content),
-        ("tool" | "function", name) => {
-            let name = name.unwrap_or("tool");
-            ChatMessage::new(ChatRole::User, format!("[{name}] {content}"))
-        }
-        (_, Some(name)) => ChatMessage::new(ChatRole::User, format!("{name}: {content}")),
-        (_, None) => ChatMessage::new(ChatRole::User, content),
-    })
 }
 
 #[cfg(test)]
@@ -311,30 +275,6 @@ mod tests {
             messages.edit_latest(|_| "new".to_owned());
             assert_eq!(Value::from(messages.into_values()), other);
         }
-    }
-
-    #[test]
-    fn other_providers_get_plain_texts() {
-        let messages = chat(json!([
-            {"role": "developer", "content": "Be brief."},
-            {"role": "user", "content": "Hi", "name": "Ann"},
-            {"role": "assistant", "content": null, "tool_calls": []},
-            {"role": "tool", "content": "18 °C", "name": "weather"},
-            {"role": "assistant", "content": "It is mild."},
-            {"role": "user", "content": [{"type": "text", "text": "And this?"}, {"type": "image_url"}]},
-        ]));
-        let texts = messages.texts();
-        let texts: Vec<_> = texts.iter().map(|m| (m.role, m.content.as_str())).collect();
-        assert_eq!(
-            texts,
-            [
-                (ChatRole::System, "Be brief."),
-                (ChatRole::User, "Ann: Hi"),
-                (ChatRole::User, "[weather] 18 °C"),
-                (ChatRole::Assistant, "It is mild."),
-                (ChatRole::User, "And this?\n\n[image_url]"),
-            ]
-        );
     }
 
     #[test]

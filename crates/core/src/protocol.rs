@@ -37,7 +37,7 @@ pub use chat::{
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 4;
+pub const PROTOCOL_VERSION: u8 = 5;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;

@@ -16,8 +16,8 @@ pub struct Completion {
     pub model: Option<String>,
     pub prompt_tokens: Option<u32>,
     pub completion_tokens: Option<u32>,
-    /// The whole answer, where it is in OpenAI's format.
-    pub document: Option<Value>,
+    /// The whole answer in OpenAI's format.
+    pub document: Value,
 }
 
 /// Why an answer ended.

@@ -49,8 +49,12 @@ struct Usage {
 }
 
 pub fn completion(body: &[u8]) -> Result<Completion, String> {
-    let document: Value = serde_json::from_slice(body).map_err(|error| no_answer(&error))?;
-    let body = ChatBody::deserialize(&document).map_err(|error| no_answer(&error))?;
+    serde_json::from_slice(body).and_then(of_document).map_err(|error| no_answer(&error))
+}
+
+/// What a chat completion says.
+pub fn of_document(document: Value) -> serde_json::Result<Completion> {
+    let body = ChatBody::deserialize(&document)?;
     let usage = body.usage.unwrap_or(Usage { prompt_tokens: None, completion_tokens: None });
     let choice = body.choices.into_iter().next();
     let finish = match choice.as_ref().and_then(|choice| choice.finish_reason.as_deref()) {
@@ -75,7 +79,7 @@ pub fn completion(body: &[u8]) -> Result<Completion, String> {
         model: body.model,
         prompt_tokens: usage.prompt_tokens,
         completion_tokens: usage.completion_tokens,
-        document: Some(document),
+        document,
     })
 }
 

@@ -100,22 +100,21 @@ pub struct ChatRequest {
     pub temperature: f32,
 }
 
-/// A conversation that an application has with an LLM. It is passed on as it is, and so is the
-/// answer: nothing is asked again, and an answer that reached its limit of tokens is one.
+/// A conversation that an application has with an LLM. It is passed on as it is, or in the
+/// words of the endpoint's protocol, and so is the answer: nothing is asked again, and an answer that
+/// reached its limit of tokens is one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
     pub endpoint: Endpoint,
     /// The messages in OpenAI's format, a JSON array: with names, tool calls, images.
     pub messages: String,
-    /// The same as plain texts, for providers that speak another protocol.
-    #[serde(deserialize_with = "super::bounded")]
-    pub texts: Vec<ChatMessage>,
     /// Most tokens of the answer; 0 is not sent.
     pub max_answer_tokens: u32,
     /// Sampling temperature; `None` leaves it to the endpoint.
     pub temperature: Option<f32>,
     /// Further fields of the request in OpenAI's format, a JSON object: tools, the format of the answer and
-    /// whatever else the endpoint knows.
+    /// whatever else the endpoint knows. Where it speaks another protocol, [`anthropic`](crate::anthropic)
+    /// has a word for each.
     pub fields: String,
 }
 
@@ -155,11 +154,9 @@ pub struct ChatAnswer {
     pub text: String,
     /// The model that answered, as the endpoint names it.
     pub model: String,
-    /// Whether it ends because it reached the limit of tokens; of a [`Conversation`]'s only.
-    pub is_cut: bool,
     /// All that the endpoint answered to a [`Conversation`], a JSON object in OpenAI's format: with calls of
-    /// tools and every choice. `None` where it speaks another protocol.
-    pub document: Option<String>,
+    /// tools and every choice. Empty for a [`ChatRequest`].
+    pub document: String,
 }
 
 /// Why there is no acceptable answer.

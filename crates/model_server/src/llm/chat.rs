@@ -70,8 +70,7 @@ async fn discuss(
                 return Ok(ChatAnswer {
                     text: without_key(text, request.endpoint.api_key.expose()),
                     model: client.clean(model),
-                    is_cut: false,
-                    document: None,
+                    document: String::new(),
                 });
             }
             Err(rejection) => rejection,

@@ -9,7 +9,7 @@ use super::call::EndpointClient;
 use super::chat::{ask, failure, refusal, unavailable, without_key};
 use super::endpoint::Endpoints;
 use super::http::HttpClient;
-use super::providers::{ChatCall, Finish, Messages};
+use super::providers::{self, ChatCall, Finish, Messages};
 use crate::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, Conversation,
 };
@@ -38,12 +38,11 @@ async fn answer(
     let messages: Vec<Value> = serde_json::from_str(&conversation.messages).map_err(no_request)?;
     let fields: Map<String, Value> =
         serde_json::from_str(&conversation.fields).map_err(no_request)?;
+    let offers_tools = offers_tools(&fields);
+    let body = providers::body(conversation.endpoint.provider, messages, fields)
+        .map_err(|reason| failure(ChatFailureKind::Refused, reason.to_string()))?;
     let call = ChatCall {
-        messages: Messages::AsGiven {
-            openai: &messages,
-            fields: &fields,
-            texts: &conversation.texts,
-        },
+        messages: Messages::Body(&body),
         answer: &AnswerFormat::Text,
         max_answer_tokens: conversation.max_answer_tokens,
         temperature: conversation.temperature,
@@ -52,7 +51,7 @@ async fn answer(
     let rejected = match refusal(&completion) {
         Some(reason) => Err(("refusal", ChatFailureKind::Refused, reason)),
         // Beside its calls a model may say nothing, or only think.
-        None if completion.calls_tools && offers_tools(&fields) => {
+        None if completion.calls_tools && offers_tools => {
             Ok(AnswerFormat::Text.check(&completion.text).unwrap_or_default())
         }
         None if completion.finish == Finish::ToolCalls => Err((
@@ -70,10 +69,8 @@ async fn answer(
             let text = without_key(text, key);
             let model =
                 client.clean(completion.model.as_deref().unwrap_or(&conversation.endpoint.model));
-            let document =
-                completion.document.map(|document| shown(document, &text, &model, key).to_string());
-            let is_cut = completion.finish == Finish::Length;
-            Ok(ChatAnswer { text, model, is_cut, document })
+            let document = shown(completion.document, &text, &model, key).to_string();
+            Ok(ChatAnswer { text, model, document })
         }
         Err((status, kind, reason)) => {
             let message = client.clean(&reason);

@@ -67,7 +67,6 @@ fn conversation() -> impl Strategy<Value = Conversation> {
         |(request, messages, temperature)| Conversation {
             endpoint: request.endpoint,
             messages,
-            texts: request.messages,
             max_answer_tokens: request.max_answer_tokens,
             temperature,
             fields: "{}".to_owned(),
@@ -84,9 +83,11 @@ fn chat_outcome() -> impl Strategy<Value = ChatOutcome> {
     ];
     let failure = (kind, ".{0,50}", prop::option::of(any::<u64>()))
         .prop_map(|(kind, message, retry_after_ms)| ChatFailure { kind, message, retry_after_ms });
-    let document = prop::option::of(".{0,50}");
-    let answer = (".{0,50}", ".{0,20}", any::<bool>(), document)
-        .prop_map(|(text, model, is_cut, document)| ChatAnswer { text, model, is_cut, document });
+    let answer = (".{0,50}", ".{0,20}", ".{0,50}").prop_map(|(text, model, document)| ChatAnswer {
+        text,
+        model,
+        document,
+    });
     let result = prop_oneof![answer.prop_map(Ok), failure.prop_map(Err)];
     let tokens = || prop::option::of(any::<u32>());
     let record = (".{0,10}", any::<u32>(), tokens(), tokens(), prop::option::of(".{0,20}"))

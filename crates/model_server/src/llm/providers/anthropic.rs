@@ -1,18 +1,18 @@
 //! Requests for Anthropic's messages. Reference: <https://docs.anthropic.com/en/api/messages>.
 
-use memory_agent_core::answers::ChatRole;
+use memory_agent_core::answers::{ChatMessage, ChatRole};
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
 
 use super::openai::message;
-use super::{ChatCall, Wire, json_number, secret_header};
+use super::{ChatCall, Messages, Wire, json_number, secret_header};
 use crate::llm::base_url::BaseUrl;
 use crate::llm::structured::{Dialect, Sent};
 use crate::protocol::Endpoint;
 
 const DEFAULT_API_VERSION: &str = "2023-06-01";
 
-/// The limit of tokens is required. This one is above any answer that the extension asks for.
+/// The limit of tokens is required. This one is above any answer that the extension asks for itself.
 const DEFAULT_MAX_TOKENS: u32 = 4096;
 
 pub fn chat_request(
@@ -21,20 +21,11 @@ pub fn chat_request(
     dialect: Dialect,
     call: ChatCall<'_>,
 ) -> Result<Wire, String> {
-    let mut body = Map::new();
+    let mut body = match call.messages {
+        Messages::Texts(texts) => body_of(texts),
+        Messages::Body(body) => body.clone(),
+    };
     body.insert("model".to_owned(), endpoint.model.as_str().into());
-    let of_system = |role: ChatRole| role == ChatRole::System;
-    let texts = call.messages.texts();
-    let system: Vec<&str> = texts
-        .iter()
-        .filter(|message| of_system(message.role))
-        .map(|message| message.content.as_str())
-        .collect();
-    if !system.is_empty() {
-        body.insert("system".to_owned(), system.join("\n\n").into());
-    }
-    let turns = texts.iter().filter(|message| !of_system(message.role));
-    body.insert("messages".to_owned(), turns.map(message).collect());
     let max_tokens = match call.max_answer_tokens {
         0 => DEFAULT_MAX_TOKENS,
         tokens => tokens,
@@ -50,6 +41,22 @@ pub fn chat_request(
     let path: &[&str] = if base.ends_with("v1") { &["messages"] } else { &["v1", "messages"] };
     let url = base.join(path);
     Ok(Wire { url, headers: headers(endpoint)?, body: Value::Object(body), sent })
+}
+
+fn body_of(texts: &[ChatMessage]) -> Map<String, Value> {
+    let of_system = |role: ChatRole| role == ChatRole::System;
+    let system: Vec<&str> = texts
+        .iter()
+        .filter(|message| of_system(message.role))
+        .map(|message| message.content.as_str())
+        .collect();
+    let mut body = Map::new();
+    if !system.is_empty() {
+        body.insert("system".to_owned(), system.join("\n\n").into());
+    }
+    let turns = texts.iter().filter(|message| !of_system(message.role));
+    body.insert("messages".to_owned(), turns.map(message).collect());
+    body
 }
 
 fn headers(endpoint: &Endpoint) -> Result<Vec<(&'static str, HeaderValue)>, String> {

@@ -6,6 +6,7 @@ mod azure;
 mod openai;
 
 use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::anthropic::Untranslatable;
 pub use memory_agent_core::llm_answers::{ApiError, Completion, Finish, completion, vectors};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
@@ -29,20 +30,26 @@ pub struct ChatCall<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Messages<'a> {
     Texts(&'a [ChatMessage]),
-    /// As an application wrote them, for OpenAI's protocol, with further fields of the request; `texts`
-    /// are for all others.
-    AsGiven {
-        openai: &'a [Value],
-        fields: &'a Map<String, Value>,
-        texts: &'a [ChatMessage],
-    },
+    /// An application's, with further fields of its request: what [`body`] made of them.
+    Body(&'a Map<String, Value>),
 }
 
-impl<'a> Messages<'a> {
-    fn texts(self) -> &'a [ChatMessage] {
-        match self {
-            Self::Texts(texts) | Self::AsGiven { texts, .. } => texts,
+/// The body of an application's request in OpenAI's format, in the format of the provider: what the call
+/// says itself, such as the model, is put in later.
+///
+/// # Errors
+/// What the provider has no word for.
+pub fn body(
+    provider: Provider,
+    messages: Vec<Value>,
+    mut fields: Map<String, Value>,
+) -> Result<Map<String, Value>, Untranslatable> {
+    match provider {
+        Provider::OpenAi | Provider::Azure => {
+            fields.insert("messages".to_owned(), messages.into());
+            Ok(fields)
         }
+        Provider::Anthropic => memory_agent_core::anthropic::request(messages, fields),
     }
 }
 

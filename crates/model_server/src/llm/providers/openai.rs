@@ -25,14 +25,15 @@ pub fn chat_request(
 ///
 /// * `model`: left out if the URL names it.
 pub fn chat_body(model: Option<&str>, dialect: Dialect, call: ChatCall<'_>) -> (Value, Sent) {
-    let (mut body, messages) = match call.messages {
-        Messages::Texts(texts) => (Map::new(), texts.iter().map(message).collect()),
-        Messages::AsGiven { openai, fields, .. } => (fields.clone(), Value::from(openai)),
+    let mut body = match call.messages {
+        Messages::Texts(texts) => {
+            Map::from_iter([("messages".to_owned(), texts.iter().map(message).collect())])
+        }
+        Messages::Body(body) => body.clone(),
     };
     if let Some(model) = model {
         body.insert("model".to_owned(), model.into());
     }
-    body.insert("messages".to_owned(), messages);
     let mut sent = Sent::default();
     if call.max_answer_tokens > 0 {
         let name = if dialect.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
