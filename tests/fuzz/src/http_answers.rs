@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use memory_agent_core::llm_answers::{ApiError, completion, vectors};
+use memory_agent_core::llm_answers::{ApiError, Completion, completion, vectors};
 use memory_agent_core::protocol::Provider;
 use memory_agent_core::retry::retry_after;
 
@@ -13,7 +13,12 @@ pub fn check(data: &[u8]) {
     crate::linear(body.len(), || {
         for provider in [Provider::OpenAi, Provider::Azure, Provider::Anthropic] {
             match completion(provider, body) {
-                Ok(completion) => assert!(completion.text.len() <= body.len()),
+                Ok(completion) => {
+                    assert!(completion.text.len() <= body.len());
+                    if provider == Provider::Anthropic {
+                        retold(&completion);
+                    }
+                }
                 Err(error) => crate::short(error),
             }
         }
@@ -33,4 +38,12 @@ pub fn check(data: &[u8]) {
         let wait = retry_after(&text, 1_700_000_000);
         assert!(wait.is_none_or(|wait| wait <= Duration::from_secs(3600)));
     });
+}
+
+/// The document in OpenAI's format says what was read.
+fn retold(completion: &Completion) {
+    let message = &completion.document["choices"][0]["message"];
+    assert_eq!(message["content"].as_str().unwrap_or_default(), completion.text);
+    assert_eq!(message["tool_calls"].is_array(), completion.calls_tools);
+    assert_eq!(completion.document["model"].as_str(), completion.model.as_deref());
 }

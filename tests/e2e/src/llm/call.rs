@@ -52,8 +52,10 @@ impl Call {
         Self::new(0, request)
     }
 
+    /// Whether a chat is to be answered, in OpenAI's format or Anthropic's: a model of the latter gives whole
+    /// [`Reply::body`](super::Reply::body)s.
     pub fn is_chat(&self) -> bool {
-        self.path.ends_with("/chat/completions")
+        self.path.ends_with("/chat/completions") || self.path.ends_with("/messages")
     }
 
     pub fn is_embeddings(&self) -> bool {

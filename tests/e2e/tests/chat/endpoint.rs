@@ -2,7 +2,7 @@
 
 use crate::scene::{ANSWER, Session, said};
 use memory_agent_e2e::llm::{Call, LlmStub, Reply};
-use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::memory::{run, undated, value, values};
 use memory_agent_e2e::{Client, Cluster, Json, expect_error, shared};
 use serde_json::json;
 
@@ -115,10 +115,26 @@ fn a_key_is_sent_and_shown_nowhere() {
     assert_eq!(stub.call_count(), 3);
 }
 
+/// What Anthropic's service answers: a call of the tool, and with its result a text.
+fn claude(call: &Call) -> Reply {
+    let (content, stop_reason) = if call.body["messages"].to_string().contains("tool_result") {
+        (json!([{"type": "text", "text": "It rains."}]), "end_turn")
+    } else {
+        let input = json!({"city": "Bergen"});
+        (
+            json!([{"type": "tool_use", "id": "toolu_1", "name": "weather", "input": input}]),
+            "tool_use",
+        )
+    };
+    Reply::body(&json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-1", "content": content,
+        "stop_reason": stop_reason, "usage": {"input_tokens": 12, "output_tokens": 7},
+    }))
+}
+
 #[test]
-fn providers_with_another_protocol_get_texts() {
-    // It does not speak that protocol; what counts is what it is asked.
-    let stub = LlmStub::start(|_: &_| ANSWER);
+fn a_round_of_tools_in_anthropics_protocol() {
+    let stub = LlmStub::start(claude);
     let cluster = Cluster::builder()
         .preload(true)
         .setting("memory_agent.worker", "off")
@@ -127,29 +143,87 @@ fn providers_with_another_protocol_get_texts() {
         .setting("memory_agent.llm_model", "claude")
         .start();
     let mut session = Session::open(&cluster, "agent");
-    let messages = json!([
+    session.know("s", "Anna lives in Bergen.");
+    let question = "How is the weather where Anna lives?";
+    let mut messages = json!([
         {"role": "system", "content": "Be brief."},
-        {"role": "assistant", "content": null, "tool_calls": [{"id": "1"}]},
-        {"role": "tool", "name": "weather", "tool_call_id": "1", "content": "18 °C"},
         {"role": "user", "name": "Ann", "content": [
-            {"type": "text", "text": "And here?"}, {"type": "image_url", "image_url": {"url": "x"}}]},
+            {"type": "text", "text": question},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
     ]);
-    session.chat(&messages, "'s', top_k => 0, temperature => 2");
-    let body = &stub.calls()[0].body;
-    assert_eq!(body["system"], "Be brief.");
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let whole = |messages: &Json| {
+        json!({"messages": messages, "tool_choice": "required", "stop": "User:", "user": "u", "n": 1,
+            "tools": [{"type": "function", "function": {"name": "weather", "parameters": schema}}]})
+    };
+    let document = session.chat(&whole(&messages), "'s', temperature => 2");
+    let choice = &document["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls", "{document}");
     assert_eq!(
-        body["messages"],
-        json!([
-            {"role": "user", "content": "[weather] 18 °C"},
-            {"role": "user", "content": "Ann: And here?\n\n[image_url]"},
-        ])
+        choice["message"],
+        json!({"role": "assistant", "content": null, "tool_calls": [{"id": "toolu_1", "type": "function",
+            "function": {"name": "weather", "arguments": "{\"city\":\"Bergen\"}"}}]})
     );
-    assert_eq!(body["temperature"], 1.0);
+    assert_eq!(document["memory_hits"][0]["content"], "Anna lives in Bergen.");
+    assert_eq!(session.turns("s"), [format!("user: {question}")]);
+    let first = &stub.calls()[0].body;
+    assert_eq!(
+        (&first["system"], &first["temperature"], &first["tool_choice"]),
+        (&json!("Be brief."), &json!(1.0), &json!({"type": "any"}))
+    );
+    assert_eq!(first["tools"], json!([{"name": "weather", "input_schema": schema}]));
+    assert_eq!(
+        (&first["stop_sequences"], &first["metadata"]),
+        (&json!(["User:"]), &json!({"user_id": "u"}))
+    );
+    let asked = first["messages"][0]["content"].as_array().unwrap();
+    let told = undated(asked[0]["text"].as_str().unwrap());
+    assert!(told.starts_with("Ann: ") && told.contains("[memory] Anna lives in Bergen."), "{told}");
+    assert!(told.ends_with(&format!("Current message: {question}")), "{told}");
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "AA=="});
+    assert_eq!(asked[1], json!({"type": "image", "source": source}));
+
+    let list = messages.as_array_mut().unwrap();
+    list.push(choice["message"].clone());
+    list.push(json!({"role": "tool", "tool_call_id": "toolu_1", "content": "rain"}));
+    let document = session.chat(&whole(&messages), "'s'");
+    assert_eq!(document["choices"][0]["message"]["content"], "It rains.", "{document}");
+    assert_eq!(
+        (&document["model"], &document["usage"]["total_tokens"]),
+        (&json!("claude-1"), &json!(19))
+    );
+    let stored: String = value(
+        &mut session.client,
+        "SELECT 'chatcmpl-' || id FROM memory_agent.entries WHERE role = 'assistant'",
+        &[],
+    );
+    assert_eq!(document["id"], Json::from(stored));
+    let turns = [format!("user: {question}"), "assistant: It rains.".to_owned()];
+    assert_eq!(session.turns("s"), turns);
+    let second = &stub.calls()[1].body["messages"];
+    assert_eq!(
+        second[1]["content"],
+        json!([{"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Bergen"}}])
+    );
+    assert_eq!(
+        second[2],
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1",
+            "content": [{"type": "text", "text": "rain"}]}]})
+    );
+
     // What cannot be told there is refused, not left out.
-    let whole = json!({"messages": messages, "temperature": 2, "tools": []});
-    let found = session.client.query_one("SELECT memory_chat($1, 's')", &[&whole]);
-    assert!(expect_error(found, "0A000").contains("takes no \"tools\""));
-    assert_eq!(stub.call_count(), 1);
+    let mut seeded = whole(&messages);
+    seeded["seed"] = 7.into();
+    messages[2]["tool_calls"][0]["function"]["arguments"] = "{".into();
+    for (refused, reason) in
+        [(seeded, "takes no \"seed\""), (whole(&messages), "message 3: the arguments")]
+    {
+        let found = session.client.query_one("SELECT memory_chat($1, 's')", &[&refused]);
+        let message = expect_error(found, "0A000");
+        assert!(message.contains(reason), "{message}");
+    }
+    assert_eq!(stub.call_count(), 2);
+    assert_eq!(session.turns("s"), turns);
 }
 
 #[test]
