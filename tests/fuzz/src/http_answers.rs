@@ -15,6 +15,7 @@ pub fn check(data: &[u8]) {
             match completion(provider, body) {
                 Ok(completion) => {
                     assert!(completion.text.len() <= body.len());
+                    assert!(completion.document.is_object());
                     if provider == Provider::Anthropic {
                         retold(&completion);
                     }

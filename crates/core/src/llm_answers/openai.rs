@@ -54,6 +54,10 @@ pub fn completion(body: &[u8]) -> Result<Completion, String> {
 
 /// What a chat completion says.
 pub fn of_document(document: Value) -> serde_json::Result<Completion> {
+    // A list that holds the members in order would do for serde.
+    if !document.is_object() {
+        return Err(serde::de::Error::custom("not an object"));
+    }
     let body = ChatBody::deserialize(&document)?;
     let usage = body.usage.unwrap_or(Usage { prompt_tokens: None, completion_tokens: None });
     let choice = body.choices.into_iter().next();

@@ -65,7 +65,9 @@ fn calls_are_seen_without_text_and_in_the_older_form() {
 
 #[test]
 fn what_is_no_answer_is_not_repeated() {
-    for body in ["geheim", "{\"geheim\": 1}", "[\"geheim\"]", "{\"choices\": \"geheim\"}", ""] {
+    let list = r#"[[{"message":{"content":"geheim"}}],null,null]"#;
+    for body in ["geheim", "{\"geheim\": 1}", "[\"geheim\"]", "{\"choices\": \"geheim\"}", "", list]
+    {
         let message = completion(body.as_bytes()).unwrap_err();
         assert!(!message.contains("geheim"), "{message}");
     }
