@@ -34,6 +34,11 @@ impl Phrases {
         Self(paths::languages().find_map(|folder| read_once(&folder.join(name))))
     }
 
+    /// Those of another language than English.
+    pub fn of_another_language(&self) -> Option<&Language> {
+        self.0.as_deref()
+    }
+
     /// The same for texts whose markers are to be detected, nothing for others.
     pub fn for_markers(is_wanted: bool, configuration: &str) -> Option<Self> {
         is_wanted.then(|| Self::of(configuration))

@@ -10,6 +10,7 @@ mod attributes;
 mod contradiction_signs;
 mod courtesies;
 mod dates;
+mod foreign_times;
 mod instructions;
 mod names;
 mod numbers;
@@ -40,6 +41,7 @@ use polarity::Polarity;
 use subjects::Subjects;
 use words::{List, Word, is_latin, words};
 
+use crate::language::Language;
 use crate::limits::{GROUNDED_BYTES, GROUNDING_BYTES};
 
 /// What a statement may rest on.
@@ -53,6 +55,8 @@ pub struct Sources<'a> {
     pub speaker: Option<&'a str>,
     /// The day it was said, as an ISO date.
     pub said_at: &'a str,
+    /// The language of the agent if it is not English: its phrases mean times, as those of English always do.
+    pub language: Option<&'a Language>,
 }
 
 /// What somebody likes best, and the words that say so.
@@ -180,7 +184,7 @@ impl Grounds {
             let text = &text[..text.floor_char_boundary(left)];
             left -= text.len();
             let found = words(text);
-            grounds.add(&found);
+            grounds.add(&found, sources.language);
             if is_said {
                 if is_german(&found) {
                     grounds.german_begins.extend(names::german_begins(&found));
@@ -202,10 +206,10 @@ impl Grounds {
         grounds
     }
 
-    fn add(&mut self, found: &[Word<'_>]) {
+    fn add(&mut self, found: &[Word<'_>], language: Option<&Language>) {
         let numbers = numbers(found, true);
         self.numbers.add(found);
-        self.times.add(found, &numbers);
+        self.times.add(found, &numbers, language);
         for (at, word) in found.iter().enumerate() {
             for part in word
                 .folded

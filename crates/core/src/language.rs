@@ -2,10 +2,12 @@
 //! query asks for something fresh. English is built in; other languages are read from files of the same form,
 //! which `phrases.rs` describes.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use chrono::{DateTime, Utc};
 
+use crate::calendar::Distance;
 use crate::freshness;
 use crate::markers;
 use crate::phrases::PhraseList;
@@ -59,6 +61,16 @@ impl Language {
     /// The times that a question names, asked at a moment. At most one for each word of it.
     pub fn times(&self, question: &str, asked_at: DateTime<Utc>) -> Vec<Span> {
         self.times.spans(question, asked_at)
+    }
+
+    /// The times relative to a day that words of a statement mean, and which words those are.
+    pub(crate) fn distances(&self, words: &[&str]) -> Vec<(Range<usize>, Distance)> {
+        self.times.distances(words)
+    }
+
+    /// Whether words name a date, with the name of a month.
+    pub(crate) fn names_a_date(&self, words: &[&str]) -> bool {
+        self.times.name_a_date(words)
     }
 
     /// Whether the query has a phrase that asks for something fresh, or an ISO date (`YYYY-MM-DD`), as whole

@@ -24,6 +24,7 @@ pub mod blend;
 pub mod bm25;
 pub mod breaker;
 pub mod budget;
+mod calendar;
 mod chat;
 pub mod chat_body;
 pub mod chat_messages;

@@ -1,4 +1,5 @@
-//! The times that a question names: "in May", "on 7 May 2023", "last week", as spans of time.
+//! The times that a question names: "in May", "on 7 May 2023", "last week", as spans of time; and the times relative
+//! to a day that a statement names: "morgen", "la semaine dernière".
 //!
 //! The words are data, a list for each language: months with or without a day and a year, and times relative to
 //! the moment of the question. Years and ISO dates are read in every language. A month without a year is the
@@ -11,12 +12,15 @@
 //! - `[last]`: words beside the name of a month by which the present month is not meant;
 //! - `[of]`: words between day, month and year; `[ordinal]`: what follows the digits of a day;
 //! - `[number]`: lines of words and the number they mean;
-//! - the names of [`RELATIVE`]: phrases, in which `N` is a number.
+//! - the names of [`SECTIONS`]: phrases, in which `N` is a number. Questions have only the times that are
+//!   [`ASKED`] for. In a statement, a phrase that begins with `!` is no time: the words mean something else.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, TimeDelta, Utc};
 
+use crate::calendar::Distance;
 use crate::phrases::{self, PhraseListError};
 
 pub(crate) const MONTHS: [&str; 12] = [
@@ -33,8 +37,32 @@ pub(crate) const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// Sections of phrases for a time relative to the moment of the question.
-const RELATIVE: [&str; 8] = [
+/// The name of a section of phrases for a time relative to a day, and that time, of the number in the phrase.
+type Section = (&'static str, fn(i64) -> Distance);
+
+const SECTIONS: [Section; 19] = [
+    ("day before yesterday", |_| Distance::Day(-2)),
+    ("yesterday", |_| Distance::Day(-1)),
+    ("today", |_| Distance::Day(0)),
+    ("tomorrow", |_| Distance::Day(1)),
+    ("day after tomorrow", |_| Distance::Day(2)),
+    ("last week", |_| Distance::Week(-1)),
+    ("this week", |_| Distance::Week(0)),
+    ("next week", |_| Distance::Week(1)),
+    ("last weekend", |_| Distance::Weekend(-1)),
+    ("last month", |_| Distance::Month(-1)),
+    ("this month", |_| Distance::Month(0)),
+    ("next month", |_| Distance::Month(1)),
+    ("last year", |_| Distance::Year(-1)),
+    ("this year", |_| Distance::Year(0)),
+    ("next year", |_| Distance::Year(1)),
+    ("days ago", |number| Distance::Day(-number)),
+    ("weeks ago", |number| Distance::AboutWeek(-number)),
+    ("months ago", |number| Distance::AboutMonth(-number)),
+    ("years ago", |number| Distance::AboutYear(-number)),
+];
+/// Those of a question's times. A question asks for what has been.
+const ASKED: [&str; 8] = [
     "today",
     "yesterday",
     "this week",
@@ -46,6 +74,8 @@ const RELATIVE: [&str; 8] = [
 ];
 /// Stands for a number in a phrase.
 const NUMBER: &str = "N";
+/// The largest number in a phrase of a statement.
+const MOST: f64 = 1000.0;
 /// Years that are read as such.
 const YEARS: std::ops::RangeInclusive<i32> = 1900..=2199;
 
@@ -59,8 +89,25 @@ pub(crate) struct Times {
     of: HashSet<String>,
     ordinals: Vec<String>,
     numbers: HashMap<String, f64>,
-    /// The longest first.
-    relative: Vec<(&'static str, Vec<String>)>,
+    /// By their first word, the longest first.
+    relative: HashMap<String, Vec<Phrase>>,
+}
+
+/// A phrase of one of the [`SECTIONS`].
+#[derive(Debug)]
+struct Phrase {
+    section: &'static str,
+    distance: fn(i64) -> Distance,
+    words: Vec<String>,
+    /// Whether it is no time in a statement.
+    is_false_friend: bool,
+}
+
+impl Phrase {
+    /// Of several, the longest one counts; of two that are equally long, the one that is no time.
+    fn order(&self) -> (usize, bool) {
+        (self.words.len(), self.is_false_friend)
+    }
 }
 
 impl Times {
@@ -87,19 +134,28 @@ impl Times {
                     times.numbers.extend(words.map(|word| (word, meant)));
                 }
                 _ => {
-                    let name = RELATIVE.into_iter().find(|name| *name == section);
-                    let name = name.ok_or(phrases::error(number, "an unknown section of times"))?;
-                    // Words end at an apostrophe here, as those of the question do.
-                    if name.ends_with("ago") && !text.split(' ').any(|word| word == NUMBER) {
+                    let known = SECTIONS.into_iter().find(|(name, _)| *name == section);
+                    let (section, distance) =
+                        known.ok_or(phrases::error(number, "an unknown section of times"))?;
+                    let is_false_friend = text.starts_with('!');
+                    let text = text.trim_start_matches('!');
+                    let needs_number = section.ends_with("ago") && !is_false_friend;
+                    if needs_number && !text.split(' ').any(|word| word == NUMBER) {
                         return Err(phrases::error(number, "a phrase of this section needs N"));
                     }
                     for phrase in phrases::expand(text) {
+                        // Words end at an apostrophe here, as those of the texts do.
                         let words = phrase.iter().flat_map(|word| words_of(word));
                         let folded = words.map(|word| match word {
                             NUMBER => word.to_owned(),
                             _ => phrases::folded(word),
                         });
-                        times.relative.push((name, folded.collect()));
+                        let words: Vec<String> = folded.collect();
+                        let first = words.first();
+                        let first =
+                            first.ok_or(phrases::error(number, "all words are optional"))?.clone();
+                        let phrase = Phrase { section, distance, words, is_false_friend };
+                        times.relative.entry(first).or_default().push(phrase);
                     }
                 }
             }
@@ -107,7 +163,9 @@ impl Times {
         if ![0, 12].contains(&month) {
             return Err(phrases::error(source.lines().count(), "a year has twelve months"));
         }
-        times.relative.sort_by_key(|(_, words): &(_, Vec<String>)| std::cmp::Reverse(words.len()));
+        for phrases in times.relative.values_mut() {
+            phrases.sort_by_key(|phrase| std::cmp::Reverse(phrase.order()));
+        }
         Ok(times)
     }
 
@@ -170,24 +228,13 @@ impl Times {
     /// A time relative to the moment of the question. "Last week" and "a month ago" are vague, and so are
     /// their spans.
     fn relative(&self, words: &[&str], asked_at: DateTime<Utc>) -> Reading {
-        let (name, length, number) = self.relative.iter().find_map(|(name, phrase)| {
-            let mut number = 0.0;
-            let matches = words.len() >= phrase.len()
-                && phrase.iter().zip(words).all(|(expected, word)| {
-                    if expected != NUMBER {
-                        return expected == word;
-                    }
-                    let read = self.number(word);
-                    number = read.unwrap_or_default();
-                    read.is_some()
-                });
-            matches.then_some((*name, phrase.len(), number))
-        })?;
+        let is_asked = |phrase: &Phrase| !phrase.is_false_friend && ASKED.contains(&phrase.section);
+        let (phrase, number) = self.phrase(words, is_asked)?;
         let today = asked_at.date_naive();
         let ago = |days: f64| {
             Span::days_before(asked_at, (number + 0.6) * days + 1.0, (number - 0.6) * days - 1.0)
         };
-        let span = match name {
+        let span = match phrase.section {
             "today" => Span::day(today),
             "yesterday" => today.pred_opt().and_then(Span::day),
             "this week" => Span::days_before(asked_at, 7.0, 0.0),
@@ -201,7 +248,62 @@ impl Times {
             "weeks ago" => ago(7.0),
             _ => ago(30.0),
         };
-        Some((span, length))
+        Some((span, phrase.words.len()))
+    }
+
+    /// The longest phrase that words begin with, and the number in it.
+    fn phrase(&self, words: &[&str], is_meant: fn(&Phrase) -> bool) -> Option<(&Phrase, f64)> {
+        let read = |phrase: &Phrase| {
+            let mut number = 0.0;
+            let matches = words.len() >= phrase.words.len()
+                && phrase.words.iter().zip(words).all(|(expected, word)| {
+                    if expected != NUMBER {
+                        return expected == word;
+                    }
+                    let read = self.number(word);
+                    number = read.unwrap_or_default();
+                    read.is_some()
+                });
+            matches.then_some(number)
+        };
+        let longest = |first: &str| {
+            let mut phrases = self.relative.get(first)?.iter().filter(|phrase| is_meant(phrase));
+            phrases.find_map(|phrase| Some((phrase, read(phrase)?)))
+        };
+        let found = [longest(words.first()?), longest(NUMBER)];
+        found.into_iter().flatten().max_by_key(|(phrase, _)| phrase.order())
+    }
+
+    /// The times relative to a day that words of a statement mean, and which words those are. Of phrases that
+    /// overlap the longest counts.
+    pub(crate) fn distances(&self, words: &[&str]) -> Vec<(Range<usize>, Distance)> {
+        let folded: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        let words: Vec<&str> = folded.iter().map(String::as_str).collect();
+        let at = |at: usize| Some((at, self.phrase(&words[at..], |_| true)?));
+        let mut found: Vec<_> = (0..words.len()).filter_map(at).collect();
+        found.sort_by_key(|(_, (phrase, _))| std::cmp::Reverse(phrase.order()));
+        let mut is_taken = vec![false; words.len()];
+        let mut times = BTreeMap::new();
+        for (at, (phrase, number)) in found {
+            let range = at..at + phrase.words.len();
+            if is_taken[range.clone()].contains(&true) {
+                continue;
+            }
+            is_taken[range.clone()].fill(true);
+            // A year and a half ago is no whole number of years.
+            if !phrase.is_false_friend && number.fract() == 0.0 && (0.0..=MOST).contains(&number) {
+                times.insert(at, (range, (phrase.distance)(number as i64)));
+            }
+        }
+        times.into_values().collect()
+    }
+
+    /// Whether words name a date: the name of a month with a day or a year, or an ISO date.
+    pub(crate) fn name_a_date(&self, words: &[&str]) -> bool {
+        let folded: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        let words: Vec<&str> = folded.iter().map(String::as_str).collect();
+        let read = |at| self.dated(&words, at, DateTime::UNIX_EPOCH);
+        (0..words.len()).filter_map(read).any(|(_, length)| length > 1)
     }
 
     fn number(&self, word: &str) -> Option<f64> {
@@ -296,7 +398,8 @@ fn date(year: Option<i32>, month: u32, day: u32, asked_at: DateTime<Utc>) -> Opt
     (0..=LEAP_YEARS_APART).filter_map(in_year).find(|day| *day <= today).and_then(Span::day)
 }
 
-fn words_of(text: &str) -> impl Iterator<Item = &str> {
+/// The words of a text; they end at every mark.
+pub(crate) fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 

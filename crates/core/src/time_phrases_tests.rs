@@ -122,9 +122,48 @@ fn lists_that_cannot_be_used_say_why() {
         ("[month]\njanuary\nfebruary", "word list line 3: a year has twelve months"),
         ("[number]\none", "word list line 2: a number has to end the line"),
         ("[days ago]\nlong ago", "word list line 2: a phrase of this section needs N"),
+        ("[years ago]\nlong ago", "word list line 2: a phrase of this section needs N"),
         ("[then]\nlong ago", "word list line 2: an unknown section of times"),
+        ("[tomorow]\nmorgen", "word list line 2: an unknown section of times"),
+        ("[tomorrow]\n\nmorgen?", "word list line 3: all words are optional"),
+        ("[today]\n!:", "word list line 2: all words are optional"),
     ] {
         assert_eq!(error(list), expected);
+    }
+}
+
+/// A question asks for what has been, in whatever words: what comes is no time of it, and `!` concerns statements.
+#[test]
+fn questions_have_times_of_their_own() {
+    let list = "[number]\nzwei 2\n[today]\nheute\n!heute nacht\n[tomorrow]\nmorgen\n[next week]\n\
+        nächste woche\n[years ago]\nvor N jahren\n[last week]\nletzte woche\n!letzte woche der";
+    let times = Times::parse(list).unwrap();
+    for question in ["morgen", "nächste Woche", "vor zwei Jahren"] {
+        assert_eq!(times.spans(question, asked_at()), [], "{question}");
+    }
+    for question in ["heute Nacht", "letzte Woche der Ferien"] {
+        assert_eq!(times.spans(question, asked_at()).len(), 1, "{question}");
+    }
+    let words = |text: &'static str| words_of(text).collect::<Vec<_>>();
+    let of = |text: &'static str| times.distances(&words(text));
+    assert_eq!(of("kommt heute nacht"), []);
+    assert_eq!(of("die letzte Woche der Ferien"), []);
+    assert_eq!(
+        of("Morgen oder vor zwei Jahren, letzte Woche"),
+        [(0..1, Distance::Day(1)), (2..5, Distance::AboutYear(-2)), (5..7, Distance::Week(-1))]
+    );
+}
+
+/// The sections are those of docs/languages.md.
+#[test]
+fn every_section_is_documented() {
+    let documented = include_str!("../../../docs/languages.md");
+    for (name, _) in SECTIONS {
+        assert!(documented.contains(&format!("`[{name}]`")), "{name}");
+        let phrase = if name.ends_with("ago") { "N x" } else { "x" };
+        let times = Times::parse(&format!("[{name}]\n{phrase}")).unwrap();
+        let words = if phrase == "x" { vec!["x"] } else { vec!["3", "x"] };
+        assert_eq!(times.distances(&words).len(), 1, "{name}");
     }
 }
 

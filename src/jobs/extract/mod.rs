@@ -369,7 +369,8 @@ impl ExtractTask {
         };
         match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
             Ok(facts) => {
-                let saved = extracted_facts::save(facts, &self.turns);
+                let language = Phrases::of(&self.settings.text_search_config);
+                let saved = extracted_facts::save(facts, &self.turns, &language);
                 match self.passages.is_empty() {
                     true => self.keep(saved, llm),
                     false => self.take_passage(saved, llm),
@@ -389,14 +390,16 @@ impl ExtractTask {
     }
 
     fn reconcile(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
-        let ExtractionSettings { detect_markers, text_search_config, .. } = &self.settings;
-        let phrases = Phrases::for_markers(*detect_markers, text_search_config);
-        self.facts = extracted_facts::of_turns(saved, &self.turns, phrases.as_ref());
+        let ExtractionSettings { detect_markers, text_search_config, ungrounded_facts, .. } =
+            &self.settings;
+        let language = Phrases::of(text_search_config);
+        self.facts = extracted_facts::of_turns(saved, &self.turns, &language, *detect_markers);
         self.unverified = unverified::of_turns(
             &mut self.facts,
             &self.turns,
             &self.before,
-            self.settings.ungrounded_facts,
+            *ungrounded_facts,
+            &language,
         );
         self.check_and_compare(saved, llm)
     }

@@ -42,14 +42,18 @@ impl Decided {
         settings: &ReflectionSettings,
     ) -> Self {
         // Each names turns that were sent, so each becomes a fact.
-        let phrases = Phrases::for_markers(settings.detect_markers, &settings.text_search_config);
-        let of_episode =
-            |fact: &reflect::Fact| extracted_facts::of_episode(fact, turns, phrases.as_ref());
+        let language = Phrases::of(&settings.text_search_config);
+        let of_episode = |fact: &reflect::Fact| {
+            extracted_facts::of_episode(fact, turns, &language, settings.detect_markers)
+        };
+        let take_unverified = |facts: &mut Vec<Fact>| {
+            unverified::of_episodes(facts, shown, turns, settings, &language)
+        };
         let mut unverified = Vec::new();
         let mut facts = Vec::new();
         for update in std::mem::take(&mut plan.update) {
             let mut fact: Vec<Fact> = of_episode(&update.fact).into_iter().collect();
-            unverified.extend(unverified::of_episodes(&mut fact, shown, turns, settings));
+            unverified.extend(take_unverified(&mut fact));
             match fact.pop() {
                 Some(fact) => {
                     facts.push(fact);
@@ -63,7 +67,7 @@ impl Decided {
             Some(Fact { beside: fact.beside.map(beside), ..of_episode(fact)? })
         };
         let mut added: Vec<Fact> = plan.add.iter().filter_map(added).collect();
-        unverified.extend(unverified::of_episodes(&mut added, shown, turns, settings));
+        unverified.extend(take_unverified(&mut added));
         facts.extend(added);
         Self { answer, plan, facts, unverified }
     }

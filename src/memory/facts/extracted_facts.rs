@@ -73,8 +73,12 @@ pub fn later(
     Some(if left < right { right } else { left })
 }
 
-/// An LLM's facts in the form that is kept.
-pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> {
+/// An LLM's facts in the form that is kept. Its phrases for times are those of English and of a language.
+pub fn save(
+    facts: Vec<ExtractedFact>,
+    turns: &[WaitingTurn],
+    language: &Phrases,
+) -> Vec<SavedFact> {
     facts
         .into_iter()
         .filter_map(|fact| {
@@ -86,6 +90,7 @@ pub fn save(facts: Vec<ExtractedFact>, turns: &[WaitingTurn]) -> Vec<SavedFact> 
                 text: grounding::dated(
                     &grounding::completed(&fact.text, &turn.content),
                     &turn.said_at,
+                    language.of_another_language(),
                 ),
                 turn: turn.id.to_string(),
                 repeated: Vec::new(),
@@ -117,7 +122,8 @@ pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
 pub fn of_episode(
     fact: &reflect::Fact,
     turns: &[EpisodeTurn],
-    phrases: Option<&Phrases>,
+    language: &Phrases,
+    detect_markers: bool,
 ) -> Option<Fact> {
     let sources: Vec<&EpisodeTurn> =
         fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
@@ -126,14 +132,18 @@ pub fn of_episode(
         sources.iter().map(|turn| turn.expires_at).collect();
     let replaced = fact.replaces.iter().filter_map(|&turn| turns.get(turn));
     Some(Fact {
-        text: grounding::dated(&grounding::completed(&fact.text, &newest.content), &newest.said_at),
+        text: grounding::dated(
+            &grounding::completed(&fact.text, &newest.content),
+            &newest.said_at,
+            language.of_another_language(),
+        ),
         source_ids: sources.iter().map(|turn| turn.id).collect(),
         replaces: replaced.map(|turn| turn.id).collect(),
         beside: None,
         created_at: newest.created_at,
         said_at: newest.said_at.clone(),
         expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
-        markers: markers_of(&fact.markers, &fact.text, phrases),
+        markers: markers_of(&fact.markers, &fact.text, detect_markers.then_some(language)),
         confidence: fact.confidence,
         windows: Vec::new(),
         token_count: 0,
@@ -146,8 +156,10 @@ pub fn of_episode(
 pub fn of_turns(
     saved: &[SavedFact],
     turns: &[WaitingTurn],
-    phrases: Option<&Phrases>,
+    language: &Phrases,
+    detect_markers: bool,
 ) -> Vec<Fact> {
+    let phrases = detect_markers.then_some(language);
     let mut facts: Vec<Fact> = saved
         .iter()
         .filter_map(|fact| {

@@ -1,6 +1,7 @@
 //! Facts that an LLM made up: each is compared with what it was made of.
 
 use crate::memory::facts::extracted_facts::Fact;
+use crate::memory::language::Phrases;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
@@ -17,12 +18,14 @@ pub struct Unverified {
 }
 
 /// Takes from facts of turns those that the turns do not bear out, and returns those that are kept for
-/// the caller that asks for them. `before` is what came before each turn, which it may refer to.
+/// the caller that asks for them. `before` is what came before each turn, which it may refer to. The phrases of a
+/// language mean times, beside those of English.
 pub fn of_turns(
     facts: &mut Vec<Fact>,
     turns: &[WaitingTurn],
     before: &[Vec<EarlierMessage>],
     treatment: UngroundedFacts,
+    language: &Phrases,
 ) -> Vec<Unverified> {
     take(facts, treatment, |fact| {
         let is_source = |turn: &&WaitingTurn| fact.source_ids.contains(&turn.id);
@@ -36,7 +39,7 @@ pub fn of_turns(
         let earlier = turns.iter().zip(before).filter(|(turn, _)| is_source(turn));
         let earlier = earlier.flat_map(|(_, before)| before).map(|message| message.text.as_str());
         let context = others.iter().map(String::as_str).chain(earlier).chain(names);
-        check(fact, &said, context, speaker)
+        check(fact, &said, context, speaker, language)
     })
 }
 
@@ -48,6 +51,7 @@ pub fn of_episodes(
     known: &[NearFact],
     turns: &[EpisodeTurn],
     settings: &ReflectionSettings,
+    language: &Phrases,
 ) -> Vec<Unverified> {
     let is_said = |turn: &EpisodeTurn| matches!(turn.role.as_str(), "user" | "assistant");
     if !settings.tool_failures && settings.ungrounded_facts == UngroundedFacts::Accept {
@@ -74,7 +78,7 @@ pub fn of_episodes(
         let known = known.iter().map(|fact| fact.content.as_str());
         let context = others.iter().map(String::as_str).chain(known).chain(names);
         let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
-        check(fact, &said, context, speaker)
+        check(fact, &said, context, speaker, language)
     })
 }
 
@@ -105,10 +109,12 @@ fn check<'a>(
     said: &[String],
     context: impl Iterator<Item = &'a str>,
     speaker: Option<&str>,
+    language: &Phrases,
 ) -> Option<String> {
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
     let context: Vec<&str> = context.collect();
-    let sources = Sources { said: &said, context: &context, speaker, said_at: &fact.said_at };
+    let (said_at, language) = (fact.said_at.as_str(), language.of_another_language());
+    let sources = Sources { said: &said, context: &context, speaker, said_at, language };
     Grounds::of(&sources).check(&fact.text).err().map(|reason| reason.to_string())
 }
 

@@ -3,8 +3,10 @@
 use chrono::{Datelike, Months, NaiveDate};
 
 use super::numbers::Number;
-use super::relative::{add_days, relative};
+use super::relative::spans;
 use super::words::{List, Word};
+use crate::calendar::add_days;
+use crate::language::Language;
 use crate::time_phrases::MONTHS;
 
 /// "til end of feb": behind these, a month may be written in haste.
@@ -272,7 +274,7 @@ impl Times {
         Self { said: said_at.parse().ok(), ..Self::default() }
     }
 
-    pub fn add(&mut self, words: &[Word<'_>], numbers: &[Number]) {
+    pub fn add(&mut self, words: &[Word<'_>], numbers: &[Number], language: Option<&Language>) {
         self.dates.extend(dates(words));
         self.dates.truncate(MOST);
         for (at, word) in words.iter().enumerate() {
@@ -290,13 +292,13 @@ impl Times {
         let Some(said) = self.said else { return };
         let mut windows = Vec::new();
         let around = |back: i64, ahead: i64| Some((add_days(said, back)?, add_days(said, ahead)?));
-        for (at, word) in words.iter().enumerate() {
-            if let Some(relative) = relative(words, at, said) {
-                windows.extend(add_days(relative.from, -1).zip(add_days(relative.to, 1)));
-                if relative.from == relative.to {
-                    self.weekdays[relative.from.weekday().num_days_from_monday() as usize] = true;
-                }
+        for (first, last) in spans(words, said, language) {
+            windows.extend(add_days(first, -1).zip(add_days(last, 1)));
+            if first == last {
+                self.weekdays[first.weekday().num_days_from_monday() as usize] = true;
             }
+        }
+        for word in words {
             windows.extend(match word.folded.as_str() {
                 "today" | "now" | "just" | "currently" => around(-1, 1),
                 "week" | "weekend" | "weeks" => around(-15, 15),

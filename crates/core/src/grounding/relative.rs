@@ -1,34 +1,45 @@
-//! What words mean on the day that they were said, in English: "tomorrow", "last week", "three years ago".
-//! Days are those of UTC.
+//! What words mean on the day that they were said: in English ("tomorrow", "last week", "three years ago"), and by the
+//! phrases of another language. Days are those of UTC.
 
-use chrono::{Datelike, Days, Months, NaiveDate};
+use chrono::{Datelike, NaiveDate};
 
 use super::dates::{dates, weekday};
-use super::words::{Word, folded, words};
+use super::foreign_times::{annotated, foreign_times};
+use super::words::{Word, begin, end, folded, words};
+use crate::calendar::Distance;
+use crate::language::Language;
 use crate::time_phrases::MONTHS;
 
-/// A time that words mean on a day.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Relative {
-    pub words: usize,
-    pub from: NaiveDate,
-    pub to: NaiveDate,
-    /// The same without the day: what stands before the date, and the date.
-    pub text: (&'static str, String),
+/// A time that English words mean.
+struct Relative {
+    words: usize,
+    distance: Distance,
+    /// What stands before the date.
+    before: &'static str,
+}
+
+impl Relative {
+    /// The date in words.
+    fn text(&self, said: NaiveDate) -> Option<String> {
+        let date = self.distance.named_by(said)?;
+        Some(match self.distance {
+            Distance::Day(_) | Distance::AboutWeek(_) => date.to_string(),
+            Distance::Week(_) => format!("the week of {date}"),
+            Distance::Weekend(_) => format!("the weekend of {date}"),
+            Distance::Month(_) | Distance::AboutMonth(_) => month_text(date),
+            Distance::Year(_) | Distance::AboutYear(_) => date.year().to_string(),
+        })
+    }
 }
 
 /// What the words from `at` on mean in English on the day `said`, if they mean one time.
-pub(super) fn relative(words: &[Word<'_>], at: usize, said: NaiveDate) -> Option<Relative> {
+fn relative(words: &[Word<'_>], at: usize, said: NaiveDate) -> Option<Relative> {
     let name = |offset: usize| words.get(at + offset).map_or("", |word| word.folded.as_str());
-    let shift = |days: i64| match u64::try_from(days) {
-        Ok(days) => said.checked_add_days(Days::new(days)),
-        Err(_) => said.checked_sub_days(Days::new(days.unsigned_abs())),
+    let found = |words: usize, before: &'static str, distance: Distance| {
+        distance.days(said).map(|_| Relative { words, distance, before })
     };
-    let on = |days: i64, words: usize, before: &'static str| {
-        let day = shift(days)?;
-        Some(Relative { words, from: day, to: day, text: (before, day.to_string()) })
-    };
-    let weekday_now = i64::from(said.weekday().num_days_from_monday());
+    let on =
+        |days: i64, words: usize, before: &'static str| found(words, before, Distance::Day(days));
     match (name(0), name(1), name(2)) {
         ("today", ..) => return on(0, 1, "on"),
         ("tonight", ..) => return on(0, 1, "on the evening of"),
@@ -46,34 +57,19 @@ pub(super) fn relative(words: &[Word<'_>], at: usize, said: NaiveDate) -> Option
         "last" => -1,
         "this" => 0,
         "next" => 1,
-        _ => return ago(words, at, said),
+        _ => {
+            let (words, before, distance) = ago(words, at)?;
+            return found(words, before, distance);
+        }
     };
-    let span = |from: NaiveDate, to: NaiveDate, before, text| {
-        Some(Relative { words: 2, from, to, text: (before, text) })
-    };
-    let monday = shift(7 * direction - weekday_now)?;
     match name(1) {
-        "week" => {
-            let end = monday.checked_add_days(Days::new(6))?;
-            span(monday, end, "in", format!("the week of {monday}"))
-        }
-        "weekend" => {
-            let saturday = monday.checked_add_days(Days::new(5))?;
-            span(saturday, saturday.succ_opt()?, "on", format!("the weekend of {saturday}"))
-        }
-        "month" => {
-            let first = months_on(said, direction)?;
-            let end = months_on(said, direction + 1)?.pred_opt()?;
-            span(first, end, "in", month_text(first))
-        }
-        "year" => {
-            let year = said.year() + i32::try_from(direction).ok()?;
-            let (first, end) =
-                (NaiveDate::from_ymd_opt(year, 1, 1)?, NaiveDate::from_ymd_opt(year, 12, 31)?);
-            span(first, end, "in", year.to_string())
-        }
+        "week" => found(2, "in", Distance::Week(direction)),
+        "weekend" => found(2, "on", Distance::Weekend(direction)),
+        "month" => found(2, "in", Distance::Month(direction)),
+        "year" => found(2, "in", Distance::Year(direction)),
         day => {
             let day = i64::try_from(weekday(day).filter(|_| day.ends_with("day"))?).ok()?;
+            let weekday_now = i64::from(said.weekday().num_days_from_monday());
             // The last one before today, the one of this week, the one of the next.
             let days = match direction {
                 -1 if day < weekday_now => day - weekday_now,
@@ -84,60 +80,25 @@ pub(super) fn relative(words: &[Word<'_>], at: usize, said: NaiveDate) -> Option
     }
 }
 
-/// "three weeks ago", "a year ago", "two days from now".
-fn ago(words: &[Word<'_>], at: usize, said: NaiveDate) -> Option<Relative> {
+/// "three weeks ago", "a year ago", "two days from now": how many words, what stands before the date, and the time.
+fn ago(words: &[Word<'_>], at: usize) -> Option<(usize, &'static str, Distance)> {
     let count = small_number(&words[at].folded)?;
     let unit = words.get(at + 1)?.folded.as_str();
-    let (sign, length) = match (
+    let (away, length) = match (
         words.get(at + 2)?.folded.as_str(),
         words.get(at + 3).map(|word| word.folded.as_str()),
     ) {
-        ("ago", _) => (-1, 3),
-        ("from", Some("now" | "today")) => (1, 4),
+        ("ago", _) => (-count, 3),
+        ("from", Some("now" | "today")) => (count, 4),
         _ => return None,
     };
-    let away = sign * count;
-    let result = |from: NaiveDate, to: NaiveDate, before, text| {
-        Some(Relative { words: length, from, to, text: (before, text) })
-    };
     match unit.trim_end_matches('s') {
-        "day" => {
-            let day = add_days(said, away)?;
-            result(day, day, "on", day.to_string())
-        }
-        "week" => {
-            let day = add_days(said, 7 * away)?;
-            result(add_days(day, -4)?, add_days(day, 4)?, "around", day.to_string())
-        }
-        "month" => {
-            let first = months_on(said, away)?;
-            result(months_on(said, away - 1)?, months_on(said, away + 2)?, "in", month_text(first))
-        }
-        "year" => {
-            let year = said.year() + i32::try_from(away).ok()?;
-            result(
-                NaiveDate::from_ymd_opt(year - 1, 7, 1)?,
-                NaiveDate::from_ymd_opt(year + 1, 6, 30)?,
-                "in",
-                year.to_string(),
-            )
-        }
+        "day" => Some((length, "on", Distance::Day(away))),
+        "week" => Some((length, "around", Distance::AboutWeek(away))),
+        "month" => Some((length, "in", Distance::AboutMonth(away))),
+        "year" => Some((length, "in", Distance::AboutYear(away))),
         _ => None,
     }
-}
-
-pub(super) fn add_days(date: NaiveDate, days: i64) -> Option<NaiveDate> {
-    match u64::try_from(days) {
-        Ok(days) => date.checked_add_days(Days::new(days)),
-        Err(_) => date.checked_sub_days(Days::new(days.unsigned_abs())),
-    }
-}
-
-/// The first of a month, so many months away.
-fn months_on(date: NaiveDate, months: i64) -> Option<NaiveDate> {
-    let first = date.with_day(1)?;
-    let count = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
-    if months < 0 { first.checked_sub_months(count) } else { first.checked_add_months(count) }
 }
 
 fn month_text(first: NaiveDate) -> String {
@@ -160,20 +121,42 @@ fn small_number(word: &str) -> Option<i64> {
         .or_else(|| word.parse().ok().filter(|value| (0..=1000).contains(value)))
 }
 
-/// The words of a statement, with dates in place of "tomorrow", "last week" or "two years ago", counted from
-/// the day that it was said. English; a statement that names a date is left as it is.
+/// The times that words mean in English, or by the phrases of a language, on the day `said`: first and last days.
+pub(super) fn spans(
+    words: &[Word<'_>],
+    said: NaiveDate,
+    language: Option<&Language>,
+) -> Vec<(NaiveDate, NaiveDate)> {
+    let english = (0..words.len()).filter_map(|at| Some(relative(words, at, said)?.distance));
+    let foreign = language.map(|language| foreign_times(words, language)).unwrap_or_default();
+    let distances = english.chain(foreign.into_iter().map(|(_, distance)| distance));
+    distances.filter_map(|distance| distance.days(said)).collect()
+}
+
+/// A statement with the dates that its words mean, counted from the day that it was said. In English they take the
+/// place of "tomorrow", "last week" or "two years ago"; in another `language`, if the agent has one, they stand
+/// behind the phrase: "morgen (2024-05-04)". A statement that names a date is left as it is.
 #[must_use]
-pub fn dated(statement: &str, said_at: &str) -> String {
+pub fn dated(statement: &str, said_at: &str, language: Option<&Language>) -> String {
     let Ok(said) = said_at.parse::<NaiveDate>() else { return statement.to_owned() };
     let words = words(statement);
     if dates(&words).iter().any(|date| date.day.is_some() || date.year.is_some()) {
         return statement.to_owned();
     }
-    let offset = |word: &Word<'_>| word.raw.as_ptr() as usize - statement.as_ptr() as usize;
+    let english = rewritten(statement, &words, said);
+    match language {
+        Some(language) => annotated(&english, said, language),
+        None => english,
+    }
+}
+
+/// With dates in place of English words.
+fn rewritten(statement: &str, words: &[Word<'_>], said: NaiveDate) -> String {
     let (mut text, mut written, mut at) = (String::new(), 0, 0);
     while at < words.len() {
-        let Some(relative) =
-            relative(&words, at, said).filter(|found| may_date(&words, at, found.words))
+        let found = relative(words, at, said).filter(|found| may_date(words, at, found.words));
+        let Some((relative, date)) =
+            found.and_then(|found| found.text(said).map(|date| (found, date)))
         else {
             at += 1;
             continue;
@@ -200,16 +183,15 @@ pub fn dated(statement: &str, said_at: &str) -> String {
                 | "as"
                 | "around"
         );
-        text.push_str(&statement[written..offset(&words[from])]);
-        let (preposition, date) = &relative.text;
-        let mut phrase = if needs { format!("{preposition} {date}") } else { date.clone() };
+        text.push_str(&statement[written..begin(statement, &words[from])]);
+        let mut phrase = if needs { format!("{} {date}", relative.before) } else { date };
         if words[from].is_first
             && let Some(first) = phrase.get(..1)
         {
             phrase = first.to_uppercase() + &phrase[1..];
         }
         text.push_str(&phrase);
-        written = offset(last) + last.raw.len();
+        written = end(statement, last);
         at += relative.words;
     }
     text.push_str(&statement[written..]);

@@ -52,6 +52,7 @@ impl Case {
             context: &context,
             speaker: self.speaker.as_deref(),
             said_at: &self.said_at,
+            language: None,
         };
         Grounds::of(&sources).check(&self.statement)
     }
@@ -126,6 +127,7 @@ fn names_are_compared_with_what_is_around_a_statement_without_a_source() {
         context: &["Please read my mail.", "User lives in the city of Lisbon."],
         speaker: None,
         said_at: "2026-05-04T10:00:00Z",
+        language: None,
     };
     let grounds = Grounds::of(&sources);
     assert!(grounds.check("User lives in the city of Minsk.").is_err());
@@ -155,9 +157,9 @@ fn relative_times_become_dates() {
         ("Der Nutzer kommt morgen", "Der Nutzer kommt morgen"),
         ("", ""),
     ] {
-        assert_eq!(dated(statement, "2024-05-03"), dated_statement);
+        assert_eq!(dated(statement, "2024-05-03", None), dated_statement);
     }
-    assert_eq!(dated("The exam is tomorrow", "someday"), "The exam is tomorrow");
+    assert_eq!(dated("The exam is tomorrow", "someday", None), "The exam is tomorrow");
 }
 
 /// What takes long if a rule is not linear: each part repeated up to the limits, by itself and in turns.
@@ -194,7 +196,10 @@ fn hostile_texts_take_no_longer_than_honest_ones() {
         "@a.b ",
         "half past ",
         "last Friday ",
+        "letzte Woche ",
     ];
+    let times = include_str!("../../../../languages/german/times.txt");
+    let german = Language::parse("", "", times).unwrap();
     for part in parts {
         let source = part.repeat(GROUNDING_BYTES / 4 / part.len());
         let statement = part.repeat(GROUNDED_BYTES / part.len());
@@ -203,11 +208,14 @@ fn hostile_texts_take_no_longer_than_honest_ones() {
             context: &[&source],
             speaker: Some("A"),
             said_at: "2024-05-03",
+            language: Some(&german),
         };
         let grounds = Grounds::of(&sources);
-        for statement in
-            [statement.clone(), format!("The user {statement}"), dated(&statement, "2024-05-03")]
-        {
+        for statement in [
+            statement.clone(),
+            format!("The user {statement}"),
+            dated(&statement, "2024-05-03", None),
+        ] {
             let _ = grounds.check(&statement);
         }
     }
@@ -236,9 +244,9 @@ proptest! {
         statement in "([A-Z0-9a-z不三 .,:'\"/-]|tomorrow|next|year|quarter to|hundred|and|not){0,40}",
         said_at in "(2024-05-03|9999-12-31|0000-01-01|-262143-01-01|)",
     ) {
-        let sources = Sources { said: &[&said], context: &[&context], speaker: Some(&said), said_at: &said_at };
+        let sources = Sources { said: &[&said], context: &[&context], speaker: Some(&said), said_at: &said_at, language: None };
         let grounds = Grounds::of(&sources);
-        for text in [&said, &context, &statement, &dated(&statement, &said_at), &dated(&context, &said_at)] {
+        for text in [&said, &context, &statement, &dated(&statement, &said_at, None), &dated(&context, &said_at, None)] {
             let _ = grounds.check(text);
         }
     }
