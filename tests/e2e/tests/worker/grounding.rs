@@ -228,6 +228,56 @@ fn relative_times_are_stored_as_dates() {
     assert_eq!(scene.facts(), ["The user has an exam on 2024-05-04."]);
 }
 
+/// In the language of the agent the date stands behind the phrase, or in its place if the LLM wrote it so.
+#[test]
+fn relative_times_are_counted_in_the_language_of_the_agent() {
+    const SAID: &[(&str, &str, &[&str])] = &[
+        (
+            "german",
+            "Ich fahre morgen nach Köln.",
+            &["Der Nutzer fährt morgen nach Köln.", "Der Nutzer fährt am 2024-05-24 nach Köln."],
+        ),
+        (
+            "italian",
+            "Vado a Roma dopodomani.",
+            &["L'utente va a Roma il 2024-05-05.", "L'utente va a Roma il 2024-05-26."],
+        ),
+    ];
+    let model = |call: &Call| {
+        let document = Document::of(call);
+        if call.purpose() != Purpose::Extract {
+            return document.unrelated();
+        }
+        let facts = document.turns.iter().flat_map(|(turn, text)| {
+            let of_turn = SAID.iter().filter(move |(_, said, _)| said == text);
+            of_turn.flat_map(move |(_, _, facts)| {
+                facts.iter().map(move |fact| json!({"turn": turn, "text": fact, "confidence": 1}))
+            })
+        });
+        json!({"facts": facts.collect::<Vec<_>>()})
+    };
+    let mut scene = Scene::start(model);
+    for &(configuration, said, _) in SAID {
+        let settings = format!("{{\"text_search_config\": \"{configuration}\"}}");
+        run(&mut scene.client, &format!("SELECT memory_configure(settings => '{settings}')"));
+        run(
+            &mut scene.client,
+            &format!(
+                "SELECT memory_ingest('s', 'user', '{said}', created_at => '2024-05-03 10:00+00')"
+            ),
+        );
+        scene.drain();
+    }
+    assert_eq!(
+        scene.facts(),
+        ["Der Nutzer fährt morgen (2024-05-04) nach Köln.", "L'utente va a Roma il 2024-05-05."]
+    );
+    for wrong in ["Der Nutzer fährt am 2024-05-24 nach Köln.", "L'utente va a Roma il 2024-05-26."]
+    {
+        assert_eq!(scene.fact(wrong).reason.as_deref(), Some("unverified"), "{wrong}");
+    }
+}
+
 #[test]
 fn a_change_is_stored_with_what_it_came_to() {
     let mut scene = Scene::start(finding(&["The club raised the user's pay."]));
