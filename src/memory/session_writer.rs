@@ -106,6 +106,10 @@ impl<'a> SessionWriter<'a> {
             {
                 FactsFrom::Decision
             }
+            // It may repeat what the user said, and is not for the LLM either.
+            "assistant" if self.settings.sessions.extraction == Extraction::Off => {
+                FactsFrom::Nothing
+            }
             _ => FactsFrom::Turn,
         }
     }

@@ -231,14 +231,14 @@ fn facts_of(spi: &Spi, old: &Stored, settings: &Effective) -> PgResult<FactsFrom
     Ok(match old.extraction {
         _ if !old.is_turn() => FactsFrom::Turn,
         // Of the others, only an assistant's decision was ever to become a fact.
-        Extraction::Waits | Extraction::Skipped if old.role != "user" => FactsFrom::Turn,
+        Extraction::Waits if old.role != "user" => FactsFrom::Turn,
+        Extraction::Skipped => FactsFrom::Nothing,
         _ if old.role != "user" => match facts_from(spi, &old.agent_id, settings)? {
             FactsFrom::Nothing => FactsFrom::Turn,
             _ => FactsFrom::Decision,
         },
         Extraction::Waits => FactsFrom::Turn,
         Extraction::InEpisode => FactsFrom::Episode,
-        Extraction::Skipped => FactsFrom::Nothing,
         Extraction::AfterEpisode | Extraction::Done => {
             match facts_from(spi, &old.agent_id, settings)? {
                 FactsFrom::Nothing => FactsFrom::Nothing,

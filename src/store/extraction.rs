@@ -3,6 +3,7 @@
 
 use crate::store::facts::FactScope;
 use crate::store::prelude::*;
+use memory_agent_core::earlier::MAX_CHARS;
 
 /// A turn that waits for extraction.
 #[derive(Clone)]
@@ -36,6 +37,9 @@ const COLUMNS: &str = "e.id, e.content, \
     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
     e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers, \
     e.role = 'assistant'";
+
+/// Bytes of a message of the user's before a turn that is read: what was typed may stand at the end of it.
+const LONGEST_BEFORE: usize = 100_000;
 
 /// `o` is an extract job of this scope: the columns of jobs_open_idx and jobs_dead_idx.
 fn jobs_of(user: &str, agent: &str, session: &str) -> String {
@@ -105,40 +109,44 @@ pub fn still_waiting(
     )
 }
 
-/// What the user and the assistant said in the session just before each of the given turns: the turn's id, then id,
-/// role and text of at most `most` messages, oldest first. A turn that was stored without extraction is left out, and
-/// so is what the assistant answered to it: their text is not for the LLM.
+/// A message of the user's or the assistant's before a turn.
+pub struct MessageBefore {
+    pub id: Uuid,
+    pub role: String,
+    /// The day it was said, as ISO 8601 date in UTC.
+    pub said_at: String,
+    /// Of the assistant's the end; of a very long one of the user's nothing.
+    pub content: String,
+    /// Whether the LLM may read it, and for as long as the turn. Until 0.2.0 that was not noted of the assistant's.
+    pub is_shown: bool,
+}
+
+record!(MessageBefore: id role said_at content is_shown);
+
+/// What the user and the assistant said in the session before a turn, the newest first. Earlier versions of
+/// messages are left out, and so is what is no part of the conversation.
 pub fn said_before(
     spi: &Spi,
     user_id: &str,
-    ids: &[Uuid],
+    turn: Uuid,
     most: i64,
-) -> PgResult<Vec<(Uuid, Uuid, String, String)>> {
-    let is_shown = "extracted_at IS DISTINCT FROM '-infinity'";
-    let of_session = |row: &str, next: &str| {
-        format!(
-            "{row}.user_id = {next}.user_id AND {row}.agent_id = {next}.agent_id \
-             AND {row}.session_id = {next}.session_id AND {row}.kind = 'turn' \
-             AND ({row}.created_at, {row}.id) < ({next}.created_at, {next}.id)"
-        )
-    };
+) -> PgResult<Vec<MessageBefore>> {
     spi.rows(
         &format!(
-            "SELECT t.id, b.id, b.role, b.content FROM memory_agent.entries t \
-              CROSS JOIN LATERAL (\
-                 SELECT e.id, e.role, e.content, e.created_at FROM memory_agent.entries e \
-                  WHERE {} AND e.role IN ('user', 'assistant') AND {STILL_THERE} \
-                    AND CASE e.role WHEN 'user' THEN e.{is_shown} ELSE \
-                        (SELECT u.{is_shown} FROM memory_agent.entries u \
-                          WHERE {} AND u.role = 'user' \
-                          ORDER BY u.created_at DESC, u.id DESC LIMIT 1) IS NOT FALSE END \
-                  ORDER BY e.created_at DESC, e.id DESC LIMIT $3) b \
-              WHERE t.user_id = $1 AND t.id = ANY ($2) \
-              ORDER BY t.created_at, t.id, b.created_at, b.id",
-            of_session("e", "t"),
-            of_session("u", "e"),
+            "SELECT e.id, e.role, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), \
+                    CASE WHEN e.role = 'assistant' THEN right(e.content, {MAX_CHARS}) \
+                         WHEN octet_length(e.content) <= {LONGEST_BEFORE} THEN e.content ELSE '' END, \
+                    {STILL_THERE} AND e.extracted_at IS DISTINCT FROM '-infinity' \
+                        AND (e.expires_at IS NULL OR coalesce(e.expires_at >= t.expires_at, false)) \
+               FROM memory_agent.entries t JOIN memory_agent.entries e \
+                 ON e.user_id = t.user_id AND e.agent_id = t.agent_id AND e.session_id = t.session_id \
+                    AND (e.created_at, e.id) < (t.created_at, t.id) \
+              WHERE t.user_id = $1 AND t.id = $2 AND e.kind = 'turn' AND e.role IN ('user', 'assistant') \
+                AND e.episode_id IS NOT NULL AND e.source_relation IS NULL \
+                AND e.state_reason IS DISTINCT FROM 'superseded' \
+              ORDER BY e.created_at DESC, e.id DESC LIMIT $3"
         ),
-        &mut params![user_id, ids, most],
+        &mut params![user_id, turn, most],
     )
 }
 

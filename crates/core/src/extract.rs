@@ -5,6 +5,7 @@ use serde_json::Value;
 
 pub use crate::augment::original_message;
 use crate::chat::{AnswerError, ChatMessage, excerpt};
+use crate::earlier::EarlierMessage;
 use crate::grounding::{is_bare_change, may_state, statements};
 use crate::json_answer::whole_number;
 use crate::prompts;
@@ -15,9 +16,6 @@ pub(crate) const MARKED: &str = include_str!("prompts/extract_marked.txt");
 pub(crate) const DECISIONS: &str = include_str!("prompts/extract_decisions.txt");
 /// What is said besides where turns are shown with what came before them.
 pub(crate) const BEFORE: &str = include_str!("prompts/extract_before.txt");
-
-/// Most characters that are shown of a message before a turn.
-pub const MAX_EARLIER_CHARS: usize = 1_000;
 
 /// Most characters of a fact. A longer one is no atomic statement but a retold conversation.
 pub const MAX_FACT_CHARS: usize = 1_000;
@@ -47,29 +45,11 @@ pub struct Marks<'a> {
     pub before: &'a [EarlierMessage],
 }
 
-/// A message that came before a turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EarlierMessage {
-    /// `user` or `assistant`.
-    pub role: String,
-    pub text: String,
-}
-
-impl EarlierMessage {
-    /// The begin of what was said, see [`original_message`].
-    #[must_use]
-    pub fn new(role: String, content: &str) -> Self {
-        let text = original_message(content).chars().take(MAX_EARLIER_CHARS).collect();
-        Self { role, text }
-    }
-}
-
 /// Whether facts may be found in a turn: it states something, or it answers a question of the assistant's, as "yes"
 /// does.
 #[must_use]
 pub fn is_worth_asking(content: &str, before: &[EarlierMessage]) -> bool {
-    let asked = before.last().filter(|message| message.role == "assistant");
-    may_state(content) || asked.is_some_and(|asked| asked.text.trim_end().ends_with('?'))
+    may_state(content) || before.last().is_some_and(EarlierMessage::asks)
 }
 
 /// One statement that holds without its conversation.

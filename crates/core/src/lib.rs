@@ -33,6 +33,7 @@ pub mod claims;
 pub mod compression;
 pub mod contradictions;
 pub mod cut;
+pub mod earlier;
 pub mod episodes;
 pub mod extract;
 pub mod facts;

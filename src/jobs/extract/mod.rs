@@ -19,12 +19,13 @@ use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
 use crate::memory::{active_model, follow_ups};
 use crate::settings::{Effective, Search};
-use crate::store::extraction::{self, WaitingTurn};
+use crate::store::extraction::{self, MessageBefore, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::schema;
 use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::extract::{self, EarlierMessage, Marks, PendingTurn};
+use memory_agent_core::earlier::{self, Earlier, EarlierMessage, LOOK_BACK};
+use memory_agent_core::extract::{self, Marks, PendingTurn};
 use memory_agent_core::grounding::may_state;
 use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
@@ -209,19 +210,35 @@ impl ExtractTask {
         Ok(())
     }
 
-    /// What came before each turn, but for other turns of the job, which the LLM is shown anyway.
+    /// What came before each turn, as far as it fits into the question.
     fn said_before(&self, spi: &Spi, turns: &[WaitingTurn]) -> PgResult<Vec<Vec<EarlierMessage>>> {
-        let mut before = vec![Vec::new(); turns.len()];
-        let most = i64::from(self.settings.extraction_context);
+        let most = self.settings.extraction_context as usize;
         if most == 0 {
-            return Ok(before);
+            return Ok(Vec::new());
         }
-        let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
-        for (turn, id, role, text) in extraction::said_before(spi, &self.job.user_id, &ids, most)? {
-            let at = ids.iter().position(|id| *id == turn).filter(|_| !ids.contains(&id));
-            if let Some(messages) = at.and_then(|at| before.get_mut(at)) {
-                messages.push(EarlierMessage::new(role, &text));
+        let (read, mut left) = (most + LOOK_BACK, CHARS);
+        let mut before = Vec::new();
+        for turn in turns {
+            let rows = extraction::said_before(spi, &self.job.user_id, turn.id, read as i64)?;
+            let is_all = rows.len() < read;
+            let earlier = rows.into_iter().map(|row| {
+                if turns.iter().any(|turn| turn.id == row.id) {
+                    Earlier::Asked
+                } else if row.is_shown {
+                    let MessageBefore { role, said_at, content, .. } = row;
+                    Earlier::Message(EarlierMessage::new(role, said_at, &content))
+                } else {
+                    Earlier::Hidden { is_users: row.role == "user" }
+                }
+            });
+            let mut shown = earlier::shown(earlier.collect(), most, is_all);
+            shown.retain(|message| !message.text.is_empty());
+            let length = |message: &EarlierMessage| message.text.chars().count();
+            while shown.iter().map(length).sum::<usize>() > left {
+                shown.remove(0);
             }
+            left -= shown.iter().map(length).sum::<usize>();
+            before.push(shown);
         }
         Ok(before)
     }

@@ -27,7 +27,7 @@ impl ExtractTask {
             fact.checked.is_none()
                 && self.facts.iter().any(|other| unverified::is_same_fact(other, fact))
         };
-        let (open, said, turn) = self.turns.iter().find_map(|turn| {
+        let (open, said, turn, before) = self.turns.iter().enumerate().find_map(|(at, turn)| {
             let id = turn.id.to_string();
             let of_turn = saved.iter().filter(|fact| !turn.is_assistants && fact.turn == id);
             let open: Vec<SavedFact> = of_turn.filter(is_open).cloned().collect();
@@ -36,12 +36,12 @@ impl ExtractTask {
             }
             let said: String = original_message(&turn.content).chars().take(CHARS).collect();
             // Where a message only states things, small models doubt more right facts than wrong ones.
-            (!only_states(&said)).then_some((open, said, turn))
+            (!only_states(&said)).then_some((open, said, turn, self.before(at)))
         })?;
         let texts: Vec<&str> = open.iter().map(|fact| fact.text.as_str()).collect();
         let facts = u32::try_from(open.len()).unwrap_or(u32::MAX);
-        let message =
-            Message { said: &said, said_at: &turn.said_at, speaker: turn.speaker.as_deref() };
+        let (said_at, speaker) = (turn.said_at.as_str(), turn.speaker.as_deref());
+        let message = Message { said: &said, said_at, speaker, before };
         let question = Question {
             messages: statement_check::messages(&message, &texts),
             answer: AnswerFormat::Checks { facts },

@@ -5,8 +5,9 @@ use crate::memory::language::Phrases;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
-use memory_agent_core::extract::{EarlierMessage, original_message};
-use memory_agent_core::grounding::{Grounds, Sources};
+use memory_agent_core::earlier::EarlierMessage;
+use memory_agent_core::extract::original_message;
+use memory_agent_core::grounding::{self, Grounds, Sources};
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::{ReflectionSettings, UngroundedFacts};
 use memory_agent_core::statement_check;
@@ -18,7 +19,7 @@ pub struct Unverified {
 }
 
 /// Takes from facts of turns those that the turns do not bear out, and returns those that are kept for
-/// the caller that asks for them. `before` is what came before each turn, which it may refer to. The phrases of a
+/// the caller that asks for them. `before` is what came before each turn, which they may refer to. The phrases of a
 /// language mean times, beside those of English.
 pub fn of_turns(
     facts: &mut Vec<Fact>,
@@ -36,8 +37,12 @@ pub fn of_turns(
         let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
         let names: Vec<&str> = others.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
         let (said, others) = (text(own.clone()), text(others.clone()));
-        let earlier = turns.iter().zip(before).filter(|(turn, _)| is_source(turn));
-        let earlier = earlier.flat_map(|(_, before)| before).map(|message| message.text.as_str());
+        // Its times are counted from its own day.
+        let dated = |message: &EarlierMessage| {
+            grounding::dated(&message.text, &message.said_at, language.of_another_language())
+        };
+        let earlier: Vec<String> = before.iter().flatten().map(dated).collect();
+        let earlier = earlier.iter().map(String::as_str);
         let context = others.iter().map(String::as_str).chain(earlier).chain(names);
         check(fact, &said, context, speaker, language)
     })
@@ -71,6 +76,9 @@ pub fn of_episodes(
         };
         let (own, others): (Vec<_>, Vec<_>) =
             turns.iter().filter(counts).partition(|turn| fact.source_ids.contains(&turn.id));
+        if own.is_empty() {
+            return Some("only a tool said it".to_owned());
+        }
         let text = |turn: &&EpisodeTurn| original_message(&turn.content).to_owned();
         let said: Vec<String> = own.iter().map(text).collect();
         let others: Vec<String> = others.iter().map(text).collect();
