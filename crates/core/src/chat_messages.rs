@@ -198,7 +198,10 @@ fn text(message: &Map<String, Value>) -> String {
 fn read_text(message: &Map<String, Value>) -> String {
     let mut texts = vec![text(message)];
     texts.extend(name(message).map(str::to_owned));
-    for told in ["thinking_blocks", "tool_calls", "function_call"] {
+    // Signatures and encrypted thoughts are for the endpoint alone.
+    let thoughts = message.get("thinking_blocks").and_then(Value::as_array).into_iter().flatten();
+    texts.extend(thoughts.filter_map(|block| block.get("thinking")?.as_str()).map(str::to_owned));
+    for told in ["tool_calls", "function_call"] {
         texts.extend(message.get(told).filter(|told| !told.is_null()).map(Value::to_string));
     }
     texts.retain(|text| !text.is_empty());
@@ -275,6 +278,21 @@ mod tests {
             messages.edit_latest(|_| "new".to_owned());
             assert_eq!(Value::from(messages.into_values()), other);
         }
+    }
+
+    #[test]
+    fn of_thoughts_only_the_text_is_read() {
+        let messages = chat(json!([
+            {"role": "assistant", "content": "Yes.", "thinking_blocks": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "secret"},
+                {"type": "redacted_thinking", "data": "secret"},
+                {"type": "thinking", "thinking": "Well."},
+                5,
+            ]},
+            {"role": "assistant", "content": "No.", "thinking_blocks": null},
+            {"role": "assistant", "thinking_blocks": {"thinking": "Hm."}, "tool_calls": [{"id": "1"}]},
+        ]));
+        assert_eq!(messages.read_texts(), ["Yes.\nHm.\nWell.", "No.", r#"[{"id":"1"}]"#]);
     }
 
     #[test]
