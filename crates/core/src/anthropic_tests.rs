@@ -150,6 +150,7 @@ fn messages_that_have_no_counterpart_are_refused() {
         (assistant("function_call", json!({ "name": "f" })), "takes no \"function_call\""),
         (assistant("audio", json!({ "id": "a" })), "takes no \"audio\""),
         (assistant("refusal", json!("No.")), "takes no \"refusal\""),
+        (assistant("reasoning_content", json!("Hm.")), "takes no \"reasoning_content\""),
         (assistant("tool_calls", json!({})), "its tool_calls are not a list"),
         (assistant("tool_calls", json!([{ "id": "1" }])), "its function no name"),
         (assistant("tool_calls", json!([{ "function": { "name": "f" } }])), "has no id"),
@@ -172,13 +173,13 @@ fn messages_that_have_no_counterpart_are_refused() {
 fn fields_have_their_own_names() {
     let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     let function = |members: Value| json!({ "type": "function", "function": members });
-    let search = json!({ "type": "web_search_20250305", "name": "web_search" });
+    let bash = json!({ "type": "bash_20250124", "name": "bash" });
     let told = fields(json!({
         "tools": [
             function(json!({ "name": "weather", "description": "Now.", "parameters": schema, "strict": true })),
             { "type": "function", "function": { "name": "time", "description": null },
               "cache_control": { "type": "ephemeral" } },
-            search,
+            bash,
         ],
         "stop": "\n\nUser:", "user": "u1", "top_p": 0.9, "top_k": 5, "service_tier": "auto",
         "thinking": { "type": "enabled", "budget_tokens": 1024 }, "unknown": { "a": [1.5, null] },
@@ -195,7 +196,7 @@ fn fields_have_their_own_names() {
                 { "name": "weather", "description": "Now.", "strict": true, "input_schema": schema },
                 { "name": "time", "input_schema": { "type": "object" },
                   "cache_control": { "type": "ephemeral" } },
-                search,
+                bash,
             ],
             "stop_sequences": ["\n\nUser:"], "top_p": 0.9, "top_k": 5, "service_tier": "auto",
             "thinking": { "type": "enabled", "budget_tokens": 1024 }, "unknown": { "a": [1.5, null] },
@@ -210,6 +211,37 @@ fn fields_have_their_own_names() {
     );
     let user = fields(json!({ "safety_identifier": "u2" }));
     assert_eq!(user.unwrap(), json!({ "metadata": { "user_id": "u2" } }));
+}
+
+#[test]
+fn of_anthropics_own_tools_those_stay_that_the_caller_runs() {
+    let told = |kind: Value| fields(json!({ "tools": [{ "type": kind, "name": "f" }] }));
+    for kind in [
+        json!(null),
+        json!("custom"),
+        json!("bash_20250124"),
+        json!("computer_20250124"),
+        json!("memory_20250818"),
+        json!("text_editor_20250728"),
+    ] {
+        let stays = json!({ "tools": [{ "type": kind, "name": "f" }] });
+        assert_eq!(told(kind).unwrap(), stays);
+    }
+    let untyped = json!({ "tools": [{ "name": "f", "input_schema": { "type": "object" } }] });
+    assert_eq!(fields(untyped.clone()).unwrap(), untyped);
+    for kind in [
+        "web_search_20250305",
+        "web_fetch_20250910",
+        "code_execution_20250825",
+        "tool_search_tool_regex_20251119",
+        "mcp_toolset",
+        "custom_1",
+        "",
+    ] {
+        let error = told(kind.into()).unwrap_err();
+        assert!(error.ends_with(&format!("takes no tools of the type \"{kind}\"")), "{error}");
+    }
+    assert!(told(json!(5)).unwrap_err().contains("of the type \"\""));
 }
 
 #[test]
@@ -307,10 +339,13 @@ fn fields_that_have_no_counterpart_are_refused() {
 proptest! {
     #[test]
     fn turns_alternate_and_lose_no_text(
-        said in prop::collection::vec(("(user|assistant|system|tool)", "[a-z]{1,5}"), 1..12),
+        roles in prop::collection::vec("(user|assistant|system|tool)", 1..12),
     ) {
-        let messages: Vec<Value> = said
+        // No word is in another one, nor in a body without it.
+        let words: Vec<String> = (0..roles.len()).map(|index| format!("w{index}!")).collect();
+        let messages: Vec<Value> = roles
             .iter()
+            .zip(&words)
             .map(|(role, content)| match role.as_str() {
                 "tool" => json!({ "role": role, "content": content, "tool_call_id": "c" }),
                 _ => json!({ "role": role, "content": content }),
@@ -320,7 +355,7 @@ proptest! {
         let turns = body["messages"].as_array().unwrap();
         prop_assert!(turns.windows(2).all(|pair| pair[0]["role"] != pair[1]["role"]));
         let all = body.to_string();
-        prop_assert!(said.iter().all(|(_, content)| all.contains(content.as_str())));
+        prop_assert!(words.iter().all(|word| all.matches(word.as_str()).count() == 1), "{}", all);
         for turn in turns {
             let blocks = turn["content"].as_array().unwrap();
             prop_assert!(blocks.is_sorted_by_key(|block| block["type"] != "tool_result"));

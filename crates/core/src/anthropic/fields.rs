@@ -33,6 +33,10 @@ const WITHOUT_COUNTERPART: [&str; 20] = [
     "web_search_options",
 ];
 
+/// How types of Anthropic's own tools begin if the caller runs them. A tool that Anthropic runs, such as its
+/// search, answers in blocks that a chat completion has no place for.
+const RUN_BY_THE_CALLER: [&str; 4] = ["bash_", "computer_", "memory_", "text_editor_"];
+
 pub fn translated(mut body: Map<String, Value>) -> Result<Map<String, Value>, String> {
     body.retain(|name, value| !OF_THE_CALL.contains(&name.as_str()) && !is_usual(name, value));
     if let Some(name) = body.keys().find(|name| WITHOUT_COUNTERPART.contains(&name.as_str())) {
@@ -114,10 +118,15 @@ fn tools(tools: Value) -> Result<Value, String> {
 
 fn tool(tool: Value) -> Result<Value, String> {
     let Value::Object(mut tool) = tool else { return Err("a tool is not an object".to_owned()) };
-    match tool.get("type").and_then(Value::as_str) {
+    let kind = tool.get("type").filter(|kind| !kind.is_null());
+    match kind.map(|kind| kind.as_str().unwrap_or_default()) {
         Some("function") => {}
-        // Anthropic's own form: its search, for example.
-        _ if tool.get("name").is_some_and(Value::is_string) => return Ok(tool.into()),
+        // Anthropic's own form.
+        kind if kind.is_none_or(is_run_by_the_caller)
+            && tool.get("name").is_some_and(Value::is_string) =>
+        {
+            return Ok(tool.into());
+        }
         kind => {
             let kind = quoted(kind.unwrap_or_default());
             return Err(format!("the provider anthropic takes no tools of the type {kind}"));
@@ -133,6 +142,10 @@ fn tool(tool: Value) -> Result<Value, String> {
     // What stands beside the function, such as cache_control, is about the tool.
     function.extend(tool);
     Ok(function.into())
+}
+
+fn is_run_by_the_caller(kind: &str) -> bool {
+    kind == "custom" || RUN_BY_THE_CALLER.iter().any(|beginning| kind.starts_with(beginning))
 }
 
 fn choice(choice: Value) -> Result<Value, String> {

@@ -58,7 +58,8 @@ fn document(body: MessageBody) -> serde_json::Result<Value> {
         message["thinking_blocks"] = thoughts.into();
     }
     let finish_reason = match body.stop_reason.as_deref() {
-        Some("max_tokens" | "model_context_window_exceeded") => "length",
+        // A turn that Anthropic pauses is not at its end either.
+        Some("max_tokens" | "model_context_window_exceeded" | "pause_turn") => "length",
         Some("tool_use") => "tool_calls",
         Some("refusal") => "content_filter",
         _ => "stop",

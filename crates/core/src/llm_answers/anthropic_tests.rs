@@ -69,7 +69,7 @@ fn reasons_for_an_end_have_other_names() {
     for (reason, content, told, finish) in [
         ("end_turn", &text, "stop", Finish::Stop),
         ("stop_sequence", &text, "stop", Finish::Stop),
-        ("pause_turn", &text, "stop", Finish::Stop),
+        ("pause_turn", &text, "length", Finish::Length),
         ("max_tokens", &text, "length", Finish::Length),
         ("model_context_window_exceeded", &text, "length", Finish::Length),
         ("refusal", &text, "content_filter", Finish::ContentFilter),
