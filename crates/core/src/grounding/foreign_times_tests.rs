@@ -151,6 +151,12 @@ fn a_date_of_a_fact_has_to_follow_from_the_phrase() {
             "O utilizador casou em 2025 em Faro",
             "O utilizador casou em 2019 em Faro",
         ),
+        (
+            "german",
+            "Ich lese „Dune“. Morgen fahre ich nach Köln.",
+            "Der Nutzer fährt am 2026-11-28 nach Köln.",
+            "Der Nutzer fährt am 2026-12-18 nach Köln.",
+        ),
     ] {
         let language = language(name);
         assert_eq!(check(said, SAID_AT, language, right), Ok(()), "{right}");

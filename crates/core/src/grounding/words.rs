@@ -35,24 +35,30 @@ impl Word<'_> {
 /// The words of a text, in order.
 pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     let mut found = Vec::new();
-    let (mut clause, mut is_first, mut is_quoted) = (0, true, false);
+    let (mut clause, mut is_first, mut quotation) = (0, true, Quotation::of(text));
     let mut rest = 0;
     while rest < text.len() {
         let begin = text[rest..].find(is_inner).map_or(text.len(), |at| rest + at);
-        for c in text[rest..begin].chars() {
+        for (at, c) in text[rest..begin].char_indices() {
             match c {
                 '.' | '!' | '?' | '\n' | '。' | '！' | '？' | '؟' | '।' => {
                     (clause, is_first) = (clause + 1, true);
                 }
                 ';' | '(' | ')' | '—' | '–' | '，' | '、' | '；' | '،' => clause += 1,
-                '“' | '«' | '„' | '「' => (is_quoted, clause) = (true, clause + 1),
-                '”' | '»' | '」' => (is_quoted, clause) = (false, clause + 1),
-                '"' => (is_quoted, clause) = (!is_quoted, clause + 1),
+                '“' | '”' | '„' | '«' | '»' | '「' | '」' | '"' => {
+                    quotation.read(rest + at, c);
+                    clause += 1;
+                }
                 _ => {}
             }
         }
         let end = begin + word_length(&text[begin..]);
         let run = &text[begin..end];
+        let is_quoted = quotation.opened.is_some();
+        // A full stop behind a quotation or parenthesis stands by itself: "„Dune“."
+        if run == "." && !text[..begin].ends_with(char::is_whitespace) {
+            (clause, is_first) = (clause + 1, true);
+        }
         // "milk,eggs" are two words, "1,000" is one.
         let mut from = 0;
         while from < run.len() {
@@ -82,6 +88,41 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
         rest = end;
     }
     found
+}
+
+/// The quotation that a place of a text is in.
+struct Quotation<'a> {
+    text: &'a str,
+    /// The mark that opened it.
+    opened: Option<char>,
+    last_left_guillemet: Option<usize>,
+}
+
+impl<'a> Quotation<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, opened: None, last_left_guillemet: text.rfind('«') }
+    }
+
+    /// Reads a quotation mark. What `“`, `«` and `»` do depends on what opened the quotation: “…” and «…», but „…“
+    /// and »…«.
+    fn read(&mut self, at: usize, mark: char) {
+        self.opened = match (self.opened, mark) {
+            (Some('„'), '“' | '”' | '"') | (Some('»'), '«' | '»') => None,
+            // Marks of another kind are those of a quotation inside this one.
+            (Some('„' | '»'), _) => self.opened,
+            (_, '“' | '«' | '„' | '「') => Some(mark),
+            (None, '»') if self.opens(at) => Some(mark),
+            (None, '"') => Some(mark),
+            _ => None,
+        };
+    }
+
+    /// Whether a `»` outside of quotations opens one, and is no arrow as in "File » Save".
+    fn opens(&self, at: usize) -> bool {
+        let is_before_word =
+            self.text[at + '»'.len_utf8()..].starts_with(|c: char| !c.is_whitespace());
+        is_before_word && self.last_left_guillemet > Some(at)
+    }
 }
 
 /// Where a word of a text begins, in bytes.
@@ -349,4 +390,51 @@ impl List {
 
 pub(super) fn is_latin(c: char) -> bool {
     c.is_alphabetic() && (c as u32) < 0x250
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    fn quoted(text: &str) -> Vec<&str> {
+        words(text).iter().filter(|word| word.is_quoted).map(|word| word.raw).collect()
+    }
+
+    #[test]
+    fn quotations_end_where_the_mark_that_opened_them_says() {
+        for (text, expected) in [
+            ("Er hat „Dune“ gelesen und fährt morgen", "Dune"),
+            ("Er hat »Dune« gelesen und fährt morgen", "Dune"),
+            ("Er liest „Dune“ und »Solaris« und „Eden“ gern", "Dune Solaris Eden"),
+            ("Er mag „Dune\" sehr", "Dune"),
+            ("Lubi „Solaris” bardzo", "Solaris"),
+            ("He read “Dune” and flies", "Dune"),
+            ("He read \"Dune\" and flies", "Dune"),
+            ("Il a lu « Dune » et part", "Dune"),
+            ("Il a lu «Dune» et «Solaris» hier", "Dune Solaris"),
+            ("「砂の惑星」 を", "砂の惑星"),
+            // One inside the other.
+            ("Sie sagt: „Lies »Dune« bald“ und geht", "Lies Dune bald"),
+            ("Sie sagt: »Lies „Dune“ bald« und geht", "Lies Dune bald"),
+            ("Elle dit « lis “Dune” » et part", "lis Dune"),
+            // No quotations.
+            ("File » Save and »new", ""),
+            ("File » Save « Dune » and go", "Dune"),
+            // One that does not end.
+            ("Er sagt „bis morgen", "bis morgen"),
+        ] {
+            assert_eq!(quoted(text).join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_full_stop_behind_a_quotation_ends_the_sentence() {
+        for text in ["Ich lese „Dune“. Morgen", "I read “Dune”. Morgen", "Ich lese (viel). Morgen"]
+        {
+            let words = words(text);
+            let [.., before, last] = words.as_slice() else { panic!("{text}") };
+            assert!(last.is_first && last.clause > before.clause && !last.is_quoted, "{text}");
+        }
+        assert!(words("Na ja . Morgen").iter().skip(1).all(|word| !word.is_first));
+    }
 }
