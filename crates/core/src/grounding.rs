@@ -393,7 +393,7 @@ impl Grounds {
     }
 
     fn check_polarity(&self, statement: &str, found: &[Word<'_>]) -> Result<(), Ungrounded> {
-        let negates = found.iter().any(polarity::negates) || polarity::negates_unspaced(statement);
+        let negates = polarity::has_negation(found) || polarity::negates_unspaced(statement);
         let affirms = || self.is_english && self.polarity.affirms(found);
         if negates && (!self.polarity.is_negating || affirms()) {
             return Err(Ungrounded::Negation);

@@ -151,6 +151,19 @@ fn a_date_of_a_fact_has_to_follow_from_the_phrase() {
             "O utilizador casou em 2025 em Faro",
             "O utilizador casou em 2019 em Faro",
         ),
+        // Nothing but "no ano" says that "no" is "in the".
+        (
+            "portuguese",
+            "Casei no ano passado em Faro",
+            "O utilizador casou em 2025 em Faro",
+            "O utilizador casou em 2019 em Faro",
+        ),
+        (
+            "portuguese",
+            "Casei ano passado em Faro",
+            "O utilizador casou no ano passado (2025) em Faro",
+            "O utilizador não casou no ano passado (2025) em Faro",
+        ),
         (
             "german",
             "Ich lese „Dune“. Morgen fahre ich nach Köln.",

@@ -54,6 +54,11 @@ const UNSPACED_IDIOMS: [&str; 25] = [
 const PORTUGUESE: [&str; 9] =
     ["minha", "meu", "moro", "estou", "sou", "quero", "tenho", "nao", "pra"];
 
+/// Words that in Portuguese often follow "no", which is "in the", and that no negation "no" of another language stands
+/// before: "no ano passado".
+const AFTER_PORTUGUESE_NO: [&str; 9] =
+    ["ano", "mes", "dia", "fim", "proximo", "passado", "verao", "outono", "inverno"];
+
 /// Begins of words that a negating prefix only seems to begin: "important", "university".
 const PLAIN: [&str; 42] = [
     "import",
@@ -103,6 +108,23 @@ const PLAIN: [&str; 42] = [
 /// Whether a word is a negation, also one with its verb: "don't".
 pub(super) fn negates(word: &Word<'_>) -> bool {
     word.is_in(List::Negation) || (word.folded.ends_with("n't") && word.folded.len() > 3)
+}
+
+/// Whether words are Portuguese, where "no" is "in the".
+fn is_portuguese(words: &[Word<'_>]) -> bool {
+    words.iter().any(|word| PORTUGUESE.contains(&word.folded.as_str()))
+        || (0..words.len()).any(|at| is_in_the(words, at))
+}
+
+/// Whether the word at a place is the "no" of "no ano passado".
+fn is_in_the(words: &[Word<'_>], at: usize) -> bool {
+    words[at].folded == "no"
+        && words.get(at + 1).is_some_and(|next| AFTER_PORTUGUESE_NO.contains(&next.folded.as_str()))
+}
+
+/// Whether a statement has a negation.
+pub(super) fn has_negation(words: &[Word<'_>]) -> bool {
+    (0..words.len()).any(|at| negates(&words[at]) && !is_in_the(words, at))
 }
 
 /// Whether a text of a script without spaces holds a negation.
@@ -186,7 +208,7 @@ impl Polarity {
             && !text
                 .trim_end_matches(['。', '.', '！', '!', '？'])
                 .contains(['，', '、', '。', ',']);
-        let is_portuguese = words.iter().any(|word| PORTUGUESE.contains(&word.folded.as_str()));
+        let is_portuguese = is_portuguese(words);
         let has_negation = unspaced || (0..words.len()).any(|at| denies(words, at, is_portuguese));
         self.is_denial |= is_one_clause && has_negation;
         let is_vague = |at: usize| match negates(&words[at]) {
