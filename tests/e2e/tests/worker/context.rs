@@ -168,15 +168,15 @@ fn times_before_a_turn_are_counted_from_their_own_day() {
             return document.unrelated();
         }
         let flies = |day| json!({"turn": 1, "text": format!("The user flies to Rome on {day}.")});
-        json!({"facts": [flies("2024-05-04"), flies("2024-05-07")]})
+        json!({"facts": [flies("2024-05-05"), flies("2024-05-22")]})
     });
     run(
         &mut scene.client,
         "SET memory_agent.extraction_context = 1;
-         SELECT memory_ingest('s', 'assistant', 'Do you fly to Rome tomorrow?',
+         SELECT memory_ingest('s', 'assistant', 'Do you fly to Rome the day after tomorrow?',
                               created_at => '2024-05-03 10:00+00'),
-                memory_ingest('s', 'user', 'Yes, I fly.', created_at => '2024-05-06 10:00+00')",
+                memory_ingest('s', 'user', 'Yes, I fly.', created_at => '2024-05-20 10:00+00')",
     );
     scene.drain();
-    assert_eq!(scene.facts(), ["The user flies to Rome on 2024-05-04."]);
+    assert_eq!(scene.facts(), ["The user flies to Rome on 2024-05-05."]);
 }
