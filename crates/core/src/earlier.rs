@@ -1,8 +1,11 @@
 //! What came before a turn, as far as an LLM is shown it to understand the turn.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::augment::original_message;
+use crate::facts::words;
 
 /// Most characters that are shown of a message before a turn.
 pub const MAX_CHARS: usize = 1_000;
@@ -94,6 +97,29 @@ pub fn shown(earlier: Vec<Earlier>, most: usize, is_all: bool) -> Vec<EarlierMes
     shown
 }
 
+/// Whether a fact tells of what came before a turn instead of the turn: they share words, and it has none in common
+/// with the turn. The answer to a question may have none.
+#[must_use]
+pub fn tells_of_before(fact: &str, said: &str, before: &[EarlierMessage]) -> bool {
+    if before.last().is_none_or(EarlierMessage::asks) {
+        return false;
+    }
+    let told = begins(fact);
+    let is_shared = |text: &str| !told.is_disjoint(&begins(text));
+    !is_shared(said) && before.iter().any(|message| is_shared(&message.text))
+}
+
+/// The begins of the longer words of a text, which inflection leaves alone, and its numbers.
+fn begins(text: &str) -> BTreeSet<String> {
+    const LENGTH: usize = 4;
+    words(text)
+        .into_iter()
+        .filter(|word| word.chars().all(char::is_numeric) || word.chars().count() >= LENGTH)
+        .map(|word| word.chars().take(LENGTH).collect())
+        .filter(|begin| begin != "user")
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -168,6 +194,31 @@ mod tests {
         assert!(message("assistant", &long).asks());
         assert_eq!(message("assistant", &long).text.chars().count(), MAX_CHARS);
         assert_eq!(message("user", &long).text, "ü".repeat(MAX_CHARS));
+    }
+
+    #[test]
+    fn a_fact_tells_of_its_turn_or_answers_a_question() {
+        let tells = |fact: &str, said: &str, before: &[(&str, &str)]| {
+            let before: Vec<EarlierMessage> =
+                before.iter().map(|(role, text)| message(role, text)).collect();
+            tells_of_before(fact, said, &before)
+        };
+        let ward = [("user", "I am Deborah, I manage a cardiac ward.")];
+        let dog = "We have a golden retriever.";
+        assert!(tells("The user manages a cardiac ward.", dog, &ward));
+        assert!(tells("The user's name is Deborah.", dog, &ward));
+        assert!(!tells("The user has a golden retriever.", dog, &ward));
+        assert!(!tells("Deborah has a golden retriever.", dog, &ward));
+        let beds = [("user", "We have 26 beds now.")];
+        assert!(tells("The user has 26 beds.", "My left wrist hurts.", &beds));
+        assert!(!tells("The user has 29 beds.", "It is 29.", &beds));
+        let marta = [("user", "My sister Marta lives in Porto.")];
+        assert!(!tells("The user's sister Marta moves to Faro.", "She moved to Faro.", &marta));
+        // What has no word of either is another check's.
+        assert!(!tells("Der Nutzer wohnt in Wien.", dog, &marta));
+        let asked = [marta[0], ("assistant", "Does Marta eat meat?")];
+        assert!(!tells("Marta is vegetarian.", "No.", &asked));
+        assert!(!tells("The user manages a cardiac ward.", dog, &[]));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use crate::memory::language::Phrases;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
-use memory_agent_core::earlier::EarlierMessage;
+use memory_agent_core::earlier::{self, EarlierMessage};
 use memory_agent_core::extract::original_message;
 use memory_agent_core::grounding::{self, Grounds, Sources};
 use memory_agent_core::jobs::payloads::SavedFact;
@@ -37,6 +37,14 @@ pub fn of_turns(
         let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
         let names: Vec<&str> = others.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
         let (said, others) = (text(own.clone()), text(others.clone()));
+        let shown_before = |id| turns.iter().zip(before).find(|(turn, _)| turn.id == id);
+        let tells_of_before = |(turn, said): (&&WaitingTurn, &String)| {
+            shown_before(turn.id)
+                .is_some_and(|(_, before)| earlier::tells_of_before(&fact.text, said, before))
+        };
+        if !own.is_empty() && own.iter().zip(&said).all(tells_of_before) {
+            return Some("it was said before the turn, not in it".to_owned());
+        }
         // Its times are counted from its own day.
         let dated = |message: &EarlierMessage| {
             grounding::dated(&message.text, &message.said_at, language.of_another_language())

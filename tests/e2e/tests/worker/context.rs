@@ -35,6 +35,7 @@ fn understanding(call: &Call) -> Json {
     let meaning = |text: &str| match text {
         "She moved to Faro." => Some("The user's sister Marta moved to Faro."),
         "Yes." => Some("The user has a dog called Balu."),
+        "It rains." => Some("The user's sister Marta moved to Faro in May."),
         _ => None,
     };
     let facts = document.turns.iter().filter_map(|(turn, text)| {
@@ -73,10 +74,16 @@ fn what_came_before_a_turn_is_shown_where_that_is_wanted() {
         scene.facts(),
         ["The user has a dog called Balu.", "The user's sister Marta moved to Faro."]
     );
-    // Without a question, "yes" says nothing.
+    // Without a question, "yes" says nothing, and what was said before is no fact of a turn.
+    let known = scene.facts();
+    scene.say("She moved to Faro in May.");
+    scene.say_and_wait("It rains.");
+    assert_eq!(scene.facts(), known);
+    let again = scene.fact("The user's sister Marta moved to Faro in May.");
+    assert_eq!(again.metadata["unverified"], "it was said before the turn, not in it");
     scene.say_as("assistant", "Good to know.");
     scene.say_and_wait("Yes.");
-    assert_eq!(before(&scene).len(), 3);
+    assert_eq!(before(&scene).len(), 5);
 }
 
 #[test]
