@@ -76,7 +76,7 @@ fn what_came_before_a_turn_is_shown_where_that_is_wanted() {
     );
     // Without a question, "yes" says nothing, and what was said before is no fact of a turn.
     let known = scene.facts();
-    scene.say("She moved to Faro in May.");
+    scene.say_and_wait("She moved to Faro in May.");
     scene.say_and_wait("It rains.");
     assert_eq!(scene.facts(), known);
     let again = scene.fact("The user's sister Marta moved to Faro in May.");
