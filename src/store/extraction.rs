@@ -115,9 +115,9 @@ pub struct MessageBefore {
     pub role: String,
     /// The day it was said, as ISO 8601 date in UTC.
     pub said_at: String,
-    /// Of the assistant's the end; of a very long one of the user's nothing.
+    /// Of the assistant's the end.
     pub content: String,
-    /// Whether the LLM may read it, and for as long as the turn. Until 0.2.0 that was not noted of the assistant's.
+    /// Whether the LLM may read it, and for as long as the turn; not a very long one of the user's. Until 0.2.0 that was not noted of the assistant's.
     pub is_shown: bool,
 }
 
@@ -131,12 +131,13 @@ pub fn said_before(
     turn: Uuid,
     most: i64,
 ) -> PgResult<Vec<MessageBefore>> {
+    let is_short = format!("(e.role = 'assistant' OR octet_length(e.content) <= {LONGEST_BEFORE})");
     spi.rows(
         &format!(
             "SELECT e.id, e.role, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), \
                     CASE WHEN e.role = 'assistant' THEN right(e.content, {MAX_CHARS}) \
-                         WHEN octet_length(e.content) <= {LONGEST_BEFORE} THEN e.content ELSE '' END, \
-                    {STILL_THERE} AND e.extracted_at IS DISTINCT FROM '-infinity' \
+                         WHEN {is_short} THEN e.content ELSE '' END, \
+                    {STILL_THERE} AND {is_short} AND e.extracted_at IS DISTINCT FROM '-infinity' \
                         AND (e.expires_at IS NULL OR coalesce(e.expires_at >= t.expires_at, false)) \
                FROM memory_agent.entries t JOIN memory_agent.entries e \
                  ON e.user_id = t.user_id AND e.agent_id = t.agent_id AND e.session_id = t.session_id \

@@ -232,7 +232,6 @@ impl ExtractTask {
                 }
             });
             let mut shown = earlier::shown(earlier.collect(), most, is_all);
-            shown.retain(|message| !message.text.is_empty());
             let length = |message: &EarlierMessage| message.text.chars().count();
             while shown.iter().map(length).sum::<usize>() > left {
                 shown.remove(0);

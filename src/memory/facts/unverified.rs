@@ -85,7 +85,7 @@ pub fn of_episodes(
         let (own, others): (Vec<_>, Vec<_>) =
             turns.iter().filter(counts).partition(|turn| fact.source_ids.contains(&turn.id));
         if own.is_empty() {
-            return Some("only a tool said it".to_owned());
+            return Some("neither the user nor the assistant said it".to_owned());
         }
         let text = |turn: &&EpisodeTurn| original_message(&turn.content).to_owned();
         let said: Vec<String> = own.iter().map(text).collect();

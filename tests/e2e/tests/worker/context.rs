@@ -187,3 +187,15 @@ fn times_before_a_turn_are_counted_from_their_own_day() {
     scene.drain();
     assert_eq!(scene.facts(), ["The user flies to Rome on 2024-05-05."]);
 }
+
+#[test]
+fn a_message_too_long_to_be_shown_is_no_gap() {
+    let mut scene = Scene::start(understanding);
+    run(&mut scene.client, "SET memory_agent.extraction_context = 5");
+    scene.say_as("assistant", "Do you have a dog called Balu?");
+    scene.say_and_wait(&format!("I live in Oslo. {}", "x ".repeat(50_000)));
+    // It is not what the assistant asked about before that.
+    scene.say_and_wait("Yes.");
+    assert_eq!(before(&scene), [shown(&[("assistant", "Do you have a dog called Balu?")])]);
+    assert_eq!(scene.facts(), [""; 0]);
+}
